@@ -10,16 +10,19 @@ The names below are loaded when they are first used, so that ``import pirkit`` c
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from pirkit.diag.gc_pause import imported
 from pirkit.diag.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from pirkit import ops, split
+    from pirkit import numpy, ops, optim, random, split
     from pirkit.diag.errors import PirkitError
     from pirkit.frontend import tree
+    from pirkit.frontend.checkpoint import checkpoint
     from pirkit.frontend.compile import compile, run_passes
+    from pirkit.frontend.configuration import config, threads
     from pirkit.frontend.control_flow import cond, fori_loop, scan, while_loop
     from pirkit.frontend.custom_rules import custom_jvp, custom_vjp, stop_gradient
     from pirkit.frontend.derivative_products import hvp, laplacian, linearize
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from pirkit.frontend.function_programs import trace
     from pirkit.frontend.jit import jit
     from pirkit.frontend.native_program import compile_whole
+    from pirkit.frontend.to_static import to_static
     from pirkit.frontend.traced_value import where
     from pirkit.frontend.transforms import (
         grad,
@@ -50,8 +54,10 @@ _HOMES: Final = {
     "PirkitError": "pirkit.diag.errors",
     "Program": "pirkit.frontend.files",
     "Tensor": "pirkit.runtime.tensor.dense",
+    "checkpoint": "pirkit.frontend.checkpoint",
     "compile": "pirkit.frontend.compile",
     "compile_whole": "pirkit.frontend.native_program",
+    "config": "pirkit.frontend.configuration",
     "cond": "pirkit.frontend.control_flow",
     "custom_jvp": "pirkit.frontend.custom_rules",
     "custom_vjp": "pirkit.frontend.custom_rules",
@@ -74,7 +80,9 @@ _HOMES: Final = {
     "scan": "pirkit.frontend.control_flow",
     "seed": "pirkit.frontend.eager",
     "stop_gradient": "pirkit.frontend.custom_rules",
+    "threads": "pirkit.frontend.configuration",
     "tensor": "pirkit.runtime.tensor.creation",
+    "to_static": "pirkit.frontend.to_static",
     "trace": "pirkit.frontend.function_programs",
     "value_and_grad": "pirkit.frontend.transforms",
     "vjp": "pirkit.frontend.transforms",
@@ -84,7 +92,10 @@ _HOMES: Final = {
 }
 
 _MODULES: Final = {
+    "numpy": "pirkit.numpy",
     "ops": "pirkit.ops",
+    "optim": "pirkit.optim",
+    "random": "pirkit.random",
     "split": "pirkit.split",
     "tree": "pirkit.frontend.tree",
 }
@@ -96,9 +107,11 @@ __all__ = [
     "Program",
     "Tensor",
     "__version__",
+    "checkpoint",
     "compile",
     "compile_whole",
     "cond",
+    "config",
     "custom_jvp",
     "custom_vjp",
     "fori_loop",
@@ -115,7 +128,10 @@ __all__ = [
     "laplacian",
     "linearize",
     "load",
+    "numpy",
     "ops",
+    "optim",
+    "random",
     "run_passes",
     "save",
     "scan",
@@ -123,6 +139,8 @@ __all__ = [
     "split",
     "stop_gradient",
     "tensor",
+    "threads",
+    "to_static",
     "trace",
     "tree",
     "value_and_grad",
@@ -138,7 +156,9 @@ def __getattr__(name: str) -> Any:
         return imported(_MODULES[name])
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'pirkit' has no attribute {name!r}")
+        raise AttributeError(
+            f"module 'pirkit' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     value = getattr(imported(home), name)
     globals()[name] = value
     return value

@@ -7,7 +7,6 @@ name. They compute at once; inside a traced function they are recorded instead. 
 
 from __future__ import annotations
 
-import builtins
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,41 +15,21 @@ if TYPE_CHECKING:
 
 def op(name: str) -> EagerOp:
     """The function of an op by its full name. Raises UnsupportedError for an unknown op."""
-    from pirkit.dialect.opdef import lookup  # noqa: PLC0415  not for `import pirkit`
-    from pirkit.frontend.eager import EagerOp  # noqa: PLC0415
+    from pirkit.frontend.op_functions import op_function  # noqa: PLC0415  not for `import pirkit`
 
-    definition = lookup(name)
-    made = _MADE.get(definition.name)
-    if made is None:
-        made = _MADE[definition.name] = EagerOp(definition)
-    return made
-
-
-_MADE: dict[str, EagerOp] = {}
+    return op_function(name)
 
 
 def __getattr__(name: str) -> Any:
-    from pirkit.dialect.opdef import find  # noqa: PLC0415
-
     if name.startswith("__"):
         raise AttributeError(f"module 'pirkit.ops' has no {name!r}")
-    made = op(f"pd_op.{name}") if find(f"pd_op.{name}") is not None else _of_other_kinds(name)
-    globals()[name] = made
-    return made
+    from pirkit.frontend.op_functions import attribute  # noqa: PLC0415  as above
 
-
-def _of_other_kinds(name: str) -> Any:
-    """A function of rows, sparse tensors or strings: ``to_dense``, ``lower``."""
-    from pirkit.frontend.eager import KINDS, KindOp  # noqa: PLC0415
-    from pirkit.runtime.registry import KERNELS  # noqa: PLC0415
-
-    for full in (f"pd_op.{name}", f"strings.{name}"):
-        if builtins.any(next(KERNELS.kernels(full, kind=k), None) is not None for k in KINDS):
-            return KindOp(full)
-    raise AttributeError(f"module 'pirkit.ops' has no op {name!r}")
+    globals()[name] = found = attribute(name)
+    return found
 
 
 def __dir__() -> list[str]:
-    from pirkit.dialect.opdef import all_ops  # noqa: PLC0415
+    from pirkit.frontend.op_functions import op_names  # noqa: PLC0415  as above
 
-    return sorted(d.name.removeprefix("pd_op.") for d in all_ops() if d.dialect == "pd_op")
+    return op_names()

@@ -846,6 +846,7 @@ def deformable_conv_grad(
     groups: int,
     im2col_step: int,
 ) -> Any: ...
+def depend(x: TensorLike, dep: Sequence[TensorLike]) -> Tensor: ...
 def depthwise_conv2d(
     input: TensorLike,
     filter: TensorLike,
@@ -3100,6 +3101,13 @@ def temporal_shift_grad(
     shift_ratio: float,
     data_format: str,
 ) -> Any: ...
+def threefry(
+    key0: TensorLike,
+    key1: TensorLike,
+    x: TensorLike,
+    y: TensorLike,
+    word: int = ...,
+) -> Tensor: ...
 def thresholded_relu(x: TensorLike, threshold: float = ..., value: float = ...) -> Tensor: ...
 def thresholded_relu_(x: TensorLike, threshold: float = ..., value: float = ...) -> Tensor: ...
 def thresholded_relu_grad(

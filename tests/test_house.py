@@ -146,6 +146,7 @@ RULES_OF_THEIR_OWN = {
     "pirkit/runtime/tensor/array_api.py": "the names of the array API",
     "pirkit/__init__.py": "the names that users see",
     "pirkit/frontend/known_values.py": "the two ops that ask for derivatives",
+    "pirkit/torch/aten/elementwise.py": "overloads of torch, by torch's names",
 }
 """Files that list names which are names of ops, too, and what they stand for there."""
 

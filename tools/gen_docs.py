@@ -1,4 +1,4 @@
-"""Writes the pages of ``docs/`` that come from docstrings.
+"""Writes the files that come from docstrings: pages of ``docs/``, and the passes of ``--help``.
 
 python tools/gen_docs.py            write them
 python tools/gen_docs.py --check    fail if one is out of date
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from pirkit.cli.passes_help import pass_lines
 from pirkit.dialect.opdef import all_ops, decompose, lookup, reference
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.structure import PADDLE_NAMES
@@ -24,7 +25,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.kernels.cupy.host_fallback import ON_HOST
 from pirkit.runtime.registry import KERNELS
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
 
 INTRODUCTION = """\
 # Passes
@@ -33,10 +34,13 @@ A pass takes a verified program and leaves a verified one with the same results.
 pipelines, on the command line and in Python:
 
 ```sh
-pirkit-opt program.txt -p 'infer-meta{bind=x:4x3},@default'
+pirkit-opt pirkit/samples/recurrence.txt -p 'infer-meta{bind=x:3},@default'
 ```
 
 ```python
+import pirkit
+
+program = pirkit.load("tests/corpus/paddle/mlp/program.txt")
 program = pirkit.run_passes(program, "constant-fold,cse,dce")
 ```
 
@@ -295,7 +299,7 @@ def main() -> int:
     check = parser.parse_args().check
     stale = 0
     for name, make in PAGES.items():
-        page, text = DOCS / name, make()
+        page, text = ROOT / name, make()
         if not check:
             page.write_text(text, encoding="utf-8")
         elif page.read_text(encoding="utf-8") != text:
@@ -305,12 +309,13 @@ def main() -> int:
 
 
 PAGES = {
-    "passes.md": passes_page,
-    "kernels.md": kernels_page,
-    "primitives.md": primitives_page,
-    "op-classes.md": classes_page,
+    "docs/passes.md": passes_page,
+    "docs/kernels.md": kernels_page,
+    "docs/primitives.md": primitives_page,
+    "docs/op-classes.md": classes_page,
+    "pirkit/cli/passes.txt": pass_lines,
 }
-"""Page -> the function that writes it."""
+"""File -> the function that writes it."""
 
 
 if __name__ == "__main__":

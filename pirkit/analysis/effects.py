@@ -8,8 +8,9 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
+from pirkit.dialect.op_form import REGIONS
 from pirkit.dialect.opdef import PURE, WRITE
-from pirkit.dialect.operation import REGIONS, PirOp, declares
+from pirkit.dialect.operation import PirOp, declares
 
 WRITE_BACK: Final = "pd_op.assign_out_"
 """The op that writes the last content of an input or parameter back to the host's storage."""

@@ -68,5 +68,5 @@ class ArgumentParser(argparse.ArgumentParser):
 
 def did_you_mean(word: str, known: list[str]) -> str | None:
     """A help text with the known words that are nearest to a mistyped one, or None."""
-    near = difflib.get_close_matches(word, known, n=2)
+    near = difflib.get_close_matches(word, list(dict.fromkeys(known)), n=2)
     return f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None

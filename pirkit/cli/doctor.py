@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
-import platformdirs
 from rich.console import Console
 from rich.table import Table
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.version import VERSION
 from pirkit.runtime.native.blas import blas as blas_of_numpy
+from pirkit.runtime.native.cache import cache_folder
 
 Report = dict[str, dict[str, str]]
 """Facts by section and name."""
@@ -129,7 +129,7 @@ def _devices(cupy: Any) -> dict[str, str]:
 
 
 def _cache() -> dict[str, str]:
-    folder = platformdirs.user_cache_path("pirkit")
+    folder = cache_folder()
     # The folder is made when it is first needed; until then its nearest parent decides.
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     return {

@@ -14,11 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pirkit.diag.errors import MismatchError, PirkitError
 from pirkit.diag.span import Span
-from pirkit.passes import Remark
+
+if TYPE_CHECKING:
+    from pirkit.passes import Remark
 
 _COMMENT: Final = re.compile(
     r"//\s*expected-(?P<kind>error|remark)"

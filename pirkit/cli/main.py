@@ -36,6 +36,11 @@ def _parser() -> ArgumentParser:
     explain.add_argument("--json", action="store_true", help="print JSON instead of text")
     explain.set_defaults(run=_explain)
 
+    demo = commands.add_parser("demo", help="run a program that comes with pirkit")
+    demo.add_argument("name", nargs="?", default="lenet", metavar="NAME", help="by default lenet")
+    demo.add_argument("--list", action="store_true", help="print all programs instead")
+    demo.set_defaults(run=_demo)
+
     doctor = commands.add_parser("doctor", help="show what this machine has")
     doctor.add_argument("--json", action="store_true", help="print JSON instead of text")
     doctor.set_defaults(run=_doctor)
@@ -83,6 +88,13 @@ def _list_codes(as_json: bool) -> int:
         return 0
     for code in CODES.values():
         print(f"{code.code}  {code.title}")
+    return 0
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from pirkit.cli.demo import listing, show  # noqa: PLC0415  not needed for --version
+
+    print(listing() if arguments.list else show(arguments.name))
     return 0
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib.resources import files
+from textwrap import indent
 from typing import Final
 
 from pirkit.cli.arguments import ArgumentParser
@@ -164,7 +166,9 @@ def make_parser() -> ArgumentParser:
 
 
 def _passes_epilog() -> str:
-    from pirkit.cli.pass_table import ROWS  # noqa: PLC0415  only for --help
+    """The passes with the first lines of their manuals, from a file that `gen_docs.py` writes.
 
-    width = max(len(name) for name, _ in ROWS)
-    return "passes:\n" + "\n".join(f"  {name:<{width}}  {line}" for name, line in ROWS)
+    Importing the passes would take half a second.
+    """
+    text = files("pirkit.cli").joinpath("passes.txt").read_text(encoding="utf-8")
+    return "passes:\n" + indent(text.rstrip("\n"), "  ")

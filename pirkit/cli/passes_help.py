@@ -20,8 +20,14 @@ def list_passes(as_json: bool) -> None:
     if as_json:
         print(json.dumps([{"name": name, "help": line} for name, line in rows]))
         return
+    print(pass_lines(), end="")
+
+
+def pass_lines() -> str:
+    """The rows of `pass_rows` in columns, one line each."""
+    rows = pass_rows()
     width = max(len(name) for name, _ in rows)
-    print("\n".join(f"{name:<{width}}  {line}" for name, line in rows))
+    return "".join(f"{name:<{width}}  {line}\n" for name, line in rows)
 
 
 def manual(name: str) -> str:

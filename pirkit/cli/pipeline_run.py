@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
+from pirkit.cli.dump import Dump
 from pirkit.cli.reporting import RemarkFilter, stats_lines, timing_lines
 from pirkit.cli.reproducer import Reproducing
-from pirkit.passes import PipelineResult, parse_pipeline, run_pipeline
+from pirkit.passes import PipelineResult, parse_pipeline, pass_named, run_pipeline
 from pirkit.passes.base import RewriteListener
 from pirkit.passes.manager import Watcher
+from pirkit.passes.rewrite_trace import RewriteTracer
 
 
 def run_passes(
@@ -24,21 +26,19 @@ def run_passes(
     """Run the passes in place; remarks, counters and times go to standard error."""
     passes = parse_pipeline(arguments.pipeline)
     is_shown = RemarkFilter(arguments.remarks or "")
+    if is_shown.pass_name:
+        pass_named(is_shown.pass_name)
     watchers: list[Watcher] = [*more]
     listeners: list[RewriteListener] = []
     if arguments.dump:
-        from pirkit.cli.dump import Dump  # noqa: PLC0415  only for --dump
-
         watchers.append(Dump(arguments.dump, module))
     if arguments.trace_rewrites:
-        from pirkit.passes.rewrite_trace import RewriteTracer  # noqa: PLC0415  only for this flag
-
         tracer = RewriteTracer(sys.stderr)
         watchers.append(tracer)
         listeners.append(tracer.rewrote)
     check = None
     if arguments.check is not None:
-        from pirkit.frontend.numeric_check import CheckEach, NumberCheck  # noqa: PLC0415
+        from pirkit.frontend.numeric_check import CheckEach, NumberCheck  # noqa: PLC0415  kernels
 
         check = NumberCheck.of(module, arguments.seed)
         if arguments.check == "each":

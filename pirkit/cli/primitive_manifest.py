@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from pirkit.dialect.op_form import REGIONS
 from pirkit.dialect.opdef import OpDef, infer_meta, jet, lookup, reference, vjp
-from pirkit.dialect.operation import REGIONS
 from pirkit.dialect.primitives import PRIMITIVES, Primitive
 from pirkit.dialect.rules.taylor.series import LINEAR
 from pirkit.dialect.signature import REQUIRED, Attr, Operand, Result

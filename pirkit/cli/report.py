@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from difflib import unified_diff
 from html import escape
 from string import Template
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.text import print_mlir
-from pirkit.passes import Pass, PipelineResult
+
+if TYPE_CHECKING:
+    from pirkit.passes import Pass, PipelineResult
 
 _PAGE: Final = Template("""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>$title</title>

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pirkit.diag.errors import UsageError
-from pirkit.passes import PipelineResult, Remark, Timing, pass_named
+
+if TYPE_CHECKING:
+    from pirkit.passes import PipelineResult, Remark, Timing
 
 _KINDS: Final = ("passed", "missed", "analysis", "all", "")
 
@@ -15,7 +17,7 @@ _KINDS: Final = ("passed", "missed", "analysis", "all", "")
 class RemarkFilter:
     """Which remarks to show: ``missed``, ``missed:fuse``, ``:fuse``; empty for all.
 
-    Raises UsageError (PK0701, PK0702) for a kind or pass that does not exist.
+    Raises UsageError (PK0701) for a kind that does not exist.
     """
 
     def __init__(self, text: str) -> None:
@@ -26,8 +28,6 @@ class RemarkFilter:
                 code="PK0701",
                 help="kinds are `passed`, `missed`, `analysis` and `all`: --remarks=missed:cse",
             )
-        if self.pass_name:
-            pass_named(self.pass_name)
 
     def __call__(self, remark: Remark) -> bool:
         return self.kind in (remark.kind, "all", "") and self.pass_name in (remark.pass_name, "")

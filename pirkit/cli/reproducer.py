@@ -12,11 +12,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
 import re
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from types import TracebackType
 from typing import Final
 
+import platformdirs
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import ArtifactError, InternalError, ParseError, PassError, PirkitError
@@ -78,12 +82,6 @@ class Reproducing:
 
     def write(self, summary: str) -> str:
         """Write the file into the folder of reproducers. Raises ArtifactError if impossible."""
-        import hashlib  # noqa: PLC0415  only when a pass fails
-        import platform  # noqa: PLC0415
-        from importlib.metadata import version  # noqa: PLC0415
-
-        import platformdirs  # noqa: PLC0415
-
         failed = self.begun - 1
         module = self.read_again()
         # Passes are deterministic: those that went well are run again, instead of keeping a copy

@@ -86,6 +86,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0403": "unsupported form of an op",
         "PK0404": "unknown dialect",
         "PK0405": "unknown file format",
+        "PK0409": "op of torch without a rule",
     },
     DynamicShapeError: {
         "PK0406": "known only when the program runs",
@@ -120,6 +121,8 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
     TraceError: {
         "PK0706": "traced value where Python needs a number",
         "PK0707": "traced value used outside its trace",
+        "PK0708": "variable of two types where a tensor decides",
+        "PK0709": "Python that cannot be a part of a program",
     },
     PassError: {
         "PK0800": "error in a pass",

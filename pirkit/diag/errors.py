@@ -12,6 +12,7 @@
     │   ├── ArtifactError     a damaged or foreign file (JSON model, weights, plan)
     │   └── MismatchError     numbers that differ from the expected ones
     ├── UsageError            wrong flags or arguments                              exit 2
+    │   ├── CallError         a call from Python with wrong arguments
     │   └── TraceError        a traced value used where Python needs a number
     ├── PassError             a pass failed; names pass, op and span                exit 3
     ├── RuntimeFault          a kernel refused its inputs at run time               exit 1
@@ -53,6 +54,18 @@ class PirkitError(Exception):
         self.span = span
         self.notes = notes
         self.help = help
+        self._added: list[str] = []
+
+    def add_note(self, note: str, /) -> None:
+        """Add a line below the error in tracebacks."""
+        self._added.append(note)
+
+    @property
+    def __notes__(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """What tracebacks show below the error: its notes, the remedy, and where its page is."""
+        shown = [f"note: {note}" for note in self.notes]
+        shown += [f"help: {self.help}"] if self.help else []
+        return [*shown, f"`pirkit explain {self.code}` prints its page", *self._added]
 
     def __str__(self) -> str:
         where = f" ({self.span})" if self.span else ""
@@ -118,6 +131,12 @@ class UsageError(PirkitError):
 
     exit_code = 2
     default_code = "PK0700"
+
+
+class CallError(UsageError, TypeError):
+    """A call with arguments that a function does not take; a TypeError, as in Python."""
+
+    default_code = "PK0701"
 
 
 class TraceError(UsageError, TypeError):

@@ -20,16 +20,16 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, OPERAND_SEGMENTS, REGIONS, RESULT_SEGMENTS
+
 if TYPE_CHECKING:
-    from pirkit.dialect.operation import PirOp
+    from pirkit.dialect.operation import PirOp, ProgramOp
 
 T = TypeVar("T")
 
 
-def parse_op(cls: type[PirOp], parser: Parser) -> Operation:
-    """Read everything after the op's name."""
-    from pirkit.dialect.operation import ARG_ATTRS, REGIONS, create  # noqa: PLC0415
-
+def parse_op(cls: type[PirOp], parser: Parser, create: Callable[..., Operation]) -> Operation:
+    """Read everything after the op's name; ``create`` is `pirkit.dialect.operation.create`."""
     definition = cls.definition
     start = parser.pos
     unresolved = parser.parse_comma_separated_list(
@@ -83,8 +83,6 @@ def _slot(parser: Parser, parse: Callable[[], T]) -> T | None:
 
 def print_op(op: PirOp, printer: Printer) -> None:
     """Write everything after the op's name."""
-    from pirkit.dialect.operation import OPERAND_SEGMENTS, RESULT_SEGMENTS  # noqa: PLC0415
-
     operands = list(op.operand_slots)
     if op.definition.signature.has_absent_operands:
         while operands and operands[-1] is None:
@@ -124,8 +122,6 @@ def _print_slot(printer: Printer, item: T | None, write: Callable[[T], Any]) -> 
 
 def parse_program(cls: type[Operation], parser: Parser) -> Operation:
     """Read a program after the word ``pir.program``."""
-    from pirkit.dialect.operation import ARG_ATTRS, KEYWORD  # noqa: PLC0415
-
     symbol = parser.parse_symbol_name()
     arg_attrs: list[Attribute] = []
 
@@ -155,11 +151,8 @@ def parse_program(cls: type[Operation], parser: Parser) -> Operation:
     )
 
 
-def print_program(op: Operation, printer: Printer) -> None:
+def print_program(program: ProgramOp, printer: Printer) -> None:
     """Write a program after the word ``pir.program``."""
-    from pirkit.dialect.operation import KEYWORD, ProgramOp  # noqa: PLC0415
-
-    program = cast(ProgramOp, op)
     printer.print_string(" ")
     printer.print_symbol_name(program.symbol)
     args = program.block.args

@@ -19,23 +19,19 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, SymbolOpInterface
 
-from pirkit.diag.span import Span
+from pirkit.diag.span import Span, lines_of
 from pirkit.dialect import assembly
 from pirkit.dialect.attrs import decode, encode
+from pirkit.dialect.op_form import (
+    ARG_ATTRS,
+    KEYWORD,
+    OPERAND_SEGMENTS,
+    RESULT_SEGMENTS,
+)
 from pirkit.dialect.opdef import PURE, OpDef, find, lookup
 from pirkit.dialect.signature import REQUIRED
 
-OPERAND_SEGMENTS: Final = "operandSegmentSizes"
-RESULT_SEGMENTS: Final = "resultSegmentSizes"
-ARG_ATTRS: Final = "arg_attrs"
-KEYWORD: Final = "keyword"
-STRUCTURAL: Final = frozenset({OPERAND_SEGMENTS, RESULT_SEGMENTS, ARG_ATTRS})
-"""Properties that describe the form of an op, not its meaning."""
-
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+)')
-
-REGIONS: Final = {"pd_op.if": 2, "pd_op.while": 1, "pd_op.pylayer": 1}
-"""Ops with regions, and how many."""
 
 
 @lru_cache(maxsize=4096)
@@ -138,7 +134,7 @@ class PirOp(Operation):
 
     @classmethod
     def parse(cls, parser: Parser) -> PirOp:
-        return cast(PirOp, assembly.parse_op(cls, parser))
+        return cast(PirOp, assembly.parse_op(cls, parser, create))
 
     def print(self, printer: Printer) -> None:
         assembly.print_op(self, printer)
@@ -296,19 +292,42 @@ def make(
 
 
 def span_of(op: Operation) -> Span | None:
-    """Where the op was read or traced, or None if it has no location."""
-    location = op.location
-    if isinstance(location, mlir.FileLineColLoc):
-        return Span(location.filename.data, location.line.data, location.column.data)
-    return None
+    """Where the op was read or traced; the first place of one that stands for several, or None."""
+    return next(iter(spans_of(op)), None)
+
+
+def spans_of(op: Operation) -> list[Span]:
+    """All places of the op: of one that stands for several, those of all of them."""
+    places = [p for p in _places(op.location) if isinstance(p, mlir.FileLineColLoc)]
+    return [Span(p.filename.data, p.line.data, p.column.data) for p in places]
+
+
+def _places(location: Attribute) -> Iterator[Attribute]:
+    if not isinstance(location, mlir.FusedLoc):
+        yield location
+        return
+    for inner in cast("mlir.ArrayAttr[Attribute]", location.locations):
+        yield from _places(inner)
+
+
+def fused_location(ops: Sequence[Operation]) -> mlir.LocationAttr:
+    """The location of an op that stands for several: that of the last one, then the others."""
+    every = dict.fromkeys(p for op in (ops[-1], *ops) for p in _places(op.location))
+    known = [p for p in every if isinstance(p, mlir.FileLineColLoc)]
+    if len(known) < 2:
+        return known[0] if known else ops[-1].location
+    return mlir.FusedLoc(tuple(known), mlir.NoneAttr())
 
 
 def origin_of(op: Operation) -> tuple[str, ...]:
     """Notes on where the user wrote the op: the line of the model, and the layer.
 
-    They come from Paddle's ``op_callstack`` and ``struct_name``, where a program has them.
+    They come from Paddle's ``op_callstack`` and ``struct_name``, where a program has them. An op
+    that stands for several names their lines.
     """
     notes: list[str] = []
+    if isinstance(op.location, mlir.FusedLoc):
+        notes.append(f"fused from {lines_of(spans_of(op))}")
     stack = op.attributes.get("op_callstack")
     if isinstance(stack, mlir.ArrayAttr):
         lines = [

@@ -65,6 +65,9 @@ PADDLE_NAMES: Final = {
 CUSTOM: Final = "pir.custom_derivative"
 """The op that stands for a derivative rule of the user."""
 
+CHECKPOINT: Final = "pir.checkpoint"
+"""The op behind a function whose intermediate values a reverse sweep recomputes."""
+
 OUR_NAMES: Final = {ours: paddle for paddle, ours in PADDLE_NAMES.items()}
 
 
@@ -495,4 +498,27 @@ def _(*values: Meta, outputs: int, inputs: int, forward: bool) -> tuple[Meta, ..
     del forward
     count = 2 * (outputs + inputs)
     require(len(values) == count, "C1", f"{len(values)} values, expected {count}")
+    return values[:outputs]
+
+
+@op
+class Checkpoint:
+    """The results of a function whose intermediate values are not to be kept for derivatives.
+
+    `values` are `outputs` results of the function, then the values from around it that it was
+    computed from. The results are the outputs. A reverse sweep repeats the operations between from
+    the latter, behind a barrier (`pd_op.depend`), and differentiates the copies. Results of
+    operations called as in `saved` are kept. The pass `expand-gradients` removes the op at the end.
+
+    C1: `outputs` is not negative, and there are as many values.
+    """
+
+    name = "pir.checkpoint"
+    signature = "*values ; outputs: i32, saved: str[] = [] -> *outs"
+
+
+@infer_meta(Checkpoint)
+def _(*values: Meta, outputs: int, saved: tuple[str, ...]) -> tuple[Meta, ...]:
+    del saved
+    require(0 <= outputs <= len(values), "C1", f"{outputs} outputs among {len(values)} values")
     return values[:outputs]

@@ -22,18 +22,9 @@ from pirkit.diag.limits import check
 from pirkit.dialect.attrs import DISCARDABLE, KINDS, is_discardable
 from pirkit.dialect.declared_types import is_left_empty, may_declare
 from pirkit.dialect.infer import infer_result_types
+from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, REGIONS, STRUCTURAL
 from pirkit.dialect.opdef import OpDef, infer_meta
-from pirkit.dialect.operation import (
-    ARG_ATTRS,
-    KEYWORD,
-    REGIONS,
-    STRUCTURAL,
-    PirOp,
-    ProgramOp,
-    describe,
-    origin_of,
-    span_of,
-)
+from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import OPAQUE, check_names, meta_of
 from pirkit.runtime import dtype as dt

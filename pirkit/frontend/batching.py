@@ -12,11 +12,12 @@ from typing import Any, Final, cast
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import ELEMENTWISE, LIST
 from pirkit.dialect.opdef import RANDOM
 from pirkit.dialect.operation import PirOp, declares, span_of
-from pirkit.dialect.structure import CUSTOM
+from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.decompose import decompose_op
 from pirkit.runtime.meta import TensorMeta
@@ -116,14 +117,14 @@ def apply_rule(b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int) -
     operands = tuple([None if v is None else values[v] for v in op.operand_slots])
     one = OneRow(b, op, operands, count)
     draws = op.definition.effects == RANDOM  # are rows to be alike? nobody says
-    if not any(_has_rows(v) for v in operands) and not op.regions and not draws:
+    if not any(_has_rows(v) for v in operands) and not draws:
         return _shared(one, values)
     rule = _rule_of(one)
     if rule is None:
         before = op.prev_op
         block = op.parent
-        if op.regions or draws or not decompose_op(op):
-            raise _no_rule(op)
+        if draws or not decompose_op(op):
+            raise no_rule(op)
         assert block is not None
         anchor = before or block.first_op
         return cast(PirOp, anchor)
@@ -133,10 +134,18 @@ def apply_rule(b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int) -
     finally:
         b.location = saved
     several = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
-    for result, value in zip(op.result_slots, several, strict=False):
+    for i, (result, value) in enumerate(zip(op.result_slots, several, strict=False)):
         if result is not None:
-            values[result] = Batched(value, True)
+            is_stopped = any(op.stop_gradient[i : i + 1]) and isinstance(value, Value)
+            values[result] = Batched(_stopped(b, value) if is_stopped else value, True)
     return op
+
+
+def _stopped(b: Builder, value: Value) -> Value:
+    """A value through which no derivative flows."""
+    made = b("pd_op.assign", value)
+    cast(PirOp, made.ssa.owner).attributes["stop_gradient"] = encode("bool[]", (True,))
+    return made
 
 
 def _shared(one: OneRow, values: dict[SSAValue, Any]) -> PirOp:
@@ -191,9 +200,10 @@ def _names_axes(one: OneRow) -> bool:
 _ABOUT_AXES: Final = frozenset({"axis", "axes", "dim", "perm", "shape", "data_format", "num"})
 
 
-def _no_rule(op: PirOp) -> UnsupportedError:
+def no_rule(op: PirOp) -> UnsupportedError:
+    """The error for an op that cannot be mapped over rows."""
     if op.regions:
-        help = "take `pirkit.where` for `cond`; run loops over all rows at once, outside of `vmap`"
+        help = "rows turn as often in a loop with a derivative inside: take `fori_loop`, `scan`"
     elif op.definition.effects == RANDOM:
         help = "draw for all rows outside of `vmap`, and pass the numbers as an argument"
     else:
@@ -360,6 +370,11 @@ def _scatter_nd(one: OneRow) -> Any:
 
 def _along_axis(one: OneRow) -> Any:
     tensors = [one.value(i) for i in range(len(one.operands))]
+    rank = max(v.rank for v in tensors)  # a number among them is for all elements of its row
+    tensors = [
+        v if v.rank == rank else one.b.reshape(v, (one.count, *[1] * (rank - v.rank), *v.shape[1:]))
+        for v in tensors
+    ]
     return one.emit(tensors, axis=one.attrs["axis"] % one.rank + 1)
 
 
@@ -371,7 +386,7 @@ def _shape(one: OneRow) -> Any:
 def _convolution(one: OneRow) -> Any:
     """Rows of images are more images."""
     if one.operands[1].rows or one.attrs.get("data_format") not in ("NCHW", "NCDHW"):
-        raise _no_rule(one.op)
+        raise no_rule(one.op)
     x = one.value(0)
     images = one.b.reshape(x, (one.count * x.shape[1], *x.shape[2:]))
     return one.b.reshape(one.emit([images, one.operands[1].value]), (one.count, *one.result.shape))
@@ -382,9 +397,20 @@ def _custom(one: OneRow) -> Any:
     return one.emit([one.value(i) for i in range(len(one.operands))])
 
 
+def _recomputed(one: OneRow) -> Any:
+    """What a function that is recomputed takes stays as it is: what it computed was from that."""
+    count = one.attrs["outputs"]
+    outputs = [one.value(i) for i in range(count)]
+    return one.emit([*outputs, *[v.value for v in one.operands[count:]]])
+
+
+def _depend(one: OneRow) -> Any:
+    return one.emit([one.value(0), [v.value for v in one.operands[1]]])
+
+
 def _embedding(one: OneRow) -> Any:
     if one.operands[1].rows:
-        raise _no_rule(one.op)
+        raise no_rule(one.op)
     return one.emit([one.value(0), one.operands[1].value])
 
 
@@ -394,6 +420,8 @@ def _named(rule: Rule, names: str) -> dict[str, Rule]:
 
 RULES: Final[dict[str, Rule]] = {
     CUSTOM: _custom,
+    CHECKPOINT: _recomputed,
+    "pd_op.depend": _depend,
     **_named(_same, "assign share_data full_like as_real as_complex"),
     **_named(_reduced, "sum mean max min prod any all amax amin logsumexp"),
     **_named(_shifted("axis"), "cumsum cummax cummin argmax argmin argsort topk softmax flip"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
 from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
+from pirkit.diag.log import LOG
+from pirkit.diag.settings import setting
 from pirkit.frontend.compile_cache import Made, cache_key, load_entry, save_entry
 from pirkit.frontend.files import Program
+from pirkit.frontend.python_calls import require
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.native_ops import FUSED_BY
 from pirkit.lowering.native_ops import NAME as NATIVE
@@ -33,6 +37,9 @@ def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Progr
 
     Raises UsageError for an unknown pass or option, PassError if a pass fails.
     """
+    require(isinstance(cast(object, program), Program) and isinstance(cast(object, pipeline), str),
+            f"`run_passes` takes a program and a pipeline, not a {type(program).__name__} and a"
+            f" {type(pipeline).__name__}", "`pirkit.run_passes(program, 'cse,dce')`")  # fmt: skip
     with importing():
         from pirkit.passes import run_pipeline  # noqa: PLC0415  not for plans that are kept
 
@@ -65,6 +72,7 @@ def compile(
     fused: str | None = None,
     require_native: bool = False,
     fast_math: bool = False,
+    batch_lanes: bool = False,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
@@ -75,9 +83,10 @@ def compile(
     native code: the whole program as one call, or segments of it between library calls. On other
     devices it is `@simplify`. A named pipeline runs as it is, and only fused kernels get native
     code; ``pipeline=""`` binds the program as it is. ``require_native`` refuses a program that is
-    not one native call. ``fast_math`` decomposes every op and may factor common operands out of
-    sums, which suits small networks and their derivatives: results may differ for NaN, infinities
-    and overflow.
+    not one native call. ``batch_lanes`` decomposes every op and tries first to compute one batch
+    row in each vector lane, which suits small networks and their derivatives. ``fast_math`` does so
+    as well, and may factor common operands out of sums: results may differ for NaN, infinities and
+    overflow.
 
     ``params`` replaces the program's own weights. ``cpu`` runs the kernels of the registry,
     ``reference`` the reference rules of the op table, ``gpu`` cupy kernels; plug-ins add backends.
@@ -96,9 +105,15 @@ def compile(
     (PK0407) for a program that is not one native call where that is required.
     """
     program = _as_program(program, examples)
+    require(isinstance(cast(object, params), Mapping | None),
+            f"`params` are arrays by name, not a {type(params).__name__}",
+            "leave it out to take the program's own")  # fmt: skip
+    require(threads is None or threads > 0, f"{threads} threads run nothing",
+            "give at least 1, or None for all")  # fmt: skip
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
     _ = library.device.xp
-    form: Form = "fast" if fast_math else "whole" if require_native else "segments"
+    form: Form = "whole" if require_native else "segments"
+    form = "fast" if fast_math else "lanes" if batch_lanes else form
     is_plain = form == "segments" and pipeline is not None
     if is_plain or backend != CPU or certify or library.fused != NATIVE:
         form = "kernels"
@@ -106,6 +121,11 @@ def compile(
     made = _made(program, form, with_prim(wanted, prim, prim_keep), entry, library)
     weights = dict(program.params if params is None else params)
     exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1])
+    exe.remake = partial(
+        compile, program, backend=backend, pipeline=pipeline, entry=entry, threads=threads,
+        fallback=fallback, prim=prim, prim_keep=prim_keep, certify=certify, fused=fused,
+        fast_math=fast_math, batch_lanes=batch_lanes,
+    )  # fmt: skip
     if require_native and exe.native is None:
         raise NotNativeError(
             f"@{exe.plan.name} is not one native call",
@@ -117,7 +137,7 @@ def compile(
 
 def _fused_by(fused: str | None) -> str:
     """What runs fused kernels. Raises UsageError (PK0701, PK0705) for an unknown name."""
-    given = os.environ.get("PIRKIT_FUSED")
+    given = setting("PIRKIT_FUSED")
     chosen = fused or given or NATIVE
     if chosen not in FUSED_BY:
         names = ", ".join(f"`{name}`" for name in FUSED_BY)
@@ -170,6 +190,7 @@ def _made(
     """What is cached of a program, or what is compiled now, which is cached then."""
     key = cache_key(program, library, form, pipeline, entry)
     made = load_entry(key) if key is not None else None
+    start = perf_counter()
     if made is None:
         with importing():
             from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  unless it is kept
@@ -177,4 +198,7 @@ def _made(
         made = plan_with(form, program, pipeline, entry, library, run_passes)
         if key is not None:
             save_entry(key, made)
+        LOG.debug("lowered @%s in %.1f ms", made[0].name, (perf_counter() - start) * 1e3)
+    else:
+        LOG.debug("read @%s from the compile cache", made[0].name)
     return made

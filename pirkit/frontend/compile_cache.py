@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from pirkit.diag.limits import current_limits
 from pirkit.diag.plugin_additions import FOREIGN
+from pirkit.diag.settings import setting
 from pirkit.diag.source_files import SOURCES
 from pirkit.diag.version import VERSION
 from pirkit.dialect.fingerprint import fingerprint_of
@@ -154,7 +155,7 @@ def from_bytes(data: bytes) -> Any:
 
 def store() -> ObjectCache | None:
     """The user's cache, or None: ``PIRKIT_NATIVE_CACHE=objects`` limits it to code of functions."""
-    only_objects = os.environ.get("PIRKIT_NATIVE_CACHE") == "objects"
+    only_objects = setting("PIRKIT_NATIVE_CACHE") == "objects"
     return None if only_objects else user_cache()
 
 

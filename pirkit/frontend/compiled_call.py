@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any
 
@@ -14,11 +14,10 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.frontend import tree
-from pirkit.frontend.compile import compile
 from pirkit.frontend.generated_code import value_of
-from pirkit.frontend.marshalling import Fetch, fetcher, packer
+from pirkit.frontend.marshalling import Call, Ways, caller, pack, packer
 from pirkit.frontend.surroundings import Place, Surroundings, kind_of
-from pirkit.frontend.tracing import Traced, bound_input, leaf_meta
+from pirkit.frontend.tracing import Traced, argument, bound_input, leaf_meta
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
@@ -38,7 +37,6 @@ class Compiled:
     """
 
     whole: Executable
-    fetch: Fetch
     pack: Callable[..., Any]
     order: tuple[str, ...]
     captured: Mapping[str, Place]
@@ -51,7 +49,16 @@ class Compiled:
     """Which result of the program each leaf is."""
     given: Mapping[int, int]
     """Results of the native call that lie in the memory of a donated input, by number."""
+    ways: Ways
     missed: Any
+
+    @cached_property
+    def quick(self) -> Call:
+        """A call that is as the last one, or what stands for a call that is not."""
+        native = self.whole.native
+        run = self._attempt if native is None or self.given else native.attempt
+        packed = partial(pack, shape=self.shape, metas=self.metas, order=self.outputs)
+        return caller(*self.ways, packed, run, self.missed)
 
     def change(self) -> str | None:
         """Why the program does not serve any more, if what is around the function has changed."""
@@ -76,39 +83,12 @@ class Compiled:
     def _read_anew(self) -> frozenset[str]:
         return frozenset(p.expression for p in self.captured.values())
 
-    @cached_property
-    def quick(self) -> Callable[[tuple[Any, ...], dict[str, Any]], Any]:
-        """A call that is as the last one, or `missed`."""
-        fetch, pack, missed, native = self.fetch, self.pack, self.missed, self.whole.native
+    def _attempt(self, arrays: tuple[Array, ...]) -> Sequence[Array] | None:
+        """The results for arrays that are as the program wants them, else None."""
+        native = self.whole.native
         if native is None:
-            run = self._executed
-
-            def executed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-                arrays = fetch(args, kwargs)
-                if arrays is None or not self._fits(arrays):
-                    return missed
-                return pack(run(arrays))
-
-            return executed
-        attempt = native.attempt
-        if self.given:
-            donating = self._donating
-
-            def donated(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-                arrays = fetch(args, kwargs)
-                found = None if arrays is None else attempt(arrays, donating(arrays))
-                return missed if found is None else pack(found)
-
-            return donated
-
-        def called(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            arrays = fetch(args, kwargs)
-            if arrays is None:
-                return missed
-            found = attempt(arrays)
-            return missed if found is None else pack(found)
-
-        return called
+            return self._executed(arrays) if self._fits(arrays) else None
+        return native.attempt(arrays, self._donating(arrays) if self.given else None)
 
     def run(self, leaves: Sequence[Array], out: Any = None) -> Any:
         """A call with arrays by leaf; results in new memory, or in that of ``out``."""
@@ -193,17 +173,17 @@ def _unfit(problem: str, help: str) -> UsageError:
 def compiled_call(
     function: Callable[..., Any],
     traced: Traced,
+    whole: Executable,
     positional: Sequence[Any],
     by_name: Mapping[str, Any],
     static: Mapping[int | str, Any],
     donated: Sequence[int],
     missed: Any,
 ) -> Compiled:
-    """Compile what was traced, and make the way in and out.
+    """The way in and out of what was traced and compiled.
 
     ``donated`` are numbers of leaves whose memory may hold results.
     """
-    whole = compile(traced.program, fast_math=True)
     leaves, shape = tree.flatten((tuple(positional), dict(by_name)))
     names = [f"x{i}" for i in range(len(leaves))]
     metas = {f"y{i}": m for i, m in enumerate(_result_metas(traced))}
@@ -217,10 +197,13 @@ def compiled_call(
     read = {p.expression for p in captured.values()}
     guards = [p for p in surroundings.places if p.expression not in read]
     kept = {n: Place(f"held[{n!r}]", n, a) for n, a in held.items()}
-    fetch = fetcher(
+    ways: Ways = (
         shape.parts[0].parts,
         dict(zip(shape.parts[1].extra, shape.parts[1].parts, strict=True)),
-        [(n, kind_of(leaf), leaf_meta(leaf)) for n, leaf in zip(names, leaves, strict=True)],
+        [
+            (n, kind_of(leaf), leaf_meta(argument(leaf)))
+            for n, leaf in zip(names, leaves, strict=True)
+        ],
         static,
         inputs,
         surroundings.roots,
@@ -237,10 +220,9 @@ def compiled_call(
             fits = native.results[result] == native.inputs[operand]
             if is_free and fits and inputs[operand] in wanted:
                 given[result] = operand
-    pack = packer(traced.shape, of_leaves, outputs)
     return Compiled(
-        whole, fetch, pack, inputs, captured, held, surroundings, of_leaves, traced.shape,
-        outputs, given, missed,
+        whole, packer(traced.shape, of_leaves, outputs), inputs, captured, held, surroundings,
+        of_leaves, traced.shape, outputs, given, ways, missed,
     )  # fmt: skip
 
 

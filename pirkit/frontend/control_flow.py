@@ -18,16 +18,33 @@ from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
 from pirkit.frontend.bodies import Body
 from pirkit.frontend.numpy_ufuncs import is_number
+from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.tracing import Recorder, leaf_meta
 from pirkit.frontend.transforms import run
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Function = Callable[..., Any]
 
 
+class TypesDifferError(TraceError):
+    """Two types of one value; what began as a number may take the other one, and try again."""
+
+    name: str = ""
+    """The variable, if the value is one."""
+    meta: TensorMeta
+    """The type that it gets."""
+
+
+def wider(x: TensorMeta, y: TensorMeta) -> TensorMeta:
+    """The one of two types that a number would take."""
+    return max(x, y, key=lambda m: (m.dtype.is_float, m.dtype.itemsize))
+
+
+@takes_functions("true_fun", "false_fun")
 def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
     """``true_fun(*operands)`` if ``pred`` holds, else ``false_fun(*operands)``.
 
@@ -35,6 +52,11 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
     trees of tensors; both functions give the same structure, shapes and element types. Only the
     chosen branch runs. Raises TraceError where the branches differ.
     """
+    return chosen("`cond`", pred, true_fun, false_fun, *operands)
+
+
+def chosen(what: str, pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
+    """As `cond`, whose name in messages is ``what``."""
 
     def recorded(b: Recorder, condition: Value, given: Any) -> Any:
         leaves, shape = tree.flatten(given)
@@ -45,24 +67,30 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
             found.append(tree.flatten(body.record(function, *arguments)))
         (yes, shape_yes), (no, shape_no) = found
         if shape_yes != shape_no:
-            raise _wrong("the branches of `cond` give trees of different structure", _SAME)
+            raise _wrong(f"the branches of {what} give trees of different structure", _SAME)
         rows = [
-            [_typed(body, v, other) for v, other in zip(mine, others, strict=True)]
+            [typed(body, v, other) for v, other in zip(mine, others, strict=True)]
             for body, mine, others in ((bodies[0], yes, no), (bodies[1], no, yes))
         ]
         for name, x, y in zip(tree.paths(shape_yes, "the result"), *rows, strict=True):
             if x.meta != y.meta:
-                raise _wrong(f"{name} of `cond` is {x.meta} in one branch, {y.meta} in the other",
-                             _SAME)  # fmt: skip
+                error = TypesDifferError(
+                    f"{name} of {what} is {x.meta} in one branch, {y.meta} in the other",
+                    span=user_span(),
+                    help=_SAME,
+                )
+                error.meta = wider(x.meta, y.meta)
+                raise error
         held = [v.ssa for v in leaves]
         regions = [body.region(r, held) for body, r in zip(bodies, rows, strict=True)]
         types = [type_of(v.meta) for v in rows[0]]
-        made = b.insert(create("pd_op.if", (_truth(b, condition).ssa,), types, regions=regions))
+        made = b.insert(create("pd_op.if", (truth(b, condition).ssa,), types, regions=regions))
         return tree.unflatten(shape_yes, iter([b.wrap(r) for r in made.results]))
 
     return entered(recorded, pred, operands)
 
 
+@takes_functions("cond_fun", "body_fun")
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     """``body_fun`` applied to the state as long as ``cond_fun`` of it holds.
 
@@ -74,11 +102,12 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     weak = [is_number(leaf) for leaf in tree.leaves(init_val)]
 
     def recorded(b: Recorder, init: Any) -> Any:
-        return _while(b, cond_fun, body_fun, init, weak)
+        return while_op(b, cond_fun, body_fun, init, weak)
 
     return entered(recorded, init_val)
 
 
+@takes_functions("body_fun")
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     """``val = body_fun(i, val)`` for ``i`` from ``lower`` to ``upper``, which is left out.
 
@@ -95,11 +124,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
 
     def recorded(b: Recorder, first: Value, last: Value, init: Any) -> Any:
         start = (b.cast(first, dt.int64), b.cast(last, dt.int64), init)
-        return _while(b, before, turn, start, weak)[2]
+        return while_op(b, before, turn, start, weak)[2]
 
     return entered(recorded, lower, upper, init_val)
 
 
+@takes_functions("f")
 def scan(
     f: Function,
     init: Any,
@@ -155,42 +185,71 @@ def entered(recorded: Function, *trees: Any) -> Any:
 
 def _in(b: Recorder, recorded: Function, trees: Any) -> Any:
     inner = b.innermost
-    return recorded(inner, *tree.mapped(lambda leaf: _lifted(inner, leaf), trees))
+    return recorded(inner, *tree.mapped(lambda leaf: lifted(inner, leaf), trees))
 
 
-def _lifted(b: Recorder, leaf: Any) -> Value:
+def lifted(b: Recorder, leaf: Any) -> Value:
+    """A tensor, array or number as a value; a bare float is single precision."""
     if is_number(leaf):
         return b.const(leaf, leaf_meta(leaf).dtype)
     return cast(Value, b.value(leaf))
 
 
-def _typed(body: Body, value: Any, like: Any = None) -> Value:
+def typed(body: Body, value: Any, like: Any = None) -> Value:
     """A result of a body as a value; a number has the element type of what it stands beside."""
     b = body.recorder
     if is_number(value):
-        fitting = like.dtype if isinstance(like, Value) else leaf_meta(value).dtype
+        is_like = isinstance(like, Value) and _fits(value, like.dtype)
+        fitting = like.dtype if is_like else leaf_meta(value).dtype
         return body.record(lambda: b.const(value, fitting))
     return cast(Value, body.record(lambda: b.value(value)))
 
 
-def _truth(b: Recorder, condition: Value) -> Value:
+def _fits(number: Any, dtype: DType) -> bool:
+    """Whether an element type holds a number without loss of kind."""
+    if isinstance(number, complex):
+        return dtype.is_complex
+    if isinstance(number, float):
+        return dtype.is_float or dtype.is_complex
+    return isinstance(number, bool) or dtype is not dt.bool_
+
+
+def truth(b: Recorder, condition: Value) -> Value:
+    """A condition as one boolean. Raises TraceError for a tensor of more elements."""
     if condition.meta.numel != 1:
-        raise _wrong(f"a condition is one boolean, not a {condition.meta}", "use `all()`, `any()`")
+        raise _wrong(
+            f"a condition is one boolean, not a {condition.meta}",
+            "use `all()` or `any()`; `pirkit.where` chooses for each element",
+        )
     return b.cast(condition, dt.bool_)
 
 
-def _while(b: Recorder, test: Function, turn: Function, init: Any, weak: Sequence[bool]) -> Any:
+def while_op(
+    b: Recorder,
+    test: Function,
+    turn: Function,
+    init: Any,
+    weak: Sequence[bool],
+    differ: Callable[[int, TensorMeta, TensorMeta], Exception] | None = None,
+) -> Any:
+    """A loop over a tree of values; ``weak`` leaves take the element type that the body gives.
+
+    ``differ`` makes the error for a leaf, by number, that begins as one type and becomes another.
+    """
     leaves, shape = tree.flatten(init)
     body = _turn(b, test, turn, shape, [v.meta for v in leaves])
     metas = _settled([v.meta for v in leaves], [v.meta for v in body.after], weak)
     if metas != [v.meta for v in leaves]:  # numbers take the type that the body gives them
         body = _turn(b, test, turn, shape, metas)
-    for name, before, after in zip(tree.paths(shape, "state"), metas, body.after, strict=True):
+    names = tree.paths(shape, "state")
+    for i, (name, before, after) in enumerate(zip(names, metas, body.after, strict=True)):
         if before != after.meta:
+            if differ is not None:
+                raise differ(i, before, after.meta)
             raise _wrong(f"`{name}` of a loop begins as {before}, its body gives {after.meta}",
                          "keep shape and element type of the state; `astype` converts")  # fmt: skip
     starts = [b.cast(v, m.dtype) for v, m in zip(leaves, metas, strict=True)]
-    first = _truth(b, _one(test(tree.unflatten(shape, iter(starts))), b))
+    first = truth(b, one_condition(test(tree.unflatten(shape, iter(starts))), b))
     region = body.body.region([body.more, *body.after])
     types = [type_of(m) for m in metas]
     operands = (first.ssa, *[b.own(s).ssa for s in starts])
@@ -214,9 +273,9 @@ def _turn(
     after, after_shape = tree.flatten(found)
     if after_shape != shape:
         raise _wrong("the body of a loop gives a state of another structure", _SAME)
-    values = [_typed(body, v, _Like(m)) for v, m in zip(after, metas, strict=True)]
+    values = [typed(body, v, _Like(m)) for v, m in zip(after, metas, strict=True)]
     again = body.record(test, tree.unflatten(shape, iter(values)))
-    more = body.record(lambda: _truth(body.recorder, _one(again, body.recorder)))
+    more = body.record(lambda: truth(body.recorder, one_condition(again, body.recorder)))
     return _Turn(body, more, values)
 
 
@@ -233,7 +292,8 @@ class _Like(Value):
         return self._of
 
 
-def _one(condition: Any, b: Recorder) -> Value:
+def one_condition(condition: Any, b: Recorder) -> Value:
+    """A condition as a value; a Python bool is a constant."""
     if isinstance(condition, Value):
         return condition
     if not isinstance(condition, bool | np.bool_ | int):
@@ -262,7 +322,7 @@ def _unrolled(
         raise _wrong("`scan(unroll=True)` over no rows", "leave out `unroll`")
 
     def stack(*each: Any) -> Value:
-        return b.stack([_lifted(b, v) for v in each], axis=0)
+        return b.stack([lifted(b, v) for v in each], axis=0)
 
     stacked = tree.map(
         stack,
@@ -279,7 +339,7 @@ def _scan(
     def one(i: Value, carry: Any) -> tuple[Any, Any]:
         place = (count - 1) - i if reverse else i
         at = place.b.reshape(place, (1,))
-        return at, f(carry, tree.mapped(lambda v: _row(v, at), rows))
+        return at, f(carry, tree.mapped(lambda v: row_of(v, at), rows))
 
     leaves, shape = tree.flatten(init)
     metas = [v.meta for v in leaves]
@@ -303,7 +363,7 @@ def _scan(
     def before(state: Any) -> Any:
         return state[0] < count
 
-    _, carry, found = _while(b, before, turn, start, flags)
+    _, carry, found = while_op(b, before, turn, start, flags)
     return carry, tree.unflatten(y_shape, iter(found))
 
 
@@ -321,8 +381,8 @@ def _probed(
         )
     after, y = cast("tuple[Any, Any]", found)
     leaves, y_shape = tree.flatten(y)
-    given = [_typed(probe, v, _Like(m)) for v, m in zip(tree.leaves(after), metas, strict=False)]
-    made = [v.meta for v in given], y_shape, [_typed(probe, v).meta for v in leaves]
+    given = [typed(probe, v, _Like(m)) for v, m in zip(tree.leaves(after), metas, strict=False)]
+    made = [v.meta for v in given], y_shape, [typed(probe, v).meta for v in leaves]
     probe.recorder.is_dynamic = False
     return made
 
@@ -338,7 +398,8 @@ def _settled(
     return [*found, *before[len(found) :]]
 
 
-def _row(x: Value, at: Value) -> Value:
+def row_of(x: Value, at: Value) -> Value:
+    """One row of a tensor, at an index of shape (1,)."""
     b = cast(Recorder, at.b)
     return b.reshape(b.gather(b.own(x), at, axis=0), x.shape[1:])
 

@@ -14,6 +14,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.operation import PirOp
 from pirkit.frontend import tree
 from pirkit.frontend.numpy_ufuncs import is_number
+from pirkit.frontend.python_calls import require
 from pirkit.frontend.tracing import Recorder
 from pirkit.frontend.transforms import lifted_in
 from pirkit.frontend.user_line import user_span
@@ -42,6 +43,8 @@ class _Custom:
 
     def __init__(self, fun: Function, nondiff_argnums: int | Sequence[int] = ()) -> None:
         update_wrapper(self, fun, updated=())
+        require(callable(fun), f"a rule belongs to a function, not to a {type(fun).__name__}",
+                "write `@pirkit.custom_vjp` above it")  # fmt: skip
         self.fun = fun
         numbers = nondiff_argnums
         self._depth = ContextVar("depth", default=0)

@@ -17,7 +17,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, TERMINATOR
-from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, PirOp, ProgramOp, declares
+from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 
 Candidates = Callable[[ModuleOp], list[Operation]]
 Removal = Callable[[Operation], None]

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
+from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.transforms import grad, hessian, jvp
 
 Function = Callable[..., Any]
 
 
+@takes_functions("f")
 def hvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The Hessian of a function whose result is one number, times ``tangents``.
 
@@ -22,6 +24,7 @@ def hvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     return product[0] if len(which) == 1 else product
 
 
+@takes_functions("f")
 def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     """The result of a function, and the function from tangents of the primals to that of it."""
     y = f(*primals)
@@ -32,6 +35,7 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
     return y, pushforward
 
 
+@takes_functions("f")
 def laplacian(f: Function, argnums: int = 0) -> Function:
     """The sum of the second derivatives of a function whose result is one number.
 

@@ -20,6 +20,7 @@ from pirkit.dialect.kinds import COPY
 from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.frontend.active_trace import ACTIVE
 from pirkit.frontend.calls import Arguments, sort_arguments
+from pirkit.frontend.python_calls import require
 from pirkit.frontend.signatures import signature_of
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime import dtype as dt
@@ -46,7 +47,9 @@ DRAWS: Final = Draws()
 
 
 def seed(number: int) -> None:
-    """Seed the random numbers of eager ops."""
+    """Seed the random numbers of eager ops. Raises CallError for what is no integer."""
+    require(isinstance(cast(object, number), int | np.integer),
+            f"a seed is an integer, not a {type(number).__name__}", "`pirkit.seed(0)`")  # fmt: skip
     DRAWS.begin(number, 0)
 
 

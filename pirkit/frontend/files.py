@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UsageError
+from pirkit.diag.errors import ArtifactError, LimitError, ParseError
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.dot import write_dot
@@ -24,12 +23,11 @@ from pirkit.frontend.paddle.json_reader import read_paddle_json
 from pirkit.frontend.paddle.json_writer import write_paddle_json
 from pirkit.frontend.paddle.params import (
     parameter_metas,
-    read_params,
-    unfilled_parameters,
     write_params,
 )
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.frontend.paddle.text_writer import write_paddle_text
+from pirkit.frontend.python_calls import require
 from pirkit.runtime.atomic_write import atomic_write
 
 Array = np.ndarray[Any, Any]
@@ -37,80 +35,15 @@ Reader = Callable[[str, str], mlir.ModuleOp]
 Writer = Callable[[mlir.ModuleOp], str]
 
 
-@dataclass
-class Program:
-    """A module of programs, with its weights.
+def _lowered(stage: str) -> Writer:
+    """The writer of a lowered form, whose imports take longer than reading a program."""
 
-    ``str(program)`` is its text; ``program.main`` the first program of the module.
-    """
-
-    module: mlir.ModuleOp
-    params: dict[str, Array] = field(default_factory=dict[str, Array])
-    source: str = "<text>"
-
-    @property
-    def programs(self) -> dict[str, ProgramOp]:
-        """The programs of the module by name."""
-        return {op.symbol: op for op in self.module.ops if isinstance(op, ProgramOp)}
-
-    @property
-    def main(self) -> ProgramOp:
-        """The first program. Raises UsageError if the module holds none."""
-        return self.entry(None)
-
-    def entry(self, name: str | None) -> ProgramOp:
-        """The program of that name, or the first one. Raises UsageError if there is none."""
-        programs = self.programs
-        if name is None and programs:
-            return next(iter(programs.values()))
-        if name in programs:
-            return programs[name]
-        raise UsageError(
-            f"{self.source} holds no program" + (f" called @{name}" if name else ""),
-            help="it holds " + (", ".join(f"@{n}" for n in programs) or "nothing"),
-        )
-
-    def copy(self) -> Program:
-        """A copy whose module can be changed without changing this one."""
-        return Program(self.module.clone(), dict(self.params), self.source)
-
-    def __str__(self) -> str:
-        return print_mlir(self.module)
-
-
-def _print_plans(module: mlir.ModuleOp) -> str:
-    from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  not for text in and out
-
-    programs = (op for op in module.ops if isinstance(op, ProgramOp))
-    return "".join(str(write_plan(p)) for p in programs)
-
-
-def _print_map_exprs(module: mlir.ModuleOp) -> str:
-    from pirkit.lowering.fusion.print import print_map_exprs  # noqa: PLC0415  as above
-
-    return print_map_exprs(module)
-
-
-def _print_native(stage: str) -> Writer:
     def write(module: mlir.ModuleOp) -> str:
-        from pirkit.lowering.native_text import native_text  # noqa: PLC0415  as above
-        from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415
+        from pirkit.frontend.lowered_text import LOWERED  # noqa: PLC0415  not for text in and out
 
-        programs = (op for op in module.ops if isinstance(op, ProgramOp))
-        return "".join(native_text(write_plan(p), stage) for p in programs)
+        return LOWERED[stage](module)
 
     return write
-
-
-def explain_kernels(module: mlir.ModuleOp, backend: str = "cpu") -> str:
-    """Which kernel runs each operation of the module's programs, and why."""
-    from pirkit.lowering.explain_kernels import why_kernels  # noqa: PLC0415
-    from pirkit.lowering.kernel_library import KernelLibrary  # noqa: PLC0415  not for text in and out
-    from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415
-
-    library = KernelLibrary(backend)
-    programs = (op for op in module.ops if isinstance(op, ProgramOp))
-    return "".join(why_kernels(write_plan(p, library=library), library) for p in programs)
 
 
 READERS: Final[Mapping[str, Reader]] = {
@@ -126,10 +59,8 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "mlir-locations": lambda module: print_mlir(module, locations=True),
     "paddle-text": write_paddle_text,
     "paddle-json": write_paddle_json,
-    "plan": _print_plans,
     "dot": write_dot,
-    "map-expr": _print_map_exprs,
-    **{stage: _print_native(stage) for stage in ("nest", "llvm", "asm")},
+    **{stage: _lowered(stage) for stage in ("plan", "map-expr", "nest", "llvm", "asm")},
 }
 """The values of ``pirkit-opt -t``."""
 
@@ -220,7 +151,7 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
 
     Raises InputError (what is wrong with the file, and where).
     """
-    name = os.fspath(path)
+    name = _path(path, "load")
     text = read_text(name)
     source = "<stdin>" if name == "-" else name
     if name == "-":
@@ -230,21 +161,17 @@ def load(path: str | os.PathLike[str], *, format: str = "auto", params: Any = No
     if params is None and name.endswith(".json") and params_file.is_file():
         params = params_file
     if params is not None:
+        from pirkit.frontend.weight_files import load_params  # noqa: PLC0415  not for plain text
+
         program.params = load_params(str(params), program.module)
     return program
 
 
-def load_params(path: str, module: mlir.ModuleOp) -> dict[str, Array]:
-    """Weights by name: ``.npz``, ``.safetensors``, or ``.pdiparams`` (in the module's order)."""
-    if path.endswith(".safetensors"):
-        from pirkit.frontend.safetensors_files import read_safetensors  # noqa: PLC0415  as below
-
-        return read_safetensors(path)
-    if path.endswith(".npz"):
-        from pirkit.frontend.arrays import read_npz  # noqa: PLC0415  not needed for other files
-
-        return read_npz(path)
-    return {**unfilled_parameters(module), **read_params(path, parameter_metas(module))}
+def _path(path: Any, what: str) -> str:
+    require(isinstance(path, str | os.PathLike),
+            f"`{what}` takes the path of a file, not a {type(path).__name__}",
+            "for instance `model.json`, `program.txt` or `program.mlir`")  # fmt: skip
+    return cast(str, os.fspath(path))
 
 
 def save(
@@ -261,7 +188,10 @@ def save(
     The format follows the suffix (``.mlir``, ``.txt``, ``.json``) unless given. Files are written
     atomically.
     """
-    name = os.fspath(path)
+    require(isinstance(cast(object, program), Program),
+            f"`save` writes a program, not a {type(program).__name__}",
+            "`pirkit.trace(f, x)` makes one of a function")  # fmt: skip
+    name = _path(path, "save")
     if format == "auto":
         format = _SUFFIXES.get(Path(name).suffix, "mlir")
     write_file(name, WRITERS[format](program.module))
@@ -269,24 +199,9 @@ def save(
         stored = {m: program.params[m] for m in parameter_metas(program.module)}
         write_params(str(Path(name).with_suffix(".pdiparams")), stored)
     if params is not None:
+        from pirkit.frontend.weight_files import save_params  # noqa: PLC0415  as above
+
         save_params(os.fspath(params), program.params)
-
-
-def save_params(path: str, params: Mapping[str, Array]) -> None:
-    """Write weights by name to ``.safetensors`` or ``.npz``. Raises UsageError for other names."""
-    if path.endswith(".safetensors"):
-        from pirkit.frontend.safetensors_files import write_safetensors  # noqa: PLC0415  as below
-
-        write_safetensors(path, params)
-    elif path.endswith(".npz"):
-        from pirkit.frontend.arrays import write_npz  # noqa: PLC0415  not needed for other files
-
-        write_npz(path, params)
-    else:
-        raise UsageError(
-            f"weights are written to .safetensors or .npz, not to {path}",
-            help="`NAME.json` writes a program of Paddle with its `NAME.pdiparams` beside it",
-        )
 
 
 def write_file(path: str, text: str) -> None:

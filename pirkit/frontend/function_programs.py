@@ -15,6 +15,7 @@ from pirkit.dialect.operation import create
 from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
 from pirkit.frontend.files import Program
+from pirkit.frontend.python_calls import check_call
 from pirkit.frontend.tracing import Recorder, bound_input, leaf_meta
 from pirkit.frontend.tracing import trace as record
 
@@ -43,6 +44,7 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
             code="PK0701",
             help="`pirkit.trace(f, x)` calls `f(x)` once and records what it does",
         )
+    check_call(function, args, kwargs)
     names = [_spelled(n) for n in argument_names(function, args, kwargs)]
     traced = record(function, args, keywords=kwargs, names=names, kind=_Standalone)
     weights = {name: np.array(bound_input(array)) for name, array in traced.captured.items()}

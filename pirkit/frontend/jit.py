@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
@@ -14,13 +15,17 @@ import numpy as np
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.forks import renewed
+from pirkit.diag.log import LOG
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
+from pirkit.frontend.compile import compile
 from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
+from pirkit.frontend.numpy_ufuncs import is_number
+from pirkit.frontend.python_calls import check_call
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.surroundings import kind_of
-from pirkit.frontend.tracing import Recorder, Traced, bound_input, leaf_meta, trace
+from pirkit.frontend.tracing import Recorder, Traced, argument, bound_input, leaf_meta, trace
 from pirkit.frontend.transforms import lifted_in
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.meta import TensorMeta
@@ -42,6 +47,7 @@ def jit(
     static_argnames: Names = (),
     donate_argnums: Places = (),
     donate_argnames: Names = (),
+    fast_math: bool = False,
 ) -> Any:
     """A function that is traced and compiled once for each signature; also a decorator.
 
@@ -52,17 +58,18 @@ def jit(
     compiled and why. Results are the caller's. ``out=`` takes a tree of arrays like the result and
     writes into them. Memory of donated arguments may hold results: they are not to be used again.
 
-    The program is compiled with ``fast_math``: common operands may be factored out of sums, which
-    may change NaN, infinities and overflow (see `pirkit.compile`).
+    Small networks and their derivatives compute one batch row in each vector lane. ``fast_math``
+    may factor common operands out of sums besides, which may change NaN, infinities and overflow
+    (see `pirkit.compile`).
 
     While it is traced values are unknown: ``if v`` raises TraceError with the line and the remedy.
     Inside another traced function the call is recorded there. Raises UsageError for arguments that
     are no tensors, and for static ones that are not hashable.
     """
-    options = (static_argnums, static_argnames, donate_argnums, donate_argnames)
+    options = (static_argnums, static_argnames, donate_argnums, donate_argnames, fast_math)
     if function is None:
         return partial(_jitted, options)
-    return Jitted(function, *options)
+    return _jitted(options, function)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +97,48 @@ class _Signature:
 
     shape: tree.Shape
     metas: tuple[TensorMeta, ...]
+    numbers: tuple[type[Any] | None, ...]
+    """Python types of leaves that are numbers."""
     static: tuple[tuple[Any, type, Any], ...]
 
 
 def _jitted(options: Any, function: Function) -> Jitted:
-    return Jitted(function, *options)
+    made = Jitted(function, *options)
+    made.options = options
+    return made
 
 
 class Jitted:
     """What `jit` makes of a function."""
 
+    options: tuple[Any, ...]
+    """What `jit` was given besides the function, for copies in other processes."""
+
+    def __reduce__(self) -> Any:
+        """Pickled by name, as functions are; one without a name of its own by its function.
+
+        What it compiled is compiled again, or read from the compile cache, when it is called.
+        """
+        held: Any = sys.modules.get(self.__module__)
+        name: str = getattr(self, "__qualname__", "")
+        for part in name.split("."):
+            held = getattr(held, part, None)
+        return name if held is self else self._by_function()
+
+    def _by_function(self) -> tuple[Any, ...]:
+        return _jitted, (self.options, self.function)
+
+    def __deepcopy__(self, memo: Any) -> Jitted:
+        return self
+
     def __init__(
-        self, function: Function, static: Places, static_names: Names, donate: Places, given: Names
+        self,
+        function: Function,
+        static: Places,
+        static_names: Names,
+        donate: Places,
+        given: Names,
+        fast_math: bool,
     ) -> None:
         if not callable(function):
             raise UsageError(
@@ -112,6 +149,7 @@ class Jitted:
         self.function = function
         self._static = _resolved(function, static, static_names)
         self._donated = _resolved(function, donate, given)
+        self._fast_math = fast_math
         self._makes_out = "out" not in _parameters(function)
         self._compiled: dict[Hashable, list[Compiled]] = {}
         self._signatures: list[tuple[_Signature, list[str]]] = []
@@ -154,9 +192,10 @@ class Jitted:
             return self._recorded(cast(Recorder, error.outer), call)
         if out is None:
             self._quick = compiled.quick
-        return compiled.run([bound_input(leaf) for leaf in leaves], out)
+        return compiled.run([bound_input(argument(leaf)) for leaf in leaves], out)
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        check_call(self.function, args, kwargs)
         names = parameter_names(self.function, len(args))
         static: dict[int | str, Any] = {
             i: a for i, a in enumerate(args) if _is_named(i, names[i], len(args), self._static)
@@ -186,7 +225,8 @@ class Jitted:
         labels = _leaf_labels(call, shape)
         metas = tuple([_meta_of(n, leaf) for n, leaf in zip(labels, leaves, strict=True)])
         static = tuple([(k, kind_of(v), v) for k, v in call.static.items()])
-        signature = _Signature(shape, metas, static)
+        numbers = tuple([kind_of(v) if is_number(v) else None for v in leaves])
+        signature = _Signature(shape, metas, numbers, static)
         with self._lock:
             versions = self._compiled.setdefault(signature, [])
             change = None
@@ -197,13 +237,16 @@ class Jitted:
             reason = change or self._difference(signature, labels)
             traced = self._traced(call)
             donated = self._donated_leaves(call, shape)
+            whole = compile(traced.program, batch_lanes=True, fast_math=self._fast_math)
             compiled = compiled_call(
-                self.function, traced, call.positional, call.by_name, call.static, donated, _MISSED
-            )
+                self.function, traced, whole, call.positional, call.by_name, call.static, donated,
+                _MISSED,
+            )  # fmt: skip
             versions.append(compiled)
             del versions[:-VERSIONS]
             self._signatures.append((signature, labels))
             self._reasons.append(f"{len(self._reasons) + 1}: {reason}")
+            LOG.info("compiled %r for %s", self, reason)
             return compiled
 
     def _traced(self, call: _Call) -> Traced:
@@ -211,7 +254,7 @@ class Jitted:
             whole, named = call.whole(args, kwargs)
             return self.function(*whole, **named)
 
-        return trace(function, call.positional, keywords=call.by_name)
+        return trace(function, call.positional, keywords=call.by_name, weak=True)
 
     def _donated_leaves(self, call: _Call, shape: tree.Shape) -> list[int]:
         """The numbers of the leaves of donated arguments."""
@@ -335,6 +378,11 @@ def _changes(
             found.append(f"argument `{name}`: shape {then.shape} -> {now.shape}")
         if then.dtype is not now.dtype:
             found.append(f"argument `{name}`: dtype {then.dtype} -> {now.dtype}")
+    pairs = zip(labels, known.numbers, wanted.numbers, strict=True)
+    for name, then, now in pairs:
+        if then is not now:
+            kinds = ["a tensor" if k is None else f"a Python {k.__name__}" for k in (then, now)]
+            found.append(f"argument `{name}`: {kinds[0]} -> {kinds[1]}")
     if known.static != wanted.static:
         then, now = ({k: v for k, _, v in s.static} for s in (known, wanted))
         keys = [k for k in {**then, **now} if then.get(k) != now.get(k)]

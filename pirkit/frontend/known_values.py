@@ -18,7 +18,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
-from pirkit.dialect.structure import CUSTOM
+from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.frontend.eager import EagerOp
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -71,7 +71,7 @@ class KnownValues:
             results = [[self._found[v] for v in op.operands]]
         elif op.name == "pir.slice":
             results = [self._found[op.operands[0]][op.attribute("index")]]
-        elif op.name == CUSTOM:
+        elif op.name in (CUSTOM, CHECKPOINT):
             results = [self._found[v] for v in op.operands[: len(op.results)]]
         elif declares(op, DERIVATIVE) or op.regions:
             results = [DenseTensor(a) for a in self._derivatives(op)]

@@ -21,8 +21,22 @@ from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import meta_of
 
 Array = np.ndarray[Any, Any]
-Fetch = Callable[[tuple[Any, ...], dict[str, Any]], "tuple[Array, ...] | None"]
-"""From the arguments of a call to the arrays of the program; None for another structure."""
+Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+"""A call of a compiled function, given its arguments by position and by name."""
+Run = Callable[[tuple[Array, ...]], "Sequence[Array] | None"]
+"""From the arrays of a program to its results; None, and nothing has run, for unfit ones."""
+
+Ways = tuple[
+    Sequence[Shape],
+    Mapping[str, Shape],
+    Sequence[tuple[str, type, TensorMeta]],
+    Mapping[int | str, Any],
+    Sequence[str],
+    Mapping[str, Any],
+    Mapping[str, Place],
+    Sequence[Place],
+]
+"""What `caller` takes first."""
 
 _MISSES: Final = (AttributeError, LookupError, NameError, TypeError, ValueError)
 
@@ -49,18 +63,16 @@ class _Code:
         return made
 
     def require(self, condition: str) -> None:
-        self.lines.append(f"if not ({condition}): return None")
+        self.lines.append(f"if not ({condition}): return missed")
 
-    def function(self, head: str, *, guarded: bool) -> Callable[..., Any]:
-        """The function of the lines."""
-        lines = self.lines
-        if guarded:
-            misses = self.name(_MISSES)
-            lines = ["try:", *[f"    {x}" for x in lines], f"except {misses}: return None"]
-        return function_of(head, lines, self.names)
+    def guard(self) -> None:
+        """What fails in the lines so far is another structure of the arguments."""
+        misses = self.name(_MISSES)
+        lines = [f"    {x}" for x in self.lines]
+        self.lines = ["try:", *lines, f"except {misses}: return missed"]
 
 
-def fetcher(
+def caller(
     positions: Sequence[Shape],
     keywords: Mapping[str, Shape],
     leaves: Sequence[tuple[str, type, TensorMeta]],
@@ -69,15 +81,18 @@ def fetcher(
     roots: Mapping[str, Any],
     captured: Mapping[str, Place],
     guards: Sequence[Place],
-) -> Fetch:
-    """The function for arguments of these structures.
+    packed: Callable[[_Code], str],
+    run: Run,
+    missed: Any,
+) -> Call:
+    """The function for arguments of these structures; it gives ``missed`` for other arguments.
 
     ``positions`` are those of the arguments that are not ``static``, in order. ``leaves`` tell for
     each leaf its input, its Python type and its meta; ``order`` is what the program wants.
     ``captured`` are inputs that are found in the surroundings, ``guards`` places that must not
-    have changed.
+    have changed. ``packed`` writes the code for the result (`pack`).
     """
-    code = _Code(dict(roots))
+    code = _Code({**roots, "missed": missed, "run": run})
     tensor, same_ = code.name(DenseTensor), code.name(same)
     total = len(positions) + sum(isinstance(s, int) for s in static)
     code.require(f"len(args) == {total}")
@@ -103,7 +118,9 @@ def fetcher(
             continue
         if kind in (bool, int, float, complex):
             made = f"{code.name(np.array)}({variable}, {code.name(meta.dtype.np)})"
-            code.lines.append(f"if type({variable}) is {code.name(kind)}: {variable} = {made}")
+            code.require(f"type({variable}) is {code.name(kind)}")
+            code.lines.append(f"{variable} = {made}")
+            continue
         code.lines.append(f"if type({variable}) is {tensor}: {variable} = {variable}.array")
     for name, place in captured.items():
         if name in order:
@@ -113,8 +130,11 @@ def fetcher(
         held, known = code.variable(place.expression), code.name(place.value)
         quick = f"{held} is {known}" if place.version is None else "False"
         code.require(f"{quick} or {same_}({held}, {known}, {place.version})")
-    code.lines.append(f"return ({''.join(inputs[n] + ', ' for n in order)})")
-    return code.function("fetch(args, kwargs)", guarded=True)
+    code.guard()
+    code.lines.append(f"r = run(({''.join(inputs[n] + ', ' for n in order)}))")
+    code.require("r is not None")
+    code.lines.append(f"return {packed(code)}")
+    return function_of("call(args, kwargs)", code.lines, code.names)
 
 
 def _is_like(leaf: Any, meta: TensorMeta) -> bool:
@@ -160,20 +180,26 @@ def _take(code: _Code, shape: Shape, expression: str, found: list[str]) -> None:
 
 
 def packer(shape: Shape, metas: Sequence[TensorMeta], order: Sequence[int]) -> Callable[..., Any]:
-    """The function from the arrays of a program to the tree of tensors that a call gives.
+    """The function from the arrays of a program to the tree of tensors that a call gives."""
+    code = _Code()
+    code.lines.append(f"return {pack(code, shape, metas, order)}")
+    return function_of("pack(r)", code.lines, code.names)
+
+
+def pack(code: _Code, shape: Shape, metas: Sequence[TensorMeta], order: Sequence[int]) -> str:
+    """Code that makes the tree of tensors of the arrays ``r``: an expression, and lines before.
 
     ``order`` tells for each leaf which of the arrays it is.
     """
-    code = _Code()
-    tensor = code.name(DenseTensor)
-    leaves = iter(
-        [
-            f"{tensor}(r[{i}], None, {code.name(meta_of(m.shape, m.dtype.np))})"
-            for i, m in zip(order, metas, strict=True)
-        ]
-    )
-    code.lines.append(f"return {_built(code, shape, leaves)}")
-    return code.function("pack(r)", guarded=False)
+    # without the call of `__init__`, which would cost as much as the rest of a small call
+    new, tensor = code.name(DenseTensor.__new__), code.name(DenseTensor)
+    made: list[str] = []
+    for i, m in zip(order, metas, strict=True):
+        t = code.variable(f"{new}({tensor})")
+        meta = code.name(meta_of(m.shape, m.dtype.np))
+        code.lines.append(f"{t}.array = r[{i}]; {t}._buffer = None; {t}._meta = {meta}")
+        made.append(t)
+    return _built(code, shape, iter(made))
 
 
 def _built(code: _Code, shape: Shape, leaves: Any) -> str:

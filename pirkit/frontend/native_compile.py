@@ -17,9 +17,10 @@ from pirkit.lowering.whole_program.segments import Reason, plan_of, segmented
 from pirkit.runtime.executor import native_program
 from pirkit.runtime.plan import Plan
 
-Form = Literal["kernels", "segments", "whole", "fast"]
+Form = Literal["kernels", "segments", "whole", "lanes", "fast"]
 """What is to be native code: kernels of fused operators alone; segments of all operators that have
-a native form; all of the program if that is possible; the last with ``fast_math``."""
+a native form; all of the program if that is possible, batch rows in lanes first for the last two;
+the last with ``fast_math``."""
 RunPasses = Callable[[Program, str], Program]
 
 GRADIENTS: Final = "taylor,expand-gradients"
@@ -42,8 +43,8 @@ def plan_with(
     maker = _Maker(entry, library, run_passes)
     if form == "kernels":
         return maker.kernels(run_passes(program, pipeline) if pipeline else program), ()
-    if form == "fast":
-        made = maker.decomposed(program, pipeline, fast_math=True)
+    if form in ("lanes", "fast"):
+        made = maker.decomposed(program, pipeline, fast_math=form == "fast")
         if native_program(made[0]) is not None:
             return made
         first = ",".join(filter(None, (GRADIENTS, pipeline)))

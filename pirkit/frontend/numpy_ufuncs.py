@@ -36,7 +36,7 @@ _BINARY: Final = """
     add subtract divide floor_divide remainder maximum minimum fmax fmin arctan2:atan2 copysign
     less:less_than less_equal greater:greater_than greater_equal equal not_equal logical_and
     logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift:bitwise_left_shift
-    right_shift:bitwise_right_shift matmul heaviside
+    right_shift:bitwise_right_shift matmul heaviside nextafter
 """
 
 
@@ -51,6 +51,11 @@ def refused(what: str, help: str) -> TraceError:
 def is_number(value: Any) -> bool:
     """True for Python numbers, which promote weakly; ``np.float64`` is a 0-D tensor."""
     return type(value) in NUMBERS
+
+
+def weak_kind(value: Any) -> type[Any] | None:
+    """The Python type of a number, or of a value that stands for one; None for all else."""
+    return cast("type[Any]", type(value)) if is_number(value) else getattr(value, "weak", None)
 
 
 def dtype_of(value: Any) -> DType:
@@ -71,11 +76,16 @@ def recorded(b: Builder, value: Any) -> Value:
     return b.value(np.asarray(cast("list[Any]", value)))
 
 
+def typed(b: Builder, value: Any, dtype: DType) -> Value:
+    """A traced value or an array in an element type; what stands for a number, unrounded."""
+    return b.cast(recorded(b, getattr(value, "wide", value)), dtype)
+
+
 def operand(b: Builder, value: Any, dtype: DType) -> Value:
     """An operand as a value of that type."""
     if is_number(value):
         return b.const(value, dtype)
-    return b.cast(recorded(b, value), dtype)
+    return typed(b, value, dtype)
 
 
 def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
@@ -83,17 +93,22 @@ def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
 
     Raises TraceError if numpy has no loop for them.
     """
-    types = [None if is_number(x) else dtype_of(x) for x in inputs]
+    kinds = [weak_kind(x) for x in inputs]
+    if None not in kinds:  # numbers alone: those that are traced have a type
+        kinds = [k if is_number(x) else None for x, k in zip(inputs, kinds, strict=True)]
+    types = [None if k else dtype_of(x) for x, k in zip(inputs, kinds, strict=True)]
     narrow = next((t for t in types if t and t.np.kind not in "biufc"), None)  # of `ml_dtypes`
-    pairs = zip(inputs, types, strict=True)
-    return _loop(ufunc, *[_weak(x, narrow) if t is None else t.np for x, t in pairs])
+    pairs = zip(kinds, types, strict=True)
+    return _loop(
+        ufunc, *[_weak(cast("type[Any]", k), narrow) if t is None else t.np for k, t in pairs]
+    )
 
 
-def _weak(number: bool | int | float | complex, narrow: DType | None) -> Any:
+def _weak(kind: type[Any], narrow: DType | None) -> Any:
     """The placeholder for a Python number when numpy resolves the types."""
-    if isinstance(number, bool):
+    if kind is bool:
         return np.dtype(bool)
-    return narrow.np if isinstance(number, float) and narrow else type(number)
+    return narrow.np if kind is float and narrow else kind
 
 
 def _loop(ufunc: np.ufunc, *kinds: Any) -> tuple[DType, ...]:
@@ -214,10 +229,7 @@ def apply_ufunc(b: Builder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
             "compose it of the functions of `pirkit.ops`",
         )
     types = loop_types(ufunc, inputs)
-    given = [
-        x if is_number(x) else b.cast(recorded(b, x), t)
-        for x, t in zip(inputs, types, strict=False)
-    ]
+    given = [x if is_number(x) else typed(b, x, t) for x, t in zip(inputs, types, strict=False)]
     found: Any = rule(b, *given)
     out = types[len(inputs)]
     if isinstance(found, tuple) or found.dtype is out or dt.bool_ in (out, found.dtype):

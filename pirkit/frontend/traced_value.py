@@ -23,6 +23,7 @@ from pirkit.frontend.recording import Recording
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.tensor.array_api import lifted
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 from pirkit.runtime.tensor.methods import TensorMethods
@@ -64,7 +65,8 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return meta
 
     @property
-    def _recording(self) -> Recording:
+    def recording(self) -> Recording:
+        """The builder of its program. Raises TraceError if the trace is over."""
         b = cast(Recording, self.b)
         b.own(self)
         return b
@@ -79,7 +81,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return self.meta.dtype
 
     def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
-        return apply_function(self._recording, name, (self, *arguments), options)
+        return apply_function(self.recording, name, (self, *arguments), options)
 
     # --- numpy's functions ---
 
@@ -91,7 +93,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
             return self._without_operand(ufunc, inputs)
         if out and out[0] is not self:
             self._refuse("numpy's `out=`", "use the result of the function")
-        b = self._recording
+        b = self.recording
         if method == "__call__" and not options:
             return apply_ufunc(b, ufunc, inputs)
         tables: dict[str, dict[np.ufunc, str]] = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}
@@ -106,13 +108,17 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         chosen = {} if axis is None else {"axis": axis}
         return apply_function(b, name, inputs, {**chosen, **options})
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """``pirkit.numpy``. Raises UnsupportedError for an unknown version of the standard."""
+        return DenseTensor.__array_namespace__(cast(Any, self), api_version=api_version)
+
     def __array_function__(
         self, function: Callable[..., Any], types: Any, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:
         name = function.__name__
         is_plain = getattr(np, name, None) is function
         shown = name if is_plain else f"{function.__module__.removeprefix('numpy.')}.{name}"
-        return apply_function(self._recording, shown, args, kwargs)
+        return apply_function(self.recording, shown, args, kwargs)
 
     def _without_operand(self, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         """``v == None`` is false, as everywhere in Python; other operators have no meaning."""
@@ -129,7 +135,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     def __getitem__(self, index: Any) -> TracedValue:
         """Index as numpy does. Raises TraceError for an index out of range."""
         parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
-        return cast(TracedValue, subscript(self._recording, self, parts))
+        return cast(TracedValue, subscript(self.recording, self, parts))
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         self._refuse(
@@ -160,7 +166,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
 
     def astype(self, dtype: DTypeLike, copy: bool = True) -> TracedValue:
         """The elements converted as Paddle's cast does."""
-        return cast(TracedValue, self._recording.cast(self, element_type(dtype)))
+        return cast(TracedValue, self.recording.cast(self, element_type(dtype)))
 
     def copy(self) -> TracedValue:
         """The value itself, because values are immutable."""
@@ -224,7 +230,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
             )
 
     def _known(self, what: str, help: str) -> Array:
-        known = self._recording.known
+        known = self.recording.known
         if known is None:
             self._refuse(what, f"it is known only when the program runs: {help}")
         return known.array(self.ssa)
@@ -247,8 +253,21 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return format(self._one("a format").item(), spec)
 
 
+class WeakValue(TracedValue):
+    """A Python number among the arguments: float32 by itself (int64, complex64), but beside a
+    tensor it takes the type that the number would, and is not rounded before."""
+
+    __slots__ = ("weak", "wide")
+
+    def __init__(self, wide: Value, strong: Value, weak: type[Any]) -> None:
+        super().__init__(strong.b, strong.ssa)
+        self.wide = wide
+        self.weak = weak
+
+
 _CHOOSE: Final = (
-    "choose with `pirkit.where(condition, x, y)` or `pirkit.cond`, repeat with `pirkit.while_loop`"
+    "convert the function by `pirkit.to_static`; or choose with `pirkit.where(condition, x, y)` or"
+    " `pirkit.cond`, repeat with `pirkit.while_loop`"
 )
 
 
@@ -269,5 +288,5 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         return apply_function(cast(Recording, traced.b), "where", (condition, x, y), {})
     tensor = next((v for v in (condition, x, y) if isinstance(v, DenseTensor)), None)
     if tensor is not None:
-        return tensor.__array_namespace__().where(condition, x, y)
+        return lifted(tensor.array_module.where, DenseTensor)(condition, x, y)
     return DenseTensor(np.asarray(cast(Any, np.where(condition, x, y))))

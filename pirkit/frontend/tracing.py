@@ -29,7 +29,7 @@ from pirkit.frontend.files import Program
 from pirkit.frontend.known_values import KnownValues, RunPart
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.recording import Recording
-from pirkit.frontend.traced_value import TracedValue
+from pirkit.frontend.traced_value import TracedValue, WeakValue
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
@@ -63,6 +63,13 @@ class Recorder(Recording):
         """An input of the program."""
         attrs = {"name": name, "shape": meta.shape, "dtype": meta.dtype, "place": UNDEFINED}
         return super().emit(lookup("pd_op.data"), (), attrs)
+
+    def number(self, name: str, given: Any) -> Value:
+        """An input for a Python number."""
+        wide = self.input(name, leaf_meta(argument(given)))
+        return WeakValue(
+            wide, self.cast(wide, leaf_meta(given).dtype), cast("type[Any]", type(given))
+        )
 
     def emit(
         self,
@@ -180,21 +187,27 @@ def trace(
     keywords: Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
     kind: type[Recorder] = Recorder,
+    weak: bool = False,
 ) -> Traced:
     """Record what a function does with arguments like these (trees of tensors and arrays).
 
     Inputs are called ``x0``, ``x1``... in the order of the leaves, unless ``names`` says otherwise.
-    With ``run``, the program is for these very arguments: the function may ask for the truth of a
-    value, or for an integer. Raises UsageError if an argument or the result holds what is no
-    tensor.
+    Python numbers among the arguments are typed as `leaf_meta` says; with ``weak`` they promote as
+    numbers do, and are inputs as `argument` says. With ``run``, the program is for these very
+    arguments: the function may ask for the truth of a value, or for an integer. Raises UsageError
+    if an argument or the result holds what is no tensor.
     """
     program = ProgramOp.build("main")
     recorder = kind(program)
     leaves, shape = tree.flatten((tuple(arguments), dict(keywords or {})))
     named = [f"x{i}" for i in range(len(leaves))] if names is None else names
-    inputs = [recorder.input(n, leaf_meta(v)) for n, v in zip(named, leaves, strict=True)]
+    inputs = [
+        recorder.number(n, v) if weak and type(v) in WEAK else recorder.input(n, leaf_meta(v))
+        for n, v in zip(named, leaves, strict=True)
+    ]
     if run is not None:
-        given = ChainMap(dict(zip(named, leaves, strict=True)), recorder.captured)
+        fed = map(argument, leaves) if weak else leaves
+        given = ChainMap(dict(zip(named, fed, strict=True)), recorder.captured)
         recorder.known = KnownValues(program, given, bound_input, run)
     try:
         positional, by_name = tree.unflatten(shape, iter(inputs))
@@ -228,6 +241,14 @@ def leaf_meta(leaf: Any) -> TensorMeta:
     return array_meta(array.shape, array.dtype)
 
 
+WEAK: Final = (int, float, complex)
+
+
+def argument(leaf: Any) -> Any:
+    """An argument as an input: a Python number that promotes weakly, with all of its digits."""
+    return np.asarray(leaf) if type(leaf) in WEAK else leaf
+
+
 def bound_input(leaf: Any) -> Any:
     """The array of an argument, of the type that :func:`leaf_meta` returns."""
     if isinstance(leaf, DenseTensor):
@@ -250,4 +271,4 @@ def fingerprint(program: ProgramOp) -> Hashable:
     return tuple(rows)
 
 
-__all__ = ["Recorder", "Traced", "bound_input", "fingerprint", "leaf_meta", "trace"]
+__all__ = ["Recorder", "Traced", "argument", "bound_input", "fingerprint", "leaf_meta", "trace"]

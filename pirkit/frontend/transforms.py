@@ -22,8 +22,9 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend import tree
 from pirkit.frontend.files import Program
+from pirkit.frontend.python_calls import check_call, require, takes_functions
 from pirkit.frontend.recording import OuterValueError
-from pirkit.frontend.tracing import Recorder, bound_input, fingerprint, trace
+from pirkit.frontend.tracing import Recorder, argument, bound_input, fingerprint, trace
 from pirkit.frontend.user_line import user_span
 from pirkit.lowering.prim import with_prim
 from pirkit.runtime.meta import UNKNOWN
@@ -41,6 +42,7 @@ CACHED_PROGRAMS: Final = 256
 _EXECUTABLES: Final[OrderedDict[Hashable, Executable]] = OrderedDict()
 
 
+@takes_functions("f")
 def grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
     """The derivative of a function whose result is one number.
 
@@ -58,6 +60,7 @@ def grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Functio
     return gradient
 
 
+@takes_functions("f")
 def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) -> Function:
     """Like :func:`grad`, but returns the function's result as well."""
 
@@ -83,6 +86,7 @@ def value_and_grad(f: Function, argnums: Argnums = 0, *, has_aux: bool = False) 
     return _transformed(both, argnums)
 
 
+@takes_functions("f")
 def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
     """The result of a function, and the function from its cotangents to those of the primals."""
     y = _transformed(f, ())(*primals)
@@ -98,6 +102,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Function]:
     return y, pullback
 
 
+@takes_functions("f")
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """The result of a function at ``primals``, and its derivative along ``tangents``.
 
@@ -107,6 +112,9 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     A number as a tangent fills the whole tensor. Raises ConstraintError for a tensor of another
     shape or dtype than its primal.
     """
+    require(all(isinstance(cast(object, g), list | tuple) for g in (primals, tangents)),
+            "`jvp` takes tuples of primals and of tangents",
+            "`pirkit.jvp(f, (x,), (v,))`")  # fmt: skip
     count = len(primals)
     ways, _ = tree.flatten(tuple(tangents))
 
@@ -120,6 +128,7 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[A
     return _transformed(both, range(count))(*primals, *[w for w in ways if not _is_number(w)])
 
 
+@takes_functions("f")
 def jacrev(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by reverse mode: shape of the result, then shape of the argument."""
 
@@ -135,6 +144,7 @@ def jacrev(f: Function, argnums: int = 0) -> Function:
     return _transformed(jacobian, (argnums,))
 
 
+@takes_functions("f")
 def jacfwd(f: Function, argnums: int = 0) -> Function:
     """The Jacobian by forward mode: shape of the result, then shape of the argument."""
 
@@ -150,11 +160,13 @@ def jacfwd(f: Function, argnums: int = 0) -> Function:
     return _transformed(jacobian, (argnums,))
 
 
+@takes_functions("f")
 def hessian(f: Function, argnums: int = 0) -> Function:
     """The second derivatives of a function whose result is one number."""
     return jacfwd(grad(f, argnums), argnums)
 
 
+@takes_functions("f")
 def jet(f: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
     """The result of a function and its derivatives of order 1 to K along a curve, in one sweep.
 
@@ -186,6 +198,9 @@ def _transformed(f: Function, argnums: Argnums) -> Function:
     an argument is separate from one with respect to the caller's value of the same name.
     """
     which = {argnums} if isinstance(argnums, int) else set(argnums)
+    require(all(isinstance(cast(object, i), int) for i in which),
+            f"`argnums` are numbers of arguments, not {argnums!r}",
+            "give an integer, or a tuple of them")  # fmt: skip
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         chosen = {i % len(args) if args else i for i in which}
@@ -194,6 +209,7 @@ def _transformed(f: Function, argnums: Argnums) -> Function:
 
     @wraps(f, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
+        check_call(f, args, kwargs)
         _check_argnums(which, len(args))
         leaves, _ = tree.flatten((args, kwargs))
         traced = next((leaf for leaf in leaves if isinstance(leaf, Value)), None)
@@ -237,9 +253,9 @@ def _renamed(value: Any) -> Any:
 
 def run(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What ``f`` computes of tensors, arrays or numbers, recorded and compiled."""
-    traced = trace(f, args, _run_part, keywords=kwargs)
+    traced = trace(f, args, _run_part, keywords=kwargs, weak=True)
     leaves, _ = tree.flatten((tuple(args), dict(kwargs)))
-    inputs = {f"x{i}": leaf for i, leaf in enumerate(leaves)} | traced.captured
+    inputs = {f"x{i}": argument(leaf) for i, leaf in enumerate(leaves)} | traced.captured
     found = _run_program(traced.program, inputs)
     return tree.unflatten(traced.shape, iter([DenseTensor(a) for a in found]))
 

@@ -18,20 +18,21 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, declares
-from pirkit.dialect.structure import CUSTOM
 from pirkit.frontend import tree
-from pirkit.frontend.batching import Batched, apply_rule
+from pirkit.frontend.batching import Batched
+from pirkit.frontend.batching_regions import Rows
 from pirkit.frontend.bodies import EXPANSION, Body
 from pirkit.frontend.control_flow import entered
 from pirkit.frontend.numpy_functions import apply_function
+from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.tracing import Recorder
 from pirkit.frontend.user_line import user_span
 from pirkit.passes import run_pipeline
-from pirkit.passes.autodiff_custom import Custom
 
 Function = Callable[..., Any]
 
 
+@takes_functions("f")
 def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     """``f`` over rows: arguments and results get one more axis.
 
@@ -139,22 +140,19 @@ def _mapped(
     known: dict[str, Batched] = {
         f"x{i}": Batched(v, flag) for i, (v, flag) in enumerate(zip(rows, flags, strict=True))
     }
-    known |= {f"outer{i}": Batched(b.wrap(v), False) for i, v in enumerate(recorder.links)}
-    customs = [Custom.of(cast(PirOp, op)) for op in program.block.ops if op.name == CUSTOM]
-    placeholders = {v for custom in customs for v in custom.placeholders}  # each row has its own
-    found: dict[str, Batched] = {}
-    values: dict[SSAValue, Any] = {}
-    op = cast("PirOp | None", program.block.first_op)
-    while op is not None:
+    known |= {f"outer{i}": Batched(b.own(b.wrap(v)), False) for i, v in enumerate(recorder.links)}
+    emitted = Rows.of(b, count, program.block)
+    for value in emitted.around:
+        emitted.values[value] = Batched(b.own(b.wrap(value)), False)
+    outputs: dict[str, SSAValue] = {}
+    for op in [cast(PirOp, op) for op in program.block.ops]:
         if op.name == "pd_op.data":
-            values[op.results[0]] = known[op.attribute("name")]
-        elif op.results and op.results[0] in placeholders:
-            meta = b.wrap(op.results[0]).meta
-            zeros = b.const(0, meta.dtype, (count, *meta.shape))
-            values[op.results[0]] = Batched(b("pd_op.assign", zeros), True)
+            emitted.values[op.results[0]] = known[op.attribute("name")]
         elif op.name == "pir.shadow_output":
-            found[op.attribute("output_name")] = values[op.operands[0]]
+            outputs[op.attribute("output_name")] = op.operands[0]
         else:
-            op = apply_rule(b, op, values, count)
-        op = cast("PirOp | None", op.next_op)
+            continue
+        op.detach()
+    emitted.run(cast("PirOp | None", program.block.first_op))
+    found = {name: cast(Batched, emitted.values[v]) for name, v in outputs.items()}
     return [found[f"y{i}"] for i in range(len(found))], result

@@ -6,7 +6,7 @@ its decomposition is compiled at run time, once for each combination of shapes a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from pirkit.analysis.execution_order import operations
@@ -14,24 +14,21 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import SOURCE
-from pirkit.dialect.opdef import RANDOM, OpDef, decompose
+from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.operation import ProgramOp, create, declares
+from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes.decompose import decompose_op
 from pirkit.runtime.binding import Bind, Binding, Step
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.place import UNDEFINED
+from pirkit.runtime.registry import CPU
 
 NAME = "composite"
 
 
-def is_composite(definition: OpDef) -> bool:
-    """True if the op, or the pure form of it, may be decomposed."""
-    pure = definition.base
-    return decompose.get(pure) is not None and pure.effects != RANDOM and not pure.writes
-
-
-def called(program: ProgramOp) -> Iterator[OpDef]:
+def _called(program: ProgramOp) -> Iterator[OpDef]:
     """The ops of a program that need a kernel."""
     for op in operations(program.block):
         if op.definition.dialect != "pir" and not op.regions and not declares(op, SOURCE):
@@ -40,14 +37,15 @@ def called(program: ProgramOp) -> Iterator[OpDef]:
 
 def composite(
     definition: OpDef,
-    lower: Callable[[ProgramOp], Executable | None],
-    take: Callable[[Any], Any],
+    library: KernelLibrary,
 ) -> Bind:
-    """A binder for the decomposition of an op.
+    """A binder for the decomposition of an op, whose parts run on the kernels of ``library``.
 
-    ``lower`` compiles a program, or returns None if it cannot; ``take`` copies host arrays to the
-    device of the results. Raises UnsupportedError for a call that its rule cannot decompose.
+    It serves no call with a part that would fall back from the device of the library to the CPU.
+    Raises UnsupportedError for a call that its rule cannot decompose.
     """
+    take = library.device.take
+    may_fall_back = library.falls_back and library.device.name != CPU
 
     def bind(b: Binding) -> Step | None:
         program = ProgramOp.build(NAME)
@@ -62,9 +60,9 @@ def composite(
                     builder("pir.shadow_output", value, output_name=f"{index}.{item}")
         if not decompose_op(op):
             return None
-        exe = lower(program)
-        if exe is None:
+        if may_fall_back and not all(library.is_native(d) for d in _called(program)):
             return None
+        exe = Executable(write_plan(program, library=library), library)
         shape = [_count(meta) for meta in b.outputs]
 
         def step(*arrays: Any) -> tuple[Any, ...]:

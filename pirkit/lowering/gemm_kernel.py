@@ -23,8 +23,8 @@ Array = np.ndarray[Any, Any]
 
 MAX_SIZE: Final = 1 << 18
 """Largest number of multiplications; above it a BLAS uses several threads."""
-_STEP_NS: Final = 1.5
-"""Time of a tile (four rows or one, by a vector of columns) for each element of the depth."""
+_STEP_NS: Final = 1
+"""Time of four rows, or of one, by a vector of columns for each element of the depth."""
 _PACKED_NS: Final = 6
 """Time to pack one strided line of a tile into a vector, if ``y`` is transposed."""
 _CALL_NS: Final = 1000
@@ -49,9 +49,10 @@ def is_small(x: TensorMeta, y: TensorMeta, out: TensorMeta, attrs: Mapping[str, 
     if not fits or not 0 < out.numel * depth <= MAX_SIZE:
         return False
     size = out.dtype.itemsize
-    # a model of the native time: tiles of four rows, then single rows, over vectors of columns
+    # a model of the native time: tiles of four rows, or single ones, over vectors of columns
     lines = count * -(-columns * size * 8 // host().vector_bits) * depth
-    own_ns = lines * ((rows // 4 + rows % 4) * _STEP_NS + transposed[1] * _PACKED_NS)
+    tiles = -(-rows // 4) if rows >= 4 else rows
+    own_ns = lines * (tiles * _STEP_NS + transposed[1] * _PACKED_NS)
     work = out.numel * depth * size / 4 / _PER_NS
     return own_ns <= _CALL_NS + any(transposed) * _VIEW_NS + count * _MATRIX_NS + work
 
@@ -92,6 +93,7 @@ class SmallGemm(NativeStep):
             _matrix_offsets(batch, meta.shape[:-2], strides[:-2])
             for meta, strides in zip(self.factor_metas, (x, y), strict=True)
         ]
+        # Matrices of the result are contiguous.
         places.append(np.arange(prod(batch), dtype=np.int64) * rows * columns * size)
         sizes = {
             "count": prod(batch), "rows": rows, "columns": columns, "depth": depth,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pirkit.dialect.infer import infer_metas
-from pirkit.dialect.opdef import RANDOM, OpDef, infer_meta, lookup, reference, require
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.opdef import RANDOM, OpDef, decompose, infer_meta, lookup, reference, require
 from pirkit.lowering.native_ops import (
     FUSED,
     NATIVE_KERNELS,
@@ -35,9 +34,6 @@ from pirkit.runtime.registry import (
     KernelKey,
     Registry,
 )
-
-if TYPE_CHECKING:
-    from pirkit.runtime.executor import Executable
 
 LAYOUTS: Final = frozenset({"NCHW", "NHWC", "NCDHW", "NDHWC", "NCL", "NLC"})
 """Values of ``data_format`` for which kernels may differ."""
@@ -89,7 +85,7 @@ class KernelLibrary:
     def serves(self, definition: OpDef) -> bool:
         """True if there is a kernel for some element type."""
         may_use_cpu = self.falls_back or self.registry.backend(self.backend).device == CPU
-        if may_use_cpu and (reference.get(definition) is not None or _is_composite(definition)):
+        if may_use_cpu and (reference.get(definition) is not None or is_composite(definition)):
             return True
         backends = {self.backend, CPU} if may_use_cpu else {self.backend}
         name = definition.base.name
@@ -177,30 +173,19 @@ class KernelLibrary:
         self, definition: OpDef, dtype: DType, others: int, library: KernelLibrary
     ) -> Iterator[Choice]:
         """The decomposition, whose parts run on the kernels of ``library``."""
-        from pirkit.lowering.composite import NAME, composite  # noqa: PLC0415  seldom
-
-        if not _is_composite(definition):
+        if not is_composite(definition):
             return
+        from pirkit.lowering.composite import NAME, composite  # noqa: PLC0415  imports the passes
+
         kernel = Kernel(
             op=definition.base.name,
             key=KernelKey(NAME, ANY, dtype),
-            bind=composite(definition, library._parts_alone, library.device.take),
+            bind=composite(definition, library),
             form="new",
             source="its decomposition",
         )
         reason = "for what no kernel serves" if others else "no kernel"
         yield Choice(kernel, (f"decomposed when its shapes and attributes are known: {reason}",))
-
-    def _parts_alone(self, program: ProgramOp) -> Executable | None:
-        """An executable of a decomposed op; None if a part would fall back to another device."""
-        from pirkit.lowering.composite import called  # noqa: PLC0415  seldom
-        from pirkit.lowering.plan_writer import write_plan  # noqa: PLC0415  which asks for kernels
-        from pirkit.runtime.executor import Executable  # noqa: PLC0415  seldom
-
-        elsewhere = self.falls_back and self.device.name != CPU
-        if elsewhere and not all(self.is_native(d) for d in called(program)):
-            return None
-        return Executable(write_plan(program, library=self), self)
 
     def grouped(self, plan: Plan, bound_inputs: Mapping[int, Meta]) -> Plan:
         """The plan with the native calls that stand for several, for inputs of these metas."""
@@ -226,10 +211,10 @@ class KernelLibrary:
         }
 
 
-def _is_composite(definition: OpDef) -> bool:
-    from pirkit.lowering.composite import is_composite  # noqa: PLC0415  imports rules and passes
-
-    return is_composite(definition)
+def is_composite(definition: OpDef) -> bool:
+    """True if the op, or the pure form of it, may be decomposed."""
+    pure = definition.base
+    return decompose.get(pure) is not None and pure.effects != RANDOM and not pure.writes
 
 
 def _native(name: str, dtype: DType) -> Choice:

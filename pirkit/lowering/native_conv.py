@@ -32,7 +32,9 @@ MIN_MULTIPLICATIONS: Final = 1 << 18
 """Smallest number of multiplications of a call for which compiling a specialized kernel pays."""
 
 MIN_CHANNELS: Final = 8
-"""Filters or channels per group below which the register tiles of a GEMM are mostly empty."""
+MAX_NEST_TERMS: Final = 16
+"""Filters or channels per group below which the register tiles of a GEMM are mostly empty, and
+terms of a sum up to which filling a panel for them costs more than a nest's predicated loads."""
 
 
 def bind_convolution(b: Binding) -> Step | None:
@@ -93,6 +95,7 @@ def native_form(b: Binding) -> NativeSequence | WeightGrad:
     if (
         groups > 1
         and min(group_filters, depth) < MIN_CHANNELS
+        and depth * prod(sizes) <= MAX_NEST_TERMS
         and (nest := _nest(s, is_transposed))
     ):
         return nest
@@ -149,6 +152,7 @@ def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
     if prod(s.strides) != 1:
         return None
     before = s.before
+    # A transposed convolution is a convolution with the reversed filter and the remaining padding.
     if is_transposed:
         before = tuple(
             [d * (k - 1) - p for d, k, p in zip(s.dilations, s.sizes, before, strict=True)]

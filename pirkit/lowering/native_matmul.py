@@ -30,10 +30,10 @@ def bind_matmul(b: Binding) -> NativeStep | None:
         product = matmul_of(*metas, transposed)
     except NotNativeError:
         return None
-    return LargeProduct(metas, product, transposed) if isinstance(product, Gemm) else None
+    return LargeMatmul(metas, product, transposed) if isinstance(product, Gemm) else None
 
 
-class LargeProduct(NativeStep):
+class LargeMatmul(NativeStep):
     """``x y``; operands may be transposed or strided views, specialized when they are pinned."""
 
     def __init__(

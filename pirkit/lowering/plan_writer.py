@@ -26,8 +26,7 @@ from pirkit.dialect.ops.control.tensor_array import SAME_ARRAY
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
 from pirkit.dialect.types import meta_of
-from pirkit.lowering.composite import is_composite
-from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.kernel_library import KernelLibrary, is_composite
 from pirkit.lowering.legalize import legalized
 from pirkit.lowering.liveness import with_frees, without_dead_calls
 from pirkit.lowering.native_ops import FUSED

@@ -10,11 +10,11 @@ environment.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Final
 
 from pirkit.diag.errors import UsageError
+from pirkit.diag.settings import setting
 from pirkit.runtime.registry import CPU, KERNELS, REFERENCE
 
 SWITCH: Final = "PIRKIT_PRIM"
@@ -43,7 +43,7 @@ def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> s
 
     Raises UsageError if the environment variable is not one of 0, 1, forward and backward.
     """
-    said = "1" if prim else "0" if prim is not None else os.environ.get(SWITCH) or "0"
+    said = "1" if prim else "0" if prim is not None else setting(SWITCH) or "0"
     if said == "0":
         return pipeline
     if said not in HALF_PIPELINES:
@@ -59,4 +59,4 @@ def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> s
 
 
 def _names(variable: str) -> list[str]:
-    return [name for name in os.environ.get(variable, "").split(";") if name]
+    return [name for name in (setting(variable) or "").split(";") if name]

@@ -197,6 +197,7 @@ def _small_gemms(
             continue
         out = cast(int, call.outputs[0])
         follows = added.get(out)
+        # The epilogue adds a bias only if nobody reads the product without it.
         alone = follows is None or follows in claimed or readers[out] != 1
         row = None if alone else _bias_row(plan, cast(int, follows), out, metas)
         result = metas[out]

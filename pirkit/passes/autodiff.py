@@ -31,8 +31,9 @@ from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, may_draw, vjp
 from pirkit.dialect.operation import PirOp, ProgramOp, describe, origin_of, span_of
-from pirkit.dialect.structure import CUSTOM
+from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
+from pirkit.passes.autodiff_checkpoint import differentiate_checkpoint
 from pirkit.passes.autodiff_custom import differentiate_custom
 from pirkit.passes.autodiff_regions import (
     Shared,
@@ -370,6 +371,7 @@ def _slice(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
 
 
 _STRUCTURE: Final[dict[str, Callable[[Backward, PirOp, list[Cotangent]], None]]] = {
+    CHECKPOINT: differentiate_checkpoint,
     CUSTOM: differentiate_custom,
     "pd_op.if": differentiate_if,
     "pd_op.while": differentiate_while,

@@ -20,7 +20,7 @@ from pirkit.passes.autodiff_regions import Shared
 from pirkit.passes.replace_ops import replace as replace_op
 
 
-class _Sweep(Protocol):
+class Sweep(Protocol):
     """A reverse sweep over one block; see `pirkit.passes.autodiff`."""
 
     b: Builder
@@ -66,7 +66,7 @@ class Custom:
         return cls(parts[0], parts[1], parts[2], parts[3], forward)
 
 
-def differentiate_custom(back: _Sweep, op: PirOp, held: list[Any]) -> None:
+def differentiate_custom(back: Sweep, op: PirOp, held: list[Any]) -> None:
     """Hand the cotangents of the results on to the inputs, by the rule."""
     custom = Custom.of(op)
     b = back.b
@@ -80,9 +80,7 @@ def differentiate_custom(back: _Sweep, op: PirOp, held: list[Any]) -> None:
             back.add(value, cotangent)
 
 
-def _repeated(
-    back: _Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]
-) -> list[Value | None]:
+def _repeated(back: Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]) -> list[Value | None]:
     """A rule of reverse mode, with cotangents in place of its stand-ins."""
     block = cast(Block, op.parent)
     mapped = dict(zip(custom.placeholders, [s.ssa for s in seeds], strict=True))
@@ -92,7 +90,7 @@ def _repeated(
 
 
 def _transposed(
-    back: _Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]
+    back: Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]
 ) -> list[Value | None]:
     """A rule of forward mode, which is linear: its derivative with respect to the tangents."""
     paths = paths_between(cast(Block, op.parent), custom.given, custom.placeholders)
@@ -104,6 +102,7 @@ def _transposed(
     return [inner.total(v) for v in custom.placeholders]
 
 
-def remove_custom(op: PirOp) -> None:
-    """Replace an op whose derivatives nobody asks for any more by what it stands for."""
-    replace_op(op, list(Custom.of(op).outputs))
+def remove_marked(op: PirOp) -> None:
+    """Replace an op whose derivatives nobody asks for any more by the values that it stands for:
+    `pir.custom_derivative` or `pir.checkpoint`."""
+    replace_op(op, list(op.operands[: int(op.attribute("outputs"))]))

@@ -12,9 +12,9 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.dialect.structure import CUSTOM
+from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.autodiff_custom import remove_custom
+from pirkit.passes.autodiff_custom import remove_marked
 from pirkit.passes.autodiff_taylor import SeriesStep
 from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats, option
 from pirkit.passes.expand_jet import JET, expand_jet
@@ -42,7 +42,7 @@ class ExpandGradientsPass(Pass):
     name = "expand-gradients"
     stats = Stats(expanded="derivatives expanded", series_steps="derivatives along curves expanded")
 
-    last: bool = option(True, "remove `pir.custom_derivative`, which further derivatives need")
+    last: bool = option(True, "remove what only further derivatives need: `pir.custom_derivative`")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
@@ -56,8 +56,8 @@ class ExpandGradientsPass(Pass):
                     ctx.count("series_steps")
             if self.last:
                 for op in list(operations(program.block)):
-                    if op.name == CUSTOM:
-                        remove_custom(op)
+                    if op.name in (CUSTOM, CHECKPOINT):
+                        remove_marked(op)
 
 
 def _report(ctx: PassContext, op: PirOp, kind: RemarkKind, message: str) -> None:

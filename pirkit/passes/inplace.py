@@ -13,8 +13,9 @@ from pirkit.analysis.alias import alias_classes
 from pirkit.analysis.effects import is_named
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, SOURCE
+from pirkit.dialect.op_form import REGIONS
 from pirkit.dialect.opdef import OpDef, find
-from pirkit.dialect.operation import REGIONS, PirOp, ProgramOp, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.types import meta_of, sizes_of
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import replace, semantic_properties, successor

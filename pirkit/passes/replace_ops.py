@@ -11,8 +11,9 @@ from pirkit.analysis.alias import AliasClasses
 from pirkit.analysis.differentiation import stops_gradient
 from pirkit.analysis.effects import is_named
 from pirkit.dialect.kinds import SOURCE
+from pirkit.dialect.op_form import OPERAND_SEGMENTS, RESULT_SEGMENTS
 from pirkit.dialect.opdef import OpDef
-from pirkit.dialect.operation import OPERAND_SEGMENTS, RESULT_SEGMENTS, PirOp, create, declares
+from pirkit.dialect.operation import PirOp, create, declares
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
 

@@ -11,17 +11,19 @@ import difflib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.errors import CallError, RuntimeFault, UsageError
 from pirkit.diag.forks import renewed
+from pirkit.diag.html import table
 from pirkit.runtime.bind_inputs import bound_input
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.library import Library
-from pirkit.runtime.meta import Meta
+from pirkit.runtime.meta import Meta, TensorMeta
 from pirkit.runtime.native.cores import at_most
-from pirkit.runtime.plan import SEGMENT, Call, Plan
+from pirkit.runtime.plan import SEGMENT, Call, Output, Plan, Port
 from pirkit.runtime.session import Counters, Mode, Session
 from pirkit.runtime.sessions import Key, SessionPool
 from pirkit.runtime.tensor.allocator import no_memory
@@ -33,7 +35,25 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-@dataclass
+class Interface(NamedTuple):
+    """An input, parameter or output of an executable; None for what is not known or not one."""
+
+    name: str
+    shape: tuple[int, ...] | None
+    dtype: DType | None
+
+    @classmethod
+    def of(cls, port: Port | Output) -> Interface:
+        """That of a port of a plan."""
+        meta = port.meta
+        is_tensor = isinstance(meta, TensorMeta)
+        return cls(port.name, *((meta.shape, meta.dtype) if is_tensor else (None, None)))
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype or 'list'}{list(self.shape or ())}"
+
+
+@dataclass(repr=False)
 class Executable:
     """A plan with its kernels: called with inputs by name, returns outputs by name.
 
@@ -59,6 +79,8 @@ class Executable:
     counters: Counters = field(default_factory=Counters)
     reasons: tuple[str, ...] = ()
     """Why the program is not one native call, as far as that was tried."""
+    remake: Callable[[], Executable] | None = None
+    """Compiles it again: in another process, or for a copy."""
 
     def __post_init__(self) -> None:
         self._lock = renewed(threading.Lock())
@@ -76,11 +98,55 @@ class Executable:
         self.native = native_program(self.plan)
         """The native call that is all of the program; None where there are others."""
 
-    def __call__(self, **inputs: Any) -> dict[str, Any]:
+    def __call__(self, *positional: Any, **inputs: Any) -> dict[str, Any]:
+        if positional:
+            raise CallError(
+                f"an executable takes inputs by name, not {len(positional)} by position",
+                help=f"its inputs are {', '.join(i.name for i in self.inputs) or 'none'}",
+            )
         return self.run(inputs)
+
+    @property
+    def inputs(self) -> tuple[Interface, ...]:
+        """The inputs: name, shape (-1 for an unknown size) and element type."""
+        return tuple([Interface.of(p) for p in self.plan.inputs])
+
+    @property
+    def outputs(self) -> tuple[Interface, ...]:
+        """The outputs: name, shape (-1 for an unknown size) and element type."""
+        return tuple([Interface.of(o) for o in self.plan.outputs])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what it was compiled of, and its parameters; compiled again when it is read.
+
+        Raises UsageError for one that `pirkit.compile` did not make.
+        """
+        if self.remake is None:
+            raise UsageError(
+                f"the executable of @{self.plan.name} cannot be pickled",
+                code="PK0701",
+                help="pickle the program, and compile it where it is needed",
+            )
+        return self.remake, (), {"params": self.params, "seed": self.seed, "runs": self.runs}
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(map(str, each)) for each in (self.inputs, self.outputs))
+        how = (
+            "one native call" if self.native is not None else f"{len(self.plan.body)} instructions"
+        )
+        return f"<Executable @{self.plan.name}({takes}) -> ({gives}), {how}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("input", *i) for i in self.inputs] + [("output", *o) for o in self.outputs]
+        return table(f"Executable @{self.plan.name}", ("", "name", "shape", "dtype"), rows)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run once; for input names that are not Python identifiers."""
+        if not isinstance(cast(object, inputs), Mapping):
+            raise CallError(
+                f"`run` takes a dict of inputs by name, not a {type(inputs).__name__}",
+                help=f"inputs are {', '.join(i.name for i in self.inputs) or 'none'}",
+            )
         if not self._writes_params:
             return self._run(inputs)
         with self._turns:

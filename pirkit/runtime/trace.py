@@ -24,10 +24,13 @@ class Entry:
     inputs: tuple[Meta, ...] = ()
     outputs: tuple[Meta, ...] = ()
     depth: int = 0
+    origin: tuple[str, ...] = ()
+    """Notes on where it comes from, such as the lines of all operations of a fused kernel."""
 
     def __str__(self) -> str:
         shown = f"{', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}"
         where = f"  {self.span}" if self.span else ""
+        where += f" ({'; '.join(self.origin)})" if self.origin else ""
         return f"{self.seconds * 1e6:10.1f} us  {'  ' * self.depth}{self.what}  {shown}{where}"
 
 
@@ -50,7 +53,9 @@ class Trace:
             seconds = time.perf_counter() - begin
             self.depth -= 1
             after = tuple(_metas(slot_table, results(instruction)))
-            entry = Entry(_name(instruction), instruction.span, seconds, before, after, self.depth)
+            origin = instruction.origin if isinstance(instruction, Call) else ()
+            what, span = _name(instruction), instruction.span
+            entry = Entry(what, span, seconds, before, after, self.depth, origin)
             self.entries.insert(place, entry)
 
     def __str__(self) -> str:

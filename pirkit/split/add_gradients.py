@@ -15,8 +15,10 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder
 from pirkit.dialect.opdef import decompose, find, vjp
 from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
+from pirkit.passes.autodiff_custom import remove_marked
 from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
 from pirkit.passes.differentiate import GRAD, inputs_of, outputs_of
@@ -70,6 +72,9 @@ def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tupl
         [seed for _, seed in targets.values()],
         paddle_residuals=paddle_residuals,
     )
+    for op in list(operations(program.block)):
+        if op.name in (CHECKPOINT, CUSTOM):
+            remove_marked(op)
     gradients: dict[str, str] = {}
     for (name, _), gradient in zip(requested.items(), found, strict=True):
         if gradient is None:

@@ -10,7 +10,8 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
 from pirkit.dialect.build import Builder
-from pirkit.dialect.operation import KEYWORD, PirOp, ProgramOp, create
+from pirkit.dialect.op_form import KEYWORD
+from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import VecType
 from pirkit.split.backward_reads import Demand, Place, captured, read_by, with_inner
 from pirkit.split.costs import LIST

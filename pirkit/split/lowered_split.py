@@ -41,7 +41,8 @@ class Halves:
     @classmethod
     def of(cls, parts: SplitParts, wiring: Wiring, backend: str, pipeline: str) -> Halves:
         """The lowered programs of a split; splits with equal programs and names share them."""
-        texts = [print_mlir(m, locations=True) for m in (parts.forward, parts.backward)]
+        modules = [half.module for half in (parts.forward, parts.backward)]
+        texts = [print_mlir(module, locations=True) for module in modules]
         texts.append(repr(parts.names))
         key = (sha256("\0".join(texts).encode()).digest(), backend, pipeline)
         with _LOCK:
@@ -55,8 +56,8 @@ class Halves:
         """Both programs, lowered together: a forward run will be followed by its backward."""
         with self._lock:
             if self._training is None:
-                forward = self._lowered(self._parts.forward, self._wiring.forward)
-                backward = self._lowered(self._parts.backward, self._wiring.backward)
+                forward = self._lowered(self._parts.forward.module, self._wiring.forward)
+                backward = self._lowered(self._parts.backward.module, self._wiring.backward)
                 written = {self._wiring.forward[name] for name in forward.plan.written}
                 reads_written = not written.isdisjoint(self._wiring.saved)
                 self._training = Training(forward, backward, reads_written or backward.writes)
@@ -70,7 +71,7 @@ class Halves:
                 names = self._parts.names
                 visible = {*names.fx, *names.fp, *names.fo}
                 middles = [name for name in names.fm if name not in visible]
-                module = without_outputs(self._parts.forward, middles)
+                module = without_outputs(self._parts.forward.module, middles)
                 self._inference = self._lowered(module, self._wiring.forward)
             return self._inference
 

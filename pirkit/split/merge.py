@@ -7,7 +7,8 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.kinds import OUTPUT
-from pirkit.dialect.operation import KEYWORD, PirOp, ProgramOp, create, declares, span_of
+from pirkit.dialect.op_form import KEYWORD
+from pirkit.dialect.operation import PirOp, ProgramOp, create, declares, span_of
 from pirkit.passes.differentiate import inputs_of, outputs_of
 from pirkit.split.joint import Roles
 from pirkit.split.split_result import SplitNames

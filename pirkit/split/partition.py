@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
@@ -13,6 +13,7 @@ from xdsl.ir import Attribute
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.dialect.kinds import PARAMETER
 from pirkit.dialect.operation import PirOp, ProgramOp, declares, describe, span_of
+from pirkit.dialect.program import Program
 from pirkit.passes.base import PassContext
 from pirkit.passes.inplace import update_in_place
 from pirkit.split.add_gradients import differentiated
@@ -35,17 +36,8 @@ from pirkit.split.storage_versions import Contents, Need
 FORWARD_LISTS: Final = ("fx", "fp", "fm", "fo")
 
 
-class HasModule(Protocol):
-    """An object that holds a module, such as a program read from a file."""
-
-    @property
-    def module(self) -> ModuleOp:
-        """The module."""
-        ...
-
-
 def forward_backward(
-    prog: ModuleOp | ProgramOp | HasModule,
+    prog: ModuleOp | ProgramOp | Program,
     *,
     mode: str = SAVE_ALL,
     budget: int | None = None,
@@ -81,7 +73,10 @@ def forward_backward(
                 notes.append(f"operations are decomposed before: {error.message}")
     if forward_ops is not None:
         roles = replace(roles, forward_ops=forward_ops)
-    return split(joint_of(program, roles), mode, budget, notes)
+    parts = split(joint_of(program, roles), mode, budget, notes)
+    if isinstance(prog, Program):
+        parts.forward.params |= {n: prog.params[n] for n in parts.names.fp if n in prog.params}
+    return parts
 
 
 def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()) -> SplitParts:
@@ -112,10 +107,9 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
         update_in_place(forward, PassContext("split", len(joint.forward)))
     _state(forward, labels.names, is_forward=True)
     _state(backward, labels.names, is_forward=False)
-    halves = ModuleOp([forward]), ModuleOp([backward])
     return SplitParts(
-        forward=halves[0],
-        backward=halves[1],
+        forward=Program(ModuleOp([forward]), {}, "the forward of a split"),
+        backward=Program(ModuleOp([backward]), {}, "the backward of a split"),
         names=labels.names,
         saved=tuple(_saved(labels, choice, chooser)),
         report=SplitReport(
@@ -134,7 +128,7 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
     )
 
 
-def _own_copy(prog: ModuleOp | ProgramOp | HasModule) -> ProgramOp:
+def _own_copy(prog: ModuleOp | ProgramOp | Program) -> ProgramOp:
     """A copy of the only program of a module. Raises UsageError if there are several programs."""
     if isinstance(prog, ProgramOp):
         program = prog.clone()

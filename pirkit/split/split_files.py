@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, Final, TypeVar, cast
 
-from xdsl.dialects.builtin import ModuleOp
-
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.passes.differentiate import inputs_of, outputs_of
@@ -39,8 +38,8 @@ def save_parts(parts: SplitParts, path: str | os.PathLike[str]) -> None:
     """Write a split to a file, atomically. Raises ArtifactError if that is impossible."""
     held = {
         "pirkit_split": VERSION,
-        "forward": print_mlir(parts.forward, locations=True),
-        "backward": print_mlir(parts.backward, locations=True),
+        "forward": print_mlir(parts.forward.module, locations=True),
+        "backward": print_mlir(parts.backward.module, locations=True),
         "names": dict(parts.names.items()),
         "saved": [asdict(each) for each in parts.saved],
         "report": asdict(parts.report),
@@ -69,8 +68,8 @@ def load_parts(path: str | os.PathLike[str]) -> SplitParts:
     names = held.names()
     report = _Held(name, held.take("report", dict))
     parts = SplitParts(
-        _module(name, "forward", held.take("forward", str)),
-        _module(name, "backward", held.take("backward", str)),
+        _program(name, "forward", held.take("forward", str)),
+        _program(name, "backward", held.take("backward", str)),
         names,
         tuple([_Held(name, each).saved() for each in held.items("saved")]),
         SplitReport(
@@ -103,13 +102,13 @@ def _json(name: str) -> Any:
         ) from error
 
 
-def _module(name: str, half: str, text: str) -> ModuleOp:
+def _program(name: str, half: str, text: str) -> Program:
     module = parse_mlir(text, f"{name}:{half}")
     verify_module(module)
     found = [op for op in module.ops if isinstance(op, ProgramOp)]
     if len(found) != 1:
         raise _malformed(name, f"its {half} holds {len(found)} programs")
-    return module
+    return Program(module, source=f"{name}:{half}")
 
 
 class _Held:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Final, TypeAlias
 
-from xdsl.dialects.builtin import ModuleOp
-
 from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.program import Program
 
 Names: TypeAlias = tuple[str | None, ...]
 
@@ -86,10 +85,10 @@ class SplitReport:
 
 @dataclass(frozen=True)
 class SplitParts:
-    """The two programs of a split; both are ordinary programs in modules."""
+    """The two programs of a split; each can be printed, transformed and compiled by itself."""
 
-    forward: ModuleOp
-    backward: ModuleOp
+    forward: Program
+    backward: Program
     names: SplitNames
     saved: tuple[Saved, ...]
     report: SplitReport
@@ -98,13 +97,8 @@ class SplitParts:
 
     @property
     def forward_program(self) -> ProgramOp:
-        return _only(self.forward)
+        return self.forward.main
 
     @property
     def backward_program(self) -> ProgramOp:
-        return _only(self.backward)
-
-
-def _only(module: ModuleOp) -> ProgramOp:
-    (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
-    return program
+        return self.backward.main

@@ -39,7 +39,7 @@ from pirkit.lowering.codegen.emit import (
 from pirkit.lowering.codegen.ir import loop_rewrites
 from pirkit.lowering.codegen.lower import scalar_ops
 from pirkit.lowering.codegen.math import vecmath
-from pirkit.lowering.codegen.matmul import gemm, macrokernel, small_gemm
+from pirkit.lowering.codegen.matmul import gemm, macrokernel, microkernel, small_gemm
 from pirkit.lowering.codegen.scatter import scatter
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.launch_fusion import PendingLaunch
@@ -101,7 +101,7 @@ def one_less(old: Any) -> Any:
 
 
 def too_few(old: Any) -> Any:
-    return lambda self, most, left: self.b.plus(old(self, most, left), -1)
+    return lambda b, block, total, first: b.plus(old(b, block, total, first), -1)
 
 
 def doubled(old: Any) -> Any:
@@ -138,7 +138,12 @@ def without_last(old: Any) -> Any:
 
 
 def dropped(old: Any) -> Any:
-    return lambda b, c, *others: None
+    return lambda self, b, *others: None
+
+
+def backwards(old: Any) -> Any:
+    """The sums of a term, of the last row first."""
+    return lambda b, left, right, sums: old(b, left, right, sums)[::-1]
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
@@ -288,11 +293,21 @@ PLANTS: Final = {
     "matmul": Plant(
         emitter("gemm.py"),
         "pd_op.matmul",
-        gemm._Writer,
-        "_clamped",
+        gemm,
+        "block_extent",
         too_few,
         lambda x, y: ops.tanh(ops.matmul(x, y)),
         ((301, 400), (400, 310)),
+    ),
+    "microkernel": Plant(
+        emitter("gemm.py"),
+        "pd_op.matmul",
+        microkernel,
+        "_outer_product",
+        backwards,
+        lambda x, y: ops.tanh(ops.matmul(x, y)),
+        ((301, 400), (400, 310)),
+        (emitter("microkernel.py"),),
     ),
     "small matmul": Plant(
         emitter("small_gemm.py"),
@@ -315,8 +330,8 @@ PLANTS: Final = {
     "convolution": Plant(
         emitter("blocked_conv.py"),
         "pd_op.conv2d",
-        blocked_conv,
-        "multiply_accumulate",
+        blocked_conv.TileUpdate,
+        "call",
         dropped,
         conv,
         ((2, 16, 14, 14), (32, 16, 3, 3)),

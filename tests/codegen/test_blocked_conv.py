@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pirkit.dialect.opdef import lookup, reference
-from pirkit.lowering.codegen.conv import conv_blocking
+from pirkit.lowering.codegen.conv import compile_conv, conv_blocking
 from pirkit.lowering.codegen.conv.compile_conv import native_blocked_conv
 from pirkit.lowering.codegen.conv.conv_blocking import ConvProblem, conv_blocking_of
 from pirkit.lowering.codegen.conv.transposed_conv_phases import (
@@ -170,5 +170,32 @@ def test_every_part_of_large_sizes_has_work_for_threads() -> None:
         1, 1, 64, 64, dt.float32, (56,) * 2, (3,) * 2, (56,) * 2, (1,) * 2, (1,) * 2, (1,) * 2
     )
     (c,) = conv_phases(s)
-    cut = conv_blocking_of(c, host())
+    cut = conv_blocking_of(c, host(), 16)
     assert -(-56 // cut.lines) * -(-64 // (cut.rows * cut.filter_tiles)) >= 8
+
+
+def test_tasks_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More threads share finer blocks; each sum has its terms in the same order."""
+    sides = (14, 9), (3, 3), (14, 9), (1, 1), (1, 1), (1, 1)
+    phases = conv_phases(ConvSizes(2, 1, 45, 33, dt.float32, *sides))
+    x, w = arrays(dt.float32, (2, 33, 14, 9), (45, 33, 3, 3))
+    found: list[Array] = []
+    for threads in (1, 16):
+        monkeypatch.setattr(compile_conv, "thread_count", lambda threads=threads: threads)
+        found.append(run(phases, x, w, (2, 45, 14, 9)))
+    np.testing.assert_array_equal(found[0], found[1])
+    blocks = [conv_blocking_of(phases[0], host(), threads) for threads in (1, 16)]
+    assert blocks[0] != blocks[1]
+
+
+@pytest.mark.parametrize("filters", [28, 44, 45])
+def test_filters_of_several_tiles_share_the_vectors_left(filters: int) -> None:
+    """One vector is left over; the filters of some tiles run together, those of others alone."""
+    lengths = (1, host().vector_bits // 32 - 3)
+    s = ConvSizes(1, 1, filters, 200, dt.float32, lengths, (1, 1), lengths, (1, 1), (1, 1), (0, 0))
+    (c,) = conv_phases(s)
+    cut = conv_blocking_of(c, host(), 1)
+    assert cut.stacked > 1
+    x, w = arrays(dt.float32, (1, 200, *lengths), (filters, 200, 1, 1))
+    want = np.einsum("fc,ncyx->nfyx", w[:, :, 0, 0].astype(np.float64), x.astype(np.float64))
+    np.testing.assert_allclose(run((c,), x, w, want.shape), want, rtol=1e-4, atol=1e-4)

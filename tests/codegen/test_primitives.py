@@ -22,16 +22,26 @@ FOR_INTEGERS = {
     "add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum", "negative",
     "abs", "sign", "quotient",
 } | COMPARISONS  # fmt: skip
-OWN_TESTS = {"where", "cast", "quotient", *(curve.primitive for curve in COMPOSITE_FUNCTIONS)}
+SHIFTS = {"bitwise_left_shift", "bitwise_right_shift", "unsigned_right_shift"}
+BITS = sorted(n for n in TABLE if n.startswith("bitwise") and n not in SHIFTS)
+OWN_TESTS = {
+    "where",
+    "cast",
+    "quotient",
+    "threefry",
+    "threefry_second",
+    *SHIFTS,
+    *(curve.primitive for curve in COMPOSITE_FUNCTIONS),
+}
 """They are tested here below or, what kernels get from others, in
 ``test_piecewise_poly_match.py``."""
 FLOATS = [dt.float32, dt.float64]
 INTEGERS = [dt.int32, dt.int64, dt.uint8]
 
 
-def nest(primitive: str, dtype: DType) -> Kernel:
+def nest(primitive: str, dtype: DType, count: int = 1) -> Kernel:
     axes = ((37,), ())
-    count = 2 if primitive in BINARY else 1
+    count = 2 if primitive in BINARY | SHIFTS else count
     result = dt.bool_ if primitive in QUESTIONS else dtype
     loads = tuple(Load(f"x{k}", k) for k in range(count))
     body = (
@@ -46,7 +56,7 @@ def nest(primitive: str, dtype: DType) -> Kernel:
 @pytest.mark.parametrize("dtype", FLOATS, ids=repr)
 @pytest.mark.parametrize(
     "name",
-    sorted(set(TABLE) - OWN_TESTS - {n for n in TABLE if n.startswith("bitwise")}),
+    sorted(set(TABLE) - OWN_TESTS - {*BITS}),
 )
 def test_of_floats(name: str, dtype: DType) -> None:
     check(nest(name, dtype), rtol=1e-6 if dtype is dt.float32 else 1e-14, atol=1e-12)
@@ -59,9 +69,20 @@ def test_of_integers(name: str, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [dt.bool_, dt.int32, dt.int8], ids=repr)
-@pytest.mark.parametrize("name", sorted(n for n in TABLE if n.startswith("bitwise")))
+@pytest.mark.parametrize("name", BITS)
 def test_of_bits(name: str, dtype: DType) -> None:
     check(nest(name, dtype))
+
+
+@pytest.mark.parametrize("dtype", [dt.int32, dt.int64], ids=repr)
+@pytest.mark.parametrize("name", sorted(SHIFTS))
+def test_of_shifts(name: str, dtype: DType) -> None:
+    check(nest(name, dtype))
+
+
+@pytest.mark.parametrize("name", ["threefry", "threefry_second"])
+def test_of_ciphers(name: str) -> None:
+    check(nest(name, dt.int32, 4))
 
 
 CASTS = [dt.bool_, dt.int8, dt.int32, dt.int64, dt.float16, dt.bfloat16, dt.float32, dt.float64]

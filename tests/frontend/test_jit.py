@@ -476,10 +476,54 @@ def test_derivatives_compile(backend: str) -> None:
     np.testing.assert_allclose(exe(x=X)["y0"], np.diag(6 * X))
 
 
-def test_the_code_of_the_page_runs(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "jit.md").read_text()
+@pytest.mark.parametrize("name", ["jit", "transforms", "optim"])
+def test_the_code_of_the_page_runs(name: str, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / f"{name}.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) > 5
+    assert len(blocks) > (5 if name == "jit" else 0)
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks))
     runpy.run_path(str(script), run_name="__main__")
+
+
+def test_numbers_are_strict_unless_fast_math_is_asked_for() -> None:
+    def f(a: Any, b: Any, w: Any) -> Any:
+        return ops.tanh(a @ w + b @ w).sum()
+
+    large = np.full((64, 8), 3e38, np.float32)  # a w - a w, where a w overflows
+    given = (large, -large, np.ones((8, 2), np.float32))
+    strict = pirkit.jit(f)
+    assert np.isnan(strict(*given))
+    assert pirkit.jit(f, fast_math=True)(*given) == 0
+    (compiled,), *_ = strict._compiled.values()
+    assert "rows" in compiled.whole.native.summary, "batch rows are in lanes in both"
+
+
+@pytest.mark.parametrize("number", [0.1, 3, 1j, True], ids=repr)
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int32", "int64", "complex64"])
+def test_python_numbers_among_the_arguments_promote_weakly(kind: str, number: Any) -> None:
+    """NEP 50: as a number that is written in the function."""
+    x = np.arange(1, 4).astype(kind)
+
+    def f(x: Any, s: Any) -> Any:
+        return x * s, s + x, pirkit.where(x > 2, x, 0) * s
+
+    found = pirkit.jit(f)(x, number)
+    wanted = pirkit.jit(lambda x: f(x, number))(x)
+    for a, b, c in zip(found, wanted, (x * number, number + x, np.where(x > 2, x, 0) * number),
+                       strict=True):  # fmt: skip
+        assert np.asarray(a).dtype == np.asarray(b).dtype == c.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-3 if kind == "float16" else 0)
+
+
+def test_numbers_of_numpy_and_numbers_alone_have_types() -> None:
+    scaled = pirkit.jit(lambda x, s: x * s)
+    x = np.ones(3, np.float32)
+    assert scaled(x, 0.5).dtype.name == "float32"
+    assert scaled(x, np.float64(0.5)).dtype.name == "float64"
+    assert "a Python float -> a tensor" in scaled.explain()
+    assert scaled(x, 0.25).dtype.name == "float32"
+    assert len(scaled.explain().splitlines()) == 2
+    assert pirkit.jit(lambda s: s * 2)(0.1).dtype.name == "float32"
+    slope = pirkit.grad(lambda x, s: (x * s).sum())(np.ones(3), 0.1)
+    np.testing.assert_array_equal(slope, 0.1)

@@ -152,7 +152,7 @@ REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
     "tolist": (lambda x: sum(x.tolist()) * x[1], "tolist()", "has_aux"),
     "np.asarray": (lambda x: np.asarray(x).sum() * x[0], "numpy array", "pirkit.ops"),
     "np.array of values": (lambda x: np.array([x[0], x[1]]).sum(), "", "pirkit.ops"),
-    "np.linalg.norm": (np.linalg.norm, "linalg.norm", "pirkit.ops"),
+    "np.linalg.cond": (np.linalg.cond, "linalg.cond", "pirkit.ops"),
     "np.hypot": (lambda x: np.hypot(x, x).sum(), "hypot", "pirkit.ops"),
     "out=": (lambda x: np.sin(x, out=np.empty(3)).sum(), "out=", "result"),
     "if many": (lambda x: x.sum() if x > 0 else x, "truth", "any()"),

@@ -10,8 +10,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.dialect.build import ORDER, RULE, SOURCE
 from pirkit.dialect.gradient_names import forward_of
+from pirkit.dialect.op_form import REGIONS
 from pirkit.dialect.opdef import all_ops, decompose, find, lookup, vjp
-from pirkit.dialect.operation import REGIONS, PirOp
+from pirkit.dialect.operation import PirOp
 from pirkit.dialect.ops.gradient.gradients import SOURCES
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.passes import run_pipeline

@@ -20,8 +20,8 @@ def paddle_parts(folder: Path) -> SplitParts:
         for key in SplitNames.__dataclass_fields__
     }
     return SplitParts(
-        forward=load(folder / "forward.txt").module,
-        backward=load(folder / "backward.txt").module,
+        forward=load(folder / "forward.txt"),
+        backward=load(folder / "backward.txt"),
         names=SplitNames(**names),
         saved=(),
         report=SplitReport("paddle", 0, (), ()),

@@ -34,8 +34,8 @@ class Halves:
         self.backward = self._compiled(self.parts.backward)
         self.taken = {n for n in (*names.bo, *names.bx, *names.bp, *names.bm) if n is not None}
 
-    def _compiled(self, module: Any) -> Executable:
-        return compile(Program(module), pipeline=self.pipeline, params=self.params)
+    def _compiled(self, program: Program) -> Executable:
+        return compile(program, pipeline=self.pipeline, params=self.params)
 
     def run(self, inputs: Arrays) -> list[Any]:
         """The outputs of the program before the split, in order; writes parameters."""

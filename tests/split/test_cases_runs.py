@@ -193,10 +193,11 @@ def test_case_38_halves_survive_every_format() -> None:
         "%n = pd_op.full() {shape = array<i64: 2, 3>, value = 0x7FF8000000000000 : f64, "
         f"dtype = #pir.dtype<float64>}} : () -> {T}"
     )
-    modules = [split(program(nan, f"%y = {op('add', '%x', '%n')}", output("y", "y"))).forward]
+    parts = split(program(nan, f"%y = {op('add', '%x', '%n')}", output("y", "y")))
+    modules = [parts.forward.module]
     for name in ("while_tanh", "if_else"):
         parts = forward_backward(load(CORPUS / name / "program.txt"))
-        modules += [parts.forward, parts.backward]
+        modules += [parts.forward.module, parts.backward.module]
     for module in modules:
         text = print_mlir(module)
         for format in ("mlir", "mlir-generic"):
@@ -238,6 +239,6 @@ def test_case_39_truncated_and_trailing_weights(change: Any, tmp_path: Path) -> 
 
 def test_the_text_of_a_half_is_that_of_any_program() -> None:
     parts = split(NET)
-    for module in (parts.forward, parts.backward):
+    for module in (parts.forward.module, parts.backward.module):
         text = print_mlir(module)
         assert print_mlir(parse_mlir(text)) == text

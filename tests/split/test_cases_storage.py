@@ -356,7 +356,7 @@ def test_case_27_the_shape_of_what_was_reshaped_in_place() -> None:
 
 
 def halves(parts: SplitParts) -> tuple[str, str]:
-    return print_mlir(parts.forward), print_mlir(parts.backward)
+    return print_mlir(parts.forward.module), print_mlir(parts.backward.module)
 
 
 def test_case_20_names_that_are_taken_and_splitting_again() -> None:

@@ -27,7 +27,7 @@ def test_the_halves_give_the_numbers_of_paddle(folder: Path, mode: str) -> None:
     case = open_case(folder)
     program = load(folder / "program.txt")
     parts = forward_backward(program, mode=mode)
-    for module in (parts.forward, parts.backward):
+    for module in (parts.forward.module, parts.backward.module):
         verify_module(module)
         text = print_mlir(module)
         assert print_mlir(parse_mlir(text)) == text

@@ -68,7 +68,7 @@ def close(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("folder", CASES, ids=lambda path: path.name)
 def test_paddle_reads_a_forward_half(folder: Path, tmp_path: Path) -> None:
     paddle = pytest.importorskip("paddle", reason="paddlepaddle is not installed")
-    text = write_paddle_json(of_ours(folder, "save-all").forward)
+    text = write_paddle_json(of_ours(folder, "save-all").forward.module)
     (tmp_path / "half.json").write_text(text, encoding="utf-8")
     with paddle.pir_utils.IrGuard():
         program = paddle.static.Program()

@@ -183,7 +183,7 @@ def test_a3_splitting_what_was_merged_changes_nothing(seed: int) -> None:
 
 
 def text_of(parts: SplitParts) -> str:
-    return print_mlir(parts.forward) + print_mlir(parts.backward)
+    return print_mlir(parts.forward.module) + print_mlir(parts.backward.module)
 
 
 SCRIPT = """

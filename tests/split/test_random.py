@@ -37,8 +37,8 @@ def check(seed: int) -> None:
     options: list[dict[str, Any]] = [{"mode": m} for m in ("save-all", "free", "min-cut")]
     options.append({"budget": (least + most) // 2})
     parts = forward_backward(module, **options[seed % len(options)])
-    verify_module(parts.forward)
-    verify_module(parts.backward)
+    verify_module(parts.forward.module)
+    verify_module(parts.backward.module)
     rng = np.random.default_rng(seed)
     params = {n: rng.standard_normal(s) for n, s in program.params.items()}
     halves = Halves(parts, {n: a.copy() for n, a in params.items()})

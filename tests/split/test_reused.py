@@ -64,11 +64,12 @@ def reused(seed: int) -> int:
     pure = parsed(grown.text)
     run_pipeline(pure, "functionalize")
     parts = forward_backward(parsed(grown.text), mode=MODES[seed % 3])
-    count = check(pure, given) + check(parts.forward, given)
+    count = check(pure, given) + check(parts.forward.module, given)
     found = interpret(parts.forward_program, held := {n: a.copy() for n, a in given.items()})
     arguments = parts.backward_program.keywords
     seeds = {n: rng.standard_normal(shape) for n, shape in seeded(parts)}
-    return count + check(parts.backward, {n: {**held, **found, **seeds}[n] for n in arguments})
+    given = {n: {**held, **found, **seeds}[n] for n in arguments}
+    return count + check(parts.backward.module, given)
 
 
 def seeded(parts: Any) -> list[tuple[str, tuple[int, ...]]]:

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from pirkit.dialect.operation import KEYWORD, ProgramOp, create
+from pirkit.dialect.op_form import KEYWORD
+from pirkit.dialect.operation import ProgramOp, create
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.types import tensor_type
 from pirkit.runtime import dtype as dt

@@ -245,8 +245,10 @@ OPAQUE: Final[dict[str, Opaque]] = {
     **_because("it searches", "searchsorted", "viterbi_decode"),
     **_because("it stands in the program as it is", "assign_value", "full_int_array"),
     **_because("it is an input", "data", "feed"),
+    **_because("it keeps operations apart", "depend"),
     **_because("control flow", "if", "while", "pylayer", "assert"),
     "pir.gradient": GRADIENT,
+    "pir.checkpoint": Opaque("it says what a reverse sweep recomputes"),
     "pir.custom_derivative": Opaque("it stands for a derivative rule of the user"),
     "pir.jet": Opaque("it is a series: `taylor` writes it in other ops"),
     **{

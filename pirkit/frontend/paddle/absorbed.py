@@ -13,7 +13,8 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.attrs import decode, encode
-from pirkit.dialect.operation import OPERAND_SEGMENTS, PirOp, create
+from pirkit.dialect.op_form import OPERAND_SEGMENTS
+from pirkit.dialect.operation import PirOp, create
 from pirkit.dialect.signature import Operand
 from pirkit.dialect.types import meta_of, tensor_type
 from pirkit.runtime import dtype as dt

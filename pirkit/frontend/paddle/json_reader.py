@@ -19,17 +19,9 @@ from pirkit.diag.gc_pause import uncollected
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import encode
+from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, REGIONS, STRUCTURAL
 from pirkit.dialect.opdef import OpDef, lookup
-from pirkit.dialect.operation import (
-    ARG_ATTRS,
-    KEYWORD,
-    REGIONS,
-    STRUCTURAL,
-    PirOp,
-    ProgramOp,
-    create,
-    location_of,
-)
+from pirkit.dialect.operation import PirOp, ProgramOp, create, location_of
 from pirkit.dialect.types import OPAQUE
 from pirkit.frontend.paddle.json_attrs import read_attribute
 from pirkit.frontend.paddle.json_syntax import Malformed, expect, member, parse_json, text

@@ -12,7 +12,8 @@ from xdsl.ir import Attribute, SSAValue
 from pirkit.diag.errors import UnsupportedError, VerifyError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import encode
-from pirkit.dialect.operation import KEYWORD, PirOp, ProgramOp, describe, span_of
+from pirkit.dialect.op_form import KEYWORD
+from pirkit.dialect.operation import PirOp, ProgramOp, describe, span_of
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import OPAQUE
 from pirkit.frontend.paddle.absorbed import with_operands_restored

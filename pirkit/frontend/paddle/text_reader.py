@@ -20,8 +20,9 @@ from pirkit.diag.gc_pause import uncollected
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import DISCARDABLE
+from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, REGIONS
 from pirkit.dialect.opdef import OpDef, lookup
-from pirkit.dialect.operation import ARG_ATTRS, KEYWORD, REGIONS, PirOp, ProgramOp, create
+from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import OPAQUE, meta_of
 from pirkit.frontend.paddle.spelling import NULL_VALUE, read_attributes, read_types
 from pirkit.frontend.paddle.text_lines import Dump, Lines, Loop, Record

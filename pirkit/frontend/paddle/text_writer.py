@@ -10,7 +10,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.dialect.attrs import as_single
 from pirkit.dialect.kinds import BRANCH
-from pirkit.dialect.operation import KEYWORD, STRUCTURAL, PirOp, ProgramOp, declares
+from pirkit.dialect.op_form import KEYWORD, STRUCTURAL
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.structure import OUR_NAMES
 from pirkit.frontend.paddle.absorbed import with_operands_restored
 from pirkit.frontend.paddle.spelling import (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +35,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.lowering.codegen.scatter.scatter import Scatter, without_scatters
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.threefry import threefry
 
 Array = np.ndarray[Any, Any]
 
@@ -49,6 +51,23 @@ def _rsqrt(x: Array) -> Array:
 def _sigmoid(x: Array) -> Array:
     e = np.exp(-np.abs(x))
     return np.where(x < 0, e, 1) / (1 + e)
+
+
+def _left(x: Array, y: Array) -> Array:
+    inside = (y >= 0) & (y < 8 * x.dtype.itemsize)
+    return np.where(inside, np.left_shift(x, np.where(inside, y, 0)), 0).astype(x.dtype)
+
+
+def _right(x: Array, y: Array) -> Array:
+    width = 8 * x.dtype.itemsize
+    return np.right_shift(x, np.where((y >= 0) & (y < width), y, width - 1))
+
+
+def _logical_right(x: Array, y: Array) -> Array:
+    inside = (y >= 0) & (y < 8 * x.dtype.itemsize)
+    bits = np.dtype(f"u{x.dtype.itemsize}")
+    moved = np.right_shift(x.astype(bits), np.where(inside, y, 0).astype(bits))
+    return np.where(inside, moved, 0).astype(x.dtype)
 
 
 FUNCTIONS: Final[dict[str, Any]] = {
@@ -67,6 +86,10 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "less_equal": np.less_equal, "greater_than": np.greater, "greater_equal": np.greater_equal,
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
     "logical_not": np.logical_not, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,
+    "bitwise_left_shift": _left,
+    "bitwise_right_shift": _right,
+    "unsigned_right_shift": _logical_right,
+    "threefry": partial(threefry, word=0), "threefry_second": partial(threefry, word=1),
     "bitwise_xor": np.bitwise_xor, "bitwise_not": np.invert, "isnan": np.isnan,
     "isinf": np.isinf, "isfinite": np.isfinite, "where": np.where,
 }  # fmt: skip

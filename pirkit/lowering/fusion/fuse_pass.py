@@ -13,10 +13,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.diag.errors import InternalError
+from pirkit.diag.span import lines_of
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.map_expr.tiling import Untiled
 from pirkit.dialect.opdef import PURE
-from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.operation import PirOp, ProgramOp, create, fused_location, spans_of
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.fusion.groups import Pair, Partition, Policy
 from pirkit.lowering.fusion.horizontal import join_neighbours, join_pairs
@@ -271,7 +272,9 @@ class FusePass(Pass):
                 block.add_op(_replace(item, moved))
                 ctx.count("kernels")
                 ctx.count("fused", len(item.units))
-                message = f"{len(item.units)} ops became the kernel `{item.kernel.name}`"
+                lines = lines_of(s for unit in item.units for s in spans_of(unit.op))
+                where = f" of {lines}" if lines else ""
+                message = f"{len(item.units)} ops{where} became the kernel `{item.kernel.name}`"
                 if not item.kernel.is_sized:
                     before, after = sum(map(_bytes, item.units)), item.kernel.traffic()
                     ctx.count("before", before)
@@ -296,13 +299,12 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
 
     ``moved`` maps results that were already replaced, and gets those of this kernel.
     """
-    last = made.units[-1].op
     kernel = create(
         "pir.map_expr",
         [moved.get(v, v) for v in made.inputs],
         [v.type for v in made.outputs],
         {"kernel": encode("str", made.text)},
-        location=last.location,
+        location=fused_location([unit.op for unit in made.units]),
     )
     for old, new in zip(made.outputs, kernel.results, strict=True):
         new.name_hint = old.name_hint

@@ -198,6 +198,7 @@ class _GroupFinder:
             _, y, out, _, _ = matmul
             rows = self.meta_of(out).shape[:-1]
             early = [k for k in self.flow.readers[out] if k < self.middle]
+            # A reader before the group would run before the matmul does.
             if early or not self._fits_row(matmul) or self.rows not in ((), rows):
                 continue
             if prod(self.meta_of(out).shape) < MIN_ROWS or self._is_internal(y):
@@ -212,6 +213,7 @@ class _GroupFinder:
             if matmul is None or number in self.grouped or not self._fits_row(matmul):
                 return
             members = {*self.before, self.middle, *self.after, number}
+            # The group runs at its last member: what reads its results must come later.
             if any(k < number and k not in members for k in self._readers(members - {number})):
                 return
             if not (self._can_accumulate(matmul) or self._can_fuse_gemm(matmul)):
@@ -269,9 +271,9 @@ class _GroupFinder:
 
         Returns False if a value between two nests does not fit a tile.
         """
-        made = [self._find_matmul(k)[2] for k in self.before] + self.results
-        for slot in made:
+        for slot in [self._find_matmul(k)[2] for k in self.before] + self.results:
             readers = self.flow.readers.get(slot, ())
+            # A value that is also read outside, or by later code, must exist in memory.
             is_live_outside = slot in self.flow.results or not members.issuperset(readers)
             if (
                 self._is_row_value(slot)
@@ -306,9 +308,9 @@ class _GroupFinder:
         x, y, out, left, right = self._find_matmul(number)
         batch = self.rows[:-1]
         depth = self.meta_of(x).shape[-2 if left else -1]
-        row_scale = self._outside(y, batch, right)
+        panels = self._outside(y, batch, right)
         columns = self.meta_of(out).shape[-1]
-        return RowGemm(self._rows_of(x, left), row_scale, self._rows_of(out), depth, columns)
+        return RowGemm(self._rows_of(x, left), panels, self._rows_of(out), depth, columns)
 
     def _row_accumulation(self, number: int) -> RowAccumulation:
         x, y, out, _, _ = self._find_matmul(number)
@@ -327,6 +329,7 @@ class _GroupFinder:
         for array, operand in zip(nest.arrays, by_rows.operands, strict=True):
             value, inside = self._value(kernel, array)
             columns = self._columns(kernel, array)
+            # Only the present block of rows exists of a value that the group computes.
             if inside and not _preserves_rows(by_rows, operand, columns):
                 return None
             if value in self.values.tiles:

@@ -15,13 +15,16 @@ from typing import Final
 
 from pirkit.lowering.codegen.emit.vector_emit import Memory, load, store
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
+from pirkit.lowering.codegen.matmul.microkernel import Computed, microkernel
+from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit
 from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.op_graph import Graph
 from pirkit.lowering.whole_program.scheduling import BatchGroup, BatchSum
+from pirkit.runtime.native.target import host
 
 SUM_TILE: Final = (4, 4)
-"""Rows and columns of the register tile: 16 accumulators."""
+"""Rows and columns of the register tile at most: 16 accumulators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ class BatchSums:
         if left is not None and not rows:
             rows = w.graph.metas[left].shape[1]
         columns = w.graph.metas[batch_sum.out].numel // rows
-        tile_height, tile_width = (even_width(rows, SUM_TILE[0]), even_width(columns, SUM_TILE[1]))
+        tile_width = even_width(columns, SUM_TILE[1])
+        tile_height = even_width(rows, rows_that_fit(tile_width, SUM_TILE[0], host()))
         if rows == 1:
             tile_width = even_width(columns, SUM_TILE[0] * SUM_TILE[1])
         size = w.dtype.itemsize
@@ -77,23 +81,24 @@ class BatchSums:
         first = w.here
         zero = b.const(w.type_of(w.dtype, self.lanes), 0.0)
 
+        def elements(value: int | None, start: Value, extent: int) -> Computed:
+            """Some columns of an operand, as lazily read vectors; ones if there is none."""
+            if value is None:
+                return Computed(lambda _: [b.like(zero, 1.0)] * extent)
+            return Computed(
+                lambda _: (w.masked_row(value, b.plus(start, k)) for k in range(extent))
+            )
+
         def tile(row: Value, column: Value, tile_rows: int, tile_columns: int) -> None:
             def one(number: Value, so_far: Sequence[Value]) -> Sequence[Value]:
                 w.here = first
                 if vectors is not None:
                     w.here = w.moved(number)
-                made = list(so_far)
+                sums = list(so_far)
                 for x, y in batch_sum.terms:
-                    right = [w.masked_row(y, b.plus(column, c)) for c in range(tile_columns)]
-                    for r in range(tile_rows):
-                        factor = None if x is None else w.masked_row(x, b.plus(row, r))
-                        for c in range(tile_columns):
-                            k = r * tile_columns + c
-                            if factor is None:
-                                made[k] = b.add(made[k], right[c])
-                            else:
-                                made[k] = b.muladd(factor, right[c], made[k])
-                return made
+                    left, right = elements(x, row, tile_rows), elements(y, column, tile_columns)
+                    sums = microkernel(b, left, right, [], sums)
+                return sums
 
             totals = [zero] * (tile_rows * tile_columns)
             if count is None:

@@ -61,8 +61,9 @@ def transposed_slots(plan: Plan, meta: Metas, left_out: Collection[int]) -> dict
     live = {o.source for o in plan.outputs}
     for call in plan.body:
         if isinstance(call, Call) and found.keys() & call.inputs:
-            correlates = has_trait(call.kernel, CONVOLUTION) and _is_weight_grad(call, meta)
-            live |= set() if correlates else set(call.inputs)
+            # Any other reader needs the transposed tensor itself.
+            is_gradient = has_trait(call.kernel, CONVOLUTION) and _is_weight_grad(call, meta)
+            live |= set() if is_gradient else set(call.inputs)
     return {slot: source for slot, source in found.items() if slot not in live}
 
 
@@ -84,6 +85,7 @@ def _moved(call: Call, meta: Metas) -> Iterator[tuple[int, int]]:
             continue
         first, second, *rest = space(s.meta.shape)
         source = slots[s.body.source]
+        # A kernel that only loads `source[second, first, ...]` is a transpose.
         swapped_shape = (s.meta.shape[1], s.meta.shape[0], *s.meta.shape[2:])
         if s.body.index == (second, first, *rest) and meta(source).shape == swapped_shape:
             yield slot, source
@@ -125,7 +127,7 @@ def _is_weight_grad(call: Call, meta: Metas) -> bool:
 
 def _batch_strides(meta: TensorMeta, exchanged: bool) -> tuple[int, int]:
     """Bytes along the first two axes, the others being dense."""
-    places = prod(meta.shape[2:]) * meta.dtype.itemsize
+    plane_bytes = prod(meta.shape[2:]) * meta.dtype.itemsize
     if exchanged:
-        return places, meta.shape[0] * places
-    return meta.shape[1] * places, places
+        return plane_bytes, meta.shape[0] * plane_bytes
+    return meta.shape[1] * plane_bytes, plane_bytes

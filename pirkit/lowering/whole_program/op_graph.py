@@ -13,7 +13,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Instruction, Plan
 
-_IDENTITIES: Final = frozenset({"assign", "share_data"})
+_IDENTITIES: Final = frozenset({"assign", "share_data", "depend"})
 _CONSTANT_FILLS: Final = frozenset({"full", "full_like"})
 
 
@@ -146,8 +146,8 @@ def _constant(call: Call, graph: Graph, out: int) -> Op | None:
     constant. Raises NotNativeError for other contents.
     """
     values = np.asarray(call.attrs["values"]).reshape(call.attrs["shape"])
-    if not values.size:
-        raise NotNativeError("a value has no elements")
+    if not values.size or values.dtype.kind == "c":
+        raise NotNativeError("a value has no elements, or complex ones")
     if (values == values.flat[0]).all():
         graph.fills[out] = float(values.flat[0])
         return None

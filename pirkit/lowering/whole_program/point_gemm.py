@@ -12,17 +12,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from pirkit.lowering.codegen.emit.vector_emit import Memory, load
-from pirkit.lowering.codegen.ir.llvm_text import I64, Value
+from pirkit.lowering.codegen.ir.llvm_text import Value
+from pirkit.lowering.codegen.matmul.microkernel import Computed, Elements, microkernel
+from pirkit.lowering.codegen.matmul.register_tile import register_count, rows_that_fit
 from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.op_graph import Op
+from pirkit.runtime.native.target import host
 
 _ROWS: Final = 5
 """Largest number of matmuls in a register tile."""
-_SUMS: Final = {512: 20}
-"""Accumulators in registers by vector bits: 20 of 32 with AVX-512; else ``_MIN_SUMS`` of 16."""
-_MIN_SUMS: Final = 12
+_SUMS: Final = {32: 20, 16: 12}
+"""Accumulators at most by vector registers: few columns leave tiles of about equal width."""
 _CHAINS: Final = 4
 """Independent accumulators that hide the latency of an addition: the inner loop of a small tile is
 unrolled until it has as many."""
@@ -41,42 +42,19 @@ def _emit_block(w: LoopEmitter, ops: Sequence[Op]) -> None:
     size = w.graph.dtype(y).itemsize
     transposed = ops[0].attrs["transpose_y"]
     row_stride, column_stride = (size, inner * size) if transposed else (count * size, size)
-    max_width = _SUMS.get(w.lanes * w.dtype.itemsize * 8, _MIN_SUMS)
-    width = even_width(count, max(1, max_width // len(ops)))
+    max_columns = _SUMS[register_count(host())] // len(ops)
+    width = even_width(count, rows_that_fit(len(ops), max_columns, host()))
     chains = max(1, min(_CHAINS // (width * len(ops)), inner))
 
-    def tile(start: Value, rows_per_tile: int) -> None:
+    def tile(start: Value, columns: int) -> None:
         base = b.at(w.pointer(y), b.times(start, column_stride))
-        zero = b.const(w.type_of(w.dtype, w.lanes), 0.0)
-        sums_per_chain = rows_per_tile * len(ops)
-
-        def step(index: Value, sums: Sequence[Value], chain: int) -> list[Value]:
-            vectors = [w.read_row(op.args[0], index) for op in ops]
-            line = b.at(base, b.times(index, row_stride))
-            made = list(sums)
-            for k in range(rows_per_tile):
-                number = load(b, w.dtype, Memory(b.at(line, k * column_stride), 0), 1, None)
-                factor = b.splat(number, w.lanes)
-                for j, vector in enumerate(vectors):
-                    at = chain * sums_per_chain + k * len(ops) + j
-                    made[at] = b.muladd(vector, factor, made[at])
-            return made
-
-        def steps(index: Value, sums: Sequence[Value]) -> Sequence[Value]:
-            made = list(sums)
-            for chain in range(chains):
-                made = step(b.plus(index, chain), made, chain)
-            return made
-
-        whole = inner - inner % chains
-        sums = b.loop(0, whole, chains, [zero] * (sums_per_chain * chains), steps)
-        for k in range(whole, inner):
-            sums = step(Value(str(k), I64), sums, 0)
-        for k in range(rows_per_tile):
-            for j, op in enumerate(ops):
-                total = sums[k * len(ops) + j]
-                for chain in range(1, chains):
-                    total = b.add(total, sums[chain * sums_per_chain + k * len(ops) + j])
-                w.store_row(op.out, b.plus(start, k), total)
+        weights = [(base, k * column_stride) for k in range(columns)]
+        left = Elements(w.type_of(w.dtype, 1), weights, [row_stride])
+        right = Computed(lambda indices: [w.read_row(op.args[0], *indices) for op in ops])
+        zeros = [b.const(w.type_of(w.dtype, w.lanes), 0.0)] * (columns * len(ops))
+        sums = microkernel(b, left, right, [inner], zeros, chains)
+        for k, total in enumerate(sums):
+            column, op = divmod(k, len(ops))
+            w.store_row(ops[op].out, b.plus(start, column), total)
 
     for_tiles(b, count, width, tile)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from pirkit.diag.span import Span
+from pirkit.diag.span import Span, lines_of
 from pirkit.lowering.liveness import with_frees
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, renames, sequence_program
@@ -79,14 +79,20 @@ def plan_of(plan: Plan, program: NativeProgram) -> Plan:
         replace(o, source=slot, meta=meta)
         for o, slot, meta in zip(plan.outputs, outputs, program.results, strict=True)
     ]
-    call = _call(program, inputs, outputs)
+    call = _call(program, inputs, outputs, [c for c in plan.body if isinstance(c, Call)])
     slots = (*plan.slots, *program.results)
     return replace(plan, slots=slots, outputs=tuple(made), body=(call,))
 
 
-def _call(program: NativeProgram, inputs: Sequence[int], outputs: Sequence[int]) -> Call:
+def _call(
+    program: NativeProgram, inputs: Sequence[int], outputs: Sequence[int], calls: Sequence[Call]
+) -> Call:
+    """The call of a native program, with the lines of the calls that it stands for."""
     attrs = {"program": program, "results": program.results}
-    return Call(SEGMENT, tuple(inputs), tuple(outputs), attrs)
+    spans = [c.span for c in calls if c.span is not None]
+    origin = (f"calls from {lines_of(spans)}",) if spans else ()
+    span = spans[0] if spans else None
+    return Call(SEGMENT, tuple(inputs), tuple(outputs), attrs, span=span, origin=origin)
 
 
 def _summed(plan: Plan, reasons: Mapping[int, str]) -> Iterator[Reason]:
@@ -230,5 +236,5 @@ class _Segment:
             program = sequence_program(part)
         except NotNativeError as reason:
             raise _NotTogether(self.members, reason) from reason
-        first = cast(Call, body[self.members[0]])
-        return replace(_call(program, self.inputs, outputs), span=first.span, origin=first.origin)
+        calls = [cast(Call, body[n]) for n in self.members]
+        return _call(program, self.inputs, outputs, calls)

@@ -23,6 +23,7 @@ from typing import Final
 import platformdirs
 
 from pirkit.diag.errors import ArtifactError
+from pirkit.diag.settings import setting
 from pirkit.diag.source_files import SOURCES, Sources
 from pirkit.runtime.atomic_write import atomic_write
 
@@ -132,16 +133,23 @@ def open_cache(
     return ObjectCache(folder, secret, limit, sources) if secret else None
 
 
-@cache
 def user_cache() -> ObjectCache | None:
     """The cache of this user, for object code and compiled programs.
 
-    ``PIRKIT_NATIVE_CACHE=off`` disables it: then this is None.
+    ``PIRKIT_NATIVE_CACHE=off`` disables it: then this is None. ``PIRKIT_CACHE_DIR`` is its folder.
     """
-    if os.environ.get("PIRKIT_NATIVE_CACHE") == "off":
-        return None
+    return None if setting("PIRKIT_NATIVE_CACHE") == "off" else _opened(cache_folder())
+
+
+def cache_folder() -> Path:
+    """The folder of the compile cache."""
+    return Path(setting("PIRKIT_CACHE_DIR") or platformdirs.user_cache_path("pirkit"))
+
+
+@cache
+def _opened(folder: Path) -> ObjectCache | None:
     return open_cache(
-        platformdirs.user_cache_path("pirkit") / "native",
+        folder / "native",
         platformdirs.user_state_path("pirkit"),
         sources=SOURCES,
     )

@@ -116,6 +116,12 @@ def allowed_threads() -> int:
     return _ALLOWED.threads
 
 
+def limit_all(threads: int | None) -> None:
+    """Limit the threads of native code in all threads that have no limit now; None for no limit."""
+    _Allowed.threads = MAX_WORKERS + 1 if threads is None else threads
+    vars(_ALLOWED).pop("threads", None)
+
+
 class at_most:
     """A context that limits native code to a number of threads; None for no limit."""
 

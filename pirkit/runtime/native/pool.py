@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.once import once
+from pirkit.diag.settings import setting
 from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.pool_ir import FIELDS, FUNCTIONS, MAX_WORKERS, POOL_BYTES, pool_text
@@ -43,7 +44,7 @@ def thread_count() -> int:
     Raises UsageError (PK0705) for a value that is not a positive number.
     """
     for name in ("PIRKIT_NUM_THREADS", "OMP_NUM_THREADS"):
-        text = os.environ.get(name, "").partition(",")[0].strip()
+        text = (setting(name) or "").partition(",")[0].strip()
         if not text:
             continue
         if not text.isdecimal() or int(text) < 1:

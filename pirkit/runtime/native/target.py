@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pirkit.diag.errors import UsageError
+from pirkit.diag.settings import setting
 from pirkit.runtime.native.llvm import llvm
 
 _L2_WHEN_UNKNOWN = 1 << 18
@@ -60,7 +60,7 @@ def host() -> Target:
     on = frozenset([name[1:] for name in text.split(",") if name.startswith("+")])
     cpu: str = llvm.get_host_cpu_name()
     bits, triple = _vector_bits(on), llvm.get_process_triple()
-    level = os.environ.get("PIRKIT_TARGET", "").strip()
+    level = (setting("PIRKIT_TARGET") or "").strip()
     if level:
         cpu, text = level, ",".join([f"+{name}" for name in sorted(_level(level, triple, on))])
         bits = min(bits, _LEVEL_BITS[level])
@@ -90,7 +90,7 @@ def _level(level: str, triple: str, on: frozenset[str]) -> frozenset[str]:
 
 
 def _allowed_bits(bits: int) -> int:
-    requested_bits = os.environ.get("PIRKIT_VECTOR_BITS", "").strip()
+    requested_bits = (setting("PIRKIT_VECTOR_BITS") or "").strip()
     if not requested_bits:
         return bits
     if requested_bits not in _WIDTHS:

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.diag.errors import InputError
+from pirkit.diag.errors import CallError, InputError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
@@ -56,6 +56,11 @@ def from_numpy(array: Array) -> DenseTensor:
 
     Raises UnsupportedError for unsupported element types.
     """
+    if not isinstance(cast(object, array), np.ndarray):
+        raise CallError(
+            f"`from_numpy` takes a numpy array, not a {type(array).__name__}",
+            help="`pirkit.tensor(data)` copies numbers and lists",
+        )
     element_type(array.dtype)
     return DenseTensor(np.asarray(array))
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pirkit.diag.errors import RuntimeFault, UnsupportedError
+from pirkit.diag.html import listing
 from pirkit.runtime.convert import HALF_TYPES, convert, in_f32
 from pirkit.runtime.dtype import BY_NUMPY, DType
 from pirkit.runtime.meta import TensorMeta
@@ -137,7 +138,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     def view_of(self, array: Array) -> DenseTensor:
         """A tensor of an array derived from this one's; a view shares the buffer."""
-        if not self._module.may_share_memory(array, self.array):
+        if not self.array_module.may_share_memory(array, self.array):
             return DenseTensor(array)
         return DenseTensor(array, self.buffer)
 
@@ -154,7 +155,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
 
     def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
-        made = array_api.lifted(getattr(self._module, name), DenseTensor)(
+        made = array_api.lifted(getattr(self.array_module, name), DenseTensor)(
             self, *arguments, **options
         )
         return self.view_of(made.array)
@@ -240,6 +241,10 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         elements = np.array2string(self.numpy(), separator=", ", threshold=100, prefix="       ")
         return f"Tensor(shape={shape}, dtype={self.dtype}, place={self.place},\n       {elements})"
 
+    def _repr_html_(self) -> str:
+        elements = np.array2string(self.numpy(), separator=", ", threshold=100)
+        return listing(f"Tensor of shape {self.shape}, {self.dtype}, {self.place}", elements)
+
     def __hash__(self) -> int:
         # `==` is elementwise, so sets and dicts compare tensors by identity.
         return id(self)
@@ -303,7 +308,10 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         return dlpack.CPU_DEVICE if self.place == CPU else (_GPU, self.place.device)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return array_api.of(self._module, DenseTensor, api_version)
+        """``pirkit.numpy``. Raises UnsupportedError for an unknown version of the standard."""
+        namespace = import_module("pirkit.numpy")  # it records as well, so it lives far above
+        namespace.check_version(api_version)
+        return namespace
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any, ...] = (), **options: Any
@@ -329,7 +337,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         return array_api.wrap(result, DenseTensor)
 
     @property
-    def _module(self) -> ModuleType:
+    def array_module(self) -> ModuleType:
         """The array module of its array: numpy or cupy."""
         return np if is_numpy(self.array) else import_module("cupy")
 

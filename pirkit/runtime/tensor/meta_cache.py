@@ -53,7 +53,12 @@ def element_type(dtype: DTypeLike) -> DType:
     """
     if isinstance(dtype, DType):
         return dtype
-    found = dt.BY_NAME.get(dtype) if isinstance(dtype, str) else dt.BY_NUMPY.get(np.dtype(dtype))
+    try:
+        found = (
+            dt.BY_NAME.get(dtype) if isinstance(dtype, str) else dt.BY_NUMPY.get(np.dtype(dtype))
+        )
+    except TypeError:
+        found = None
     if found is None:
         raise UnsupportedError(
             f"no tensor has elements of type `{dtype}`",

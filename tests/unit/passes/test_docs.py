@@ -8,12 +8,12 @@ import re
 import pytest
 
 from pirkit.passes import Pass, all_passes
-from tools.gen_docs import DOCS, PAGES
+from tools.gen_docs import PAGES, ROOT
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_up_to_date(name: str) -> None:
-    assert (DOCS / name).read_text(encoding="utf-8") == PAGES[name]()
+    assert (ROOT / name).read_text(encoding="utf-8") == PAGES[name]()
 
 
 @pytest.mark.parametrize("cls", list(all_passes()), ids=lambda cls: cls.name)

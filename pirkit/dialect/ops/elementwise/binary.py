@@ -99,7 +99,9 @@ def _(x: Array, y: Array) -> Array:
     return np.where(y < 0, -np.abs(x), np.abs(x))
 
 
-reference(NextAfter)(np.nextafter)
+@reference(NextAfter)
+def _(x: Array, y: Array) -> Array:
+    return np.asarray(np.nextafter(x, y))  # of two 0-D arrays, numpy makes a scalar
 
 
 @reference(Heaviside)

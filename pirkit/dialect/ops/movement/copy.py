@@ -14,7 +14,7 @@ from pirkit.dialect.shapes import show, unchanged
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 
 KIND = VIEW
 
@@ -86,6 +86,22 @@ class ShareData:
 
 
 @op
+class Depend:
+    """`x` itself under another name, once `dep` are computed: a barrier for the optimizer.
+
+    What reads the result is not merged with what reads `x`, and does not run before `dep`. It is
+    Paddle's `depend`, and JAX's `optimization_barrier`.
+    """
+
+    name = "pd_op.depend"
+    traits = (ALIAS, RESHAPE)
+    signature = "x, dep[] -> out"
+    dtypes = dt.ANY
+    views = {"out": "x"}
+    reads_meta_only = ("dep",)
+
+
+@op
 class ShareDataInplace:
     """`x` itself under another name; writes nothing, despite its name."""
 
@@ -138,6 +154,22 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @reference(ShareData, ShareDataInplace)
 def _(x: Array) -> Array:
     return x
+
+
+@infer_meta(Depend)
+def _(x: Meta, dep: VecMeta) -> Meta:
+    return x
+
+
+@reference(Depend)
+def _(x: Array, dep: list[Array]) -> Array:
+    return x
+
+
+@samples(Depend)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), [s.tensor(), s.tensor(4)])
+    yield s(s.tensor(0, 2), [s.tensor(2)])
 
 
 @samples(Assign, ShareData, ShareDataInplace)

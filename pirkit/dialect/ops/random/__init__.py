@@ -5,4 +5,5 @@ from pirkit.dialect.ops.random import (  # noqa: F401
     distributions,
     random,
     random_activation,
+    threefry,
 )

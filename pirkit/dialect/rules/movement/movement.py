@@ -20,6 +20,11 @@ def _(c: OpCall, g: Value) -> Value:
     return g
 
 
+@vjp("pd_op.depend")
+def _(c: OpCall, g: Value) -> Value:
+    return g
+
+
 @vjp("pd_op.transpose")
 def _(c: OpCall, g: Value) -> Value:
     perm = [p % g.rank for p in c.perm]

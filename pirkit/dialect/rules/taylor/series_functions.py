@@ -219,6 +219,16 @@ def _same(c: OpCall, x: Series) -> Series:
     return x
 
 
+@jet("pd_op.depend")
+def _(c: OpCall, x: Series, dep: list[Series]) -> Series:
+    return x
+
+
+@jet("pir.checkpoint")
+def _(c: OpCall, *values: Series) -> tuple[Series, ...]:
+    return values[: c.outputs]
+
+
 jet("pd_op.print", "pd_op.share_data", "pd_op.share_data_", "pd_op.memcpy_h2d", "pd_op.memcpy_d2h")(
     _same
 )

@@ -7,13 +7,14 @@ scratch; at the end it copies the sums to the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.conv.filter_packing import tiles_of
 from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines, row_bytes, zero_bytes
 from pirkit.lowering.codegen.conv.implicit_im2col import ImplicitIm2colPanel, channel_bytes
+from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import (
     Memory,
@@ -25,7 +26,8 @@ from pirkit.lowering.codegen.emit.vector_emit import (
 )
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import TileOperand, multiply_accumulate
+from pirkit.lowering.codegen.matmul.blocking import ScratchLayout, block_extent, clear
+from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
 
 _MAX_PANELS = 8
 """Addresses from which a tile prefetches at most."""
@@ -39,26 +41,20 @@ def task_count(c: ConvProblem, cut: ConvBlocking) -> int:
 class BlockedConvEmitter:
     """Emits the multiplication: operands are images, packed filter, result."""
 
-    def __init__(self, b: Builder, c: ConvProblem, cut: ConvBlocking) -> None:
-        self.b, self.c, self.cut = b, c, cut
+    def __init__(
+        self, b: Builder, routines: Routines, c: ConvProblem, cut: ConvBlocking
+    ) -> None:  # fmt: skip
+        self.b, self.routines, self.c, self.cut = b, routines, c, cut
         self.size = c.dtype.itemsize
+        self.vector = Type(element(c.dtype), cut.lanes)
         self.row = row_bytes(c, cut)
-        self.scratch = 0
-        self.tables = [self._reserve(8 * cut.lines) for _ in range(2 + len(c.positions))]
-        self.zeros = self._reserve(zero_bytes(c, cut))
+        self.layout = ScratchLayout()
+        self.tables = [self.layout.reserve(8 * cut.lines) for _ in range(2 + len(c.positions))]
+        self.zeros = self.layout.reserve(zero_bytes(c, cut))
         # The last vector of the last row may reach beyond the panel.
         channel = channel_bytes(c, cut) if cut.pitch else self.row * c.terms
-        self.panel = self._reserve(channel * cut.channel_block + 2 * self.row)
-        self.sums = self._reserve(self.row * cut.filter_tiles * cut.rows)
-
-    def _reserve(self, count: int) -> int:
-        start = self.scratch
-        self.scratch += -(-count // LINE) * LINE
-        return start
-
-    def _own(self, offset: int) -> Value:
-        """An address in the thread's scratch memory."""
-        return self.b.at(Value("%scratch", PTR), offset)
+        self.panel = self.layout.reserve(channel * cut.channel_block + 2 * self.row)
+        self.sums = self.layout.reserve(self.row * cut.filter_tiles * cut.rows)
 
     def emit(self) -> None:
         """The loop over tasks: tables of lines, zeroed sums, all channels, then the stores."""
@@ -68,53 +64,35 @@ class BlockedConvEmitter:
         images, heaps = _panel_groups(c, cut)
         stacks, total = -(-tiles // cut.filter_tiles), _line_count(c, cut) // images
         room = prod(c.room) * self.size
-        self._clear(self._own(self.zeros), zero_bytes(c, cut))
+        clear(b, self.vector, self.layout.at(b, self.zeros), zero_bytes(c, cut))
 
         def task(number: Value, _: list[Value]) -> Sequence[Value]:
             group, stack, which, heap = split_index(b, number, [c.groups, stacks, images, heaps])
             within = b.times(heap, cut.lines)
             first_line = b.plus(b.times(which, total), within)
-            lines = self._lines(first_line, self._clamped(cut.lines, total, within))
+            lines = self._lines(first_line, block_extent(b, cut.lines, total, within))
             first = b.times(stack, cut.filter_tiles)
-            tile_count = self._clamped(cut.filter_tiles, tiles, first)
+            tile_count = block_extent(b, cut.filter_tiles, tiles, first)
             # Sums are accumulated over the blocks of channels.
-            self._clear(self._own(self.sums), self.row * cut.filter_tiles * cut.rows)
+            clear(
+                b, self.vector, self.layout.at(b, self.sums), self.row * cut.filter_tiles * cut.rows
+            )
             source = b.at(image, b.times(group, c.depth * prod(c.lengths) * self.size))
             at = b.plus(b.times(group, tiles), first)
             tile_bytes = cut.rows * c.depth * c.terms * self.size
             filters = b.times(first, cut.rows)
-            count = self._clamped(cut.filter_tiles * cut.rows, c.group_filters, filters)
+            count = block_extent(b, cut.filter_tiles * cut.rows, c.group_filters, filters)
             dest = b.at(result, b.times(b.plus(b.times(group, c.group_filters), filters), room))
-            self._products(source, b.at(factors, b.times(at, tile_bytes)), tile_count, lines, dest)
+            self._channels(source, b.at(factors, b.times(at, tile_bytes)), tile_count, lines, dest)
             self._copy(dest, count, lines)
             return []
 
         b.block_loop(task)
 
-    def _clamped(self, max_vectors: int, total: int, first: Value) -> Value:
-        """The number left after ``first`` of ``total``, at most ``max_vectors``."""
-        if total % max_vectors == 0:
-            return Value(str(max_vectors), I64)
-        left = self.b.emit(I64, f"sub i64 {total}, {first.text}")
-        return self.b.binary("smin", left, Value(str(max_vectors), I64))
-
-    def _clear(self, address: Value, count: int) -> None:
-        """Store zeros to ``count`` bytes, in whole vectors."""
-        vector = Type(element(self.c.dtype), self.cut.lanes)
-        vector_bytes = self.cut.lanes * self.size
-
-        def clear(k: Value, _: list[Value]) -> Sequence[Value]:
-            self.b.emit_void(
-                f"store {vector} zeroinitializer, {self.b.at(address, k)}, align {vector_bytes}"
-            )
-            return []
-
-        self.b.loop(0, -(-count // vector_bytes) * vector_bytes, vector_bytes, [], clear)
-
     def _lines(self, first: Value, count: Value) -> PanelLines:
         """Store the tables of a task: where each of its lines is in image and result."""
         b, c, cut, size = self.b, self.c, self.cut, self.size
-        image, result, *starts = (self._own(t) for t in self.tables)
+        image, result, *starts = (self.layout.at(b, t) for t in self.tables)
         steps = [prod(c.lengths[k + 1 :]) * size for k in range(len(c.lengths))]
         places = [prod(c.room[k + 1 :]) * size for k in range(len(c.room))]
         images = c.groups * c.depth * prod(c.lengths) * size
@@ -124,13 +102,15 @@ class BlockedConvEmitter:
             at = split_index(b, b.plus(first, r), [c.n, *c.positions[:-1], cut.line_parts])
             at[-1] = b.times(at[-1], cut.width)
             moved = [b.times(q, m) for q, m in zip(at[1:], c.image_stride, strict=True)]
-            fallen = [
+            result_at = [
                 b.plus(b.times(q, s), f)
                 for q, s, f in zip(at[1:], c.result_stride, c.result_start, strict=True)
             ]
             sources = address_at(b, Value("null", PTR), [images, *steps], [at[0], *moved])
-            goals = address_at(b, Value("null", PTR), [results, *places], [at[0], *fallen])
-            for table, value in ((image, sources), (result, goals)):
+            result_lines = address_at(
+                b, Value("null", PTR), [results, *places], [at[0], *result_at]
+            )
+            for table, value in ((image, sources), (result, result_lines)):
                 number = b.emit(I64, f"ptrtoint {value} to i64")
                 b.emit_void(f"store {number}, {b.at(table, b.times(r, 8))}, align 8")
             for table, value in zip(starts, [*moved[:-1], at[-1]], strict=True):
@@ -140,14 +120,14 @@ class BlockedConvEmitter:
         b.loop(0, count, 1, [], line)
         return PanelLines(image, result, tuple(starts), count)
 
-    def _products(
+    def _channels(
         self, images: Value, factors: Value, tiles: Value, lines: PanelLines, dest: Value
     ) -> None:  # fmt: skip
         """Accumulate all channels: fill the panel, then run the tiles over it."""
         b, c, cut, size = self.b, self.c, self.cut, self.size
-        panel = self._own(self.panel)
+        panel = self.layout.at(b, self.panel)
         filler = (ImplicitIm2colPanel if cut.pitch else Im2colPanel)(
-            b, c, cut, panel, self._own(self.zeros)
+            b, c, cut, panel, self.layout.at(b, self.zeros)
         )
         # The whole tiles with positions in them; the vectors that no whole tile covers follow.
         vector_bytes = cut.vectors * cut.lanes
@@ -160,36 +140,33 @@ class BlockedConvEmitter:
         reach = (1 if cut.reads_filter_in_place else cut.rows) * c.terms * size
 
         def channels(d: Value, _: list[Value]) -> Sequence[Value]:
-            block_channels = self._clamped(cut.channel_block, c.depth, d)
+            block_channels = block_extent(b, cut.channel_block, c.depth, d)
             filler.fill(b.at(images, b.times(d, prod(c.lengths) * size)), block_channels, lines)
             begin = b.at(factors, b.times(d, reach))
             prefetch_base = self._prefetch_address(images, d, lines)
             # The result is only stored after the last block of channels.
             last = b.compare("sge", b.plus(d, cut.channel_block), c.depth)
 
-            def tile(i: Value, column: Value, count: int) -> None:
+            def tile(i: Value, column: Value, count: int, stacked: int = 1) -> None:
                 at = b.times(column, cut.lanes * size)
-                sums = b.at(b.at(self._own(self.sums), b.times(i, cut.rows * self.row)), at)
+                sums = b.at(b.at(self.layout.at(b, self.sums), b.times(i, cut.rows * self.row)), at)
                 row_stride, term = (
                     (c.depth * c.terms, 1) if cut.reads_filter_in_place else (1, cut.rows)
                 )
-                factors = TileOperand(
-                    b.at(begin, b.times(i, cut.rows * c.depth * c.terms * size)),
-                    [row * row_stride * size for row in range(cut.rows)],
-                    filler.factor_steps(term * size),
-                )
+                tile_bytes = cut.rows * c.depth * c.terms * size
+                starts = [n * tile_bytes for n in range(stacked)]
+                rows = [
+                    start + row * row_stride * size for start in starts for row in range(cut.rows)
+                ]
                 vectors = [k * cut.lanes * size for k in range(count)]
-                found = [b.at(sums, r * self.row + k) for r in range(cut.rows) for k in vectors]
-                panel_operand = filler.tile_operand(at, vectors)
-                multiply_accumulate(
-                    b,
-                    c.dtype,
-                    cut.lanes,
-                    factors,
-                    panel_operand,
-                    found,
-                    filler.counts(block_channels),
+                update = TileUpdate(
+                    self.vector,
+                    Access(tuple(rows), filler.factor_steps(term * size)),
+                    filler.access(vectors),
+                    tuple([row * self.row + at for row in range(len(rows)) for at in vectors]),
                 )
+                bases = [b.at(begin, b.times(i, tile_bytes)), b.at(panel, at), sums]
+                update.call(b, self.routines, bases, filler.counts(block_channels))
 
             def columns(v: Value, _: list[Value]) -> Sequence[Value]:
                 def down(i: Value, _: list[Value]) -> Sequence[Value]:
@@ -207,15 +184,21 @@ class BlockedConvEmitter:
                 b.loop(0, tiles, 1, [], down)
                 return []
 
-            b.loop(0, needed, 1, [], columns)
+            if whole:
+                b.loop(0, needed, 1, [], columns)
             if left:
 
                 def rest() -> Sequence[Value]:
-                    def down(i: Value, _: list[Value]) -> Sequence[Value]:
-                        tile(i, Value(str(whole * cut.vectors), I64), left)
-                        return []
+                    def down(stacked: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
+                        def one(i: Value, _: list[Value]) -> Sequence[Value]:
+                            tile(i, Value(str(whole * cut.vectors), I64), left, stacked)
+                            return []
 
-                    b.loop(0, tiles, 1, [], down)
+                        return one
+
+                    stacks = b.times(b.emit(I64, f"udiv {tiles}, {cut.stacked}"), cut.stacked)
+                    b.loop(0, stacks, cut.stacked, [], down(cut.stacked))
+                    b.loop(stacks, tiles, 1, [], down(1))
                     return []
 
                 b.branch(b.compare("ugt", used, whole * vector_bytes), rest)
@@ -285,12 +268,12 @@ class BlockedConvEmitter:
         step = c.result_stride[-1] * size
 
         def filter_(e: Value, _: list[Value]) -> Sequence[Value]:
-            sums = b.at(self._own(self.sums), b.times(e, self.row))
-            goals = b.at(dest, b.times(e, prod(c.room) * size))
+            sums = b.at(self.layout.at(b, self.sums), b.times(e, self.row))
+            result_lines = b.at(dest, b.times(e, prod(c.room) * size))
 
             def line(r: Value, _: list[Value]) -> Sequence[Value]:
                 source = b.at(sums, b.times(r, (cut.pitch or cut.width) * size))
-                target = b.at(goals, lines.entry(b, lines.result, r))
+                target = b.at(result_lines, lines.entry(b, lines.result, r))
                 left: Value | None = None
                 if cut.line_parts * cut.width != c.positions[-1]:
                     start = lines.entry(b, lines.starts[-1], r)

@@ -20,9 +20,11 @@ from pirkit.lowering.codegen.conv.filter_packing import emit_packing, packed_byt
 from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
-from pirkit.lowering.codegen.emit.generate import SYMBOL, module
+from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
+from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
+from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import host
 
 _MULTIPLICATIONS_PER_NS: Final = 32
@@ -35,7 +37,7 @@ def native_blocked_conv(phases: Sequence[ConvProblem]) -> NativeSequence:
     steps: list[tuple[NativeFunction, tuple[int, ...]]] = []
     temporaries: list[int] = []
     for c in phases:
-        cut = conv_blocking_of(c, host())
+        cut = conv_blocking_of(c, host(), thread_count())
         # No temporary: tiles read the filter as it is.
         if cut.reads_filter_in_place:
             steps.append((_compute(c, cut), (0, 1, 2)))
@@ -60,23 +62,25 @@ def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> Nati
     filters = c.groups * c.group_filters * c.depth * prod(c.windows) * size
     results = c.images * c.groups * c.group_filters * prod(c.positions) * size
 
-    def emit(b: Builder) -> int:
-        correlating = WeightGradEmitter(b, c, cut, known)
-        correlating.emit()
-        return correlating.scratch
+    def emit(b: Builder, routines: Routines) -> int:
+        emitter = WeightGradEmitter(b, routines, c, cut, known)
+        emitter.emit()
+        return emitter.scratch
 
-    def add(b: Builder) -> int:
+    def reduce(b: Builder, _: Routines) -> int:
         emit_split_k_reduce(b, c, cut)
         return 0
 
-    blocks, what = cut.parts * cut.segments(c), ("correlating", c, cut, known)
+    blocks, what = cut.parts * cut.segments(c), ("weight gradient", c, cut, known)
     sizes = (images, filters, sums) if known else (images, filters, 32, sums)
-    correlating = about(WeightGradEmitter, "gradient of a filter", **_tile_of(cut), blocks=blocks)
-    first = _function(what, emit, sizes, c.multiplications // _MULTIPLICATIONS_PER_NS, correlating)
+    known_first = about(WeightGradEmitter, "gradient of a filter", **_tile_of(cut), blocks=blocks)
+    first = _function(what, emit, sizes, c.multiplications // _MULTIPLICATIONS_PER_NS, known_first)
     blocks = c.groups * cut.filter_tasks(c) * c.images
     work = (sums + results) // _BYTES_PER_NS
-    adding = about(emit_split_k_reduce, "reduction of partial sums", **_tile_of(cut), blocks=blocks)
-    second = _function(("adding", c, cut), add, (sums, results), work, adding)
+    known_second = about(
+        emit_split_k_reduce, "reduction of partial sums", **_tile_of(cut), blocks=blocks
+    )
+    second = _function(("split-K reduction", c, cut), reduce, (sums, results), work, known_second)
     if known:
         return NativeSequence(((first, (0, 1, 3)), (second, (3, 2))), 3, (sums,))
     return NativeSequence(((first, (0, 1, 2, 4)), (second, (4, 3))), 4, (sums,))
@@ -85,7 +89,7 @@ def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> Nati
 def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     sizes = _filter_bytes(c), packed_bytes(c, cut)
 
-    def emit(b: Builder) -> int:
+    def emit(b: Builder, _: Routines) -> int:
         emit_packing(b, c, cut)
         return 0
 
@@ -93,7 +97,7 @@ def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     known = about(
         emit_packing, "packing of a filter", **_tile_of(cut), blocks=packing_tasks(c, cut)
     )
-    return _function(("packing", c, cut), emit, sizes, work, known)
+    return _function(("filter packing", c, cut), emit, sizes, work, known)
 
 
 def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
@@ -101,10 +105,10 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     ``reads_filter_in_place``.
     """
 
-    def emit(b: Builder) -> int:
-        convolving = BlockedConvEmitter(b, c, cut)
-        convolving.emit()
-        return convolving.scratch
+    def emit(b: Builder, routines: Routines) -> int:
+        emitter = BlockedConvEmitter(b, routines, c, cut)
+        emitter.emit()
+        return emitter.layout.size
 
     size = c.dtype.itemsize
     images = c.n * c.groups * c.depth * prod(c.lengths) * size
@@ -112,7 +116,7 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     sizes = images, packed_bytes(c, cut), results
     work = c.multiplications // _MULTIPLICATIONS_PER_NS + results // _BYTES_PER_NS
     known = about(BlockedConvEmitter, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
-    return _function(("convolving", c, cut), emit, sizes, work, known)
+    return _function(("convolution", c, cut), emit, sizes, work, known)
 
 
 def _tile_of(cut: ConvBlocking | WeightGradBlocking) -> dict[str, int]:
@@ -125,15 +129,16 @@ def _filter_bytes(c: ConvProblem) -> int:
 
 
 def _function(
-    what: object, emit: Callable[[Builder], int], sizes: tuple[int, ...], work: int, known: About
-) -> NativeFunction:
+    what: object, emit: Callable[[Builder, Routines], int], sizes: tuple[int, ...], work: int,
+    known: About,
+) -> NativeFunction:  # fmt: skip
     """The function that ``emit`` writes; ``emit`` returns its bytes of scratch memory."""
     target, count = host(), known.sizes["blocks"]
 
     def write() -> Draft:
-        b = Builder(blocks=count)
-        scratch = emit(b)
-        text = module(b, len(sizes), scratch)
-        return Draft(text, Code(b"", SYMBOL, count, scratch, work, sizes), known)
+        b, routines = Builder(blocks=count), Routines()
+        scratch = emit(b, routines)
+        routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(len(sizes), scratch))
+        return Draft(routines.text(), Code(b"", SYMBOL, count, scratch, work, sizes), known)
 
     return function_of(key_of(what, target), write)

@@ -11,11 +11,13 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from pirkit.lowering.codegen.matmul.microkernel import (
+from pirkit.lowering.codegen.matmul.register_tile import (
     MAX_ROWS,
     MAX_VECTORS,
-    estimated_cost,
+    MIN_ACCUMULATORS,
+    cheapest_tile,
     fits_registers,
+    padding,
 )
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
@@ -24,7 +26,9 @@ MAX_DEPTH: Final = 128
 """Terms per panel at most, so that a tile's part of the panel stays in the L1 cache."""
 
 MIN_TASKS: Final = 16
-"""Tasks at least, if the problem is large enough, for a balanced load."""
+TASKS_PER_THREAD: Final = 2
+"""Tasks at least, if the problem is large enough, for a balanced load: the smaller number. More of
+them fill the same panel again for other filters."""
 
 MIN_PANEL_FILTERS: Final = 96
 """Filters that share a panel at least, if there are as many: they amortize filling it."""
@@ -118,6 +122,8 @@ class ConvBlocking:
     """Register tiles along the filters that share a panel."""
     reads_filter_in_place: bool
     """Whether tiles read the filter without packing it."""
+    stacked: int = 1
+    """Tiles along the filters that one tile covers where fewer vectors than its own are left."""
 
 
 def reach(taps: Taps) -> tuple[int, int]:
@@ -126,21 +132,15 @@ def reach(taps: Taps) -> tuple[int, int]:
     return min(ends), max(ends)
 
 
-def tile_of(each: int, target: Target) -> tuple[int, int]:
-    """Filters and vectors of a register tile: least padding of filters times estimated cost."""
-    best: tuple[float, int, int] | None = None
-    for rows, vectors in product(range(1, MAX_ROWS + 1), range(1, MAX_VECTORS + 1)):
-        if not fits_registers(rows, vectors, target):
-            continue
-        found = -(-each // rows) * rows / each * estimated_cost(rows, vectors)
-        if best is None or found < best[0]:
-            best = found, rows, vectors
-    assert best is not None
-    return best[1], best[2]
+def tile_of(filters: int, target: Target) -> tuple[int, int]:
+    """Filters and vectors of positions of a register tile."""
+    candidates = product(range(1, MAX_ROWS + 1), range(1, MAX_VECTORS + 1))
+    return cheapest_tile(candidates, lambda rows, _: padding(filters, rows), target)
 
 
-def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:
+def conv_blocking_of(c: ConvProblem, target: Target, threads: int) -> ConvBlocking:
     """Block sizes for the caches of a CPU. Rounding depends on ``channel_block`` only."""
+    min_tasks = min(MIN_TASKS, TASKS_PER_THREAD * threads) if threads > 1 else 1
     lanes = target.vector_bits // (8 * c.dtype.itemsize)
     rows, vectors = tile_of(c.group_filters, target)
     channel_block = min(max(1, MAX_DEPTH // max(c.terms, 1)), c.depth)
@@ -161,11 +161,11 @@ def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:
     lines = _panel_lines(width, total, max_vectors, lanes, vectors)
     # With too few tasks: first fewer filters per task, then fewer lines, and only then so few
     # filters that filling the panel is no longer amortized.
-    while filter_tiles > min_filter_tiles and tasks(filter_tiles, lines) < MIN_TASKS:
+    while filter_tiles > min_filter_tiles and tasks(filter_tiles, lines) < min_tasks:
         filter_tiles = max(min_filter_tiles, (filter_tiles + 1) // 2)
-    while lines > 1 and tasks(filter_tiles, lines) < MIN_TASKS and lines * width > vectors * lanes:
+    while lines > 1 and tasks(filter_tiles, lines) < min_tasks and lines * width > vectors * lanes:
         lines = _panel_lines(width, total, (lines * width // 2) // lanes, lanes, vectors)
-    while filter_tiles > 1 and tasks(filter_tiles, lines) < MIN_TASKS:
+    while filter_tiles > 1 and tasks(filter_tiles, lines) < min_tasks:
         filter_tiles = (filter_tiles + 1) // 2
     filter_tiles = -(-tiles // -(-tiles // filter_tiles))
     panel = -(-lines * width // lanes)
@@ -182,7 +182,19 @@ def conv_blocking_of(c: ConvProblem, target: Target) -> ConvBlocking:
         filter_tiles,
         _is_plain(c, rows),
     )
-    return _with_implicit_im2col(c, found) or found
+    found = _with_implicit_im2col(c, found) or found
+    return replace(found, stacked=_stacked(found, target))
+
+
+def _stacked(cut: ConvBlocking, target: Target) -> int:
+    """The fewest tiles whose accumulators hide the latency of FMA, if they fit the registers.
+
+    More of them would read more rows of a filter at once; rows that are far apart by a power of two
+    evict each other from the L1 cache.
+    """
+    left = cut.panel % cut.vectors
+    wanted = min(-(-MIN_ACCUMULATORS // (cut.rows * max(left, 1))), cut.filter_tiles)
+    return wanted if left and fits_registers(wanted * cut.rows, left, target) else 1
 
 
 def _is_plain(c: ConvProblem, rows: int) -> bool:

@@ -18,11 +18,11 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from pirkit.lowering.codegen.matmul.microkernel import (
+from pirkit.lowering.codegen.matmul.register_tile import (
     MAX_ROWS,
     MAX_VECTORS,
-    estimated_cost,
-    fits_registers,
+    cheapest_tile,
+    padding,
 )
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
@@ -169,8 +169,8 @@ def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking
     # At most 7 positions per register tile, half of its `MAX_ROWS` rows.
     slices = -(-c.positions[-1] // 7)
     length = -(-c.positions[-1] // slices)
-    images_per_tile, vectors = _tile(c.images, filters, length, target)
     filter_task = -(-filters // -(-filters // MAX_FILTER_VECTORS))
+    images_per_tile, vectors = _tile(c.images, filter_task, length, target)
     image_task = min(MAX_IMAGES, -(-c.images // images_per_tile) * images_per_tile)
     image_task = -(-image_task // images_per_tile) * images_per_tile
     deep, height = max(1, MAX_TERMS // c.length), c.windows[-2]
@@ -205,23 +205,14 @@ def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking
 
 
 def _tile(images: int, filters: int, length: int, target: Target) -> tuple[int, int]:
-    """Images and vectors of filters of a register tile: least padding times estimated cost."""
-    best: tuple[float, int, int] | None = None
-    for images_per_tile, vectors in product(
-        range(1, MAX_ROWS // length + 1), range(1, MAX_VECTORS + 1)
-    ):
-        if not fits_registers(images_per_tile * length, vectors, target):
-            continue
-        excess = (
-            -(-images // images_per_tile)
-            * images_per_tile
-            / images
-            * -(-filters // vectors)
-            * vectors
-            / filters
-        )
-        found = excess * estimated_cost(images_per_tile * length, vectors)
-        if best is None or found < best[0]:
-            best = found, images_per_tile, vectors
-    assert best is not None
-    return best[1], best[2]
+    """Images and vectors of a register tile of ``length`` positions per image.
+
+    ``filters`` are the vectors of filters of a task.
+    """
+    counts = range(1, MAX_ROWS // length + 1)
+    rows, vectors = cheapest_tile(
+        product([n * length for n in counts], range(1, MAX_VECTORS + 1)),
+        lambda rows, vectors: padding(images, rows // length) * padding(filters, vectors),
+        target,
+    )
+    return rows // length, vectors

@@ -11,12 +11,13 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import (
     WeightGrad,
     WeightGradBlocking,
 )
+from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.emit.vector_emit import argument, masked_load, split_index, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import TileOperand, multiply_accumulate
+from pirkit.lowering.codegen.matmul.blocking import block_extent, clear, pack_square
+from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
 
 _MAX_UNROLLED = 8
 """Vectors of an image row up to which its copy is unrolled."""
@@ -51,9 +52,10 @@ class WeightGradEmitter:
     """
 
     def __init__(
-        self, b: Builder, c: WeightGrad, cut: WeightGradBlocking, known: BatchStrides | None = None
+        self, b: Builder, routines: Routines, c: WeightGrad, cut: WeightGradBlocking,
+        known: BatchStrides | None = None,
     ) -> None:  # fmt: skip
-        self.b, self.c, self.cut, self.known = b, c, cut, known
+        self.b, self.routines, self.c, self.cut, self.known = b, routines, c, cut, known
         self.size = c.dtype.itemsize
         self.vector = Type(element(c.dtype), cut.lanes)
         self.vector_bytes = cut.lanes * self.size
@@ -85,12 +87,12 @@ class WeightGradEmitter:
             )
             dest = b.at(sums, b.times(number, region))
             # The microkernel adds to the partial sums in memory, block after block of windows.
-            self._clear(dest, region)
+            clear(b, self.vector, dest, region)
             first = b.times(image_task, cut.task_images)
             images = b.at(image, self._mul(first, self.batch_strides[0]))
             channel = b.times(group, c.depth)
             images = b.at(images, self._mul(channel, self.batch_strides[1]))
-            count = self._clamped(cut.task_images, c.images, first)
+            count = block_extent(b, cut.task_images, c.images, first)
             begin = b.times(part, cut.blocks_per_part(c))
             block_total = Value(str(prod(cut.window_blocks(c))), I64)
             end = b.binary("smin", b.plus(begin, cut.blocks_per_part(c)), block_total)
@@ -119,10 +121,10 @@ class WeightGradEmitter:
         plane, row, segment = split_index(b, block, cut.window_blocks(c))
         plane, row = b.times(plane, cut.planes), b.times(row, cut.lines)
         first = b.times(segment, c.length)
-        planes = self._clamped(cut.planes, c.planes, plane)
-        rows = self._clamped(cut.lines, c.windows[-2], row)
+        planes = block_extent(b, cut.planes, c.planes, plane)
+        rows = block_extent(b, cut.lines, c.windows[-2], row)
         return _WindowBlock(
-            plane, row, first, planes, rows, self._clamped(c.length, c.windows[-1], first)
+            plane, row, first, planes, rows, block_extent(b, c.length, c.windows[-1], first)
         )
 
     def _mul(self, index: Value, distance: Value) -> Value:
@@ -132,23 +134,6 @@ class WeightGradEmitter:
         if self.known:
             return self.b.times(index, int(distance.text))
         return self.b.emit(I64, f"mul {index}, {distance.text}")
-
-    def _clamped(self, block_total: int, total: int, first: Value) -> Value:
-        """The size of a block that begins at ``first``."""
-        if total % block_total == 0:
-            return Value(str(block_total), I64)
-        left = self.b.emit(I64, f"sub i64 {total}, {first.text}")
-        return self.b.binary("smin", left, Value(str(block_total), I64))
-
-    def _clear(self, address: Value, count: int) -> None:
-        """Store zeros."""
-
-        def clear(k: Value, _: list[Value]) -> Sequence[Value]:
-            place = self.b.at(address, k)
-            self.b.emit_void(f"store {self.vector} zeroinitializer, {place}, align {self.size}")
-            return []
-
-        self.b.loop(0, count, self.vector_bytes, [], clear)
 
     def _panel(self, vector: Value) -> Value:
         """The address of the panel of a vector of filters."""
@@ -190,14 +175,9 @@ class WeightGradEmitter:
                 def square(x: Value, _: list[Value]) -> Sequence[Value]:
                     offset = b.plus(moved, b.times(x, self.size))
                     mask = tail_mask(b, cut.lanes, b.emit(I64, f"sub {count}, {x.text}"))
-                    found = [
-                        masked_load(b, self.vector, b.at(s, offset), self.size, mask)
-                        for s in starts
-                    ]
+                    lines = [b.at(s, offset) for s in starts]
                     first = b.at(dest, b.times(x, self.vector_bytes))
-                    for k, value in enumerate(transposed(b, found)):
-                        place = b.at(first, k * self.vector_bytes)
-                        b.emit_void(f"store {value}, {place}, align {self.size}")
+                    pack_square(b, self.vector, lines, mask, first, self.vector_bytes)
                     return []
 
                 b.loop(0, count, cut.lanes, [], square)
@@ -317,8 +297,8 @@ class WeightGradEmitter:
         b = self.b
         index = Type("i32" if self.size == 4 else "i64", self.cut.lanes)
         start = first if index.elem == "i64" else b.cast("trunc", first, "i32")
-        places = b.op("add", b.splat(start, index.lanes), b.iota(index))
-        return b.compare("ult", places, self.c.lengths[-1])
+        positions = b.op("add", b.splat(start, index.lanes), b.iota(index))
+        return b.compare("ult", positions, self.c.lengths[-1])
 
     def _prefetch_addresses(
         self, images: Value, filters: Value, window_block: _WindowBlock
@@ -371,40 +351,41 @@ class WeightGradEmitter:
         image_sums = cut.slices * cut.tile_positions * broad_bytes
         stacks = b.emit(I64, f"udiv {b.plus(images.count, cut.tile_images - 1)}, {cut.tile_images}")
         shape = [(k, t) for k in range(cut.tile_images) for t in range(cut.tile_positions)]
+        row, panel_row = cut.width * self.size, c.length * self.vector_bytes
+        position_bytes = c.image_stride[-1] * self.size
 
         def tile(i: Value, s: Value, v: Value, vectors: int) -> None:
             moved = b.plus(
                 b.times(i, cut.tile_images * self.image_bytes),
-                b.times(s, cut.tile_positions * c.image_stride[-1] * self.size),
+                b.times(s, cut.tile_positions * position_bytes),
             )
-            row = cut.width * self.size
-            factors = TileOperand(
-                b.at(b.at(Value("%scratch", PTR), start), moved),
-                [k * self.image_bytes + t * c.image_stride[-1] * self.size for k, t in shape],
-                [
-                    cut.copied_rows * row,
-                    row * (c.window_stride[-2] if cut.shares_copy else 1),
-                    c.window_stride[-1] * self.size,
-                ],
+            update = TileUpdate(
+                self.vector,
+                Access(
+                    tuple([k * self.image_bytes + t * position_bytes for k, t in shape]),
+                    (
+                        cut.copied_rows * row,
+                        row * (c.window_stride[-2] if cut.shares_copy else 1),
+                        c.window_stride[-1] * self.size,
+                    ),
+                ),
+                Access(
+                    tuple([k * self.panel_bytes for k in range(vectors)]),
+                    (cut.lines * panel_row, panel_row, self.vector_bytes),
+                ),
+                tuple(
+                    [
+                        k * image_sums + t * broad_bytes + n * self.vector_bytes
+                        for k, t in shape
+                        for n in range(vectors)
+                    ]
+                ),
             )
-            panel = TileOperand(
-                self._panel(v),
-                [k * self.panel_bytes for k in range(vectors)],
-                [
-                    cut.lines * c.length * self.vector_bytes,
-                    c.length * self.vector_bytes,
-                    self.vector_bytes,
-                ],
-            )
-            found = b.plus(b.times(i, cut.tile_images * image_sums), b.times(v, self.vector_bytes))
-            found = b.at(dest, b.plus(found, b.times(s, cut.tile_positions * broad_bytes)))
-            sums = [
-                b.at(found, k * image_sums + t * broad_bytes + n * self.vector_bytes)
-                for k, t in shape
-                for n in range(vectors)
-            ]
-            counts = [window_block.planes, window_block.rows, window_block.windows]
-            multiply_accumulate(b, c.dtype, cut.lanes, factors, panel, sums, counts)
+            sums = b.plus(b.times(i, cut.tile_images * image_sums), b.times(v, self.vector_bytes))
+            sums = b.at(dest, b.plus(sums, b.times(s, cut.tile_positions * broad_bytes)))
+            bases = [b.at(b.at(Value("%scratch", PTR), start), moved), self._panel(v), sums]
+            extents = [window_block.planes, window_block.rows, window_block.windows]
+            update.call(b, self.routines, bases, extents)
 
         def down(v: Value, vectors: int) -> None:
             def stack(i: Value, _: list[Value]) -> Sequence[Value]:

@@ -15,7 +15,7 @@ from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.emit.vector_emit import masked_load
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
-from pirkit.lowering.codegen.matmul.microkernel import TileOperand
+from pirkit.lowering.codegen.matmul.tile_update import Access
 
 _MAX_UNROLLED = 28
 """Vectors up to which copies are unrolled."""
@@ -86,12 +86,14 @@ class Im2colPanel:
     def _lines(self, base: Value, term: Value, offsets: list[Value], lines: PanelLines) -> None:
         """Every line of the panel, for all taps along the last axis."""
         b, cut, taps, size = self.b, self.cut, self.c.taps[-1], self.size
+        # Whole vectors: what the last one stores beyond a line, the next line overwrites.
         count = -(-cut.width // cut.lanes)
 
         def line(r: Value, _: list[Value]) -> Sequence[Value]:
             source = b.at(base, lines.entry(b, lines.image, r))
             inside: Value | None = None
             for axis, table in enumerate(lines.starts[:-1]):
+                # Without padding along an axis its lines are inside at any position.
                 if not self._leaves(axis):
                     continue
                 at = b.plus(lines.entry(b, table, r), offsets[axis])
@@ -136,17 +138,17 @@ class Im2colPanel:
         for k in range(count):
             body(Value(str(k * step), I64), [])
 
-    def tile_operand(self, column: Value, vectors: Sequence[int]) -> TileOperand:
-        """The operand of a register tile that begins at a column."""
-        return TileOperand(self.b.at(self.panel, column), vectors, [self.row])
+    def access(self, vectors: Sequence[int]) -> Access:
+        """How a register tile reads the panel; ``vectors`` are the offsets of its vectors."""
+        return Access(tuple(vectors), (self.row,))
 
     def counts(self, channels: Value) -> list[Value]:
         """The extents of the loops of a tile."""
         return [self.b.times(channels, self.c.terms)]
 
-    def factor_steps(self, term: int) -> list[int]:
+    def factor_steps(self, term: int) -> tuple[int, ...]:
         """The strides of these loops in the packed filter, whose terms have ``term`` bytes."""
-        return [term]
+        return (term,)
 
     def _leaves(self, axis: int) -> bool:
         """Whether taps read outside of the image at some positions."""
@@ -174,8 +176,8 @@ class Im2colPanel:
             return None if all(on) and move < 3 else Value(f"<{bits}>", index.mask)
         start = position if index.elem == "i64" else b.cast("trunc", position, "i32")
         ramp = ", ".join(f"{index.elem} {k * move}" for k in range(lanes))
-        places = b.op("add", b.splat(start, lanes), Value(f"<{ramp}>", index))
-        return b.compare("ult", places, length)
+        positions = b.op("add", b.splat(start, lanes), Value(f"<{ramp}>", index))
+        return b.compare("ult", positions, length)
 
     def _read(self, source: Value, masks: list[Value | None]) -> Value:
         """Load every ``image_stride``-th element."""

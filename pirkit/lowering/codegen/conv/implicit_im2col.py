@@ -13,7 +13,7 @@ from math import prod
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
 from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
-from pirkit.lowering.codegen.matmul.microkernel import TileOperand
+from pirkit.lowering.codegen.matmul.tile_update import Access
 
 
 class ImplicitIm2colPanel(Im2colPanel):
@@ -35,6 +35,7 @@ class ImplicitIm2colPanel(Im2colPanel):
         first = Value("0", I64)
         source = b.at(image, lines.entry(b, lines.image, first))
         starts = [lines.entry(b, table, first) for table in lines.starts[:-1]]
+        # The taps below the last line of the panel reach so many rows further.
         rows = b.plus(lines.count, self.more)
 
         def channel(d: Value, _: list[Value]) -> Sequence[Value]:
@@ -79,6 +80,7 @@ class ImplicitIm2colPanel(Im2colPanel):
             at = b.plus(j, low)
             holds = b.compare("ult", b.plus(start, at), c.lengths[-2])
             holds = holds if inside is None else b.op("and", inside, holds)
+            # Rows of the padding are copied from a row of zeros: no branch.
             source = b.select(holds, b.at(base, b.times(at, self.steps[-2])), self.zeros)
             source = b.at(source, remaining * size)
             there = b.at(dest, b.times(j, self.row))
@@ -94,26 +96,29 @@ class ImplicitIm2colPanel(Im2colPanel):
 
         b.loop(0, rows, 1, [], row)
 
-    def tile_operand(self, column: Value, vectors: Sequence[int]) -> TileOperand:
-        """The operand of a register tile that begins at a column."""
+    def access(self, vectors: Sequence[int]) -> Access:
+        """How a register tile reads the panel; ``vectors`` are the offsets of its vectors."""
         *planes, down, along = self.c.taps
         strides = [
             prod([t.count for t in planes[k + 1 :]]) * self.plane for k in range(len(planes))
         ]
+        # The panel begins at the lowest tap; the first tap is another one if the taps run
+        # backwards, as in a transposed convolution.
         start = (down.offset - self.lowest[-2]) * self.row
         start += (along.offset - self.lowest[-1]) * self.size
-        at = self.b.at(self.b.at(self.panel, start), column)
-        steps = [*strides, down.shift * self.row, along.shift * self.size]
-        return TileOperand(at, vectors, [channel_bytes(self.c, self.cut), *steps])
+        steps = (*strides, down.shift * self.row, along.shift * self.size)
+        return Access(
+            tuple([start + v for v in vectors]), (channel_bytes(self.c, self.cut), *steps)
+        )
 
     def counts(self, channels: Value) -> list[Value]:
         """The extents of the loops of a tile: channels, then taps by axis."""
         return [channels, *(Value(str(t.count), I64) for t in self.c.taps)]
 
-    def factor_steps(self, term: int) -> list[int]:
+    def factor_steps(self, term: int) -> tuple[int, ...]:
         """The strides of these loops in the packed filter, whose terms have ``term`` bytes."""
         counts = [t.count for t in self.c.taps]
-        return [prod(counts[k:]) * term for k in range(len(counts) + 1)]
+        return tuple([prod(counts[k:]) * term for k in range(len(counts) + 1)])
 
 
 def channel_bytes(c: ConvProblem, cut: ConvBlocking) -> int:

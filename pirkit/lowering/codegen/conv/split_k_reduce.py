@@ -20,7 +20,7 @@ def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> N
     size = c.dtype.itemsize
     vector = Type(element(c.dtype), cut.lanes)
     sums, result = argument(b, 0), argument(b, 1)
-    region, places = cut.sums(c) * size, prod(c.positions)
+    region, positions = cut.sums(c) * size, prod(c.positions)
     line = cut.task_vectors * cut.lanes * size
     per_image = cut.slices * cut.tile_positions * line
 
@@ -40,14 +40,14 @@ def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> N
             b.times(which, c.groups * c.group_filters),
             b.plus(b.times(group, c.group_filters), first),
         )
-        goals = b.at(result, b.times(dest, places * size))
+        results = b.at(result, b.times(dest, positions * size))
 
         def vectors(v: Value, _: list[Value]) -> Sequence[Value]:
             lane = b.times(v, cut.lanes)
             # Lanes beyond the last filter of the group are padding.
             left = b.emit(I64, f"sub i64 {c.group_filters}, {b.plus(first, lane).text}")
             mask = tail_mask(b, cut.lanes, b.binary("smax", left, Value("0", I64)))
-            filter_dest = b.at(goals, b.times(lane, places * size))
+            filter_dest = b.at(results, b.times(lane, positions * size))
 
             def outer(o: Value, _: list[Value]) -> Sequence[Value]:
                 def position(t: Value, _: list[Value]) -> Sequence[Value]:
@@ -63,7 +63,7 @@ def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> N
 
                     [total] = b.loop(1, cut.parts, 1, [total], add)
                     at = b.plus(b.times(o, c.positions[-1]), t)
-                    memory = Memory(b.at(filter_dest, b.times(at, size)), places * size)
+                    memory = Memory(b.at(filter_dest, b.times(at, size)), positions * size)
                     store(b, total, c.dtype, memory, mask)
                     return []
 

@@ -162,13 +162,31 @@ def _round(
     return lines.compute("round", args, node.dtype) if node.dtype.is_float else args[0]
 
 
+def _shift(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
+) -> str:
+    if node.dtype not in (dt.int32, dt.int64):
+        raise NotLowerableError(f"shifts of {node.dtype} have no native code")
+    op = node.op.partition(".")[2]
+    is_logical = op == "bitwise_right_shift" and not node.attrs["is_arithmetic"]
+    return lines.compute("unsigned_right_shift" if is_logical else op, args, node.dtype)
+
+
+def _threefry(
+    node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
+) -> str:
+    return lines.compute("threefry_second" if node.attrs["word"] else "threefry", args, node.dtype)
+
+
 def _assign(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
 ) -> str:
     return args[0]
 
 
-_OF_ANY_TYPE: Final = frozenset({"assign", "round"})
+_OF_ANY_TYPE: Final = frozenset(
+    {"assign", "round", "bitwise_left_shift", "bitwise_right_shift", "threefry"}
+)
 _MAX_MULTIPLICATIONS: Final = 4
 _SPECIAL: Final[
     dict[str, Callable[[Apply, Sequence[str], Sequence[DType], StatementBuilder], str]]
@@ -177,4 +195,7 @@ _SPECIAL: Final[
     "pow": _power,
     "round": _round,
     "assign": _assign,
+    "bitwise_left_shift": _shift,
+    "bitwise_right_shift": _shift,
+    "threefry": _threefry,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -18,6 +19,7 @@ from pirkit.dialect.opdef import find
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.lowering.codegen.math import division, inverse_functions, log_bases, vecmath
 from pirkit.runtime.dtype import DType, float32
+from pirkit.runtime.threefry import cipher
 
 Typed = division.Typed
 Emit = Callable[[Builder, Sequence[Typed], DType], Value]
@@ -183,6 +185,57 @@ def _logical_not(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
 
 def _bitwise(op: str) -> Emit:
     return lambda b, args, _: b.op(op, args[0][0], args[1][0])
+
+
+def _shift(op: str) -> Emit:
+    """Bits moved up or down; by at least the width, or a negative number, all of them are gone."""
+
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        (x, kind), (y, _) = args
+        width = 8 * kind.itemsize
+        inside = b.compare("ult", y, width)
+        if op == "ashr":  # copies of the sign come in, so the longest distance does for others
+            return b.op(op, x, b.select(inside, y, b.like(y, width - 1)))
+        return b.select(inside, b.op(op, x, y), b.like(x, 0))
+
+    return emit
+
+
+def _threefry(word: int) -> Emit:
+    """A word of the cipher; both words for the same operands are one computation to LLVM."""
+
+    def emit(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
+        key0, key1, x, y = [_Word(b, v) for v, _ in args]
+        return cipher((key0, key1), (x, y), _Word.rotated)[word].value
+
+    return emit
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A value with the operators of the cipher."""
+
+    b: Builder
+    value: Value
+
+    def _with(self, op: str, other: _Word | int) -> _Word:
+        right = other.value if isinstance(other, _Word) else other
+        return _Word(self.b, self.b.op(op, self.value, right))
+
+    def __add__(self, other: _Word | int) -> _Word:
+        return self._with("add", other)
+
+    def __xor__(self, other: _Word | int) -> _Word:
+        return self._with("xor", other)
+
+    def rotated(self, distance: int) -> _Word:
+        """The bits moved up by a distance; those that fall out come in below."""
+        return _Word(
+            self.b,
+            self.b.op(
+                "or", self._with("shl", distance).value, self._with("lshr", 32 - distance).value
+            ),
+        )
 
 
 def _bitwise_not(b: Builder, args: Sequence[Typed], dtype: DType) -> Value:
@@ -359,6 +412,11 @@ TABLE: Final[dict[str, Emit]] = {
     "bitwise_or": _bitwise("or"),
     "bitwise_xor": _bitwise("xor"),
     "bitwise_not": _bitwise_not,
+    "bitwise_left_shift": _shift("shl"),
+    "bitwise_right_shift": _shift("ashr"),
+    "unsigned_right_shift": _shift("lshr"),
+    "threefry": _threefry(0),
+    "threefry_second": _threefry(1),
     "isnan": _is("uno", 0.0),
     "isinf": _is("oeq", math.inf),
     "isfinite": _is("one", math.inf),

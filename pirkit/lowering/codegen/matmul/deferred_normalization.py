@@ -73,8 +73,8 @@ def _with_deferred_scale(group: RowBlocks, number: int, step: RowNest, target: T
     found = deferred(step.kernel, frozenset(results), inside)
     if found is None:
         return group
-    made = range(len(group.tiles), len(group.tiles) + len(found.kernel.operands))
-    operands = (*step.operands, *map(ScratchRows, made))[: len(found.kernel.operands)]
+    new_tiles = range(len(group.tiles), len(group.tiles) + len(found.kernel.operands))
+    operands = (*step.operands, *map(ScratchRows, new_tiles))[: len(found.kernel.operands)]
     tiles = (*group.tiles, *[1] * (len(operands) - len(step.operands)))
     nest = RowNest(found.kernel, operands)
     rows = prod(group.batch) * group.rows
@@ -150,7 +150,7 @@ class _ValueNumbering:
     def __init__(self, kernel: Kernel) -> None:
         self.of: dict[str, int] = {}
         self.numbers: dict[object, int] = {}
-        self.made: list[tuple[str, tuple[int, ...]]] = []
+        self.operations: list[tuple[str, tuple[int, ...]]] = []
         """The primitive and the operand numbers of each value number."""
         for s in kernel.statements():
             match s:
@@ -169,17 +169,17 @@ class _ValueNumbering:
 
     def _note(self, name: str, what: str, s: Statement, *more: object) -> None:
         args = tuple([self.of[n] for n in reads(s)])
-        number = self.numbers.setdefault((what, args, more), len(self.made))
-        if number == len(self.made):
-            self.made.append((what, args))
+        number = self.numbers.setdefault((what, args, more), len(self.operations))
+        if number == len(self.operations):
+            self.operations.append((what, args))
         self.of[name] = number
 
     def is_softmax_numerator(self, name: str) -> bool:
         """Whether a value is ``exp(x - max(x))`` over its row."""
-        match self.made[self.of[name]]:
+        match self.operations[self.of[name]]:
             case ("exp", (difference,)):
-                what, args = self.made[difference]
-                return what == "subtract" and self.made[args[1]] == ("fold max", args[:1])
+                what, args = self.operations[difference]
+                return what == "subtract" and self.operations[args[1]] == ("fold max", args[:1])
             case _:
                 return False
 
@@ -341,14 +341,14 @@ class _Rewriter:
         """
         if not self.inside:
             raise _NotLinearError
-        made: list[Statement] = []
+        normalized: list[Statement] = []
         for name in dict.fromkeys(reads(s)):
             if name in self.unnormalized and name not in self.whole:
                 core, number = self.unnormalized[name]
                 self.whole[name] = f"{name} whole"
                 args = core, self._factor(number)
-                made.append(Compute(f"{name} whole", "multiply", args, self.dtype))
-        return [*made, renamed(s, lambda name: self.whole.get(name, name))]
+                normalized.append(Compute(f"{name} whole", "multiply", args, self.dtype))
+        return [*normalized, renamed(s, lambda name: self.whole.get(name, name))]
 
     def _computed(self, s: Compute, args: tuple[str, ...], number: float) -> Sequence[Statement]:
         """The statement on unnormalized operands; its result has the factor ``number`` pending."""

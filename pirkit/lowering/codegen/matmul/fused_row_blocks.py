@@ -25,9 +25,10 @@ from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_body,
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.matmul.blocking import ScratchLayout, block_extent
 from pirkit.lowering.codegen.matmul.deferred_normalization import with_deferred_scales
 from pirkit.lowering.codegen.matmul.fused_row_max import end_row_max, init_row_max, with_row_max
-from pirkit.lowering.codegen.matmul.macrokernel import Strides, panel_loop
+from pirkit.lowering.codegen.matmul.macrokernel import PanelLoop, Strides
 from pirkit.lowering.codegen.matmul.panel_packing import (
     copied_row_bytes,
     divisibility,
@@ -50,7 +51,6 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import Target, host
 
-LINE: Final = 64
 _MAX_DEPTH: Final = 512
 """Depth of a panel that is multiplied at a time."""
 _MAX_ROWS: Final = 96
@@ -73,9 +73,9 @@ def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
     group = with_row_max(with_deferred_scales(group, target), _MAX_DEPTH, target)
     writer = _Writer(group, target)
     writer.emit()
-    code = Code(b"", SYMBOL, writer.blocks, writer.scratch, writer.work, group.sizes)
-    sizes = {"lanes": writer.shape.lanes, "rows": writer.block_sizes, "blocks": writer.blocks}
-    return Draft(writer.made.text(), code, about(_Writer, "blocks of rows", **sizes))
+    code = Code(b"", SYMBOL, writer.blocks, writer.layout.size, writer.work, group.sizes)
+    sizes = {"lanes": writer.shape.lanes, "rows": writer.block_rows, "blocks": writer.blocks}
+    return Draft(writer.routines.text(), code, about(_Writer, "blocks of rows", **sizes))
 
 
 def block_rows(group: RowBlocks, target: Target) -> int:
@@ -96,8 +96,8 @@ def is_profitable(group: RowBlocks, target: Target) -> bool:
     if group.sums:
         return matrices >= _BLOCKS
     shape = tile_shape(group.dtype, target)
-    products = [s for s in group.steps if isinstance(s, RowGemm)]
-    panels = sum(shape.panels_bytes(s.depth, s.columns) for s in products)
+    gemms = [s for s in group.steps if isinstance(s, RowGemm)]
+    panels = sum(shape.panels_bytes(s.depth, s.columns) for s in gemms)
     many = matrices >= _BLOCKS or group.rows >= _BLOCKS * _MAX_ROWS
     return many or panels <= _MAX_SHARED_PANELS
 
@@ -108,20 +108,22 @@ class _Writer:
     def __init__(self, group: RowBlocks, target: Target) -> None:
         self.group, self.target = group, target
         self.shape = tile_shape(group.dtype, target)
-        self.made = Routines(scalef=target.x86 and target.has("avx512f"))
-        self.b = self.made.builder()
-        self.block_sizes = block_rows(group, target)
-        self.scratch = 0
+        self.routines = Routines(scalef=target.x86 and target.has("avx512f"))
+        self.b = self.routines.builder()
+        self.block_rows = block_rows(group, target)
+        self.layout = ScratchLayout()
         self.pitch = [copied_row_bytes(self.shape, columns) for columns in group.tiles]
-        self.places = [self._reserve(self.block_sizes * pitch) for pitch in self.pitch]
-        self.down = -(-group.rows // self.block_sizes)
+        self.tile_offsets = [self.layout.reserve(self.block_rows * pitch) for pitch in self.pitch]
+        self.blocks_per_matrix = -(-group.rows // self.block_rows)
         self.matrices = prod(group.batch)
-        self.blocks = self.matrices * (1 if group.sums else self.down)
+        self.blocks = self.matrices * (1 if group.sums else self.blocks_per_matrix)
+        # One tile function serves all GEMMs of the group, so one that accumulates decides for all.
         self.accumulates = group.sums or any(
             isinstance(s, RowGemm) and s.depth > _MAX_DEPTH for s in group.steps
         )
+        # With strides as arguments LLVM compiles one tile function for all GEMMs of the group.
         self.shared = sum(not isinstance(s, RowNest) for s in group.steps) > 1
-        self.prefetches = prefetches(group, self.block_sizes, self.shape, target)
+        self.prefetches = prefetches(group, self.block_rows, self.shape, target)
         self.work = 0
         self.panels: dict[int, int] = {}
         self.nests: dict[int, tuple[str, int]] = {}
@@ -129,23 +131,20 @@ class _Writer:
         for number, step in enumerate(group.steps):
             self._prepare(number, step)
 
-    def _reserve(self, nbytes: int) -> int:
-        """The offset of ``nbytes`` of scratch."""
-        offset = self.scratch
-        self.scratch += -(-nbytes // LINE) * LINE
-        return offset
-
     def _prepare(self, number: int, step: RowStep) -> None:
         """Reserve the scratch of a step and emit its nest as a private function."""
         group, shape = self.group, self.shape
         rows = self.matrices * group.rows
         match step:
             case RowGemm(depth=depth, columns=columns):
-                self.panels[number] = self._reserve(shape.panels_bytes(depth, columns))
+                # The right operand of a matrix is packed whole: all of its blocks of rows read it.
+                self.panels[number] = self.layout.reserve(shape.panels_bytes(depth, columns))
                 self.work += rows * depth * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
-            case RowAccumulation(rows=across, columns=columns):
-                self.panels[number] = self._reserve(shape.panels_bytes(self.block_sizes, columns))
-                self.work += rows * across * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
+            case RowAccumulation(rows=out_rows, columns=columns):
+                self.panels[number] = self.layout.reserve(
+                    shape.panels_bytes(self.block_rows, columns)
+                )
+                self.work += rows * out_rows * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
             case RowNest():
                 kernel = with_scratch_strides(step, group.tiles, shape)
                 # Blocks of the nest are called by row number, so its schedule must match.
@@ -154,8 +153,10 @@ class _Writer:
                 b, plan, scratch = emit_body(kernel, self.target)
                 name = f"nest{number}"
                 count = len(kernel.operands)
-                self.made.define(f"private void @{name}({PARAMETERS})", b, emit_prologue(count, 0))
-                self.nests[number] = name, self._reserve(scratch)
+                self.routines.define(
+                    f"private void @{name}({PARAMETERS})", b, emit_prologue(count, 0)
+                )
+                self.nests[number] = name, self.layout.reserve(scratch)
                 self.work += kernel_work(kernel, plan)
 
     def emit(self) -> None:
@@ -163,11 +164,11 @@ class _Writer:
         b, group = self.b, self.group
         self.pointers = [argument(b, k) for k in range(len(group.sizes))]
         max_rows = max([len(s.operands) for s in group.steps if isinstance(s, RowNest)], default=0)
-        self.made.define(
+        self.routines.define(
             f"void @{SYMBOL}({PARAMETERS})",
             self._body(),
             (
-                *emit_prologue(len(group.sizes), self.scratch),
+                *emit_prologue(len(group.sizes), self.layout.size),
                 f"  %block = alloca [{max_rows + 1} x ptr], align 8",
             ),
         )
@@ -184,11 +185,11 @@ class _Writer:
                 self._block(number, positions, row_block)
                 return []
 
-            b.loop(0, self.down, 1, [], block)
+            b.loop(0, self.blocks_per_matrix, 1, [], block)
             return []
 
         def block_of_rows(number: Value, carried: list[Value]) -> Sequence[Value]:
-            matrix, row_block = split_index(b, number, [self.matrices, self.down])
+            matrix, row_block = split_index(b, number, [self.matrices, self.blocks_per_matrix])
             positions = split_index(b, matrix, group.batch)
             # Consecutive blocks of one matrix reuse its panels: the loop carries the packed matrix.
             other = b.emit(Type("i1"), f"icmp ne {matrix}, {carried[0].text}")
@@ -215,24 +216,18 @@ class _Writer:
             if not isinstance(step, RowGemm):
                 continue
             even = divisibility(self.shape, step.columns, step.depth)
-            pack = pack_function(self.made, self.shape, step.y.strides, step.depth, even)
+            pack = pack_function(self.routines, self.shape, step.y.strides, step.depth, even)
             source = address_at(b, self.pointers[step.y.operand], step.y.batch, positions)
-            panel = self._scratch(self.panels[number])
+            panel = self.layout.at(b, self.panels[number])
             b.emit_void(
                 f"call void @{pack}({source}, {panel}, i64 {step.depth}, i64 {step.columns})"
             )
 
-    def _scratch(self, offset: int) -> Value:
-        return self.b.at(Value("%scratch", PTR), offset)
-
     def _block(self, matrix: Value, positions: list[Value], row_block: Value) -> None:
         """All steps for one block of rows."""
         b, group = self.b, self.group
-        first = b.times(row_block, self.block_sizes)
-        count = Value(str(self.block_sizes), I64)
-        if group.rows % self.block_sizes:
-            left = b.emit(I64, f"sub i64 {group.rows}, {first.text}")
-            count = b.binary("smin", count, left)
+        first = b.times(row_block, self.block_rows)
+        count = block_extent(b, self.block_rows, group.rows, first)
         row = b.plus(b.times(matrix, group.rows), first)
         for number, step in enumerate(group.steps):
             match step:
@@ -241,9 +236,9 @@ class _Writer:
                         (a, self._prefetch_address(a, matrix, row_block))
                         for a in self.prefetches.get(number, ())
                     ]
-                    self._product(number, step, positions, first, count, prefetch_lines)
+                    self._gemm(number, step, positions, first, count, prefetch_lines)
                 case RowAccumulation():
-                    self._sum(number, step, positions, first, count)
+                    self._accumulate(number, step, positions, first, count)
                 case RowNest():
                     self._nest(number, step, row, count)
 
@@ -263,11 +258,11 @@ class _Writer:
         b = self.b
         if isinstance(rows, ScratchRows):
             strides = (self.pitch[rows.number], self.group.dtype.itemsize)
-            return self._scratch(self.places[rows.number]), strides
+            return self.layout.at(b, self.tile_offsets[rows.number]), strides
         base = address_at(b, self.pointers[rows.operand], rows.batch, positions)
         return b.at(base, b.times(first, rows.strides[0])), rows.strides
 
-    def _product(
+    def _gemm(
         self, number: int, step: RowGemm, positions: list[Value], first: Value, count: Value,
         prefetch_lines: Sequence[tuple[Prefetch, Value]],
     ) -> None:  # fmt: skip
@@ -278,19 +273,18 @@ class _Writer:
         b, size = self.b, self.shape.dtype.itemsize
         lines = [what.lines for what, _ in prefetch_lines]
         row_stride = 0 if step.row_max is None else self.pitch[step.row_max.number]
-        loop_name = panel_loop(
-            self.made, self.shape, strides, step.depth, c_row, rest,
-            shared=self.shared, prefetch_lines=lines, row_max_stride=row_stride,
+        loop_name = PanelLoop(
+            self.shape, strides, step.depth, c_row, rest, shared=self.shared,
+            prefetch_lines=tuple(lines), row_max_stride=row_stride,
             accumulates=step.depth > _MAX_DEPTH if row_stride else self.accumulates,
-        )  # fmt: skip
+        ).function(self.routines)  # fmt: skip
         more = [location for _, location in prefetch_lines]
         if step.row_max is not None:
-            more.append(self._scratch(self.places[step.row_max.number]))
-            b.emit_void(
-                f"call void @{init_row_max(self.made, self.shape, row_stride)}({more[-1]}, {count})"
-            )
+            more.append(self.layout.at(b, self.tile_offsets[step.row_max.number]))
+            init = init_row_max(self.routines, self.shape, row_stride)
+            b.emit_void(f"call void @{init}({more[-1]}, {count})")
         others = "".join([f", {location}" for location in more])
-        panels = self._scratch(self.panels[number])
+        panels = self.layout.at(b, self.panels[number])
         depth_parts = -(-step.depth // _MAX_DEPTH)
         # Parts of about equal depth, at most `_MAX_DEPTH` each.
         part_depth = -(-step.depth // depth_parts)
@@ -309,45 +303,39 @@ class _Writer:
 
         b.loop(0, step.depth, part_depth, [], one)
         if step.row_max is not None:
-            b.emit_void(
-                f"call void @{end_row_max(self.made, self.shape, row_stride)}({more[-1]}, {count})"
-            )
+            end = end_row_max(self.routines, self.shape, row_stride)
+            b.emit_void(f"call void @{end}({more[-1]}, {count})")
         if step.row_scale is not None:
-            scale = scale_function(self.made, self.shape, c_row, self.pitch[step.row_scale.number])
-            factors = self._scratch(self.places[step.row_scale.number])
+            scale = scale_function(
+                self.routines, self.shape, c_row, self.pitch[step.row_scale.number]
+            )
+            factors = self.layout.at(b, self.tile_offsets[step.row_scale.number])
             b.emit_void(f"call void @{scale}({out}, {factors}, {count}, i64 {step.columns})")
 
-    def _sum(
+    def _accumulate(
         self, number: int, step: RowAccumulation, positions: list[Value], first: Value, count: Value
     ) -> None:
         """Pack the block's rows of y, scaled, and accumulate ``x' y``."""
-        b, depth = self.b, self.block_sizes
+        b, depth = self.b, self.block_rows
         x, (x_row, x_column) = self._rows(step.x, positions, first)
         y, strides = self._rows(step.y, positions, first)
         out = address_at(b, self.pointers[step.out.operand], step.out.batch, positions)
-        panels = self._scratch(self.panels[number])
+        panels = self.layout.at(b, self.panels[number])
         given = f"{y}, {panels}, {count}, i64 {step.columns}"
         row_stride = 0
         if step.row_scale is not None:
             row_stride = self.pitch[step.row_scale.number]
-            given += f", {self._scratch(self.places[step.row_scale.number])}"
+            given += f", {self.layout.at(b, self.tile_offsets[step.row_scale.number])}"
         even = divisibility(self.shape, step.columns, depth, self.group.rows)
-        pack = pack_function(self.made, self.shape, strides, depth, even, row_stride)
+        pack = pack_function(self.routines, self.shape, strides, depth, even, row_stride)
         b.emit_void(f"call void @{pack}({given})")
         rest = (step.rows % self.shape.rows, step.columns % self.shape.columns)
         x_strides = (x_column, x_row)
         c_row = step.out.strides[0]
-        shared, accumulates = self.shared, self.accumulates
-        loop_name = panel_loop(
-            self.made,
-            self.shape,
-            x_strides,
-            depth,
-            c_row,
-            rest,
-            shared=shared,
-            accumulates=accumulates,
-        )
+        loop_name = PanelLoop(
+            self.shape, x_strides, depth, c_row, rest, shared=self.shared,
+            accumulates=self.accumulates,
+        ).function(self.routines)  # fmt: skip
         fresh = b.compare("eq", first, 0)
         b.emit_void(
             f"call void @{loop_name}({x}, {panels}, {out}, i64 {step.rows}, i64 {step.columns}, "
@@ -365,11 +353,11 @@ class _Writer:
         for k, location in enumerate(step.operands):
             if isinstance(location, ScratchRows):
                 back = b.emit(I64, f"sub i64 0, {b.times(row, self.pitch[location.number]).text}")
-                address = b.at(self._scratch(self.places[location.number]), back)
+                address = b.at(self.layout.at(b, self.tile_offsets[location.number]), back)
             else:
                 address = self.pointers[location]
             b.emit_void(f"store {address}, {b.at(block, 8 * k)}, align 8")
         b.emit_void(
-            f"store {self._scratch(scratch)}, {b.at(block, 8 * len(step.operands))}, align 8"
+            f"store {self.layout.at(b, scratch)}, {b.at(block, 8 * len(step.operands))}, align 8"
         )
         b.emit_void(f"call void @{name}({block}, i64 0, {row}, {b.plus(row, count)})")

@@ -30,7 +30,8 @@ from pirkit.lowering.codegen.ir.loopnest import (
     renamed,
     saved_values,
 )
-from pirkit.lowering.codegen.matmul.macrokernel import TileShape, read_vector, write_vector
+from pirkit.lowering.codegen.matmul.macrokernel import TileShape
+from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 from pirkit.lowering.codegen.matmul.row_block_plan import (
     RowBlocks,
     RowGemm,
@@ -64,17 +65,17 @@ def _with_one_row_max(
         return group
     loaded, lines = found
     source, operand = step.operands[loaded.operand], step.kernel.operands[loaded.operand]
-    made = _producing_gemm(group, number, source)
-    if made is None or not isinstance(source, ScratchRows) or operand.dtype is not group.dtype:
+    producer = _producing_gemm(group, number, source)
+    if producer is None or not isinstance(source, ScratchRows) or operand.dtype is not group.dtype:
         return group
-    product, columns = made
+    gemm, columns = producer
     # The tile functions with a maximum are not shared with other GEMMs.
     if prod(group.batch) * group.rows * columns < _MIN_COLUMNS:
         return group
     if (
         # A deeper GEMM runs in parts; its partial sums have no meaningful maximum.
-        product.depth > max_depth
-        or product.row_max
+        gemm.depth > max_depth
+        or gemm.row_max
         or not _is_contiguous_row(step.kernel, operand, columns)
     ):
         return group
@@ -98,7 +99,7 @@ def _with_one_row_max(
         with_scratch_strides(nest, tiles, shape), prod(group.batch) * group.rows, target
     ):
         return group
-    now: dict[RowStep, RowStep] = {step: nest, product: replace(product, row_max=tile)}
+    now: dict[RowStep, RowStep] = {step: nest, gemm: replace(gemm, row_max=tile)}
     return replace(group, steps=tuple([now.get(s, s) for s in group.steps]), tiles=tiles)
 
 
@@ -135,7 +136,7 @@ def _max_phase(kernel: Kernel) -> tuple[Load, list[Statement]] | None:
 
 def _producing_gemm(group: RowBlocks, nest: int, source: object) -> tuple[RowGemm, int] | None:
     """The only GEMM that writes a tile, and the columns of the tile; None if nests use it too."""
-    made: list[RowGemm] = []
+    writers: list[RowGemm] = []
     for number, s in enumerate(group.steps):
         if isinstance(s, RowNest):
             if number != nest and source in s.operands:
@@ -143,10 +144,10 @@ def _producing_gemm(group: RowBlocks, nest: int, source: object) -> tuple[RowGem
         elif s.out == source:
             if not isinstance(s, RowGemm) or number > nest:
                 return None
-            made.append(s)
-    if len(made) != 1 or not isinstance(source, ScratchRows):
+            writers.append(s)
+    if len(writers) != 1 or not isinstance(source, ScratchRows):
         return None
-    return made[0], group.tiles[source.number]
+    return writers[0], group.tiles[source.number]
 
 
 def _is_contiguous_row(kernel: Kernel, operand: Operand, columns: int) -> bool:
@@ -160,28 +161,28 @@ def _is_contiguous_row(kernel: Kernel, operand: Operand, columns: int) -> bool:
     )
 
 
-def init_row_max(made: Routines, shape: TileShape, stride: int) -> str:
+def init_row_max(routines: Routines, shape: TileShape, stride: int) -> str:
     """The function ``(row_max, count)`` that sets the maxima of the rows to -inf."""
 
     def write(b: Builder) -> None:
         def row(number: Value, _: list[Value]) -> Sequence[Value]:
-            place = b.at(Value("%largest", PTR), b.times(number, stride))
-            write_vector(b, b.const(shape.vector, -inf), place, shape.dtype.itemsize, None)
+            place = b.at(Value("%row_max", PTR), b.times(number, stride))
+            write_vector(b, b.const(shape.vector, -inf), place)
             return []
 
         b.loop(0, Value("%count", I64), 1, [], row)
 
-    return made.add(("begin largest", shape, stride), "ptr %largest, i64 %count", write)
+    return routines.add(("init row max", shape, stride), "ptr %row_max, i64 %count", write)
 
 
-def end_row_max(made: Routines, shape: TileShape, stride: int) -> str:
+def end_row_max(routines: Routines, shape: TileShape, stride: int) -> str:
     """The function ``(row_max, count)`` that reduces the lanes of each row into its first lane."""
     size = shape.dtype.itemsize
 
     def write(b: Builder) -> None:
         def row(number: Value, _: list[Value]) -> Sequence[Value]:
-            place = b.at(Value("%largest", PTR), b.times(number, stride))
-            vector = read_vector(b, shape.vector, place, size, None)
+            place = b.at(Value("%row_max", PTR), b.times(number, stride))
+            vector = read_vector(b, shape.vector, place)
             b.emit_void(
                 f"store {reduce_lanes(b, 'max', vector, shape.dtype)}, {place}, align {size}"
             )
@@ -189,4 +190,4 @@ def end_row_max(made: Routines, shape: TileShape, stride: int) -> str:
 
         b.loop(0, Value("%count", I64), 1, [], row)
 
-    return made.add(("end largest", shape, stride), "ptr %largest, i64 %count", write)
+    return routines.add(("end row max", shape, stride), "ptr %row_max, i64 %count", write)

@@ -9,7 +9,7 @@ matmul, not on the blocks or the threads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -20,11 +20,12 @@ from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prolo
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
+from pirkit.lowering.codegen.matmul.blocking import block_extent
 from pirkit.lowering.codegen.matmul.macrokernel import (
     PackSource,
+    PanelLoop,
     Strides,
     TileShape,
-    panel_loop,
     tile_shape_for,
 )
 from pirkit.lowering.codegen.matmul.panel_packing import (
@@ -164,38 +165,46 @@ def native_gemm(p: Gemm) -> NativeFunction:
 
 def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     """The module of a GEMM for a number of threads, not yet compiled."""
-    made = generate_gemm(p, target, threads)
+    module = generate_gemm(p, target, threads)
     sizes = (p.a.size, p.b.size, p.c.size)
     shape = tile_shape_for(p.dtype, target)
     cut = blocking(p, shape, target, threads)
     tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
     block = {"block rows": cut.rows, "block columns": cut.columns, "block depth": cut.depth}
-    known = about(_Writer, "matmul", **tile, **block, blocks=made.blocks)
-    return Draft(made.text, Code(b"", SYMBOL, made.blocks, made.scratch, made.work, sizes), known)
+    known = about(_Writer, "matmul", **tile, **block, blocks=module.blocks)
+    return Draft(
+        module.text, Code(b"", SYMBOL, module.blocks, module.scratch, module.work, sizes), known
+    )
 
 
 def generate_gemm(p: Gemm, target: Target, threads: int) -> GemmModule:
     """The text of the module of a GEMM."""
     shape = tile_shape_for(p.dtype, target)
     block_sizes = blocking(p, shape, target, threads)
-    made = Routines()
-    b = made.builder()
-    writer = _Writer(p, shape, block_sizes, made, b)
+    routines = Routines()
+    b = routines.builder()
+    writer = _Writer(p, shape, block_sizes, routines, b)
     writer.emit()
-    made.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(3, writer.scratch))
+    routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(3, writer.scratch))
     blocks = _block_counts(p, block_sizes.rows, block_sizes.columns)
     # About three vector FMAs per ns.
     work = int(p.multiplications / shape.lanes / 3)
-    return GemmModule(made.text(), blocks, writer.scratch, work)
+    return GemmModule(routines.text(), blocks, writer.scratch, work)
 
 
 class _Writer:
     """Emits the loops around the macrokernel: blocks, depth, chunks of rows, panels."""
 
     def __init__(
-        self, p: Gemm, shape: TileShape, block_sizes: Blocking, made: Routines, b: Builder
+        self, p: Gemm, shape: TileShape, block_sizes: Blocking, routines: Routines, b: Builder
     ) -> None:  # fmt: skip
-        self.p, self.shape, self.block_sizes, self.made, self.b = p, shape, block_sizes, made, b
+        self.p, self.shape, self.block_sizes, self.routines, self.b = (
+            p,
+            shape,
+            block_sizes,
+            routines,
+            b,
+        )
         size = p.dtype.itemsize
         self.panels = shape.panels_bytes(block_sizes.depth, block_sizes.columns)
         self.copies_a = copies_transposed_a(p)
@@ -220,8 +229,8 @@ class _Writer:
                 b.times(row_block, block_sizes.rows),
                 b.times(column_block, block_sizes.columns),
             )
-            rows = self._remaining(p.rows, row, block_sizes.rows)
-            columns = self._remaining(p.columns, column, block_sizes.columns)
+            rows = block_extent(b, block_sizes.rows, p.rows, row)
+            columns = block_extent(b, block_sizes.columns, p.columns, column)
             a = b.at(bases[0], b.times(row, p.a.strides[0]))
             other = b.at(bases[1], b.times(column, p.b.strides[1]))
             c = b.at(
@@ -232,22 +241,12 @@ class _Writer:
 
         b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], block)
 
-    def _remaining(self, extent: int, first: Value, max_block: int) -> Value:
-        """The size of a block that begins at ``first``."""
-        b = self.b
-        if extent % max_block == 0:
-            return Value(str(max_block), I64)
-        return self._clamped(max_block, b.emit(I64, f"sub i64 {extent}, {first.text}"))
-
-    def _clamped(self, max_block: int, left: Value) -> Value:
-        return self.b.binary("smin", Value(str(max_block), I64), left)
-
     def _depths(self, a: Value, other: Value, c: Value, rows: Value, columns: Value) -> None:
         """The loops over depth and over chunks of ``inner`` rows."""
         p, b, step, inner = self.p, self.b, self.block_sizes.depth, self.block_sizes.inner
 
         def depths(k: Value, _: list[Value]) -> Sequence[Value]:
-            block_depth = self._remaining(p.depth, k, step)
+            block_depth = block_extent(b, step, p.depth, k)
             fresh = b.compare("eq", k, 0)
             left = b.at(a, b.times(k, p.a.strides[1]))
             column_block = b.at(other, b.times(k, p.b.strides[0]))
@@ -255,7 +254,7 @@ class _Writer:
             def row_chunk(first: Value, _: list[Value]) -> Sequence[Value]:
                 here = b.at(left, b.times(first, p.a.strides[0]))
                 c_block = b.at(c, b.times(first, p.c.strides[0]))
-                count = self._clamped(inner, b.emit(I64, f"sub {rows}, {first.text}"))
+                count = block_extent(b, inner, rows, first)
                 if self.copies_a:
                     here = self._copied_rows(here, count, block_depth)
                 self._panels(
@@ -273,47 +272,43 @@ class _Writer:
         fresh: Value, row: Value,
     ) -> None:  # fmt: skip
         """A chunk of rows times all panels; the first chunk of a block packs them."""
-        p, b, shape, made, step = self.p, self.b, self.shape, self.made, self.block_sizes.depth
+        p, b, shape, routines = self.p, self.b, self.shape, self.routines
+        step = self.block_sizes.depth
         rows, columns, block_depth = extents
         rest = (p.rows % shape.rows, p.columns % shape.columns)
         tiles = max(1, self.block_sizes.inner // shape.rows)
         # If B is row-major, the first tile (if it has all rows) packs while it multiplies.
         packs = p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
         # Two versions of the loop: later chunks reuse the panels.
-        again, anew = (
-            panel_loop(
-                made,
-                shape,
-                self.a_strides,
-                step,
-                p.c.strides[0],
-                rest,
-                source,
-                accumulates=p.depth > step,
-            )
-            for source in (None, PackSource(p.b.strides, tiles, packs))
+        loop = PanelLoop(
+            shape, self.a_strides, step, p.c.strides[0], rest, accumulates=p.depth > step
         )
+        reuse = loop.function(routines)
+        source = PackSource(p.b.strides, tiles, packs)
+        pack_and_use = replace(loop, source=source).function(routines)
         is_first = b.compare("eq", row, 0)
         is_later = b.compare("ne", row, 0)
 
         def panel(number: Value, _: list[Value]) -> Sequence[Value]:
             column = b.times(number, shape.columns)
-            held = b.at(Value("%scratch", PTR), b.times(number, shape.panel_bytes(step)))
+            panel_at = b.at(Value("%scratch", PTR), b.times(number, shape.panel_bytes(step)))
             c_block = b.at(c, b.times(column, p.c.strides[1]))
-            row_chunk = self._remaining_columns(columns, column)
-            given = f"{left}, {held}, {c_block}, {rows}, {row_chunk}, {block_depth}, {fresh}"
+            whole = p.columns % shape.columns == 0
+            total = p.columns if whole else columns
+            count = block_extent(b, shape.columns, total, column)
+            given = f"{left}, {panel_at}, {c_block}, {rows}, {count}, {block_depth}, {fresh}"
 
             def first() -> Sequence[Value]:
                 source = b.at(column_block, b.times(column, p.b.strides[1]))
                 if not packs:
                     even = divisibility(shape, p.columns, p.depth, step)
-                    pack = pack_function(made, shape, p.b.strides, step, even)
-                    b.emit_void(f"call void @{pack}({source}, {held}, {block_depth}, {row_chunk})")
-                b.emit_void(f"call void @{anew}({given}, {source})")
+                    pack = pack_function(routines, shape, p.b.strides, step, even)
+                    b.emit_void(f"call void @{pack}({source}, {panel_at}, {block_depth}, {count})")
+                b.emit_void(f"call void @{pack_and_use}({given}, {source})")
                 return []
 
             def later() -> Sequence[Value]:
-                b.emit_void(f"call void @{again}({given})")
+                b.emit_void(f"call void @{reuse}({given})")
                 return []
 
             b.branch(is_first, first)
@@ -327,15 +322,10 @@ class _Writer:
         """Rows of the smallest block."""
         return self.p.rows % self.block_sizes.rows or self.block_sizes.rows
 
-    def _remaining_columns(self, columns: Value, column: Value) -> Value:
-        if self.p.columns % self.shape.columns == 0:
-            return Value(str(self.shape.columns), I64)
-        return self._clamped(self.shape.columns, self.b.emit(I64, f"sub {columns}, {column.text}"))
-
     def _copied_rows(self, left: Value, rows: Value, block_depth: Value) -> Value:
         """Copy a chunk of a column-major A to scratch."""
         b = self.b
         c_block = b.at(Value("%scratch", PTR), self.panels)
-        copy = copy_function(self.made, self.shape, self.p.a.strides[1], self.copied_row)
+        copy = copy_function(self.routines, self.shape, self.p.a.strides[1], self.copied_row)
         b.emit_void(f"call void @{copy}({left}, {c_block}, {block_depth}, {rows})")
         return c_block

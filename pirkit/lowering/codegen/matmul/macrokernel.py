@@ -4,7 +4,7 @@
 register per vector for the accumulators. Elements of A are broadcast, so A may have any strides. B
 is read from panels of as many columns as a tile has, packed row by row.
 
-`TileShape` gives the sizes of panels, `panel_packing.py` packs them, `panel_loop` runs the tiles.
+`TileShape` gives the sizes of panels, `panel_packing.py` packs them, `PanelLoop` runs the tiles.
 All are functions of one LLVM module; strides are constants of their code, extents are arguments.
 """
 
@@ -15,17 +15,17 @@ from dataclasses import dataclass
 
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.vector_emit import masked_load, tail_mask
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element, extremum
+from pirkit.lowering.codegen.emit.vector_emit import tail_mask
+from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.matmul.blocking import for_tiles
+from pirkit.lowering.codegen.matmul.microkernel import Elements, Stride, microkernel
+from pirkit.lowering.codegen.matmul.output_tile import L2, OutputTile, prefetch_bytes
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 Strides = tuple[int, int]
 """Bytes from a row to the next one, and from a column to the next one."""
-
-_FIRST, _SECOND = 3, 2
-"""Locality hints of `llvm.prefetch` for L1 and L2; CPUs drop those beyond L1's pending misses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,112 +84,91 @@ class PackSource:
     packs: bool
 
 
-def panel_loop(
-    made: Routines, shape: TileShape, a: Strides, depth: int, c_row: int, rest: tuple[int, int],
-    source: PackSource | None = None, shared: bool = False, prefetch_lines: Sequence[int] = (),
-    row_max_stride: int = 0, accumulates: bool = True,
-) -> str:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class PanelLoop:
     """The function ``(a, panels, c, m, n, k, fresh)``: ``C = A B`` of m by n, or ``C += A B`` if
     not fresh.
 
-    ``depth`` is the allocated depth of panels, ``rest`` the rows and columns beyond full tiles if m
-    and n have such a rest. With a ``source`` there is one panel, packed from a last parameter
-    ``source``, and tiles prefetch what the next panel is packed from. With ``shared`` the tile
-    functions take strides as arguments, so that all GEMMs of a module share them. Each of
-    ``prefetch_lines`` adds a parameter: an address from which each tile prefetches that many cache
-    lines. With ``row_max_stride`` a last parameter points to one vector of maxima per row, so many
-    bytes apart. Without ``accumulates`` C is always fresh.
+    ``a`` are the strides of A, ``c_row`` is the row stride of C, ``depth`` the allocated depth of
+    panels, ``rest`` the rows and columns beyond full tiles if m and n have such a rest. With a
+    ``source`` there is one panel, packed from a last parameter ``source``, and tiles prefetch what
+    the next panel is packed from. With ``shared`` the tile functions take strides as arguments, so
+    that all GEMMs of a module share them. Each of ``prefetch_lines`` adds a parameter: an address
+    from which each tile prefetches that many cache lines. With ``row_max_stride`` a last parameter
+    points to one vector of maxima per row, so many bytes apart. Without ``accumulates`` C is always
+    fresh.
     """
-    rows_left, columns_left = rest
-    packs = source is not None and source.packs
 
-    def write(b: Builder) -> None:
-        pa, pb, pc = (Value(f"%{name}", PTR) for name in "abc")
+    shape: TileShape
+    a: Strides
+    depth: int
+    c_row: int
+    rest: tuple[int, int]
+    source: PackSource | None = None
+    shared: bool = False
+    prefetch_lines: tuple[int, ...] = ()
+    row_max_stride: int = 0
+    accumulates: bool = True
+
+    def function(self, routines: Routines) -> str:
+        """The name of the function."""
+        parameters = ["ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k, i1 %fresh"]
+        parameters += ["ptr %source"] * (self.source is not None)
+        parameters += [f"ptr %ahead{k}" for k in range(len(self.prefetch_lines))]
+        parameters += ["ptr %row_max"] * (self.row_max_stride > 0)
+        return routines.add(self, ", ".join(parameters), lambda b: self._write(b, routines))
+
+    def _write(self, b: Builder, routines: Routines) -> None:
+        """Panel by panel, all rows: a panel stays in the L1 cache, the rows of A in L2."""
+        shape, packs = self.shape, self.source is not None and self.source.packs
         m, n = Value("%m", I64), Value("%n", I64)
-        full = b.times(b.emit(I64, f"udiv {n}, {shape.columns}"), 1)
 
-        def column_of_tiles(panel: Value, columns: int) -> None:
-            here = b.at(pb, b.times(panel, shape.panel_bytes(depth)))
-            target = b.at(pc, b.times(panel, shape.columns * shape.dtype.itemsize))
-            whole = b.emit(I64, f"udiv {m}, {shape.rows}")
+        def panel(number: Value, columns: int) -> None:
+            here = b.at(Value("%b", PTR), b.times(number, shape.panel_bytes(self.depth)))
+            c = b.at(Value("%c", PTR), b.times(number, shape.columns * shape.dtype.itemsize))
+            # Tiles are numbered over all panels: each prefetches its own lines.
+            position = b.op("mul", number, b.emit(I64, f"udiv {m}, {shape.rows}"))
 
-            def call(number: Value, rows: int, packs: bool = False) -> None:
-                if source is not None:
-                    _prefetch_share(b, shape, source, depth, number)
-                # Tiles are numbered over all panels: each prefetches its own lines.
-                position = b.plus(b.op("mul", panel, whole), number) if prefetch_lines else number
-                for k, lines in enumerate(prefetch_lines):
-                    prefetch_address = b.at(
-                        Value(f"%ahead{k}", PTR), b.times(position, lines * LINE)
-                    )
-                    prefetch_bytes(b, prefetch_address, lines * LINE, _SECOND)
-                row = source.strides[0] if source is not None and packs else None
-                # A tile that packs or tracks maxima serves one GEMM: constant strides cost nothing.
-                strides = None if shared and not packs and not row_max_stride else (*a, c_row)
-                name = _tile_function(
-                    made, shape, strides, (rows, columns), row, row_max_stride, accumulates
-                )
-                first = b.at(pa, b.times(number, shape.rows * a[0]))
-                rows_out = b.at(target, b.times(number, shape.rows * c_row))
-                given = f"{first}, {here}, {rows_out}, i64 %k, i1 %fresh"
-                if row_max_stride:
-                    place = b.at(
-                        Value("%largest", PTR), b.times(number, shape.rows * row_max_stride)
-                    )
-                    given += f", {place}"
-                if strides is None:
-                    given += f", i64 {a[0]}, i64 {a[1]}, i64 {c_row}"
-                b.emit_void(f"call void @{name}({given}{', ptr %source' if packs else ''})")
-
-            def one(number: Value, _: list[Value]) -> Sequence[Value]:
-                call(number, shape.rows)
-                return []
+            def tile(row: Value, rows: int, packs: bool = False) -> None:
+                self._prefetch(b, row, position)
+                self._call(b, routines, (here, c, row), (rows, columns), packs)
 
             if packs:
-                call(Value("0", I64), shape.rows, packs)
-            b.loop(int(packs), whole, 1, [], one)
-            if rows_left:
-                left = b.emit(I64, f"urem {m}, {shape.rows}")
+                tile(Value("0", I64), shape.rows, packs=True)
+            for_tiles(b, m, shape.rows, self.rest[0], tile, start=int(packs))
 
-                def last() -> Sequence[Value]:
-                    call(whole, rows_left)
-                    return []
+        for_tiles(b, n, shape.columns, self.rest[1], panel)
 
-                b.branch(b.compare("ne", left, 0), last)
+    def _prefetch(self, b: Builder, row: Value, position: Value) -> None:
+        """Prefetch the share of a tile, which is number ``row`` of its panel."""
+        if self.source is not None:
+            _prefetch_share(b, self.shape, self.source, self.depth, row)
+        for k, lines in enumerate(self.prefetch_lines):
+            first = b.times(b.plus(position, row), lines * LINE)
+            prefetch_bytes(b, b.at(Value(f"%ahead{k}", PTR), first), lines * LINE, L2)
 
-        def panel(number: Value, _: list[Value]) -> Sequence[Value]:
-            column_of_tiles(number, shape.columns)
-            return []
-
-        b.loop(0, full, 1, [], panel)
-        if columns_left:
-            left = b.emit(I64, f"urem {n}, {shape.columns}")
-
-            def ragged() -> Sequence[Value]:
-                column_of_tiles(full, columns_left)
-                return []
-
-            b.branch(b.compare("ne", left, 0), ragged)
-
-    parameters = "ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k, i1 %fresh"
-    if source is not None:
-        parameters += ", ptr %source"
-    parameters += "".join([f", ptr %ahead{k}" for k in range(len(prefetch_lines))])
-    parameters += ", ptr %largest" if row_max_stride else ""
-    key = (
-        "sweep",
-        shape,
-        a,
-        depth,
-        c_row,
-        rest,
-        source,
-        shared,
-        tuple(prefetch_lines),
-        row_max_stride,
-        accumulates,
-    )
-    return made.add(key, parameters, write)
+    def _call(
+        self, b: Builder, routines: Routines, at: tuple[Value, Value, Value],
+        extent: tuple[int, int], packs: bool,
+    ) -> None:  # fmt: skip
+        """Call the function of a tile; ``at`` are panel, columns of C and number of the tile."""
+        panel, c, number = at
+        distance, by_row = self.row_max_stride, b.times(number, self.shape.rows)
+        # A tile that packs or tracks maxima serves one GEMM: constant strides cost nothing.
+        strides = (*self.a, self.c_row)
+        is_shared = self.shared and not packs and not distance
+        source_row = self.source.strides[0] if self.source is not None and packs else None
+        tile = Tile(
+            self.shape, None if is_shared else strides, extent, source_row, distance,
+            self.accumulates,
+        )  # fmt: skip
+        a = b.at(Value("%a", PTR), b.times(by_row, self.a[0]))
+        given = [a, panel, b.at(c, b.times(by_row, self.c_row)), "i64 %k", "i1 %fresh"]
+        if distance:
+            given.append(b.at(Value("%row_max", PTR), b.times(by_row, distance)))
+        given += [f"i64 {stride}" for stride in strides] * is_shared
+        given += ["ptr %source"] * packs
+        b.emit_void(f"call void @{tile.function(routines)}({', '.join(map(str, given))})")
 
 
 def _prefetch_share(
@@ -202,12 +181,11 @@ def _prefetch_share(
     lines = depth if is_contiguous else shape.columns
     length = (shape.columns if is_contiguous else depth) * size
     lines_per_tile = -(-lines // source.tiles)
-    prefetch_lines = b.at(Value("%source", PTR), shape.columns * column)
+    next_panel = b.at(Value("%source", PTR), shape.columns * column)
 
     def line(k: Value, _: list[Value]) -> Sequence[Value]:
-        prefetch_bytes(
-            b, b.at(prefetch_lines, b.times(k, row if is_contiguous else column)), length, _SECOND
-        )
+        address = b.at(next_panel, b.times(k, row if is_contiguous else column))
+        prefetch_bytes(b, address, length, L2)
         return []
 
     first = b.times(tile, lines_per_tile)
@@ -215,147 +193,67 @@ def _prefetch_share(
     b.loop(first, last, 1, [], line)
 
 
-def _tile_function(
-    made: Routines, shape: TileShape, strides: tuple[int, int, int] | None, extent: tuple[int, int],
-    b_row: int | None, row_max_stride: int, may_grow: bool,
-) -> str:  # fmt: skip
-    """The function ``(a, panel, c, k, fresh)`` of a tile of ``extent`` rows and columns: the
-    microkernel.
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The function ``(a, panel, c, k, fresh)`` of a tile of ``extent`` rows and columns.
 
     ``strides`` are those of A and the row stride of C; if None, they are last parameters. With
-    ``b_row`` B is read from rows so many bytes apart at a last parameter ``source``, and the panel
-    is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
-    parameter.
+    ``source_row`` B is read from rows so many bytes apart at a last parameter ``source``, and the
+    panel is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
+    parameter. If it ``accumulates``, results are added to C unless it is fresh.
     """
-    rows, columns = extent
-    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
-    scalar = Type(vector.elem)
-    vectors = -(-columns // lanes)
 
-    def write(b: Builder) -> None:
-        pa, pb, pc = (Value(f"%{name}", PTR) for name in "abc")
-        mask = tail_mask(b, lanes, columns % lanes) if columns % lanes else None
-        masks = [None] * (vectors - 1) + [mask]
+    shape: TileShape
+    strides: tuple[int, int, int] | None
+    extent: tuple[int, int]
+    source_row: int | None
+    row_max_stride: int
+    accumulates: bool
 
-        def b_vectors(k: Value) -> list[Value]:
-            """The vectors of row ``k`` of B: from the panel, or from B and packed."""
-            right = b.at(pb, b.times(k, shape.columns * size))
-            places = [b.at(right, v * lanes * size) for v in range(vectors)]
-            if b_row is None:
-                return [read_vector(b, vector, place, size, None) for place in places]
-            here = b.at(Value("%source", PTR), b.times(k, b_row))
-            found: list[Value] = []
-            for v, place in enumerate(places):
-                found.append(read_vector(b, vector, b.at(here, v * lanes * size), size, masks[v]))
-                write_vector(b, found[v], place, size, None)
-            return found
+    def function(self, routines: Routines) -> str:
+        """The name of the function."""
+        parameters = ["ptr %a, ptr %b, ptr %c, i64 %k, i1 %fresh"]
+        parameters += ["ptr %row_max"] * (self.row_max_stride > 0)
+        parameters += ["i64 %row, i64 %column, i64 %c_row"] * (self.strides is None)
+        parameters += ["ptr %source"] * (self.source_row is not None)
+        return routines.add(self, ", ".join(parameters), self._write)
 
-        def added(k: Value, lines: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
-            """One step of the depth: a broadcast and ``vectors`` FMAs per row."""
-            right = b_vectors(k)
-            result: list[Value] = []
-            for r, line in enumerate(lines):
-                one = b.emit(scalar, f"load {scalar}, {line}, align {size}")
-                broadcast = b.splat(one, lanes)
-                result += [
-                    b.muladd(broadcast, right[v], sums[r * vectors + v]) for v in range(vectors)
-                ]
-            return result
-
-        def known(a_row: int, a_column: int) -> list[Value]:
-            """The loop over the depth with constant strides."""
-
-            def step(k: Value, sums: list[Value]) -> Sequence[Value]:
-                left = b.at(pa, b.times(k, a_column))
-                return added(k, [b.at(left, r * a_row) for r in range(rows)], sums)
-
-            return b.loop(0, Value("%k", I64), 1, start, step)
-
-        def tile_sums(a_row: Value, a_column: Value) -> list[Value]:
-            # Rows are addressed from two bases, so half as many offsets occupy integer registers.
-            """The loop over the depth with strides as arguments."""
-            half = rows - rows // 2
-            row_offsets = [b.emit(I64, f"mul {a_row}, {r}") for r in range(half + 1)]
-            starts = pa, b.at(pa, row_offsets[half])
-
-            def step(k: Value, carried: list[Value]) -> Sequence[Value]:
-                column, *sums = carried
-                low, high = (b.at(start, column) for start in starts)
-                lines = [b.at(low, row_offset) for row_offset in row_offsets[:half]]
-                lines += [b.at(high, row_offset) for row_offset in row_offsets[: rows - half]]
-                return [b.opaque(b.plus(column, a_column)), *added(k, lines, sums)]
-
-            return b.loop(0, Value("%k", I64), 1, [Value("0", I64), *start], step)[1:]
-
-        start = [b.const(vector, 0.0)] * (rows * vectors)
-        if strides is None:
-            rows_out = [b.at(pc, b.emit(I64, f"mul i64 %apart, {r}")) for r in range(rows)]
-        else:
-            rows_out = [b.at(pc, r * strides[2]) for r in range(rows)]
+    def _write(self, b: Builder) -> None:
+        (rows, columns), shape = self.extent, self.shape
+        size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+        pa, panel, pc = (Value(f"%{name}", PTR) for name in "abc")
+        tail = columns % lanes
+        masks = [*[None] * (columns // lanes), *([tail_mask(b, lanes, tail)] if tail else ())]
+        names = ("row", "column", "c_row")
+        a_row, a_column, c_row = self.strides or [Value(f"%{name}", I64) for name in names]
+        # Rows are addressed from two bases if their distance is a register: half as many multiples
+        # of it occupy integer registers.
+        half = rows if self.strides else rows - rows // 2
+        distances = [_multiple(b, a_row, r) for r in range(half + 1)]
+        bases = [pa, *([b.at(pa, distances[half])] if half < rows else ())]
+        places = [(bases[r // half], distances[r % half]) for r in range(rows)]
+        left = Elements(Type(vector.elem), places, [a_column])
+        offsets = [v * lanes * size for v in range(len(masks))]
+        right = Elements(vector, [(panel, at) for at in offsets], [shape.columns * size])
+        if self.source_row is not None:
+            source = [(Value("%source", PTR), at) for at in offsets]
+            right = Elements(vector, source, [self.source_row], masks, packed=right)
+        lines = [b.at(pc, _multiple(b, c_row, r)) for r in range(rows)]
         # The lines of C arrive while the loop over the depth runs.
-        for line in rows_out:
-            prefetch_bytes(b, line, vectors * lanes * size, to_write=True)
-        if strides is None:
-            sums = tile_sums(Value("%row", I64), Value("%column", I64))
-        else:
-            sums = known(*strides[:2])
-        places = [
-            (b.at(line, v * lanes * size), masks[v]) for line in rows_out for v in range(vectors)
-        ]
-
-        def grown() -> Sequence[Value]:
-            """The accumulators added to the present C."""
-            return [
-                b.add(read_vector(b, vector, address, size, lanes_on), total)
-                for (address, lanes_on), total in zip(places, sums, strict=True)
-            ]
-
-        totals = sums
-        if may_grow:
-            totals = b.branch(b.emit(Type("i1"), "xor i1 %fresh, true"), grown, sums)
-        for (address, lanes_on), total in zip(places, totals, strict=True):
-            write_vector(b, total, address, size, lanes_on)
-        for r in range(rows) if row_max_stride else ():
-            place = b.at(Value("%largest", PTR), r * row_max_stride)
-            known_one = read_vector(b, vector, place, size, None)
-            for total, lanes_on in zip(totals[r * vectors :], masks, strict=False):
-                # Columns beyond the matrix must not count: their lanes keep the old maximum.
-                larger = extremum(b, total, known_one, "max", shape.dtype)
-                known_one = larger if lanes_on is None else b.select(lanes_on, larger, known_one)
-            write_vector(b, known_one, place, size, None)
-
-    parameters = "ptr %a, ptr %b, ptr %c, i64 %k, i1 %fresh"
-    parameters += ", ptr %largest" if row_max_stride else ""
-    if strides is None:
-        parameters += ", i64 %row, i64 %column, i64 %apart"
-    if b_row is not None:
-        parameters += ", ptr %source"
-    return made.add(
-        ("tile", shape, strides, extent, b_row, row_max_stride, may_grow), parameters, write
-    )
+        for line in lines:
+            prefetch_bytes(b, line, len(masks) * lanes * size, to_write=True)
+        zeros = [b.const(vector, 0.0)] * (rows * len(masks))
+        sums = microkernel(b, left, right, [Value("%k", I64)], zeros)
+        output = OutputTile(vector, [b.at(line, at) for line in lines for at in offsets], masks)
+        if self.accumulates:
+            sums = output.added(b, sums, b.emit(I1, "xor i1 %fresh, true"))
+        output.store(b, sums)
+        if self.row_max_stride:
+            row_max = [b.at(Value("%row_max", PTR), r * self.row_max_stride) for r in range(rows)]
+            output.update_row_max(b, row_max, sums, shape.dtype)
 
 
-# --- memory ---
-
-
-def prefetch_bytes(
-    b: Builder, address: Value, nbytes: int, level: int = _FIRST, to_write: bool = False
-) -> None:
-    """Prefetch ``nbytes``: rows of a block are too short for the hardware prefetcher."""
-    for line in range(0, nbytes, LINE):
-        b.prefetch(b.at(address, line), level, to_write)
-
-
-def read_vector(b: Builder, vector: Type, address: Value, size: int, mask: Value | None) -> Value:
-    """Load a vector; 0 in lanes that the mask excludes."""
-    if mask is None:
-        return b.emit(vector, f"load {vector}, {address}, align {size}")
-    return masked_load(b, vector, address, size, mask)
-
-
-def write_vector(b: Builder, value: Value, address: Value, size: int, mask: Value | None) -> None:
-    """Store the lanes of a vector that the mask includes."""
-    if mask is None:
-        b.emit_void(f"store {value}, {address}, align {size}")
-        return
-    b.invoke(f"llvm.masked.store.{value.type.suffix}.p0", value, address, f"i32 {size}", mask)
+def _multiple(b: Builder, stride: Stride, count: int) -> Stride:
+    if isinstance(stride, int):
+        return stride * count
+    return b.emit(I64, f"mul {stride}, {count}")

@@ -1,88 +1,180 @@
-"""The innermost loop of convolutions: a register tile of accumulators over the terms."""
+"""The microkernel: the innermost loop of matmuls, fused attention and convolutions.
+
+A register tile of rows by vectors takes one outer product for each term of its sums (Goto and van
+de Geijn, 2008; BLIS):
+
+    for each term k, in nested loops:    acc[r][v] += left[k][r] * right[k][v]
+
+The caller describes how the operands are read (`Elements`, `Computed`), the extents of the loops,
+the initial accumulators, and what happens to the sums (`OutputTile`). The loops around the tile,
+packing and threads belong to the families.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 
-from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element
-from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.target import Target
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value, constant_value
+from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 
-MAX_ROWS: Final = 14
-MAX_VECTORS: Final = 8
+Stride = int | Value
+"""Bytes: a constant of the code, or a register."""
+Scaled = Callable[[Stride], Value]
+"""Gives a stride times the index of a loop."""
+
+_MAX_UNROLLED = 4
+"""Terms of a last loop up to which it is unrolled."""
+_SCALES = (1, 2, 4, 8)
+"""Factors of an index in the addresses of x86."""
 
 
 @dataclass(frozen=True, slots=True)
-class TileOperand:
-    """An operand of a tile: an address, the byte offsets of its elements, and its strides in bytes.
+class Elements:
+    """An operand in memory: the vectors of a term, or its scalars, which are broadcast.
 
-    There is one stride for each of the nested loops over the terms of the sums.
+    Element i lies at ``base + offset`` of ``places[i]``; an iteration of a loop over the terms
+    moves all bases by the stride of that loop. This describes packed panels, strided rows and
+    columns of a matrix, and the shifted rows that the taps of a convolution read. ``masks`` are the
+    lanes that exist, None for all of them. With ``packed``, what is read is also stored there: the
+    tile that meets an unpacked part of B first makes the panel for the others.
     """
 
-    address: Value
-    places: Sequence[int]
-    steps: Sequence[int]
+    type: Type
+    places: Sequence[tuple[Value, Stride]]
+    strides: Sequence[Stride]
+    masks: Sequence[Value | None] = ()
+    packed: Elements | None = None
+
+    def strides_of(self, axis: int) -> list[Stride]:
+        """The strides of the operand, and of the panel that it is packed to, in a loop."""
+        return [self.strides[axis], *(self.packed.strides_of(axis) if self.packed else ())]
+
+    def moved(self, b: Builder, axis: int, index: Value, scaled: Scaled) -> Elements:
+        """The operand at an iteration of a loop."""
+        packed = self.packed and self.packed.moved(b, axis, index, scaled)
+        distance = scaled(self.strides[axis])
+        places = [(b.at(base, distance), offset) for base, offset in self.places]
+        return replace(self, places=places, packed=packed)
+
+    def load(self, b: Builder) -> Iterator[Value]:
+        """The elements of the present term, in order."""
+        for k, (base, offset) in enumerate(self.places):
+            mask = self.masks[k] if self.masks else None
+            value = read_vector(b, self.type, b.at(base, offset), mask)
+            if self.packed is not None:
+                write_vector(b, value, b.at(*self.packed.places[k]), None)
+            yield value
 
 
-def fits_registers(rows: int, vectors: int, target: Target) -> bool:
-    """Whether accumulators, the vectors of one term and a broadcast fit the registers."""
-    # AVX-512 and AArch64 have 32 vector registers, AVX2 has 16.
-    registers = 32 if target.vector_bits == 512 or not target.x86 else 16
-    return rows * vectors + vectors + 1 < registers
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An operand that its family reads: ``read`` emits the elements for indices of the loops."""
+
+    read: Callable[[Sequence[Value]], Iterable[Value]]
+    indices: tuple[Value, ...] = ()
+
+    def strides_of(self, _: int) -> list[Stride]:
+        return []
+
+    def moved(self, _b: Builder, _axis: int, index: Value, _s: Scaled) -> Computed:
+        return replace(self, indices=(*self.indices, index))
+
+    def load(self, _: Builder) -> Iterable[Value]:
+        return self.read(self.indices)
 
 
-def estimated_cost(rows: int, vectors: int) -> float:
-    """Relative time per multiplication: loads, or FMA latency if accumulators are few."""
-    reads = (rows + vectors) / (rows * vectors)
-    # Fewer than about eight accumulators do not hide the latency of FMA.
-    return max(8 / (rows * vectors), 0.9 + 0.2 * reads)
+Operand = Elements | Computed
 
 
-def multiply_accumulate(
-    b: Builder,
-    dtype: DType,
-    lanes: int,
-    factors: TileOperand,
-    panel: TileOperand,
-    sums: Sequence[Value],
-    counts: Sequence[Value],
-) -> None:
-    """Accumulate outer products into a tile in memory, whose vectors are at ``sums``, row by row.
+def microkernel(
+    b: Builder, left: Operand, right: Operand, extents: Sequence[Value | int],
+    start: Sequence[Value], chains: int = 1,
+) -> list[Value]:  # fmt: skip
+    """The accumulators of a tile, row by row, after all terms; ``start`` are the initial ones.
 
-    ``factors`` has one scalar per row, ``panel`` has vectors; ``counts`` are the extents of the
-    nested loops over the terms. Terms are added in order by FMA, rounded once each.
+    ``extents`` are those of the nested loops over the terms, which are added in order by FMA,
+    rounded once each. With ``chains``, the last loop (of constant extent) is unrolled
+    and term k goes to set ``k % chains`` of the accumulators.
     """
-    scalar = Type(element(dtype))
-    vector = Type(scalar.elem, lanes)
-    loaded_sums = [b.emit(vector, f"load {vector}, {p}, align {dtype.itemsize}") for p in sums]
 
-    def terms(left: Value, right: Value, axis: int, carried: Sequence[Value]) -> Sequence[Value]:
-        if axis == len(counts):
-            return products(left, right, carried)
-
-        def step(k: Value, inner: list[Value]) -> Sequence[Value]:
-            # Both operands advance together, with strides of their own in each loop.
-            next_factor = b.at(left, b.times(k, factors.steps[axis]))
-            return terms(next_factor, b.at(right, b.times(k, panel.steps[axis])), axis + 1, inner)
-
-        return b.loop(0, counts[axis], 1, carried, step)
-
-    def products(left: Value, right: Value, carried: Sequence[Value]) -> Sequence[Value]:
-        result: list[Value] = []
-        vectors = [
-            b.emit(vector, f"load {vector}, {b.at(right, at)}, align {dtype.itemsize}")
-            for at in panel.places
+    def terms(axis: int, left: Operand, right: Operand, sums: Sequence[Value]) -> list[Value]:
+        if axis == len(extents):
+            return _outer_product(b, left, right, sums)
+        extent, is_last = extents[axis], axis == len(extents) - 1
+        interleaved = is_last and chains > 1
+        # Such as the taps of a row of a filter: the counters of a short loop cost a few percent.
+        unrolled = is_last and not interleaved and extent in range(_MAX_UNROLLED + 1)
+        # Offsets are carried by the loop, unless an address can scale the index by the stride. If
+        # LLVM derived them from the index, in place, it would load all broadcasts of an iteration
+        # before the vectors, and spill them.
+        strides = [
+            s
+            for s in dict.fromkeys([*left.strides_of(axis), *right.strides_of(axis)])
+            if s not in _SCALES and not interleaved and not unrolled
         ]
-        for row, at in enumerate(factors.places):
-            one = b.emit(scalar, f"load {scalar}, {b.at(left, at)}, align {dtype.itemsize}")
-            broadcast = b.splat(one, lanes)
-            for k, other in enumerate(vectors):
-                result.append(b.muladd(broadcast, other, carried[row * len(vectors) + k]))
-        return result
 
-    found = terms(factors.address, panel.address, 0, loaded_sums)
-    for value, p in zip(found, sums, strict=True):
-        b.emit_void(f"store {value}, {p}, align {dtype.itemsize}")
+        def step(index: Value, carried: Sequence[Value]) -> list[Value]:
+            offsets = dict(zip(strides, carried, strict=False))
+
+            def scaled(stride: Stride) -> Value:
+                if stride in offsets:
+                    return offsets[stride]
+                if isinstance(stride, int):
+                    return b.times(index, stride)
+                return b.emit(I64, f"mul {stride}, {index.text}")
+
+            x, y = (o.moved(b, axis, index, scaled) for o in (left, right))
+            sums = terms(axis + 1, x, y, carried[len(strides) :])
+            return [*(b.opaque(b.plus(offset, s)) for s, offset in offsets.items()), *sums]
+
+        if interleaved:
+            assert isinstance(extent, int)
+            return _in_chains(b, step, extent, sums, chains)
+        if unrolled:
+            assert isinstance(extent, int)
+            return reduce(lambda total, k: step(Value(str(k), I64), total), range(extent), [*sums])
+        zeros = [Value("0", I64)] * len(strides)
+        return b.loop(0, extent, 1, [*zeros, *sums], step)[len(strides) :]
+
+    return terms(0, left, right, start)
+
+
+def _outer_product(
+    b: Builder, left: Operand, right: Operand, sums: Sequence[Value]
+) -> list[Value]:  # fmt: skip
+    """One term of all sums: the vectors stay in registers, an element of ``left`` for its row."""
+    vectors = list(right.load(b))
+    total: list[Value] = []
+    for element in left.load(b):
+        factor = b.splat(element, vectors[0].type.lanes)
+        line = zip(vectors, sums[len(total) :], strict=False)
+        # A column of ones makes plain sums; LLVM does not simplify an FMA with it.
+        if constant_value(factor) == 1:
+            total += [b.add(s, v) for v, s in line]
+        else:
+            total += [b.muladd(factor, v, s) for v, s in line]
+    return total
+
+
+def _in_chains(
+    b: Builder, step: Callable[[Value, Sequence[Value]], list[Value]], extent: int,
+    start: Sequence[Value], chains: int,
+) -> list[Value]:  # fmt: skip
+    """A loop over terms with ``chains`` sets of accumulators, which are added at the end.
+
+    A tile with fewer accumulators than FMAs in flight would wait for the latency of each.
+    """
+    size = len(start)
+
+    def steps(index: Value, sums: list[Value]) -> list[Value]:
+        sets = [step(b.plus(index, k), sums[k * size : (k + 1) * size]) for k in range(chains)]
+        return [total for part in sets for total in part]
+
+    whole = extent - extent % chains
+    zeros = [b.like(s, 0.0) for s in start] * (chains - 1)
+    sums = b.loop(0, whole, chains, [*start, *zeros], steps)
+    for k in range(whole, extent):
+        sums[:size] = step(Value(str(k), I64), sums[:size])
+    return [reduce(b.add, sums[k::size]) for k in range(size)]

@@ -11,16 +11,11 @@ from collections.abc import Callable, Sequence
 
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.matmul.macrokernel import (
-    Strides,
-    TileShape,
-    prefetch_bytes,
-    read_vector,
-    write_vector,
-)
+from pirkit.lowering.codegen.matmul.blocking import pack_square
+from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
+from pirkit.lowering.codegen.matmul.output_tile import prefetch_bytes, read_vector, write_vector
 
 _PREFETCH_ROWS = 4
 """Rows by which prefetches run ahead of a copy."""
@@ -34,8 +29,8 @@ def divisibility(shape: TileShape, columns: int, *depths: int) -> tuple[bool, bo
 
 
 def pack_function(
-    made: Routines, shape: TileShape, b_strides: Strides, depth: int, divisible: tuple[bool, bool],
-    scales: int = 0,
+    routines: Routines, shape: TileShape, b_strides: Strides, depth: int,
+    divisible: tuple[bool, bool], scales: int = 0,
 ) -> str:  # fmt: skip
     """The function ``(b, panels, k, n)``: packs k by n elements of B into panels of ``depth`` rows.
 
@@ -53,7 +48,7 @@ def pack_function(
             _pack_columns(b, shape, b_strides[1], depth, divisible)
 
     parameters = "ptr %b, ptr %panels, i64 %k, i64 %n" + (", ptr %factors" if scales else "")
-    return made.add(("pack", shape, b_strides, depth, divisible, scales), parameters, write)
+    return routines.add(("pack", shape, b_strides, depth, divisible, scales), parameters, write)
 
 
 def _pack_rows(
@@ -71,6 +66,8 @@ def _pack_rows(
         there = b.at(Value("%panels", PTR), b.times(number, width))
         factor = _row_scale(b, shape, number, scales) if scales else None
 
+        # Rows of B are read in order and written to all panels: the writes are far apart, but
+        # stores do not wait, and reads of whole rows keep the hardware prefetcher going.
         def part(panel: Value, left: Value | None) -> None:
             base = b.at(here, b.times(panel, width))
             dest = b.at(there, b.times(panel, shape.panel_bytes(depth)))
@@ -80,9 +77,9 @@ def _pack_rows(
                     mask = b.compare(
                         "slt", _lane_offsets(b, v * lanes, lanes), b.splat(left, lanes)
                     )
-                value = read_vector(b, vector, b.at(base, v * lanes * size), size, mask)
+                value = read_vector(b, vector, b.at(base, v * lanes * size), mask)
                 value = value if factor is None else b.mul(value, factor)
-                write_vector(b, value, b.at(dest, v * lanes * size), size, None)
+                write_vector(b, value, b.at(dest, v * lanes * size))
 
         def whole(panel: Value, _: list[Value]) -> Sequence[Value]:
             part(panel, None)
@@ -124,10 +121,9 @@ def _pack_columns(
 
         def square(at: Value, mask: Value | None) -> None:
             offset = b.times(at, size)
-            lines = [read_vector(b, vector, b.at(s, offset), size, mask) for s in starts]
-            place = b.at(dest, b.times(at, shape.columns * size))
-            for j, value in enumerate(transposed(b, lines)):
-                write_vector(b, value, b.at(place, j * shape.columns * size), size, None)
+            pitch = shape.columns * size
+            lines = [b.at(s, offset) for s in starts]
+            pack_square(b, vector, lines, mask, b.at(dest, b.times(at, pitch)), pitch)
 
         def masked(at: Value, _: list[Value]) -> Sequence[Value]:
             square(at, tail_mask(b, lanes, b.emit(I64, f"sub {k}, {at.text}")))
@@ -143,7 +139,7 @@ def _pack_columns(
     b.loop(0, b.times(panel_count, shape.vectors), 1, [], columns)
 
 
-def copy_function(made: Routines, shape: TileShape, from_row: int, to_row: int) -> str:
+def copy_function(routines: Routines, shape: TileShape, from_row: int, to_row: int) -> str:
     """The function ``(from, to, rows, length)``: copies rows of ``length`` contiguous elements."""
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
 
@@ -157,8 +153,8 @@ def copy_function(made: Routines, shape: TileShape, from_row: int, to_row: int) 
             def copy_vector(at: Value, mask: Value | None) -> None:
                 address = b.at(here, b.times(at, size))
                 prefetch_bytes(b, b.at(address, _PREFETCH_ROWS * from_row), lanes * size)
-                value = read_vector(b, vector, address, size, mask)
-                write_vector(b, value, b.at(there, b.times(at, size)), size, None)
+                value = read_vector(b, vector, address, mask)
+                write_vector(b, value, b.at(there, b.times(at, size)))
 
             _by_vectors(b, length, lanes, False, copy_vector)
             return []
@@ -166,10 +162,10 @@ def copy_function(made: Routines, shape: TileShape, from_row: int, to_row: int) 
         b.loop(0, Value("%rows", I64), 1, [], line)
 
     parameters = "ptr %from, ptr %to, i64 %rows, i64 %length"
-    return made.add(("copy", shape, from_row, to_row), parameters, write)
+    return routines.add(("copy", shape, from_row, to_row), parameters, write)
 
 
-def scale_function(made: Routines, shape: TileShape, row: int, scales: int) -> str:
+def scale_function(routines: Routines, shape: TileShape, row: int, scales: int) -> str:
     """The function ``(rows, scales, count, length)``: multiplies each row by its scalar, in place.
 
     Rows are ``row`` bytes apart, their scalars ``scales`` bytes.
@@ -183,8 +179,8 @@ def scale_function(made: Routines, shape: TileShape, row: int, scales: int) -> s
 
             def copy_vector(at: Value, mask: Value | None) -> None:
                 address = b.at(here, b.times(at, size))
-                value = b.mul(read_vector(b, vector, address, size, mask), factor)
-                write_vector(b, value, address, size, mask)
+                value = b.mul(read_vector(b, vector, address, mask), factor)
+                write_vector(b, value, address, mask)
 
             _by_vectors(b, Value("%length", I64), shape.lanes, False, copy_vector)
             return []
@@ -192,7 +188,7 @@ def scale_function(made: Routines, shape: TileShape, row: int, scales: int) -> s
         b.loop(0, Value("%count", I64), 1, [], line)
 
     parameters = "ptr %rows, ptr %factors, i64 %count, i64 %length"
-    return made.add(("scale", shape, row, scales), parameters, write)
+    return routines.add(("scale", shape, row, scales), parameters, write)
 
 
 def _row_scale(b: Builder, shape: TileShape, number: Value, stride: int) -> Value:

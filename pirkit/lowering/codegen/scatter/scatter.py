@@ -127,10 +127,10 @@ def without_scatters(kernel: MapExpr) -> SplitKernel:
 def _whole_axes(statement: Statement) -> int:
     """The number of last axes that are written completely at every index: they form a row."""
     index, shape, extents = statement.index, statement.meta.shape, statement.extents
-    points = space(extents, "r")
+    iterations = space(extents, "r")
     found = 0
     for back in range(1, min(len(shape), len(extents)) + 1):
-        point = points[-back]
+        point = iterations[-back]
         elsewhere = any(point.iters & e.iters for e in index[:-back])
         if index[-back] is not point or shape[-back] != extents[-back] or elsewhere:
             break
@@ -148,7 +148,7 @@ def _as(node: Node, dtype: DType) -> Node:
 
 def _over_iterators(root: Node, at: Mapping[Iter, Expr]) -> Node:
     """A tree with its iterators substituted."""
-    made: dict[int, Node] = {}
+    rebuilt: dict[int, Node] = {}
     for node in walk(root):
         match node:
             case Load():
@@ -159,11 +159,11 @@ def _over_iterators(root: Node, at: Mapping[Iter, Expr]) -> Node:
                 done = Position(substitute(node.index, at), node.dtype)
             case Choose():
                 guards = tuple([Guard(substitute(g.value, at), g.bound) for g in node.guards])
-                done = Choose(guards, made[id(node.yes)], made[id(node.no)])
+                done = Choose(guards, rebuilt[id(node.yes)], rebuilt[id(node.no)])
             case Apply():
-                done = replace(node, args=tuple([made[id(a)] for a in node.args]))
-        made[id(node)] = done
-    return made[id(root)]
+                done = replace(node, args=tuple([rebuilt[id(a)] for a in node.args]))
+        rebuilt[id(node)] = done
+    return rebuilt[id(root)]
 
 
 def native_scatter(scatter: Scatter) -> NativeSequence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from pirkit.diag.errors import RuntimeFault
@@ -10,6 +11,7 @@ from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.kernels.cupy.results import Unary, computes
 from pirkit.runtime.registry import GPU, kernel
+from pirkit.runtime.threefry import threefry
 
 _NARROW = (dt.uint8, dt.int8, dt.int16)
 _SHIFTED = (dt.uint8, dt.int8, dt.int16, *dt.INTS)
@@ -135,6 +137,12 @@ def copysign(b: Binding) -> Step | None:
 @computes("nextafter", dtypes=(dt.float32, dt.float64))
 def nextafter(b: Binding) -> Step | None:
     return b.xp.nextafter
+
+
+@computes("threefry", dtypes=(dt.int32,))
+def words(b: Binding) -> Step | None:
+    """A word of the cipher."""
+    return partial(threefry, word=b.attrs["word"], xp=b.xp)
 
 
 @computes("bitwise_left_shift", "bitwise_right_shift", dtypes=_SHIFTED)

@@ -13,11 +13,11 @@ from pirkit.runtime.meta import VecMeta
 from pirkit.runtime.registry import kernel
 
 
-def _itself(x: Array, *_: Array) -> Array:
+def _itself(x: Array, *_: object) -> Array:
     return x
 
 
-@kernel("assign", "share_data", "share_data_", dtypes=dt.ANY, form="view", portable=True)
+@kernel("assign", "share_data", "share_data_", "depend", dtypes=dt.ANY, form="view", portable=True)
 def same(b: Binding) -> Step:
     """The input itself; who writes over it makes sure that nobody else reads it."""
     return _itself

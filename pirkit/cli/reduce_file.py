@@ -1,0 +1,70 @@
+"""What ``pirkit-reduce`` does: makes the program of a file smaller while its oracle holds."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.dialect.text import print_mlir
+from pirkit.dialect.verify import verify_module
+from pirkit.frontend.delta_reduce import Oracle, reduce, size
+from pirkit.frontend.files import READERS, detect_format, read_text, write_file
+from pirkit.frontend.kernel_check import check_module
+from pirkit.frontend.numeric_check import NumberCheck
+from pirkit.passes import parse_pipeline, run_pipeline
+
+
+def reduce_file(arguments: argparse.Namespace) -> int:
+    """Reduce the program of a file and print it; the exit code."""
+    text = read_text(arguments.file)
+    module = READERS[detect_format(text, arguments.file)](text, arguments.file)
+    oracle = _oracle(module, arguments)
+    found = reduce(module, oracle, arguments.seconds)
+    print(
+        f"{size(module)} operations became {size(found.module)} in {found.tried} trials",
+        file=sys.stderr,
+    )
+    result = print_mlir(found.module)
+    if arguments.output:
+        write_file(arguments.output, result)
+    else:
+        sys.stdout.write(result)
+    return 0
+
+
+def _oracle(module: ModuleOp, arguments: argparse.Namespace) -> Oracle:
+    """The oracle by name. Raises UsageError if it does not hold for the whole program."""
+    parse_pipeline(arguments.pipeline)
+
+    def code_of(trial: ModuleOp) -> str | None:
+        """The code of the error, and for a kernel the files that emit it."""
+        try:
+            return _attempt(trial, arguments)
+        except PirkitError as error:
+            return error.code
+
+    wanted = code_of(module.clone())
+    if wanted is None:
+        raise UsageError("there is nothing to reduce: the program shows no error")
+    if arguments.oracle == "numbers" and not wanted.startswith(("PK0804", "PK0909")):
+        raise UsageError(f"the numbers do not change; the program ends in {wanted}")
+    return lambda trial: code_of(trial) == wanted
+
+
+def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> str | None:
+    """Verify, run the passes and, for `numbers`, compare: what is wrong with a kernel, or None.
+
+    Raises what else is wrong.
+    """
+    verify_module(module)
+    if arguments.oracle == "error":
+        run_pipeline(module, arguments.pipeline)
+        return None
+    check = NumberCheck.of(module, arguments.seed)
+    run_pipeline(module, arguments.pipeline)
+    check.require_equal(module, "the pipeline")
+    report = check_module(module, arguments.backend, arguments.seed)
+    return None if report is None else f"PK0909 {report.emitters}"

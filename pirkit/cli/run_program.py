@@ -1,0 +1,74 @@
+"""What ``pirkit-run PROGRAM`` does: compiles a program, runs it, prints and writes its outputs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from statistics import median
+from typing import Any
+
+from pirkit.cli.torch_archives import load_program
+from pirkit.diag.errors import UsageError
+from pirkit.frontend.arrays import read_npz, write_npz
+from pirkit.frontend.compile import compile
+from pirkit.frontend.random_inputs import random_inputs, random_weights
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.native.compile_stats import COMPILE_STATS
+
+
+def run_program(arguments: argparse.Namespace) -> int:
+    """Run the program of the command line and print its outputs; the exit code."""
+    start = time.perf_counter()
+    program = load_program(arguments.paths[0], format=arguments.format, params=arguments.params)
+    exe = compile(
+        program,
+        backend=arguments.backend,
+        pipeline=arguments.pipeline,
+        entry=arguments.entry,
+        threads=arguments.threads,
+        fallback=not arguments.no_fallback,
+        fused=arguments.fused,
+    )
+    compiled = time.perf_counter() - start
+    given: str = arguments.inputs or ""
+    if given.startswith("random:"):
+        inputs = _random_inputs(exe, given.removeprefix("random:"))
+    else:
+        inputs = read_npz(given) if given else {}
+    outputs: dict[str, Any] = {}
+    times: list[float] = []
+    for _ in range(max(arguments.repeat, 1)):
+        begin = time.perf_counter()
+        outputs = exe.run(inputs)
+        times.append(time.perf_counter() - begin)
+    if arguments.outputs:
+        write_npz(arguments.outputs, outputs)
+    if arguments.timing:
+        print(
+            f"compile {compiled:.3f} s, run median {median(times):.6f} s of {len(times)}\n"
+            f"native code: {COMPILE_STATS}",
+            file=sys.stderr,
+        )
+    if arguments.trace:
+        print(exe.trace(inputs), end="", file=sys.stderr)
+    _print_outputs(outputs, arguments.json)
+    return 0
+
+
+def _random_inputs(exe: Executable, seed: str) -> dict[str, Any]:
+    """Random inputs, and random weights if the program has none."""
+    if not seed.isdigit():
+        raise UsageError(f"--inputs random:SEED needs a number, not {seed!r}")
+    exe.params = {**random_weights(exe.plan.params, int(seed)), **exe.params}
+    return random_inputs(exe.plan.inputs, int(seed))
+
+
+def _print_outputs(outputs: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({name: value.tolist() for name, value in outputs.items()}))
+        return
+    for name, value in outputs.items():
+        print(f"{name}: {value.dtype}{list(value.shape)}")
+        print(value)

@@ -1,0 +1,106 @@
+"""The settings of pirkit: one table of names, environment variables and what they do.
+
+A value is that of the innermost ``with pirkit.config(...)``, else what was assigned to
+``pirkit.config``, else the environment's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its name in ``pirkit.config``, its environment variable, and its values."""
+
+    name: str
+    variable: str
+    doc: str
+    choices: tuple[str, ...] = ()
+    """The values that it can have; empty if there are too many to list."""
+    is_fixed: bool = False
+    """True if it cannot change after the first native code was made."""
+
+
+SETTINGS: Final = {
+    s.name: s
+    for s in (
+        Setting("threads", "PIRKIT_NUM_THREADS", "most threads of a run; else one for each core"),
+        Setting("cache_dir", "PIRKIT_CACHE_DIR", "folder of the compile cache; else the user's"),
+        Setting(
+            "cache",
+            "PIRKIT_NATIVE_CACHE",
+            "what is cached on disk: `objects` is code of functions alone, `off` nothing",
+            ("on", "objects", "off"),
+        ),
+        Setting(
+            "target",
+            "PIRKIT_TARGET",
+            "the x86-64 level that native code may use; else that of this CPU",
+            ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
+            is_fixed=True,
+        ),
+        Setting(
+            "vector_bits",
+            "PIRKIT_VECTOR_BITS",
+            "the largest vector width",
+            ("128", "256", "512"),
+            is_fixed=True,
+        ),
+        Setting(
+            "fused",
+            "PIRKIT_FUSED",
+            "what runs fused kernels on the CPU",
+            ("native", "nest", "interpret"),
+        ),
+        Setting(
+            "prim",
+            "PIRKIT_PRIM",
+            "decompose operators into primitives first",
+            ("0", "1", "forward", "backward"),
+        ),
+        Setting("prim_keep", "PIRKIT_PRIM_KEEP", "operators that are kept then, `softmax;gelu`"),
+        Setting("prim_only", "PIRKIT_PRIM_ONLY", "the only operators that are decomposed then"),
+        Setting(
+            "log_level",
+            "PIRKIT_LOG",
+            "show messages of the logger `pirkit` from this level on",
+            ("DEBUG", "INFO", "WARNING", "ERROR"),
+        ),
+        Setting("debug", "PIRKIT_DEBUG", "commands show tracebacks of bugs", ("0", "1")),
+    )
+}
+
+_ASSIGNED: Final[dict[str, str]] = {}
+_INSIDE: Final[ContextVar[Mapping[str, str]]] = ContextVar("_INSIDE", default={})  # noqa: B039  never written
+
+
+def setting(variable: str) -> str | None:
+    """The value of a setting, by its environment variable; None if nothing sets it."""
+    for values in (_INSIDE.get(), _ASSIGNED, os.environ):
+        if variable in values:
+            return values[variable]
+    return None
+
+
+def assign(variable: str, value: str | None) -> None:
+    """Set a value for the whole process; None takes it back."""
+    if value is None:
+        _ASSIGNED.pop(variable, None)
+    else:
+        _ASSIGNED[variable] = value
+
+
+@contextmanager
+def overridden(values: Mapping[str, str]) -> Generator[None]:
+    """Values, by variable, for the body of a ``with`` statement and this thread alone."""
+    token = _INSIDE.set({**_INSIDE.get(), **values})
+    try:
+        yield
+    finally:
+        _INSIDE.reset(token)

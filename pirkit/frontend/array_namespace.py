@@ -1,0 +1,258 @@
+"""The functions of the array API standard: computed on tensors, recorded on traced values.
+
+A tensor's elements are a numpy array, and numpy 2 conforms to the standard, so on tensors each
+function is numpy's. On a traced value it is the rule in `numpy_rules` or `numpy_ufuncs`, which
+records ops. What neither has is in ``_OWN``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from inspect import Parameter
+from types import ModuleType
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pirkit.diag.errors import CallError, UnsupportedError
+from pirkit.dialect.build import Builder
+from pirkit.frontend import array_types
+from pirkit.frontend.array_signatures import OLDER, ROWS, VERSION, signature_of
+from pirkit.frontend.numpy_functions import apply_function
+from pirkit.frontend.numpy_rules import FUNCTIONS
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
+from pirkit.frontend.traced_value import TracedValue
+from pirkit.runtime.place import Place
+from pirkit.runtime.tensor import array_api
+from pirkit.runtime.tensor.creation import from_dlpack
+from pirkit.runtime.tensor.dense import DenseTensor
+from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
+
+CONSTANTS: Final[Mapping[str, Any]] = {n: getattr(np, n) for n in "e inf nan newaxis pi".split()}
+
+DATA_DEPENDENT: Final = {
+    "nonzero": "`where(mask, x, 0)` keeps the shape",
+    "unique_all": "`sort` keeps the shape",
+    "unique_counts": "`sort` keeps the shape",
+    "unique_inverse": "`sort` keeps the shape",
+    "unique_values": "`sort` keeps the shape",
+}
+"""Functions whose result has a shape that depends on elements, and what to use in a trace."""
+
+
+class ArrayFunction:
+    """A function of the array API. Raises UsageError for arguments that it does not take.
+
+    On tensors, arrays and numbers it computes, and raises what numpy raises. On traced values it is
+    recorded; it raises TraceError if it has no op, or if the shape of its result depends on
+    elements.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.__name__ = name.rpartition(".")[2]
+        self.__qualname__ = name
+        self.__module__ = "pirkit.numpy"
+        self.__signature__ = signature_of(name)
+        self.__doc__ = f"``{name}{self.__signature__}`` of the array API standard {VERSION}."
+        kinds = [p.kind for p in self.__signature__.parameters.values()]
+        self._count = kinds.count(Parameter.POSITIONAL_ONLY)
+        self._takes_tensor = next(iter(self.__signature__.parameters)) in ("x", "x1", "obj")
+        self._defaults = {k: p.default for k, p in self.__signature__.parameters.items()}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs or len(args) != self._count:
+            args, kwargs = self._sorted(args, kwargs)
+        traced = next((v for v in _flat((*args, *kwargs.values())) if _is_traced(v)), None)
+        if traced is not None:
+            device = kwargs.pop("device", None)
+            if device not in (None, "cpu"):
+                raise refused(f"`{self.name}` on {device}", "a program has one device")
+            return self._recorded(traced.recording, args, kwargs)
+        place = kwargs.pop("device", None)
+        found = self._computed(args, kwargs)
+        if place is None or not isinstance(found, DenseTensor):
+            return found
+        return found.to(_place(place))
+
+    def _sorted(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as the signature has them, without those that are defaults."""
+        try:
+            bound = self.__signature__.bind(*args, **kwargs)
+        except TypeError as error:
+            raise CallError(
+                f"`{self.name}`: {error}",
+                help=f"it is `{self.name}{self.__signature__}`",
+            ) from error
+        defaults = self._defaults
+        return bound.args, {k: v for k, v in bound.kwargs.items() if v is not defaults[k]}
+
+    def _computed(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if self._takes_tensor and args and isinstance(args[0], str | bytes | dict | set | None):
+            raise CallError(
+                f"`{self.name}` takes a tensor, not a {type(cast(object, args[0])).__name__}",
+                help=f"it is `{self.name}{self.__signature__}`",
+            )
+        own = _OWN.get(self.name)
+        source = next((v for v in _flat(args) if isinstance(v, DenseTensor)), None)
+        if own is not None:
+            return own(*args, **kwargs)
+        function = _of_module(source.array_module if source is not None else np, self.name)
+        if kwargs.get("dtype") is not None:
+            kwargs["dtype"] = element_type(kwargs["dtype"])
+        with np.errstate(all="ignore"):
+            found = array_api.lifted(function, DenseTensor)(*args, **kwargs)
+        if self.name in _LISTS:
+            found = list(found)
+        return found if source is None else _viewed(found, source)
+
+    def _recorded(self, b: Builder, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if self.name in _TYPES:
+            return _OWN[self.name](*args, **kwargs)
+        ufunc = getattr(np, self.name, None)
+        if self.name not in FUNCTIONS and isinstance(ufunc, np.ufunc):
+            return apply_ufunc(b, ufunc, args)
+        if self.name not in FUNCTIONS and self.name in DATA_DEPENDENT:
+            raise refused(
+                f"`{self.name}` of a traced value: the shape of its result depends on its elements",
+                DATA_DEPENDENT[self.name],
+            )
+        return apply_function(b, self.name, args, kwargs)
+
+    def __repr__(self) -> str:
+        return f"<function pirkit.numpy.{self.name}{self.__signature__}>"
+
+
+_LISTS: Final = ("broadcast_arrays", "meshgrid")
+"""Functions that give a list by the standard, and a tuple in numpy."""
+
+
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, TracedValue)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _flat(cast("list[Any]", value))
+        else:
+            yield value
+
+
+def _viewed(found: Any, source: DenseTensor) -> Any:
+    """Results that are views of an operand share its buffer."""
+    if isinstance(found, DenseTensor):
+        return source.view_of(found.array) if found.array.base is not None else found
+    if type(found) in (list, tuple):
+        items = [_viewed(v, source) for v in cast("list[Any]", found)]
+        return items if isinstance(found, list) else tuple(items)
+    return found
+
+
+@cache
+def _of_module(module: ModuleType, name: str) -> Callable[..., Any]:
+    for part in name.split("."):
+        module = getattr(module, part)
+    return cast("Callable[..., Any]", module)
+
+
+def _place(device: Any) -> Place:
+    return Place(device) if isinstance(device, str) else device
+
+
+# --- functions that differ from numpy's ----------------------------------------------------------
+
+
+def _asarray(obj: Any, *, dtype: DTypeLike | None = None, copy: bool | None = None) -> DenseTensor:
+    wanted = None if dtype is None else element_type(dtype).np
+    if isinstance(obj, DenseTensor):
+        return obj.astype(wanted or obj.dtype) if not copy else DenseTensor(_copied(obj, wanted))
+    return DenseTensor(_known(np.array(obj, dtype=wanted, copy=copy)))
+
+
+def _copied(x: DenseTensor, dtype: Any) -> Any:
+    return x.array.astype(dtype or x.array.dtype, copy=True)
+
+
+def _known(array: Any) -> Any:
+    """An array whose elements a tensor can have. Raises UnsupportedError for others."""
+    element_type(array.dtype)
+    return array
+
+
+def _astype(x: Any, dtype: DTypeLike, *, copy: bool = True) -> DenseTensor:
+    given = x if isinstance(x, DenseTensor) else _asarray(x)
+    found = given.astype(dtype)
+    return found.copy() if copy and found is given else found
+
+
+def _sort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True) -> DenseTensor:
+    array = np.sort(array_api.unwrap(x), axis=axis, stable=True)
+    return DenseTensor(np.flip(array, axis=axis).copy() if descending else array)
+
+
+def _argsort(
+    x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True
+) -> DenseTensor:
+    array = np.asarray(array_api.unwrap(x))
+    if not descending:
+        return DenseTensor(np.argsort(array, axis=axis, stable=True))
+    places = np.argsort(np.flip(array, axis=axis), axis=axis, stable=True)  # equal ones: last first
+    return DenseTensor(array.shape[axis] - 1 - np.flip(places, axis=axis))
+
+
+def _frequencies(name: str) -> Callable[..., DenseTensor]:
+    def function(n: int, *, d: float = 1.0, dtype: DTypeLike | None = None) -> DenseTensor:
+        found = DenseTensor(getattr(np.fft, name)(n, d))
+        return found if dtype is None else found.astype(dtype)
+
+    return function
+
+
+_TYPES: Final[dict[str, Callable[..., Any]]] = {
+    name: getattr(array_types, name)
+    for name in ("can_cast", "finfo", "iinfo", "isdtype", "result_type")
+}
+"""Functions of element types alone, also of those of traced values."""
+
+_OWN: Final[dict[str, Callable[..., Any]]] = {
+    **_TYPES,
+    "asarray": _asarray,
+    "astype": _astype,
+    "argsort": _argsort,
+    "fft.fftfreq": _frequencies("fftfreq"),
+    "fft.rfftfreq": _frequencies("rfftfreq"),
+    "from_dlpack": from_dlpack,
+    "sort": _sort,
+}
+
+
+# --- the namespace -------------------------------------------------------------------------------
+
+
+def _functions(prefix: str) -> dict[str, Any]:
+    named = {n.removeprefix(prefix): n for n in ROWS if n.startswith(prefix)}
+    return {short: ArrayFunction(name) for short, name in named.items() if "." not in short}
+
+
+NAMES: Final[dict[str, Any]] = {
+    **_functions(""),
+    **CONSTANTS,
+    **array_types.DTYPES,
+    "__array_api_version__": VERSION,
+    "__array_namespace_info__": array_types.NamespaceInfo,
+}
+"""Every name of the namespace, but for the extensions."""
+
+EXTENSIONS: Final = {"fft": _functions("fft."), "linalg": _functions("linalg.")}
+
+
+def check_version(version: str | None) -> None:
+    """Raises UnsupportedError for an unknown version of the standard."""
+    if version not in (None, *OLDER, VERSION):
+        raise UnsupportedError(
+            f"version {version} of the array API", help=f"known are {', '.join((*OLDER, VERSION))}"
+        )

@@ -1,0 +1,142 @@
+"""Element types in the array API: kinds, limits and promotion, and what a namespace offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import ml_dtypes
+import numpy as np
+
+from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.frontend.numpy_ufuncs import is_number
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.place import CPU, Place
+from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
+
+DTYPES: Final = {d.name: d for d in dt.ALL}
+
+_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "bool": ("bool",),
+    "signed integer": ("int",),
+    "unsigned integer": ("uint",),
+    "integral": ("int", "uint"),
+    "real floating": ("float",),
+    "complex floating": ("complex",),
+    "numeric": ("int", "uint", "float", "complex"),
+}
+
+_STANDARD: Final = tuple(
+    d for d in dt.ALL if d.name not in ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+)
+
+
+def dtype_of(given: Any) -> DType:
+    """The element type of a tensor, or an element type by its name."""
+    if hasattr(given, "meta"):
+        return given.dtype
+    is_array = isinstance(given, np.ndarray | np.generic)
+    return element_type(cast(Any, given).dtype if is_array else given)
+
+
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+    """True if an element type is of a kind, or of one of several. UsageError for another kind."""
+    held = element_type(dtype)
+    if isinstance(kind, tuple):
+        return any(isdtype(held, one) for one in cast("tuple[Any, ...]", kind))
+    if not isinstance(kind, str) or (kind in DTYPES and kind not in _KINDS):
+        return held is element_type(kind)
+    if kind not in _KINDS:
+        raise UsageError(
+            f"`{kind}` is no kind of element types",
+            code="PK0701",
+            help=f"kinds are {', '.join(_KINDS)}, element types, and tuples of them",
+        )
+    return held.kind in _KINDS[kind]
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The element type to which tensors, element types and Python numbers promote."""
+    given = [x if is_number(x) else dtype_of(x).np for x in arrays_and_dtypes]
+    try:
+        return element_type(np.result_type(*given))
+    except TypeError as error:
+        raise UnsupportedError(f"{error}", help="convert one of them: `x.astype(...)`") from error
+
+
+def can_cast(from_: Any, to: DTypeLike) -> bool:
+    """True if every value of one type, or of a tensor's, is one of the other, as numpy has it."""
+    return bool(np.can_cast(dtype_of(from_).np, element_type(to).np))
+
+
+@dataclass(frozen=True, slots=True)
+class FloatLimits:
+    """What a floating-point type can represent; of a complex type, its parts."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerLimits:
+    """What an integer type can represent."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: Any) -> FloatLimits:
+    """The limits of a floating-point type, by type or tensor. UsageError for another type."""
+    held = dtype_of(type)
+    if not (held.is_float or held.is_complex):
+        raise UsageError(f"`finfo` of {held}", code="PK0701", help="integers have `iinfo`")
+    part = dt.REAL_OF.get(held, held)
+    found = cast(Any, ml_dtypes.finfo(part.np))
+    numbers = [float(getattr(found, n)) for n in ("eps", "max", "min", "smallest_normal")]
+    return FloatLimits(found.bits, *numbers, dtype=part)
+
+
+def iinfo(type: Any) -> IntegerLimits:
+    """The limits of an integer type, by type or tensor. UsageError for another type."""
+    held = dtype_of(type)
+    if not held.is_integer:
+        raise UsageError(f"`iinfo` of {held}", code="PK0701", help="floating types have `finfo`")
+    found = np.iinfo(held.np)
+    return IntegerLimits(found.bits, int(found.max), int(found.min), held)
+
+
+class NamespaceInfo:
+    """What ``__array_namespace_info__()`` of the standard gives."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Masks and shapes that depend on elements work, except while a function is traced."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> Place:
+        """The place of new tensors."""
+        return CPU
+
+    def devices(self) -> list[Place]:
+        """The places of tensors."""
+        return [CPU]
+
+    def default_dtypes(self, *, device: Place | None = None) -> dict[str, DType]:
+        """The element types of Python numbers, those of numpy, and of indices."""
+        return {
+            "real floating": dt.float64,
+            "complex floating": dt.complex128,
+            "integral": dt.int64,
+            "indexing": dt.int64,
+        }
+
+    def dtypes(self, *, device: Place | None = None, kind: Any = None) -> dict[str, DType]:
+        """The element types of the standard that tensors have, of all kinds or of some."""
+        return {d.name: d for d in _STANDARD if kind is None or isdtype(d, kind)}

@@ -1,0 +1,169 @@
+"""Elements of traced values chosen, converted and filled, as numpy does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.frontend.numpy_rules import (
+    function,
+    together,
+    typed,
+    value_of,
+)
+from pirkit.frontend.numpy_shapes import broadcast_to
+from pirkit.frontend.numpy_ufuncs import (
+    apply_ufunc,
+    is_number,
+    operand,
+    refused,
+)
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
+
+
+@function("where")
+def _where(b: Builder, condition: Any, x: Any, y: Any) -> Value:
+    held = operand(b, condition, dt.bool_)
+    left, right = together(b, x, y)
+    shape = np.broadcast_shapes(held.shape, left.shape, right.shape)
+    held, left, right = (broadcast_to(b, v, shape) for v in (held, left, right))
+    return b("pd_op.where", held, left, right)
+
+
+@function("clip")
+def _clip(
+    b: Builder, x: Any, a_min: Any = None, a_max: Any = None, min: Any = None, max: Any = None
+) -> Value:
+    low, high = min if a_min is None else a_min, max if a_max is None else a_max
+    found = value_of(b, x)
+    if low is not None:
+        found = apply_ufunc(b, np.maximum, (found, low))
+    return found if high is None else apply_ufunc(b, np.minimum, (found, high))
+
+
+@function("round", "around")
+def _round(b: Builder, x: Any, decimals: int = 0) -> Value:
+    x = value_of(b, x)
+    if x.dtype.is_integer and decimals >= 0:
+        return x
+    if not x.dtype.is_float:
+        raise refused(f"`round` of a {x.meta} to {decimals} decimals", "cast it with `astype`")
+    return b.round(x, decimals=decimals)
+
+
+@function("real")
+def _real(b: Builder, x: Any) -> Value:
+    x = value_of(b, x)
+    return b.real(x) if x.dtype.is_complex else x
+
+
+@function("imag")
+def _imag(b: Builder, x: Any) -> Value:
+    x = value_of(b, x)
+    return b.imag(x) if x.dtype.is_complex else b.zeros_like(x)
+
+
+@function("conj")
+def conj(b: Builder, x: Any) -> Value:
+    """The complex conjugate."""
+    return apply_ufunc(b, np.conjugate, (value_of(b, x),))
+
+
+@function("astype")
+def _astype(b: Builder, x: Any, dtype: DTypeLike, copy: bool = True) -> Value:
+    return b.cast(value_of(b, x), element_type(dtype))
+
+
+@function("copy")
+def _copy(b: Builder, x: Any) -> Value:
+    return value_of(b, x)
+
+
+@function("full_like")
+def full_like(b: Builder, x: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Value:
+    """A value of the shape of ``x``, full of one number."""
+    x = typed(b, value_of(b, x), dtype)
+    if is_number(fill_value):
+        return b.like(fill_value, x)
+    return broadcast_to(b, operand(b, fill_value, x.dtype), x.shape)
+
+
+@function("zeros_like", "empty_like")
+def _zeros_like(b: Builder, x: Any, dtype: DTypeLike | None = None) -> Value:
+    return full_like(b, x, 0, dtype)
+
+
+@function("ones_like")
+def _ones_like(b: Builder, x: Any, dtype: DTypeLike | None = None) -> Value:
+    return full_like(b, x, 1, dtype)
+
+
+@function("asarray")
+def _asarray(b: Builder, x: Any, dtype: DTypeLike | None = None, copy: bool = False) -> Value:
+    if isinstance(x, list | tuple):
+        raise refused("a list of traced values as one tensor", "join them: `stack(values)`")
+    return typed(b, value_of(b, x), dtype)
+
+
+@function("full")
+def _full(b: Builder, shape: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Value:
+    return broadcast_to(b, typed(b, value_of(b, fill_value), dtype), shape)
+
+
+@function("linspace")
+def _linspace(
+    b: Builder,
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike | None = None,
+) -> Value:
+    first, last = [b.cast(v, _inexact(v.dtype)) for v in together(b, start, stop)]
+    parts = max(num - endpoint, 1)
+    steps = b.value(np.arange(num).astype(first.dtype.np) / parts)
+    steps = b.reshape(steps, (num, *(1,) * first.rank))
+    found = apply_ufunc(b, np.add, (first, apply_ufunc(b, np.multiply, (last - first, steps))))
+    return typed(b, found, dtype)
+
+
+def _inexact(dtype: DType) -> DType:
+    return dtype if dtype.is_float or dtype.is_complex else dt.float64
+
+
+@function("signbit")
+def _signbit(b: Builder, x: Any) -> Value:
+    x = value_of(b, x)
+    if x.dtype.is_float:
+        x = apply_ufunc(b, np.copysign, (b.ones_like(x), x))  # -0 and NaN have a sign, too
+    return apply_ufunc(b, np.less, (x, 0))
+
+
+@function("hypot")
+def _hypot(b: Builder, x: Any, y: Any) -> Value:
+    """The root of ``x**2 + y**2``, scaled by the larger so that no square overflows."""
+    x, y = [b.abs(v) for v in together(b, x, y)]
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    x, y = broadcast_to(b, x, shape), broadcast_to(b, y, shape)
+    large, small = apply_ufunc(b, np.maximum, (x, y)), apply_ufunc(b, np.minimum, (x, y))
+    scaled = b.where(
+        apply_ufunc(b, np.greater, (large, 0)), small / b.where(large == 0, 1.0, large), 0.0
+    )
+    found = large * b.sqrt(scaled * scaled + 1.0)
+    is_infinite = apply_ufunc(b, np.logical_or, (b.isinf(x), b.isinf(y)))
+    return b.where(is_infinite, float("inf"), found)
+
+
+@function("logaddexp")
+def _logaddexp(b: Builder, x: Any, y: Any) -> Value:
+    """The logarithm of ``exp(x) + exp(y)``; equal operands, infinite ones too, differ by log(2)."""
+    x, y = together(b, x, y)
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    x, y = broadcast_to(b, x, shape), broadcast_to(b, y, shape)
+    is_equal = apply_ufunc(b, np.equal, (x, y))
+    gap = b.where(is_equal, 0.0, x - y)
+    return apply_ufunc(b, np.maximum, (x, y)) + b.log1p(b.exp(-b.abs(gap)))

@@ -1,0 +1,1 @@
+"""Python's control flow on tensors, converted from the source of functions."""

@@ -1,0 +1,60 @@
+"""What runs only if a tensor says so: its depth, and what may not happen there."""
+
+from __future__ import annotations
+
+from threading import local
+from typing import Final
+
+from pirkit.diag.errors import TraceError
+from pirkit.frontend.user_line import user_span
+
+DEEPEST: Final = 64
+"""Branches and loops inside each other; a recursion that a tensor ends would have no end."""
+
+
+class _Depth(local):
+    value = 0
+
+
+_DEPTH: Final = _Depth()
+
+
+def depth() -> int:
+    """How many branches and loops that tensors decide are recorded now."""
+    return _DEPTH.value
+
+
+class Deciding:
+    """A block that a tensor decides about is recorded, for the body of a ``with`` statement."""
+
+    def __enter__(self) -> None:
+        if _DEPTH.value >= DEEPEST:
+            raise TraceError(
+                f"more than {DEEPEST} branches inside each other: a recursion that a tensor ends"
+                " has no end while it is traced",
+                code="PK0709", span=user_span(), help="write it as a loop",
+            )  # fmt: skip
+        _DEPTH.value += 1
+
+    def __exit__(self, *error: object) -> None:
+        _DEPTH.value -= 1
+
+
+def effect(what: str, entered: int, where: str) -> None:
+    """Refuse what happens at once where a tensor decides whether it happens.
+
+    ``entered`` is the depth at which the function began, ``where`` what may not decide: a branch
+    ``inside`` the function, one around the ``call``, or one ``anywhere``.
+    """
+    found = {"inside": depth() - entered, "call": entered, "anywhere": depth()}[where]
+    if found > 0:
+        remedy = _REMEDIES.get(what, "keep the new value in a variable, and return it")
+        raise TraceError(
+            f"{what} in a branch or loop that a tensor decides would happen while it is traced",
+            code="PK0709", span=user_span(), help=remedy,
+        )  # fmt: skip
+
+
+_REMEDIES: Final = {
+    "`raise`": "use `assert`, which is checked when the program runs; or return a flag",
+}

@@ -1,0 +1,84 @@
+"""What the loops around microkernels share: extents of blocks, scratch memory, packed squares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pirkit.lowering.codegen.emit.scratch import LINE
+from pirkit.lowering.codegen.emit.transpose_tile import transposed
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
+
+
+def block_extent(b: Builder, block: int, total: Value | int, first: Value) -> Value:
+    """The extent of a block that begins at ``first``: ``block``, or what is left of ``total``."""
+    if isinstance(total, int) and total % block == 0:
+        return Value(str(block), I64)
+    extent = total if isinstance(total, Value) else Value(str(total), I64)
+    left = b.emit(I64, f"sub {extent}, {first.text}")
+    return b.binary("smin", left, Value(str(block), I64))
+
+
+def for_tiles(
+    b: Builder, extent: Value, size: int, rest: int, tile: Callable[[Value, int], None],
+    start: int = 0,
+) -> None:  # fmt: skip
+    """Emit ``tile(number, size)`` for all whole tiles from ``start`` on, then one of size ``rest``.
+
+    If ``rest`` is not zero, ``extent`` is a multiple of ``size`` with or without it.
+    """
+    whole = b.emit(I64, f"udiv {extent}, {size}")
+
+    def one(number: Value, _: list[Value]) -> Sequence[Value]:
+        tile(number, size)
+        return []
+
+    def last() -> Sequence[Value]:
+        tile(whole, rest)
+        return []
+
+    b.loop(start, whole, 1, [], one)
+    if rest:
+        b.branch(b.compare("ne", b.emit(I64, f"urem {extent}, {size}"), 0), last)
+
+
+@dataclass(slots=True)
+class ScratchLayout:
+    """Allocates the scratch memory of a thread, in whole cache lines; ``size`` is in bytes."""
+
+    size: int = 0
+
+    def reserve(self, nbytes: int) -> int:
+        """The offset of ``nbytes``."""
+        offset = self.size
+        self.size += -(-nbytes // LINE) * LINE
+        return offset
+
+    @staticmethod
+    def at(b: Builder, offset: int) -> Value:
+        """The address of an offset."""
+        return b.at(Value("%scratch", PTR), offset)
+
+
+def clear(b: Builder, vector: Type, address: Value, nbytes: int) -> None:
+    """Store zeros, in whole vectors."""
+    step = vector.lanes * vector.bits // 8
+
+    def store(offset: Value, _: list[Value]) -> Sequence[Value]:
+        write_vector(b, Value("zeroinitializer", vector), b.at(address, offset))
+        return []
+
+    b.loop(0, -(-nbytes // step) * step, step, [], store)
+
+
+def pack_square(
+    b: Builder, vector: Type, lines: Sequence[Value], mask: Value | None, dest: Value, pitch: int
+) -> None:  # fmt: skip
+    """Pack as many lines as a vector has lanes, transposed in registers.
+
+    Vector k of the result, ``pitch`` bytes after the one before, has element k of each line.
+    """
+    vectors = [read_vector(b, vector, line, mask) for line in lines]
+    for k, value in enumerate(transposed(b, vectors)):
+        write_vector(b, value, b.at(dest, k * pitch))

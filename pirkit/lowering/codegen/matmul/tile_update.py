@@ -1,0 +1,67 @@
+"""Register tiles as functions of a module, described by offsets and strides alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
+from pirkit.lowering.codegen.matmul.output_tile import OutputTile
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a tile function reads an operand, in bytes from a base that is a parameter.
+
+    ``offsets`` are those of the elements of a term, ``strides`` those of the loops over the terms.
+    """
+
+    offsets: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def elements(self, type_: Type, base: Value) -> Elements:
+        return Elements(type_, [(base, offset) for offset in self.offsets], self.strides)
+
+
+@dataclass(frozen=True, slots=True)
+class TileUpdate:
+    """``C += A B`` for a tile in memory.
+
+    ``vector`` is the type of B and C, ``output`` the offsets of the vectors of C, row by row.
+    """
+
+    vector: Type
+    left: Access
+    right: Access
+    output: tuple[int, ...]
+
+    def call(
+        self, b: Builder, routines: Routines, bases: Sequence[Value], extents: Sequence[Value]
+    ) -> None:
+        """Call the function of this update; ``bases`` are the addresses of A, B and C.
+
+        It is a function so that values that live across its loop, such as constants that LLVM
+        hoists out of the loops around it, do not take registers from the accumulators.
+        """
+        fixed = tuple([int(n.text) if n.text.isdigit() else None for n in extents])
+        given = [n for n, known in zip(extents, fixed, strict=True) if known is None]
+        names = [f"i64 %n{k}" for k in range(len(given))]
+        name = routines.add(
+            (self, fixed),
+            ", ".join(["ptr %a", "ptr %b", "ptr %c", *names]),
+            lambda inner: self._write(inner, fixed),
+        )
+        b.emit_void(f"call void @{name}({', '.join(map(str, [*bases, *given]))})")
+
+    def _write(self, b: Builder, fixed: Sequence[int | None]) -> None:
+        parameters = count()
+        extents = [
+            Value(f"%n{next(parameters)}", I64) if known is None else known for known in fixed
+        ]
+        left = self.left.elements(Type(self.vector.elem), Value("%a", PTR))
+        right = self.right.elements(self.vector, Value("%b", PTR))
+        output = OutputTile(self.vector, [b.at(Value("%c", PTR), at) for at in self.output])
+        output.store(b, microkernel(b, left, right, extents, output.load(b)))

@@ -1,0 +1,261 @@
+"""Arithmetic, comparison and logic, element by element."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from pirkit.dialect.build import Value
+from pirkit.runtime import dtype as dt
+from pirkit.torch.aten_builder import AtenBuilder, Kinds
+from pirkit.torch.rules import rule
+
+FLOATING: Final[Any] = Kinds.INT_TO_FLOAT
+
+_UNARY: Final = {
+    # overload: op, promotion; without an entry of its own an op keeps the type of its operand
+    **{name: (name, FLOATING) for name in (
+        "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos",
+        "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sqrt", "rsqrt", "reciprocal",
+        "sigmoid", "erf", "erfinv", "lgamma", "digamma", "i0",
+    )},
+    "special_i0e": ("i0e", FLOATING),
+    "special_i1": ("i1", FLOATING),
+    "special_i1e": ("i1e", FLOATING),
+    **{name: (name, Kinds.DEFAULT) for name in ("floor", "ceil", "trunc", "abs", "square")},
+    "relu": ("relu", Kinds.DEFAULT),
+    "round": ("round", Kinds.DEFAULT),
+}  # fmt: skip
+
+_BINARY: Final = {
+    # overload: op, promotion
+    "mul.Tensor": ("multiply", Kinds.DEFAULT),
+    "mul.Scalar": ("multiply", Kinds.DEFAULT),
+    "div.Tensor": ("divide", FLOATING),
+    "div.Scalar": ("divide", FLOATING),
+    "maximum.default": ("maximum", Kinds.DEFAULT),
+    "minimum.default": ("minimum", Kinds.DEFAULT),
+    "fmax.default": ("fmax", Kinds.DEFAULT),
+    "fmin.default": ("fmin", Kinds.DEFAULT),
+    "atan2.default": ("atan2", FLOATING),
+    "copysign.Tensor": ("copysign", FLOATING),
+    "copysign.Scalar": ("copysign", FLOATING),
+    "remainder.Tensor": ("remainder", Kinds.DEFAULT),
+    "remainder.Scalar": ("remainder", Kinds.DEFAULT),
+    "floor_divide.default": ("floor_divide", Kinds.DEFAULT),
+    "heaviside.default": ("heaviside", Kinds.DEFAULT),
+    "nextafter.default": ("nextafter", Kinds.NO_OPMATH),
+    "bitwise_and.Tensor": ("bitwise_and", Kinds.DEFAULT),
+    "bitwise_or.Tensor": ("bitwise_or", Kinds.DEFAULT),
+    "bitwise_xor.Tensor": ("bitwise_xor", Kinds.DEFAULT),
+    "bitwise_and.Scalar": ("bitwise_and", Kinds.DEFAULT),
+    "bitwise_or.Scalar": ("bitwise_or", Kinds.DEFAULT),
+    "bitwise_xor.Scalar": ("bitwise_xor", Kinds.DEFAULT),
+    "bitwise_left_shift.Tensor": ("bitwise_left_shift", Kinds.DEFAULT),
+    "bitwise_right_shift.Tensor": ("bitwise_right_shift", Kinds.DEFAULT),
+    **{
+        f"{short}.{overload}": (op, Kinds.ALWAYS_BOOL)
+        for short, op in (
+            ("eq", "equal"), ("ne", "not_equal"), ("lt", "less_than"), ("le", "less_equal"),
+            ("gt", "greater_than"), ("ge", "greater_equal"),
+        )
+        for overload in ("Tensor", "Scalar")
+    },
+    "logical_and.default": ("logical_and", Kinds.ALWAYS_BOOL),
+    "logical_or.default": ("logical_or", Kinds.ALWAYS_BOOL),
+    "logical_xor.default": ("logical_xor", Kinds.ALWAYS_BOOL),
+}  # fmt: skip
+
+_PREDICATES: Final = ("isnan", "isinf", "isfinite")
+
+
+def _unary(op: str, kind: Any, b: AtenBuilder, x: Value) -> Value:
+    (given,), result = b.promoted(x, kind=kind)
+    if op in ("floor", "ceil", "trunc", "round") and not given.dtype.is_float:
+        return given
+    return b.cast(b(f"pd_op.{op}", given), result)
+
+
+def _binary(op: str, kind: Any, b: AtenBuilder, x: Any, y: Any) -> Value:
+    (left, right), result = b.promoted(x, y, kind=kind)
+    return b.cast(b.binary(f"pd_op.{op}", left, right), result)
+
+
+def _ordered(wins: str, b: AtenBuilder, x: Any, y: Any) -> Value:
+    """A maximum or minimum whose gradient is shared evenly where both are equal, as torch's."""
+    (left, right), result = b.promoted(x, y)
+    if not left.dtype.is_float:
+        return b.cast(b(f"pd_op.{wins}", left, right), result)
+    best = b(f"pd_op.{wins}", left, right)
+    same = b.equal(left, right)
+    return b.cast(b.where(same, left * 0.5 + right * 0.5, best), result)
+
+
+for _name, (_op, _kind) in _UNARY.items():
+    rule(_name)(partial(_unary, _op, _kind))
+for _name, (_op, _kind) in _BINARY.items():
+    if _op not in ("maximum", "minimum"):
+        rule(_name)(partial(_binary, _op, _kind))
+for _name in ("maximum", "minimum"):
+    rule(_name)(partial(_ordered, _name))
+
+
+@rule("sign", "sgn")
+def _(b: AtenBuilder, x: Value) -> Value:
+    return b.sign(x) if x.dtype is not dt.bool_ else x
+
+
+def _predicate(op: str, b: AtenBuilder, x: Value) -> Value:
+    if x.dtype.is_float or x.dtype.is_complex:
+        return b(f"pd_op.{op}", x)
+    return b.const(op == "isfinite", dt.bool_, x.shape)
+
+
+for _name in _PREDICATES:
+    rule(_name)(partial(_predicate, _name))
+
+
+def _sum(sign: int, b: AtenBuilder, x: Any, y: Any, alpha: Any = 1) -> Value:
+    (left, right), result = b.promoted(x, y)
+    if left.dtype is dt.bool_:  # a sum of booleans is whether any holds
+        return b.logical_or(left, right)
+    if alpha != 1:
+        right = b.binary("pd_op.multiply", right, b.const(alpha, right.dtype))
+    op = "pd_op.add" if sign > 0 else "pd_op.subtract"
+    return b.cast(b.binary(op, left, right), result)
+
+
+rule("add.Tensor", "add.Scalar")(partial(_sum, 1))
+rule("sub.Tensor", "sub.Scalar")(partial(_sum, -1))
+
+
+@rule("rsub.Scalar", "rsub.Tensor")
+def _(b: AtenBuilder, x: Any, y: Any, alpha: Any = 1) -> Value:
+    (left, right), result = b.promoted(x, y)
+    scaled = left if alpha == 1 else b.binary("pd_op.multiply", left, b.const(alpha, left.dtype))
+    return b.cast(b.binary("pd_op.subtract", right, scaled), result)
+
+
+@rule("neg")
+def _(b: AtenBuilder, x: Value) -> Value:
+    return b.binary("pd_op.multiply", x, b.const(-1, x.dtype))
+
+
+@rule("div.Tensor_mode", "div.Scalar_mode")
+def _(b: AtenBuilder, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
+    kind = FLOATING if rounding_mode is None else Kinds.DEFAULT
+    (left, right), result = b.promoted(x, y, kind=kind)
+    if rounding_mode is None:
+        return b.cast(b.binary("pd_op.divide", left, right), result)
+    if rounding_mode == "floor":
+        return b.cast(b.floor_divide(left, right), result)
+    if left.dtype.is_float:
+        return b.cast(b.trunc(b.binary("pd_op.divide", left, right)), result)
+    floored = b.floor_divide(left, right)  # towards zero: one more where the quotient is negative
+    rest = b.subtract(left, b.multiply(floored, right))
+    zero = b.const(0, left.dtype)
+    is_below = b.logical_and(b.less_than(floored, zero), b.not_equal(rest, zero))
+    return b.cast(b.add(floored, b.cast(is_below, left.dtype)), result)
+
+
+@rule("fmod.Tensor", "fmod.Scalar")
+def _(b: AtenBuilder, x: Any, y: Any) -> Value:
+    """The remainder with the sign of the dividend, as C's."""
+    (left, right), result = b.promoted(x, y)
+    size = b.remainder(b.abs(left), b.abs(right))
+    zero = b.const(0, left.dtype)
+    negative = b.binary("pd_op.multiply", size, b.const(-1, size.dtype))
+    return b.cast(b.where(b.less_than(left, zero), negative, size), result)
+
+
+@rule("pow.Tensor_Tensor", "pow.Scalar")
+def _(b: AtenBuilder, x: Any, y: Any) -> Value:
+    (left, right), result = b.promoted(x, y)
+    return b.cast(b.elementwise_pow(left, right), result)
+
+
+@rule("pow.Tensor_Scalar")
+def _(b: AtenBuilder, x: Value, exponent: Any) -> Value:
+    (base, _), result = b.promoted(x, exponent)
+    if base.dtype.is_float and exponent == 0.5:
+        return b.cast(b.sqrt(base), result)
+    if base.dtype.is_float and exponent in (-0.5, -1, -2):
+        root = {-0.5: b.rsqrt, -1: b.reciprocal, -2: b.reciprocal}[exponent](base)
+        return b.cast(b.multiply(root, root) if exponent == -2 else root, result)
+    if exponent == 3:
+        return b.cast(b.multiply(b.multiply(base, base), base), result)
+    return b.cast(b.power(base, exponent), result)
+
+
+@rule("logical_not")
+def _(b: AtenBuilder, x: Value) -> Value:
+    return b.logical_not(b.cast(x, dt.bool_))
+
+
+@rule("bitwise_not")
+def _(b: AtenBuilder, x: Value) -> Value:
+    return b.logical_not(x) if x.dtype is dt.bool_ else b.bitwise_not(x)
+
+
+@rule("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def _(b: AtenBuilder, condition: Value, x: Any, y: Any) -> Value:
+    held = b.cast(condition, dt.bool_)
+    return b("pd_op.where", held, b.typed(x, b.dtype), b.typed(y, b.dtype))
+
+
+@rule("masked_fill.Scalar", "masked_fill.Tensor")
+def _(b: AtenBuilder, x: Value, mask: Value, value: Any) -> Value:
+    return b("pd_op.where", mask, b.typed(value, x.dtype), x)
+
+
+@rule("clamp", "clamp.Tensor")
+def _(b: AtenBuilder, x: Value, low: Any = None, high: Any = None) -> Value:
+    """Bounds one after the other; the gradient passes at a bound, as torch's does."""
+    found = b.cast(x, b.dtype)
+    if low is not None:
+        bound = b.typed(low, b.dtype)
+        found = b("pd_op.where", b.less_than(found, bound), bound, found)
+    if high is not None:
+        bound = b.typed(high, b.dtype)
+        found = b("pd_op.where", b.greater_than(found, bound), bound, found)
+    return found
+
+
+@rule("clamp_min")
+def _(b: AtenBuilder, x: Value, low: Any) -> Value:
+    found, bound = b.cast(x, b.dtype), b.typed(low, b.dtype)
+    return b("pd_op.where", b.less_than(found, bound), bound, found)
+
+
+@rule("clamp_max")
+def _(b: AtenBuilder, x: Value, high: Any) -> Value:
+    found, bound = b.cast(x, b.dtype), b.typed(high, b.dtype)
+    return b("pd_op.where", b.greater_than(found, bound), bound, found)
+
+
+@rule("round.decimals")
+def _(b: AtenBuilder, x: Value, decimals: int = 0) -> Value:
+    return b.round(x, decimals=decimals) if x.dtype.is_float else x
+
+
+@rule("addcmul")
+def _(b: AtenBuilder, x: Value, y: Value, z: Value, value: Any = 1) -> Value:
+    (x, y, z), result = b.promoted(x, y, z)
+    product = b.multiply(y, z)
+    scaled = product if value == 1 else b.binary("pd_op.multiply", product,
+                                                 b.const(value, product.dtype))  # fmt: skip
+    return b.cast(b.add(x, scaled), result)
+
+
+@rule("addcdiv")
+def _(b: AtenBuilder, x: Value, y: Value, z: Value, value: Any = 1) -> Value:
+    (x, y, z), result = b.promoted(x, y, z)
+    quotient = b.divide(y, z)
+    scaled = quotient if value == 1 else b.binary("pd_op.multiply", quotient,
+                                                  b.const(value, quotient.dtype))  # fmt: skip
+    return b.cast(b.add(x, scaled), result)
+
+
+@rule("lerp.Scalar", "lerp.Tensor")
+def _(b: AtenBuilder, x: Value, y: Value, weight: Any) -> Value:
+    return b.add(x, b.multiply(b.typed(weight, x.dtype), b.subtract(y, x)))

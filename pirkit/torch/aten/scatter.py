@@ -1,0 +1,107 @@
+"""Writing and adding at places that a tensor holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pirkit.dialect.build import Value
+from pirkit.runtime import dtype as dt
+from pirkit.torch.aten.indexing import flat_places, indexed_dims
+from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.rules import rule
+
+
+@rule("index_put", "_unsafe_index_put")
+def _(
+    b: AtenBuilder, x: Value, indices: Sequence[Any], values: Value, accumulate: bool = False
+) -> Any:
+    """As `index.Tensor`, with rows written; a mask alone becomes a choice by element."""
+    masks = [i for i in indices if i is not None and i.dtype in (dt.bool_, dt.uint8)]
+    if masks:
+        is_plain = len(indices) == 1 and not values.rank and not accumulate
+        if not is_plain:
+            return NotImplemented
+        mask = b.cast(masks[0], dt.bool_)
+        mask = b.reshape(mask, (*mask.shape, *[1] * (x.rank - mask.rank)))
+        return b("pd_op.where", mask, b.cast(values, x.dtype), x)
+    dims, together = indexed_dims(indices)
+    rest = [d for d in range(x.rank) if d not in dims]
+    sizes, others = [x.shape[d] for d in dims], [x.shape[d] for d in rest]
+    places = flat_places(b, [indices[d] for d in dims], sizes)
+    lead, count = places.rank, math.prod(places.shape)
+    at = dims[0] if together else 0
+    spread = b.expand(b.cast(values, x.dtype), (*others[:at], *places.shape, *others[at:]))
+    order = [*range(at, at + lead), *range(at), *range(at + lead, spread.rank)]
+    updates = b.reshape(b.permute(spread, order), (count, *others))
+    front = [*dims, *rest]
+    rows = b.reshape(b.permute(x, front), (math.prod(sizes), *others))
+    index = b.reshape(places, (count, 1))
+    if accumulate:
+        written = b.scatter_nd_add(rows, index, updates)
+    else:
+        written = b.index_put(rows, [b.reshape(places, (count,))], updates)
+    back = [front.index(d) for d in range(x.rank)]
+    return b.permute(b.reshape(written, (*sizes, *others)), back)
+
+
+def _covered(x: Value, dim: int, index: Value) -> bool:
+    """Whether an index covers the other dimensions of ``x``."""
+    return all(x.shape[d] == index.shape[d] for d in range(x.rank) if d != dim)
+
+
+def _written(
+    b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, how: str, self_too: bool = True
+) -> Any:
+    if not x.rank or not index.rank:
+        return NotImplemented
+    dim %= x.rank
+    for other in range(x.rank):
+        source = b.cut(source, other, 0, index.shape[other])
+    if not _covered(x, dim, index):
+        return NotImplemented
+    return b.put_along_axis(x, index, b.cast(source, x.dtype), axis=dim, reduce=how,
+                            include_self=self_too)  # fmt: skip
+
+
+@rule("scatter.src", "scatter.value")
+def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Any) -> Any:
+    if not isinstance(source, Value):
+        source = b.const(source, x.dtype, index.shape)
+    return _written(b, x, dim, index, source, "assign")
+
+
+@rule("scatter_add")
+def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value) -> Any:
+    return _written(b, x, dim, index, source, "add")
+
+
+@rule("scatter_reduce.two")
+def _(
+    b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, reduce: str,
+    include_self: bool = True,
+) -> Any:  # fmt: skip
+    if reduce not in ("sum", "mean") or not x.dtype.is_float:
+        return NotImplemented
+    how = "add" if reduce == "sum" else "mean"
+    return _written(b, x, dim, index, source, how, include_self)
+
+
+@rule("index_add")
+def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, alpha: Any = 1) -> Any:
+    if not x.rank or not (x.dtype.is_float or x.dtype in (dt.int32, dt.int64)):
+        return NotImplemented
+    places = b.reshape(index, (math.prod(index.shape),))
+    added = source if alpha == 1 else source * alpha
+    return b.index_add(x, places, added, axis=dim % x.rank)
+
+
+@rule("index_copy")
+def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value) -> Any:
+    if not x.rank:
+        return NotImplemented
+    dim %= x.rank
+    order = [dim, *[d for d in range(x.rank) if d != dim]]
+    rows = b.index_put(b.permute(x, order), [index], b.permute(source, order))
+    return b.permute(rows, [order.index(d) for d in range(x.rank)])

@@ -1,0 +1,249 @@
+"""Shapes, and parts of tensors. Programs have no views: each result is a value of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pirkit.dialect.build import Value
+from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.element_types import OF_TORCH
+from pirkit.torch.rules import rule
+
+
+@rule("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims",
+      "flatten.using_ints", "_reshape_alias", "view_as", "unflatten.int")  # fmt: skip
+def _(b: AtenBuilder, x: Value, *_: Any, **__: Any) -> Value:
+    return b.reshape(x, b.shape)
+
+
+@rule("clone", "contiguous", "alias", "lift_fresh_copy", "lift_fresh", "detach", "lift",
+      "detach_copy", "alias_copy", "positive")  # fmt: skip
+def _(b: AtenBuilder, x: Value, **_: Any) -> Value:
+    return x
+
+
+@rule("permute", "permute_copy")
+def _(b: AtenBuilder, x: Value, order: Sequence[int]) -> Value:
+    return b.permute(x, [d % x.rank for d in order])
+
+
+@rule("transpose.int")
+def _(b: AtenBuilder, x: Value, first: int, second: int) -> Value:
+    order = list(range(x.rank))
+    if order:
+        first, second = first % x.rank, second % x.rank
+        order[first], order[second] = second, first
+    return b.permute(x, order)
+
+
+@rule("t", "numpy_T", "mT")
+def _(b: AtenBuilder, x: Value) -> Value:
+    order = list(range(x.rank))
+    return b.permute(x, [*order[:-2], *reversed(order[-2:])])
+
+
+@rule("expand", "expand_copy", "broadcast_to")
+def _(b: AtenBuilder, x: Value, *_: Any, **__: Any) -> Value:
+    return b.expand(x, b.shape)
+
+
+@rule("_to_copy", "to.dtype", "prims.convert_element_type")
+def _(b: AtenBuilder, x: Value, *_: Any, **__: Any) -> Value:
+    return b.cast(x, b.dtype)
+
+
+@rule("copy")
+def _(b: AtenBuilder, x: Value, y: Value, non_blocking: bool = False) -> Value:
+    return b.expand(b.cast(y, x.dtype), x.shape)
+
+
+@rule("slice.Tensor")
+def _(
+    b: AtenBuilder, x: Value, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Value:  # fmt: skip
+    dim %= x.rank
+    first, last, step = slice(start, end, step).indices(x.shape[dim])
+    if step == 1:
+        return b.cut(x, dim, first, max(first, last))
+    return b.strided_slice(
+        x, starts=(first,), ends=(max(first, last),), strides=(step,), axes=(dim,)
+    )
+
+
+@rule("select.int")
+def _(b: AtenBuilder, x: Value, dim: int, index: int) -> Value:
+    dim, index = dim % x.rank, index % x.shape[dim % x.rank]
+    return b.slice(x, starts=(index,), ends=(index + 1,), axes=(dim,), decrease_axis=(dim,))
+
+
+@rule("split_with_sizes", "split_with_sizes_copy")
+def _(b: AtenBuilder, x: Value, sizes: Sequence[int], dim: int = 0) -> list[Value]:
+    ends = np.cumsum(sizes).tolist()
+    return [b.cut(x, dim % x.rank, e - s, e) for s, e in zip(sizes, ends, strict=True)]
+
+
+@rule("split.Tensor")
+def _(b: AtenBuilder, x: Value, size: int, dim: int = 0) -> list[Value]:
+    dim %= x.rank
+    total = x.shape[dim]
+    return [b.cut(x, dim, s, min(s + size, total)) for s in range(0, max(total, 1), max(size, 1))]
+
+
+@rule("unbind.int")
+def _(b: AtenBuilder, x: Value, dim: int = 0) -> list[Value]:
+    dim %= x.rank
+    return [
+        b.slice(x, starts=(i,), ends=(i + 1,), axes=(dim,), decrease_axis=(dim,))
+        for i in range(x.shape[dim])
+    ]
+
+
+@rule("cat")
+def _(b: AtenBuilder, parts: Sequence[Value], dim: int = 0) -> Value:
+    """An empty vector takes no part, whatever the rank of the others."""
+    whole = [b.cast(p, b.dtype) for p in parts if p.shape != (0,)]
+    if not whole:
+        return b.const(0, b.dtype, b.shape)
+    return whole[0] if len(whole) == 1 else b.concat(whole, axis=dim % whole[0].rank)
+
+
+@rule("stack")
+def _(b: AtenBuilder, parts: Sequence[Value], dim: int = 0) -> Value:
+    dim %= parts[0].rank + 1
+    rows = [b.cast(p, b.dtype) for p in parts]
+    with_axis = [b.reshape(p, (*p.shape[:dim], 1, *p.shape[dim:])) for p in rows]
+    return with_axis[0] if len(rows) == 1 else b.concat(with_axis, axis=dim)
+
+
+@rule("repeat", "tile")
+def _(b: AtenBuilder, x: Value, times: Sequence[int]) -> Value:
+    """Each dimension becomes two, of which the first is broadcast."""
+    shape = (1,) * (len(times) - x.rank) + x.shape
+    times = [1] * (len(shape) - len(times)) + list(times)
+    pairs = [n for size in shape for n in (1, size)]
+    spread = [n for k, size in zip(times, shape, strict=True) for n in (k, size)]
+    return b.reshape(b.expand(b.reshape(x, pairs), spread), b.shape)
+
+
+@rule("flip")
+def _(b: AtenBuilder, x: Value, dims: Sequence[int]) -> Value:
+    return b.flip(x, axis=b.axes(x, list(dims))) if dims else x
+
+
+@rule("roll")
+def _(b: AtenBuilder, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
+    if not x.rank or 0 in x.shape:
+        return x
+    rows = x if dims else b.reshape(x, (math.prod(x.shape),))
+    for shift, dim in zip(shifts, dims or (0,), strict=True):
+        dim %= rows.rank
+        size = rows.shape[dim]
+        at = (size - shift % size) % size
+        if at:
+            rows = b.concat([b.cut(rows, dim, at, size), b.cut(rows, dim, 0, at)], axis=dim)
+    return b.reshape(rows, x.shape)
+
+
+@rule("tril")
+def _(b: AtenBuilder, x: Value, diagonal: int = 0) -> Value:
+    return b.tril(x, diagonal=diagonal)
+
+
+@rule("triu")
+def _(b: AtenBuilder, x: Value, diagonal: int = 0) -> Value:
+    return b.triu(x, diagonal=diagonal)
+
+
+@rule("diagonal", "diagonal_copy")
+def _(b: AtenBuilder, x: Value, offset: int = 0, first: int = 0, second: int = 1) -> Value:
+    return b.diagonal(x, offset=offset, axis1=first, axis2=second)
+
+
+@rule("constant_pad_nd")
+def _(b: AtenBuilder, x: Value, pad: Sequence[int], value: Any = 0) -> Value:
+    """``pad`` names the last dimension first; negative numbers cut elements off."""
+    pairs = [(0, 0)] * (x.rank - len(pad) // 2)
+    pairs += [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    for dim, (low, high) in enumerate(pairs):
+        x = b.cut(x, dim, max(0, -low), x.shape[dim] - max(0, -high))
+    flat = [max(0, n) for pair in pairs for n in pair]
+    return b("pd_op.pad", x, pad_value=value, paddings=tuple(flat)) if any(flat) else x
+
+
+@rule("as_strided", "as_strided_copy")
+def _(
+    b: AtenBuilder, x: Value, size: Sequence[int], stride: Sequence[int], offset: int | None = None
+) -> Value:
+    """Elements of the memory of ``x``, in whose rows they lie."""
+    places = np.full(tuple(size), offset or 0, np.int64)
+    for dim, (n, step) in enumerate(zip(size, stride, strict=True)):
+        places += (np.arange(n) * step).reshape([-1 if d == dim else 1 for d in range(len(size))])
+    count = math.prod(x.shape)
+    flat = b.reshape(x, (count,))
+    if places.size == count and (places.ravel() == np.arange(count)).all():
+        return b.reshape(flat, size)
+    index = b.integers(places.ravel().tolist())
+    return b.reshape(b.index_select(flat, index, axis=0), size)
+
+
+@rule("slice_scatter")
+def _(
+    b: AtenBuilder, x: Value, source: Value, dim: int = 0, start: int | None = None,
+    end: int | None = None, step: int = 1,
+) -> Value:  # fmt: skip
+    dim %= x.rank
+    first, last, step = slice(start, end, step).indices(x.shape[dim])
+    source = b.cast(source, x.dtype)
+    if step == 1:
+        parts = [b.cut(x, dim, 0, first), source, b.cut(x, dim, max(first, last), x.shape[dim])]
+        held = [p for p in parts if p.shape[dim]]
+        return held[0] if len(held) == 1 else b.concat(held or [x], axis=dim)
+    return _set_value(b, x, source, dim, first, last, step)
+
+
+@rule("select_scatter")
+def _(b: AtenBuilder, x: Value, source: Value, dim: int, index: int) -> Value:
+    dim %= x.rank
+    index %= x.shape[dim]
+    row = b.reshape(b.cast(source, x.dtype), (*x.shape[:dim], 1, *x.shape[dim + 1 :]))
+    parts = [b.cut(x, dim, 0, index), row, b.cut(x, dim, index + 1, x.shape[dim])]
+    held = [p for p in parts if p.shape[dim]]
+    return held[0] if len(held) == 1 else b.concat(held, axis=dim)
+
+
+def _set_value(
+    b: AtenBuilder, x: Value, source: Value, dim: int, first: int, last: int, step: int
+) -> Value:
+    return b.set_value_with_tensor(
+        x, source, starts=(first,), ends=(last,), steps=(step,), axes=(dim,),
+        decrease_axes=(), none_axes=(),
+    )  # fmt: skip
+
+
+@rule("view.dtype")
+def _(b: AtenBuilder, x: Value, dtype: Any) -> Any:
+    return x if OF_TORCH[dtype] is x.dtype else NotImplemented
+
+
+@rule("diag_embed")
+def _(b: AtenBuilder, x: Value, offset: int = 0, first: int = -2, second: int = -1) -> Value:
+    return b.diag_embed(x, offset=offset, dim1=first, dim2=second)
+
+
+@rule("unfold", "unfold_copy")
+def _(b: AtenBuilder, x: Value, dim: int, size: int, step: int) -> Value:
+    """Windows along a dimension, as a last dimension."""
+    if not x.rank:
+        return b.reshape(x, b.shape)
+    dim %= x.rank
+    count = (x.shape[dim] - size) // step + 1
+    places = [w * step + i for w in range(count) for i in range(size)]
+    rows = b.index_select(x, b.integers(places), axis=dim)
+    split = b.reshape(rows, (*x.shape[:dim], count, size, *x.shape[dim + 1 :]))
+    order = [d for d in range(split.rank) if d != dim + 1]
+    return b.permute(split, [*order, dim + 1])

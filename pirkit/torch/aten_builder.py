@@ -1,0 +1,93 @@
+"""The builder that rules for ATen's overloads emit with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.operation import ProgramOp
+from pirkit.runtime.dtype import DType
+from pirkit.torch.element_types import OF_TORCH
+from pirkit.torch.libtorch import prims_common
+
+Kinds: Any = prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND
+
+
+class AtenBuilder(Builder):
+    """A builder that knows the call of ATen for which it emits.
+
+    ``fake`` is what torch says the call returns: a tensor without data, or several.
+    """
+
+    def __init__(self, program: ProgramOp) -> None:
+        super().__init__(program.block)
+        self.program = program
+        self.node: Any = None
+        self.given: list[Value] = []
+        """Inputs of the graph of a branch or loop."""
+        self.shapes: list[tuple[int, ...]] = []
+        self.types: list[DType] = []
+
+    def stopped(self, x: Value) -> Value:
+        """``x`` as a value of its own, through which no gradient flows."""
+        made = self("pd_op.assign", x)
+        made.ssa.owner.attributes["stop_gradient"] = encode("bool[]", (True,))
+        return made
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the first result."""
+        return self.shapes[0]
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the first result."""
+        return self.types[0]
+
+    def is_used(self, number: int) -> bool:
+        """True if somebody reads that result of a call with several."""
+        return any(user.args[1] == number for user in self.node.users)
+
+    def promoted(self, *arguments: Any, kind: Any = None) -> tuple[list[Any], DType]:
+        """Arguments in the type in which torch computes, and the type of the result.
+
+        Types follow torch's promotion: a number, and a tensor without dimensions, counts less than
+        a tensor with some. Half precision is computed in float32.
+        """
+        kind = kind or Kinds.DEFAULT
+        given = self.node.args[: len(arguments)]
+        fakes = [a.meta["val"] if hasattr(a, "meta") else a for a in given]
+        inner, outer = prims_common.elementwise_dtypes(*fakes, type_promotion_kind=kind)
+        computed = OF_TORCH[inner]
+        typed = [self.typed(a, computed) for a in arguments]
+        return typed, OF_TORCH[outer]
+
+    def typed(self, x: Any, dtype: DType) -> Value:
+        """A value or a number in an element type."""
+        return self.cast(x, dtype) if isinstance(x, Value) else self.const(x, dtype)
+
+    def axes(self, x: Value, dim: int | Sequence[int] | None) -> tuple[int, ...]:
+        """Dimensions of a reduction; none given means all."""
+        rank = max(x.rank, 1)
+        if dim is None or dim == [] or dim == ():
+            return tuple(range(x.rank))
+        listed = [dim] if isinstance(dim, int) else list(dim)
+        return tuple([d % rank for d in listed]) if x.rank else ()
+
+    def permute(self, x: Value, order: Sequence[int]) -> Value:
+        """Dimensions in another order."""
+        if tuple(order) == tuple(range(x.rank)):
+            return x
+        return self("pd_op.transpose", x, perm=tuple(order))
+
+    def expand(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x`` broadcast to a shape."""
+        return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
+
+    def cut(self, x: Value, dim: int, start: int, end: int) -> Value:
+        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
+        if start == 0 and end == x.shape[dim]:
+            return x
+        return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(dim,))

@@ -1,0 +1,195 @@
+"""The op `torch.call`: an overload of ATen, or a derivative of one, computed by torch.
+
+It stands for what pirkit has no rule for. Its derivative of any order is torch's.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from pirkit.dialect.build import Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples, vjp
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Binding, Step
+from pirkit.runtime.meta import TensorMeta, VecMeta
+from pirkit.runtime.registry import KERNELS
+from pirkit.torch.element_types import array_of, tensor_of
+from pirkit.torch.libtorch import listed, torch
+
+KIND = "structure"
+NAME = "torch.call"
+
+Array = np.ndarray[Any, Any]
+
+
+@op
+class Call:
+    """An overload of ATen, or with `order` n its n-th pullback, computed by torch.
+
+    `target` names the overload, `arguments` holds its arguments as JSON: tensors by their number
+    among the operands. `results` are shapes and element types of the results. A pullback takes
+    the operands of the order below, then a cotangent for each of its floating results, and gives
+    one for each of its floating operands. `count` is the number of operands of order 0.
+
+    C1: `target` is an overload of torch.
+    C2: the operands are as many as the order needs.
+    """
+
+    name = NAME
+    signature = (
+        "inputs[] ; target: str, arguments: str, results: str, count: i32, order: i32 = 0 -> outs[]"
+    )
+    dtypes = (dt.float32,)
+
+
+def overload(target: str) -> Any:
+    """The overload that a name such as ``aten.add.Tensor`` stands for."""
+    found: Any = torch.ops
+    for part in target.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _floats(metas: Sequence[TensorMeta]) -> list[int]:
+    return [i for i, m in enumerate(metas) if m.dtype.is_float or m.dtype.is_complex]
+
+
+def _declared(results: str) -> list[TensorMeta]:
+    return [TensorMeta(tuple(shape), dt.BY_NAME[name]) for shape, name in json.loads(results)]
+
+
+def _sizes(metas: Sequence[TensorMeta], results: str, count: int, order: int) -> list[int]:
+    """How many operands each order takes."""
+    sizes = [count]
+    for number in range(order):
+        given = _floats(_declared(results)) if not number else _floats(metas[: sizes[-2]])
+        sizes.append(sizes[-1] + len(given))
+    return sizes
+
+
+@infer_meta(Call)
+def _(
+    inputs: VecMeta, *, target: str, arguments: str, results: str, count: int, order: int = 0
+) -> VecMeta:
+    try:
+        overload(target)
+    except (AttributeError, RuntimeError):
+        require(False, "C1", f"torch has no `{target}`")
+    metas = inputs.items
+    sizes = _sizes(metas, results, count, order)
+    require(len(metas) == sizes[-1], "C2", f"{len(metas)} operands instead of {sizes[-1]}")
+    if not order:
+        return VecMeta(tuple(_declared(results)))
+    return VecMeta(tuple([metas[i] for i in _floats(metas[: sizes[-2]])]))
+
+
+def _decoded(given: Any, tensors: Sequence[Any]) -> Any:
+    if isinstance(given, list):
+        return [_decoded(a, tensors) for a in cast("list[Any]", given)]
+    if not isinstance(given, dict):
+        return given
+    ((kind, value),) = cast("dict[str, Any]", given).items()
+    if kind == "tensor":
+        return tensors[value]
+    return float(value) if kind == "float" else getattr(torch, value)
+
+
+def _evaluate(
+    function: Any, arguments: Any, sizes: list[int], order: int, tensors: list[Any], graph: bool
+) -> list[Any]:
+    """The results of an order; with ``graph`` they can be differentiated once more."""
+    if not order:
+        args, options = arguments
+        found = function(*_decoded(args, tensors), **{
+            k: _decoded(v, tensors) for k, v in options.items()
+        })  # fmt: skip
+        return listed(found)
+    given, seeds = tensors[: sizes[order - 1]], tensors[sizes[order - 1] :]
+    with torch.enable_grad():
+        held = [
+            t if t.requires_grad or not _is_float(t) else t.detach().requires_grad_() for t in given
+        ]
+        below = _evaluate(function, arguments, sizes, order - 1, held, True)
+        pairs = [(y, s) for y, s in zip(filter(_is_float, below), seeds, strict=True)]
+        live = [(y, s) for y, s in pairs if y.requires_grad]
+        wanted = [t for t in held if _is_float(t)]
+        if not live:
+            return [torch.zeros_like(t) for t in wanted]
+        return list(torch.autograd.grad(
+            [y for y, _ in live], wanted, [s for _, s in live],
+            create_graph=graph, allow_unused=True, materialize_grads=True,
+        ))  # fmt: skip
+
+
+def _is_float(tensor: Any) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _computed(arrays: Sequence[Array], attrs: Any, metas: Sequence[TensorMeta]) -> list[Array]:
+    order, results = attrs["order"], attrs["results"]
+    sizes = _sizes(metas, results, attrs["count"], order)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # a read-only array is only read
+        tensors = [tensor_of(a) for a in arrays]
+        found = _evaluate(
+            overload(attrs["target"]), json.loads(attrs["arguments"]), sizes, order, tensors, False
+        )
+        return [array_of(t.detach().contiguous()) for t in found]
+
+
+@reference(Call)
+def _(inputs: list[Array], **attrs: Any) -> list[Array]:
+    metas = [TensorMeta(a.shape, dt.BY_NUMPY[a.dtype]) for a in inputs]
+    return _computed(inputs, {"order": 0, **attrs}, metas)
+
+
+@KERNELS.kernel(NAME, dtypes=dt.ALL, form="new")
+def call(b: Binding) -> Step:
+    """Operands are lent to torch by pointer; results lie in torch's memory."""
+    metas, attrs = b.items(), b.attrs
+
+    def step(inputs: list[Array]) -> Any:
+        return _computed(inputs, attrs, metas)
+
+    return step
+
+
+@vjp(Call)
+def _(c: OpCall, seeds: list[Value | None]) -> tuple[list[Value | None]]:
+    b, inputs = c.b, c.inputs
+    given = [
+        b.zeros_like(o) if s is None else s
+        for o, s in zip(c.outs, seeds, strict=True)
+        if o.dtype.is_float or o.dtype.is_complex
+    ]
+    found = iter(b.split_vec(b(
+        NAME, [*inputs, *given], target=c.target, arguments=c.arguments, results=c.results,
+        count=c.count, order=c.order + 1,
+    )))  # fmt: skip
+    return ([next(found) if x.dtype.is_float or x.dtype.is_complex else None for x in inputs],)
+
+
+_SAMPLE = {
+    "target": "aten.frac.default",
+    "arguments": '[[{"tensor": 0}], {}]',
+    "results": '[[[2, 3], "float32"]]',
+    "count": 1,
+}
+
+
+@samples(Call)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s([s.tensor(2, 3)], **_SAMPLE)
+
+
+@bad_samples(Call)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s([s.tensor(2, 3)], **{**_SAMPLE, "target": "aten.nothing.default"})
+    yield "C2", s([s.tensor(2, 3), s.tensor(2)], **_SAMPLE)

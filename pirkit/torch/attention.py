@@ -1,0 +1,98 @@
+"""Attention in parts that pirkit fuses."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pirkit.torch.libtorch import overrides, torch
+
+
+def attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    """`torch.nn.functional.scaled_dot_product_attention`, composed of products and a softmax.
+
+    ``[..., length, depth]`` each. A row of the mask without any key gives zeros, as torch's kernels
+    do; it is found in the mask, which has no heads as a rule, not in the scores.
+    """
+    if enable_gqa:
+        groups = query.size(-3) // key.size(-3)
+        key, value = (t.repeat_interleave(groups, -3) for t in (key, value))
+    factor = query.size(-1) ** -0.5 if scale is None else scale
+    scores = torch.matmul(query, key.transpose(-2, -1)) * factor
+    empty = None
+    if is_causal:
+        rows, columns = query.size(-2), key.size(-2)
+        attn_mask = torch.ones(rows, columns, dtype=torch.bool, device=query.device).tril()
+        scores = scores.masked_fill(attn_mask.logical_not(), float("-inf"))
+    elif attn_mask is not None and attn_mask.dtype is torch.bool:
+        scores = scores.masked_fill(attn_mask.logical_not(), float("-inf"))
+        empty = attn_mask.any(-1, keepdim=True).logical_not()
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+        empty = (attn_mask == float("-inf")).all(-1, keepdim=True)
+    weights = torch.softmax(scores, -1)
+    if empty is not None:
+        weights = weights.masked_fill(empty, 0.0)
+    if dropout_p:
+        weights = torch.nn.functional.dropout(weights, dropout_p)
+    return torch.matmul(weights, value)
+
+
+def encoder_layer(
+    x: Any,
+    width: int,
+    heads: int,
+    qkv_weight: Any,
+    qkv_bias: Any,
+    proj_weight: Any,
+    proj_bias: Any,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    *weights: Any,
+) -> Any:
+    """What `torch._transformer_encoder_layer_fwd` computes without a mask: ``[b, length, width]``.
+
+    ``weights`` are those of both norms and of both linear layers, each with its bias.
+    """
+    nn = torch.nn.functional
+    w1, b1, w2, b2, f1, c1, f2, c2 = weights[:8]
+
+    def attend(y: Any) -> Any:
+        qkv = nn.linear(y, qkv_weight, qkv_bias)
+        parts = qkv.unflatten(-1, (3, heads, width // heads)).permute(2, 0, 3, 1, 4)
+        found = attention(parts[0], parts[1], parts[2])
+        return nn.linear(found.transpose(1, 2).flatten(-2), proj_weight, proj_bias)
+
+    def feed(y: Any) -> Any:
+        inner = nn.linear(y, f1, c1)
+        return nn.linear(nn.gelu(inner) if use_gelu else nn.relu(inner), f2, c2)
+
+    def norm1(y: Any) -> Any:
+        return nn.layer_norm(y, (width,), w1, b1, eps)
+
+    def norm2(y: Any) -> Any:
+        return nn.layer_norm(y, (width,), w2, b2, eps)
+
+    if norm_first:
+        x = x + attend(norm1(x))
+        return x + feed(norm2(x))
+    x = norm1(x + attend(x))
+    return norm2(x + feed(x))
+
+
+_ATTENTION: Final[Any] = torch.nn.functional.scaled_dot_product_attention
+_ENCODER: Final[Any] = torch._transformer_encoder_layer_fwd
+
+
+class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBaseClass]
+    """While it is active, fused ops of transformers are computed by their parts."""
+
+    def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is _ATTENTION:
+            return attention(*args, **(kwargs or {}))
+        if function is _ENCODER and all(a is None for a in args[18:19]) and not kwargs:
+            return encoder_layer(*args[:18])
+        return function(*args, **(kwargs or {}))

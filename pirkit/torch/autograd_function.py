@@ -1,0 +1,82 @@
+"""Levels of derivatives as a function of torch's autograd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pirkit.diag.errors import RuntimeFault
+from pirkit.torch.levels import Level
+from pirkit.torch.libtorch import listed, torch
+
+
+def run(level: Level, tensors: list[Any], written: frozenset[int] = frozenset()) -> Any:
+    """The outputs of a level, with gradients where torch records them.
+
+    ``written`` are numbers of inputs that are written after the call.
+    """
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return listed(Differentiable.apply(level, written, *tensors))
+    return level.inference(tensors)
+
+
+class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedBaseClass]
+    """A level whose backward is the level of its gradients: differentiable to any order."""
+
+    @staticmethod
+    def forward(ctx: Any, level: Level, written: frozenset[int], *tensors: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        outputs = level.forward(tensors)
+        reads, count = level.reads, len(level.outputs)
+        made, middles = outputs[:count], outputs[count:]
+        held = [tensors[i].clone() if i in written else tensors[i] for i in reads.inputs]
+        ctx.level = level
+        kept = [middles[k] for k in reads.middles]
+        is_plain = not all(isinstance(k, torch.Tensor) for k in kept)
+        ctx.plain = kept if is_plain else []
+        ctx.save_for_backward(*held, *(made[k] for k in reads.outputs), *(() if is_plain else kept))
+        ctx.metas = [(t.shape, t.dtype) for t in made]
+        ctx.primals = tensors
+        ctx.versions = [t._version for t in tensors]
+        ctx.mark_non_differentiable(*(made[k] for k in level.fixed))
+        return tuple(made)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Any) -> Any:
+        level: Level = ctx.level
+        if torch.is_grad_enabled():
+            return (None, None, *_differentiable(ctx, level, cotangents))
+        reads = level.reads
+        saved = ctx.saved_tensors
+        seeds = [_seed(cotangents[k], ctx.metas[k]) for k in reads.seeds]
+        found = level.backward([*saved, *ctx.plain, *seeds])
+        named = dict(zip(level.backward.outputs, found, strict=True))
+        gradients: list[Any] = [None] * len(level.inputs)
+        taken: set[str] = set()
+        for i, name in zip(reads.gradients, reads.results, strict=True):
+            gradients[i] = named[name].clone() if name in taken else named[name]
+            taken.add(name)
+        return (None, None, *gradients)
+
+
+def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list[Any]:
+    """The gradients as outputs of the next level, whose own gradients are those of order two."""
+    gradient, read, seeded, wanted = level.gradient
+    for i in read:
+        if ctx.primals[i]._version != ctx.versions[i]:
+            raise RuntimeFault(
+                "an input was written after the forward, and a second derivative reads it",
+                code="PK0907",
+                help="take the derivatives before the write, or pass a copy",
+            )
+    tensors = [ctx.primals[i] for i in read]
+    tensors += [_seed(cotangents[k], ctx.metas[k]) for k in seeded]
+    found = run(gradient, tensors)
+    gradients: list[Any] = [None] * len(level.inputs)
+    for i, value in zip(wanted, found, strict=True):
+        gradients[i] = value
+    return gradients
+
+
+def _seed(cotangent: Any, meta: Any) -> Any:
+    """A cotangent; zeros if there is none."""
+    return torch.zeros(meta[0], dtype=meta[1]) if cotangent is None else cotangent

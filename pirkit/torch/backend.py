@@ -1,0 +1,123 @@
+"""The backend of `torch.compile`: ``torch.compile(model, backend="pirkit")``."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, Final
+
+from pirkit.diag.errors import UsageError
+from pirkit.torch.capture import Captured, capture
+from pirkit.torch.compiled_graph import CompiledGraph
+from pirkit.torch.import_graph import Imported
+from pirkit.torch.joint_graph import with_torch_autograd
+from pirkit.torch.levels import Settings
+from pirkit.torch.libtorch import torch
+
+LOG: Final = logging.getLogger("pirkit.torch")
+MODES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "default": {},
+    "max-autotune": {"fast_math": True, "saved": "min-cut"},
+}
+"""Modes of `torch.compile`, and the options that they stand for."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """``options`` of the backend.
+
+    ``strict`` refuses an op without a rule, which torch computes otherwise. ``fast_math`` may
+    reorder sums. ``saved`` and ``budget`` say what the forward saves for the backward (see
+    `docs/split.md`). ``autograd`` is ``pirkit`` or ``torch``: whose derivatives. ``threads`` limits
+    the threads of a call.
+    """
+
+    strict: bool = False
+    fast_math: bool = False
+    saved: str = "free"
+    budget: int | None = None
+    autograd: str = "pirkit"
+    threads: int | None = None
+
+    @classmethod
+    def of(cls, mode: str | None, options: Mapping[str, Any] | None) -> Options:
+        """Raises UsageError (PK0701) for an unknown mode or option."""
+        if mode not in (None, *MODES):
+            raise UsageError(
+                f"unknown mode {mode!r}", code="PK0701", help=f"modes are {', '.join(MODES)}"
+            )
+        chosen: dict[str, Any] = {**MODES[mode or "default"], **(options or {})}
+        known = {f.name for f in fields(cls)}
+        unknown = sorted(set(chosen) - known)
+        if unknown:
+            raise UsageError(
+                f"unknown option {unknown[0]!r}", code="PK0701",
+                help=f"options are {', '.join(sorted(known))}",
+            )  # fmt: skip
+        found = cls(**chosen)
+        if found.autograd not in ("pirkit", "torch"):
+            raise UsageError(
+                f"`autograd` is {found.autograd!r}", code="PK0701",
+                help="it is `pirkit` or `torch`",
+            )  # fmt: skip
+        return found
+
+
+WATCH: Final[ContextVar[list[CompiledGraph] | None]] = ContextVar("watch", default=None)
+"""Where compiled graphs are collected, while `explain` or `export` looks on."""
+
+
+def pirkit(
+    graph: Any, inputs: Sequence[Any], *, mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:  # fmt: skip
+    """Compile a graph of Dynamo; called by `torch.compile`."""
+    chosen = Options.of(mode, options)
+    if chosen.autograd == "torch":
+        return with_torch_autograd(graph, inputs, partial(_finished, chosen))
+    return _finished(chosen, capture(graph, inputs), inputs)
+
+
+def _finished(
+    chosen: Options, captured: Captured, inputs: Sequence[Any] | None = None
+) -> CompiledGraph:
+    """A captured graph, compiled for the sizes of its inputs."""
+    settings = Settings(chosen.fast_math, chosen.saved, chosen.budget, chosen.threads)
+    made = CompiledGraph(captured, settings, strict=chosen.strict, report=_report)
+    watching = WATCH.get()
+    if watching is not None:
+        watching.append(made)
+    examples = captured.examples if inputs is None else [*inputs, *captured.attributes]
+    special = made.special([_sized(given) for given in examples])
+    learns = torch.is_grad_enabled() and any(made.differentiable)
+    _ = special.level.forward if learns else special.level.inference
+    return made
+
+
+def _sized(given: Any) -> Any:
+    """An example with the sizes that its symbols stand for now."""
+    if isinstance(given, torch.SymInt):
+        return given.node.hint
+    if isinstance(given, torch._subclasses.FakeTensor):
+        return _Shaped([_sized(n) for n in given.shape])
+    return given
+
+
+@dataclass(frozen=True)
+class _Shaped:
+    """The shape of an example."""
+
+    shape: list[int]
+
+
+def _report(imported: Imported) -> None:
+    """One line that says what torch computes, and how often."""
+    if imported.fallbacks:
+        counts = Counter(f.target for f in imported.fallbacks)
+        listed = ", ".join(f"{n} x {name}" for name, n in counts.most_common())
+        total = sum(imported.counts.values())
+        LOG.warning("torch computes %d of %d ops: %s", counts.total(), total, listed)

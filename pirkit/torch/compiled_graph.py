@@ -1,0 +1,152 @@
+"""A compiled graph of Dynamo: from the arguments of a call to its results."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pirkit.diag.forks import renewed
+from pirkit.torch.autograd_function import run
+from pirkit.torch.capture import Captured, Result, View
+from pirkit.torch.import_graph import Imported, import_graph
+from pirkit.torch.levels import Level, Settings
+from pirkit.torch.libtorch import torch
+
+
+class Specialized:
+    """A graph for one choice of its sizes."""
+
+    def __init__(self, captured: Captured, imported: Imported, settings: Settings) -> None:
+        self.imported = imported
+        self.level = Level(
+            imported.program, imported.names, imported.outputs, settings, tuple(captured.learns)
+        )
+        self.captured = captured
+        position = {a: k for k, a in enumerate(imported.inputs)}
+        self.written = frozenset([position[i] for i, _ in captured.written if i in position])
+        self.constants = [t.contiguous() for t in imported.constants]
+        self.orders = list(zip(imported.inputs, imported.in_orders, strict=True))
+        self.restored = [
+            None if o is None else [o.index(d) for d in range(len(o))] for o in imported.out_orders
+        ]
+
+    def outputs(self, args: Sequence[Any]) -> list[Any]:
+        """The outputs of the graph for these arguments, and for random numbers drawn now."""
+        tensors = [args[i] if order is None else args[i].permute(order) for i, order in self.orders]
+        if self.imported.draws:
+            tensors += [draw() for draw in self.imported.draws]
+        tensors += self.constants
+        found = run(self.level, tensors, self.written)
+        if not any(self.restored):
+            return list(found)
+        return [t if o is None else t.permute(o) for t, o in zip(found, self.restored, strict=True)]
+
+
+class CompiledGraph:
+    """What Dynamo calls instead of its graph."""
+
+    def __init__(
+        self, captured: Captured, settings: Settings, *, strict: bool,
+        report: Callable[[Imported], None],
+    ) -> None:  # fmt: skip
+        self.captured = captured
+        self.settings = settings
+        self.strict = strict
+        self.report = report
+        self.symbols = _symbols(captured.placeholders)
+        self.kinds: dict[tuple[int, ...], Specialized] = {}
+        self.differentiable = [
+            isinstance(f, torch.Tensor) and f.requires_grad for f in captured.examples
+        ]
+        self._only: Specialized | None = None
+        """The code, of a graph without symbols."""
+        self._lock = renewed(threading.Lock())
+        self._count = len(captured.results)
+        self._plain = all(r == Result("node", k) for k, r in enumerate(captured.results))
+
+    def __call__(self, *args: Any) -> Any:
+        args = (*args, *self.captured.attributes)
+        special = self.special(args)
+        outputs = special.outputs(args)
+        for i, k in self.captured.written:
+            _write(args[i], outputs[k])
+        if self._plain:
+            return outputs[: self._count]
+        sizes = self._sizes(args)
+        return [self._result(r, args, outputs, sizes) for r in self.captured.results]
+
+    def special(self, args: Sequence[Any]) -> Specialized:
+        """The code for the sizes of these arguments, compiled when they are first seen."""
+        if self._only is not None:
+            return self._only
+        sizes = self._sizes(args)
+        key = tuple(sizes.values())
+        found = self.kinds.get(key)
+        if found is None:
+            with self._lock:
+                found = self.kinds.get(key)
+                if found is None:
+                    found = self.kinds[key] = self.made(sizes)
+                    self._only = None if self.symbols else found
+        return found
+
+    def made(self, sizes: dict[Any, int]) -> Specialized:
+        """The graph imported for some sizes."""
+        imported = import_graph(self.captured, sizes, self.differentiable, strict=self.strict)
+        self.report(imported)
+        return Specialized(self.captured, imported, self.settings)
+
+    def _sizes(self, args: Sequence[Any]) -> dict[Any, int]:
+        return {s: int(args[i]) if d is None else args[i].shape[d]
+                for s, (i, d) in self.symbols.items()}  # fmt: skip
+
+    def _result(
+        self, r: Result, args: Sequence[Any], outputs: list[Any], sizes: dict[Any, int]
+    ) -> Any:
+        if r.kind == "constant":
+            return _number(r.value, sizes)
+        base = args[r.at] if r.kind == "input" else outputs[r.at]
+        if r.detached and base.requires_grad:
+            base = base.detach()
+        return base if r.view is None else _view(base, r.view, sizes)
+
+
+def _view(base: Any, view: View, sizes: dict[Any, int]) -> Any:
+    size, stride = ([_number(n, sizes) for n in v] for v in (view.size, view.stride))
+    return base.as_strided(size, stride, _number(view.offset, sizes))
+
+
+def _number(given: Any, sizes: dict[Any, int]) -> Any:
+    if isinstance(given, torch.SymInt):
+        return int(given.node.expr.xreplace(sizes))
+    if isinstance(given, torch.SymFloat):
+        return float(given.node.expr.xreplace(sizes))
+    if isinstance(given, torch.SymBool):
+        return bool(given.node.expr.xreplace(sizes))
+    return given
+
+
+def _write(target: Any, content: Any) -> None:
+    """Write into an argument; autograd sees it, unless the argument is a leaf, as for updates."""
+    if content.requires_grad and not (target.is_leaf and target.requires_grad):
+        target.copy_(content)
+        return
+    with torch.no_grad():
+        target.copy_(content)
+
+
+def _symbols(placeholders: Sequence[Any]) -> dict[Any, tuple[int, int | None]]:
+    """Where a call finds the size of each symbol: an argument, or a dimension of one."""
+    found: dict[Any, tuple[int, int | None]] = {}
+    values = [n.meta["val"] for n in placeholders]
+    for i, value in enumerate(values):
+        if isinstance(value, torch.SymInt) and value.node.expr.is_symbol:
+            found.setdefault(value.node.expr, (i, None))
+    for i, value in enumerate(values):
+        if not isinstance(value, torch.Tensor):
+            continue
+        for d, size in enumerate(value.shape):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_symbol:
+                found.setdefault(size.node.expr, (i, d))
+    return found

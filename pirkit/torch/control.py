@@ -1,0 +1,98 @@
+"""Branches and loops: `torch.cond` and `torch.while_loop` as regions of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Region, SSAValue
+
+from pirkit.dialect.build import Value
+from pirkit.dialect.operation import PirOp, create
+from pirkit.dialect.types import type_of
+from pirkit.runtime import dtype as dt
+from pirkit.torch.aten_builder import AtenBuilder
+
+Record = Callable[[Any, Sequence[Value]], tuple[AtenBuilder, list[Value]]]
+"""Records a graph on a builder of its own, for operands like these; gives its results."""
+
+
+def control(b: AtenBuilder, target: str, args: list[Any], record: Record) -> Any:
+    """The results of a branch or loop; NotImplemented for other nodes."""
+    if target == "cond":
+        return _cond(b, args, record)
+    if target == "while_loop":
+        return _while(b, args, record)
+    return NotImplemented
+
+
+def _cond(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
+    condition, yes, no, *rest = args
+    operands: list[Value] = list(rest[0]) if rest else []
+    regions: list[Region] = []
+    types: list[Any] = []
+    for graph in (yes, no):
+        inner, results = record(graph, operands)
+        typed = [inner.cast(v, d) for v, d in zip(results, b.types, strict=True)]
+        regions.append(_region(inner, typed, [v.ssa for v in operands]))
+        types = [type_of(v.meta) for v in typed]
+    holds = b.reshape(b.cast(condition, dt.bool_), ())
+    made = b.insert(create("pd_op.if", (holds.ssa,), types, regions=regions))
+    return [b.wrap(r) for r in made.results]
+
+
+def _while(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
+    """The test is recorded in front of the loop and at the end of each turn."""
+    test, turn, state, *rest = args
+    outer: list[Value] = list(rest[0]) if rest else []
+    carried: list[Value] = list(state)
+    first = _spliced(b, record(test, [*carried, *outer]), [*carried, *outer])[0]
+    inner, after = record(turn, [*carried, *outer])
+    given = inner.given
+    again = _spliced(inner, record(test, [*carried, *outer]), [*after, *given[len(carried) :]])[0]
+    more = inner.reshape(inner.cast(again, dt.bool_), ())
+    block = Block(arg_types=[type_of(v.meta) for v in carried])
+    region = _region(inner, [more, *after], [*block.args, *(v.ssa for v in outer)], block)
+    types = [type_of(v.meta) for v in carried]
+    holds = b.reshape(b.cast(first, dt.bool_), ())
+    operands = (holds.ssa, *(v.ssa for v in carried))
+    made = b.insert(create("pd_op.while", operands, types, regions=[region]))
+    return [b.wrap(r) for r in made.results]
+
+
+def _region(
+    inner: AtenBuilder, results: Sequence[Value], given: Sequence[SSAValue],
+    block: Block | None = None,
+) -> Region:  # fmt: skip
+    """What was recorded, as a region that yields the results; ``given`` stands for its inputs."""
+    ModuleOp([inner.program])
+    block = Block() if block is None else block
+    stands = {id(v.ssa): g for v, g in zip(inner.given, given, strict=True)}
+    yielded = [stands.get(id(v.ssa), v.ssa) for v in results]
+    for value, stand in zip(inner.given, given, strict=True):
+        value.ssa.replace_all_uses_with(stand)
+    sources = {id(v.ssa.owner) for v in inner.given}
+    for op in list(inner.program.block.ops):
+        op.detach()
+        if id(op) not in sources:
+            block.add_op(op)
+    block.add_op(create("pir.yield", yielded))
+    return Region(block)
+
+
+def _spliced(
+    b: AtenBuilder, recorded: tuple[AtenBuilder, list[Value]], given: Sequence[Value]
+) -> list[Value]:
+    """The operations of a recorded graph at the end of a builder's block."""
+    inner, results = recorded
+    stands = {id(v.ssa): g for v, g in zip(inner.given, given, strict=True)}
+    found = [stands.get(id(v.ssa), v) for v in results]
+    for value, stand in zip(inner.given, given, strict=True):
+        value.ssa.replace_all_uses_with(stand.ssa)
+    sources = {id(v.ssa.owner) for v in inner.given}
+    for op in list(inner.program.block.ops):
+        op.detach()
+        if id(op) not in sources:
+            b.insert(cast(PirOp, op))
+    return [b.wrap(v.ssa) for v in found]

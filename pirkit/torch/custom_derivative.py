@@ -1,0 +1,88 @@
+"""`torch.autograd.Function` in a graph: its own derivative, of which the program keeps the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pirkit.dialect.build import Value
+from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.libtorch import listed, torch
+from pirkit.torch.rules import RULES
+
+APPLY: Final[Any] = torch.ops.higher_order.autograd_function_apply
+
+_LIBRARY: Final[Any] = torch.library.Library("pirkit", "DEF")
+_LIBRARY.define("stand_in(Tensor x) -> Tensor")
+_LIBRARY.define("custom(Tensor[] ys, Tensor[] xs, Tensor[] seeds, Tensor[] found) -> Tensor[]")
+
+
+@torch.library.register_fake("pirkit::stand_in")
+def _(x: Any) -> Any:
+    return torch.empty_like(x)
+
+
+@torch.library.register_fake("pirkit::custom")
+def _(ys: list[Any], xs: list[Any], seeds: list[Any], found: list[Any]) -> list[Any]:
+    return [torch.empty_like(y) for y in ys]
+
+
+def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[Any],
+          options: Any) -> tuple[Any, ...]:  # fmt: skip
+    """Record a call of a function with its own backward.
+
+    ``run`` runs a graph. The graph of the backward is recorded for stand-ins of the cotangents.
+    """
+    results, saved = run(forward, *args)
+    ys = listed(results)
+    fixed: set[int] = set(options.get("non_differentiable_idx") or ())
+    at = [
+        i for i, y in enumerate(ys)
+        if isinstance(y, torch.Tensor) and y.is_floating_point() and i not in fixed
+    ]  # fmt: skip
+    if not at:
+        return tuple(ys)
+    ops = torch.ops.pirkit
+    seeds = [
+        (ops.stand_in(y) if i in at else torch.zeros_like(y)) if isinstance(y, torch.Tensor) else y
+        for i, y in enumerate(ys)
+    ]
+    found = listed(run(backward, *seeds, *saved))
+    inputs = [a for a in args if isinstance(a, torch.Tensor)]
+    pairs = [
+        (x, torch.zeros_like(x) if g is None else g)
+        for x, g in zip(inputs, _of_tensors(found, args), strict=True)
+        if x.is_floating_point()
+    ]
+    made = ops.custom(
+        [ys[i] for i in at], [x for x, _ in pairs], [seeds[i] for i in at],
+        [g for _, g in pairs],
+    )  # fmt: skip
+    for i, value in zip(at, made, strict=True):
+        ys[i] = value
+    return tuple(ys)
+
+
+def _of_tensors(found: list[Any], args: Sequence[Any]) -> list[Any]:
+    """The cotangents of those arguments that are tensors."""
+    if len(found) == len(args):
+        return [g for g, a in zip(found, args, strict=True) if isinstance(a, torch.Tensor)]
+    return found
+
+
+def _stand_in(b: AtenBuilder, x: Value) -> Value:
+    return b("pd_op.assign", b.zeros_like(x))
+
+
+def _custom(
+    b: AtenBuilder, ys: list[Value], xs: list[Value], seeds: list[Value], found: list[Value]
+) -> list[Value]:
+    made: Any = b(
+        "pir.custom_derivative", *ys, *xs, *seeds, *found,
+        outputs=len(ys), inputs=len(xs), forward=False,
+    )  # fmt: skip
+    return listed(made)
+
+
+RULES["pirkit.stand_in.default"] = _stand_in
+RULES["pirkit.custom.default"] = _custom

@@ -1,0 +1,172 @@
+"""Programs of torch functions and archives, and what a compiled function consists of."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pirkit.diag.errors import ArtifactError, UsageError
+from pirkit.diag.span import Span
+from pirkit.frontend.files import Program
+from pirkit.runtime.plan import SEGMENT, Call
+from pirkit.torch.backend import WATCH, pirkit
+from pirkit.torch.capture import decompositions, functional_graph
+from pirkit.torch.compiled_graph import CompiledGraph, Specialized
+from pirkit.torch.element_types import array_of
+from pirkit.torch.import_graph import import_graph
+from pirkit.torch.libtorch import torch
+
+Array = np.ndarray[Any, Any]
+
+
+def _watched(function: Callable[..., Any], args: Any, kwargs: Any) -> list[CompiledGraph]:
+    """The graphs that a call compiles."""
+    found: list[CompiledGraph] = []
+    token = WATCH.set(found)
+    try:
+        # a function of its own, so that code of earlier calls does not serve
+        def fresh(*given: Any, **named: Any) -> Any:
+            return function(*given, **named)
+
+        torch.compile(fresh, backend=_fresh())(*args, **kwargs)
+    finally:
+        WATCH.reset(token)
+    return found
+
+
+def _fresh() -> Callable[..., Any]:
+    def backend(graph: Any, inputs: Any) -> Any:
+        return pirkit(graph, inputs)
+
+    return backend
+
+
+def export(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = None) -> Program:
+    """The program of a function of tensors, or of a module, for arguments like these.
+
+    Parameters and buffers of modules are inputs, called ``x0``, ``x1``... by their number among the
+    inputs of Dynamo's graph; outputs are ``y0``, ``y1``... Raises UsageError (PK0701) for a
+    function of several graphs.
+    """
+    graphs = _watched(function, args, kwargs or {})
+    if len(graphs) != 1:
+        raise UsageError(
+            f"the function is {len(graphs)} graphs, not one", code="PK0701",
+            help="`torch.compile(f, fullgraph=True)` says where the graph breaks",
+        )  # fmt: skip
+    (special,) = graphs[0].kinds.values()
+    return special.imported.program.copy()
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """One graph of a compiled function.
+
+    ``ops`` counts overloads of ATen. ``fallbacks`` are those that torch computes, each with its
+    Python line and the reason. ``calls`` are native segments and library calls of the plan.
+    ``saved`` are the bytes that the forward saves for the backward, None without a backward.
+    """
+
+    ops: Counter[str]
+    fallbacks: tuple[str, ...]
+    segments: int
+    calls: Counter[str]
+    saved: int | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `explain` found; ``print`` shows it."""
+
+    graphs: tuple[GraphReport, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.graphs)} graphs"]
+        for number, graph in enumerate(self.graphs):
+            total = graph.ops.total()
+            lines.append(
+                f"graph {number}: {total} ops, {graph.segments} native segments,"
+                f" {graph.calls.total()} library calls, torch computes {len(graph.fallbacks)}"
+            )
+            if graph.saved is not None:
+                lines.append(f"  saved for the backward: {graph.saved:,} bytes")
+            lines += [f"  torch: {line}" for line in graph.fallbacks]
+            lines += [f"  library: {n} x {name}" for name, n in graph.calls.most_common()]
+            lines += [f"  {n} x {name}" for name, n in graph.ops.most_common()]
+        return "\n".join(lines)
+
+
+def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+    """Which ops a function consists of, with their lines, and what runs them.
+
+    The function is compiled and called once.
+    """
+    graphs = _watched(function, args, kwargs)
+    return Explanation(tuple([_report(g, s) for g in graphs for s in g.kinds.values()]))
+
+
+def _report(graph: CompiledGraph, special: Specialized) -> GraphReport:
+    level = special.level
+    learns = torch.is_grad_enabled() and any(graph.differentiable)
+    plan = (level.forward if learns else level.inference).executable.plan
+    calls = [i for i in plan.body if isinstance(i, Call)]
+    return GraphReport(
+        Counter(special.imported.counts),
+        tuple([
+            f"{f.target}{f' at {f.span}' if f.span else ''}: {f.reason}"
+            for f in special.imported.fallbacks
+        ]),
+        sum(c.kernel == SEGMENT for c in calls),
+        Counter(c.kernel for c in calls if c.kernel != SEGMENT),
+        level.parts.report.bytes if learns else None,
+    )  # fmt: skip
+
+
+def load_archive(path: str | os.PathLike[str]) -> Program:
+    """The program of an archive of `torch.export.save`, with its weights.
+
+    Inputs are ``x0``, ``x1``... by their place among all inputs of the archive's graph, outputs
+    ``y0``, ``y1``...; parameters have their names. Raises ArtifactError (PK0506) for a file that
+    torch does not read. torch reads archives by its own code: open only files that you trust.
+    """
+    name = os.fspath(path)
+    try:
+        exported = torch.export.load(name)
+    except Exception as error:
+        raise ArtifactError(
+            f"torch cannot read {name}: {error}", code="PK0506", span=Span(name)
+        ) from error
+    return program_of_exported(exported, name)
+
+
+def program_of_exported(exported: Any, name: str = "<torch>") -> Program:
+    """The program of an ExportedProgram, with its weights; see `load_archive`."""
+    exported = exported.run_decompositions(decompositions())
+    module, signature = exported.graph_module, exported.graph_signature
+    captured = functional_graph(module, [])
+    weights: dict[str, Array] = {}
+    stored = {**exported.state_dict, **exported.constants}
+    sources = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    symbols: dict[Any, int] = {}
+    for i, node in enumerate(captured.placeholders):
+        key = sources.get(node.name)
+        if key is not None:
+            captured.parameters[i] = key
+            weights[key] = np.array(array_of(stored[key].detach().contiguous()))
+        value = node.meta["val"]
+        for size in value.shape if isinstance(value, torch.Tensor) else (value,):
+            if isinstance(size, torch.SymInt):
+                symbols.update({s: size.node.shape_env.var_to_val[s]
+                                for s in size.node.expr.free_symbols})  # fmt: skip
+    wanted = [False] * len(captured.placeholders)
+    program = import_graph(captured, symbols, wanted).program
+    return Program(program.module, weights, name)

@@ -1,0 +1,134 @@
+"""Derivatives of any order through a compiled function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F  # noqa: E402
+
+import pirkit.torch  # noqa: E402, F401  registers the backend
+
+F64 = torch.float64
+FUNCTIONS = {
+    "tanh": lambda x: x.tanh(),
+    "gelu": lambda x: F.gelu(x),
+    "silu": lambda x: F.silu(x),
+    "softmax": lambda x: x.softmax(1),
+    "log_softmax": lambda x: x.log_softmax(1),
+    "group_norm": lambda x: F.group_norm(x, 2),
+    "matmul": lambda x: x @ x.t(),
+    "pow": lambda x: (x * x + 1) ** 1.5,
+    "logsumexp": lambda x: x.logsumexp(1),
+    "division": lambda x: x / (x * x + 1),
+    "cumsum": lambda x: (x * x).cumsum(1),
+    "indices": lambda x: x[:, [0, 2]] * x[:, 1:3],
+    "where": lambda x: torch.where(x > 0, x.exp(), x * x),
+    "var": lambda x: x.var(1),
+    "norm": lambda x: x.norm(dim=1),
+    "torch computes it": lambda x: torch.special.log_ndtr(x),
+    "softplus": lambda x: F.softplus(x),
+    "cat": lambda x: torch.cat([x.sin(), x * x], 1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_second_derivatives(name: str) -> None:
+    compiled = torch.compile(FUNCTIONS[name], backend="pirkit", fullgraph=True)
+    x = torch.randn(3, 4, dtype=F64, requires_grad=True)
+    found = []
+    for function in (FUNCTIONS[name], compiled):
+        torch.manual_seed(5)
+        y = function(x.sin())
+        (g,) = torch.autograd.grad(y, x, torch.rand_like(y), create_graph=True)
+        (h,) = torch.autograd.grad(g, x, torch.rand_like(g), create_graph=True)
+        (third,) = torch.autograd.grad(h, x, torch.rand_like(h))
+        found.append((y, g, h, third))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+def test_third_derivative_of_layer_norm() -> None:
+    """That of its parts; torch's own double backward takes the mean for a constant."""
+
+    def parts(x: Any) -> Any:
+        gap = x - x.mean(1, keepdim=True)
+        return gap / ((gap * gap).mean(1, keepdim=True) + 1e-5).sqrt()
+
+    x = torch.randn(3, 4, dtype=F64, requires_grad=True)
+    found = []
+    for function in (parts, torch.compile(lambda x: F.layer_norm(x, (4,)), backend="pirkit")):
+        torch.manual_seed(5)
+        y = function(x)
+        for _ in range(3):
+            (y,) = torch.autograd.grad(y, x, torch.rand_like(y), create_graph=True)
+        found.append(y)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-9)
+
+
+def test_gradgradcheck() -> None:
+    compiled = torch.compile(lambda x, w: (x @ w).tanh().softmax(1), backend="pirkit")
+    x, w = (torch.randn(*s, dtype=F64, requires_grad=True) for s in ((2, 3), (3, 3)))
+    assert torch.autograd.gradgradcheck(compiled, (x, w))
+
+
+def test_a_step_on_forces() -> None:
+    """An energy by a network, forces as its derivative, a loss on both."""
+    nets = [torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+            for _ in range(2)]  # fmt: skip
+    nets[1].load_state_dict(nets[0].state_dict())
+    places, wanted = torch.randn(5, 3), torch.randn(5, 3)
+    for net in nets:
+        energy = torch.compile(net, backend="pirkit") if net is nets[1] else net
+        x = places.clone().requires_grad_()
+        e = energy(x).sum()
+        (force,) = torch.autograd.grad(-e, x, create_graph=True)
+        (F.mse_loss(force, wanted) + e.square()).backward()
+    for p, q in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        torch.testing.assert_close(q.grad, p.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_dropout_has_one_mask_in_all_derivatives() -> None:
+    x = torch.randn(20, 3, dtype=F64, requires_grad=True)
+    found = []
+    for function in (f := lambda x: F.dropout(x**3, 0.5), torch.compile(f, backend="pirkit")):
+        torch.manual_seed(7)
+        (g,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        (h,) = torch.autograd.grad(g.square().sum(), x)
+        found.append((g, h))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a)
+
+
+def test_retain_graph_and_outputs_without_a_cotangent() -> None:
+    compiled = torch.compile(lambda x: (x * x, x.sin(), x.sum()), backend="pirkit")
+    x = torch.randn(4, requires_grad=True)
+    a, b, _ = compiled(x)
+    (once,) = torch.autograd.grad(a.sum(), x, retain_graph=True)
+    (again,) = torch.autograd.grad(a.sum(), x, retain_graph=True)
+    (other,) = torch.autograd.grad(b.sum(), x)
+    torch.testing.assert_close(once, 2 * x)
+    torch.testing.assert_close(again, once)
+    torch.testing.assert_close(other, x.cos())
+
+
+def test_a_write_between_forward_and_second_derivative_is_refused() -> None:
+    compiled = torch.compile(lambda x, w: (x * w).tanh(), backend="pirkit")
+    x, w = torch.randn(3, requires_grad=True), torch.randn(3)
+    y = compiled(x, w)
+    w.add_(1)
+    with pytest.raises(Exception, match=r"PK0907|modified by an inplace operation"):
+        torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
+def test_derivatives_of_torch() -> None:
+    compiled: Any = torch.compile(
+        lambda x: F.gelu(x).softmax(1), backend="pirkit", options={"autograd": "torch"}
+    )
+    x = torch.randn(3, 4, requires_grad=True)
+    (found,) = torch.autograd.grad(compiled(x).square().sum(), x)
+    (expected,) = torch.autograd.grad(F.gelu(x).softmax(1).square().sum(), x)
+    torch.testing.assert_close(found, expected)
