@@ -8,7 +8,7 @@ buffer, and each loop adds its stride.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +16,7 @@ from typing import Final
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.interleave import interleaved
+from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.transpose_tile import pack, transposed
 from pirkit.lowering.codegen.emit.vector_emit import (
     Memory,
@@ -31,6 +32,7 @@ from pirkit.lowering.codegen.emit.vector_emit import (
 from pirkit.lowering.codegen.ir.element_types import compute_type, identity, types_of
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loop_ir import (
+    NESTED,
     Block,
     Bound,
     Count,
@@ -48,15 +50,15 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     inside,
     statements,
 )
-from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, ReduceKind, Statement, reads
+from pirkit.lowering.codegen.ir.loopnest import Index, Load, Reduce, ReduceKind, Statement, reads
 from pirkit.lowering.codegen.math.primitives import Typed, element, select_extremum, stored, widen
 from pirkit.lowering.codegen.math.vecmath import any_lane
 
-LINE: Final = 64
-"""Bytes of a cache line."""
 _ZERO: Final = Value("0", I64)
 
 Key = tuple[str, Path]
+_Move = tuple[Loop, Value, Value | None]
+"""A loop, how many iterations further along it, and for a parallel one the number of the block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class _NestWriter:
         self.scratch = 0
         self.used: dict[int, set[int]] = {}
         self.bounds = _bounds(nest)
+        self.indexed = _indexed(nest, self.bounds)
         self.scopes: list[dict[Key, Typed]] = [{}]
         """Values by name and copy; a loop body has a scope of its own."""
         self.wide: list[dict[str, Typed]] = [{}]
@@ -118,10 +121,10 @@ class _NestWriter:
     def start(self) -> _Point:
         """Before all loops: the addresses of the buffers."""
         b, address = self.b, list[Value]()
-        used = buffers_of(self.nest.body)
+        used = self.used_buffers(self.nest.body)
         for number, buffer in enumerate(self.nest.buffers):
             if buffer.space == "memory":
-                address.append(b.at(argument(b, number), buffer.offset))
+                address.append(argument(b, number))
             elif buffer.space == "register":
                 address.append(_ZERO)
             else:
@@ -166,9 +169,9 @@ class _NestWriter:
         shift = self.shift(aligned[0], at) if aligned else _ZERO
 
         def block(number: Value, _: list[Value]) -> Sequence[Value]:
-            counts = [-(-_known(loop.stop) // loop.step) for loop in loops]
-            here = at
-            for loop, place in zip(loops, split_index(b, number, counts), strict=True):
+            trips = [-(-_known(loop.stop) // loop.step) for loop in loops]
+            moves: list[tuple[_Move, Value | None]] = []
+            for loop, place in zip(loops, split_index(b, number, trips), strict=True):
                 first, count = b.times(place, loop.step), None
                 if loop.align is not None:
                     extent = Value(str(_known(loop.stop) - loop.step), I64)
@@ -176,8 +179,10 @@ class _NestWriter:
                     first = b.binary("smax", b.plus(b.plus(first, -loop.step), shift), _ZERO)
                     first = b.binary("smin", first, extent)
                     count = b.emit(I64, f"sub {end}, {first.text}")
-                here = self.moved(loop, here, first, loops[-1].body, place)
-                here = self.with_counts(loop, here, count)
+                moves.append(((loop, first, place), count))
+            here = self.moved(at, loops[-1].body, *(move for move, _ in moves))
+            for move, iterations in moves:
+                here = self.with_counts(move[0], here, iterations)
             self.run(loops[-1].body, here)
             return []
 
@@ -191,7 +196,7 @@ class _NestWriter:
         def body(index: Value, carried: Sequence[Value]) -> list[Value]:
             self.registers.update(zip(keys, carried, strict=True))
             with _Scope(self):
-                here = self.with_counts(node, self.moved(node, at, index, node.body))
+                here = self.with_counts(node, self.moved(at, node.body, (node, index, None)))
                 self.run(node.body, here)
             return [self.registers[key] for key in keys]
 
@@ -205,7 +210,7 @@ class _NestWriter:
         b, (axis,) = self.b, node.axes
         self.broadcast(node, at)
         start = self.bound(node.start, at)
-        here = self.moved(node, at, start, node.body)
+        here = at if start.text == "0" else self.moved(at, node.body, (node, start, None))
         here = replace(here, lanes=node.lanes, axis=axis)
         if node.stop == node.lanes and node.start == 0:
             self.run(node.body, here)
@@ -229,7 +234,7 @@ class _NestWriter:
         places = range(_known(node.start), _known(node.stop), node.step)
         bodies: list[Callable[[], None]] = []
         for place in places:
-            here = self.moved(node, at, Value(str(place), I64), node.body)
+            here = self.moved(at, node.body, (node, Value(str(place), I64), None))
             offsets = {**at.offsets, axis: at.offsets.get(axis, 0) + place}
             path = (*at.path, (axis, place)) if node.copies == "own" else at.path
             bodies.append(partial(self.run, node.body, replace(here, offsets=offsets, path=path)))
@@ -254,41 +259,50 @@ class _NestWriter:
             self.note_nan(None)
 
     def used_buffers(self, body: tuple[Node, ...]) -> set[int]:
-        """The buffers that a body uses; copies of it ask again and again."""
+        """The buffers that a body uses; the loops around it and copies of it ask again."""
         found = self.used.get(id(body))
         if found is None:
-            found = self.used[id(body)] = buffers_of(body)
+            inner = [self.used_buffers(n.body) for n in body if isinstance(n, NESTED)]
+            found = buffers_of([n for n in body if not isinstance(n, NESTED)]).union(*inner)
+            self.used[id(body)] = found
         return found
 
-    def moved(
-        self, loop: Loop, at: _Point, by: Value, body: tuple[Node, ...], number: Value | None = None
-    ) -> _Point:
-        """The point ``by`` iterations further along a loop; ``number`` counts its steps."""
-        if by.text == "0" and number is None and len(loop.axes) == 1:
-            return at
+    def moved(self, at: _Point, body: tuple[Node, ...], *moves: _Move) -> _Point:
+        """The point some iterations further along loops; all move an address at once."""
         b, index, linear = self.b, dict(at.index), at.linear
-        positions = {loop.axes[0]: by}
-        if len(loop.axes) > 1:
-            # The index over several axes is split where no further loop adds to it.
-            whole = b.plus(linear.get(loop.axes, _ZERO), by)
-            linear = {**linear, loop.axes: whole}
-            pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in inside(body))
-            extents = [self.nest.extents[axis] for axis in loop.axes]
-            split = [] if pending else split_index(b, whole, extents)
-            positions = dict(zip(loop.axes, split, strict=False))
-        for axis, position in positions.items():
-            index[axis] = b.plus(index.get(axis, _ZERO), position)
-        address = list(at.address)
+        moved: list[tuple[_Move, list[tuple[int, Value]]]] = []
+        for move in moves:
+            loop, by, _ = move
+            positions = [(loop.axes[0], by)]
+            if len(loop.axes) > 1:
+                # The index over several axes is split where no further loop adds to it.
+                whole = b.plus(linear.get(loop.axes, _ZERO), by)
+                linear = {**linear, loop.axes: whole}
+                pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in inside(body))
+                extents = [self.nest.extents[axis] for axis in loop.axes]
+                split = [] if pending else split_index(b, whole, extents)
+                positions = list(zip(loop.axes, split, strict=False))
+            for axis, position in positions:
+                if axis in self.indexed:
+                    index[axis] = b.plus(index.get(axis, _ZERO), position)
+            moved.append((move, positions))
+        address, distances = list(at.address), dict[tuple[tuple[str, int], ...], Value]()
         for k in self.used_buffers(body):
-            buffer = self.nest.buffers[k]
-            if loop.var in buffer.outside or buffer.space == "register":
+            buffer, terms = self.nest.buffers[k], list[tuple[Value, int]]()
+            if buffer.space == "register":
                 continue
-            distance = _ZERO
-            for axis, position in positions.items():
-                distance = b.plus(distance, b.times(position, buffer.strides[axis]))
-            if number is not None and buffer.per_block and buffer.per_block[0] == loop.var:
-                distance = b.plus(distance, b.times(number, buffer.per_block[1]))
-            address[k] = b.at(address[k], distance)
+            for (loop, _, number), positions in moved:
+                if loop.var not in buffer.outside:
+                    terms += [(position, buffer.strides[axis]) for axis, position in positions]
+                    if number is not None and buffer.per_block and buffer.per_block[0] == loop.var:
+                        terms.append((number, buffer.per_block[1]))
+            key = tuple([(position.text, stride) for position, stride in terms if stride])
+            if key not in distances:
+                total = _ZERO
+                for position, stride in terms:
+                    total = b.plus(total, b.times(position, stride))
+                distances[key] = total
+            address[k] = b.at(address[k], distances[key])
         return replace(at, index=index, address=tuple(address), linear=linear)
 
     def with_counts(self, loop: Loop, at: _Point, count: Value | None = None) -> _Point:
@@ -312,9 +326,13 @@ class _NestWriter:
         """Iterations before the first one whose vectors do not cross a cache line, as an i64."""
         b, size = self.b, self.nest.buffers[buffer].dtype.itemsize
         lanes = max(n.lanes for n in inside(self.nest.body) if isinstance(n, Loop))
-        address = b.cast("ptrtoint", at.address[buffer], "i64")
+        address = b.cast("ptrtoint", self.address(buffer, at), "i64")
         left = b.op("and", b.emit(I64, f"sub i64 0, {address.text}"), lanes * size - 1)
         return b.emit(I64, f"udiv {left}, {size}")
+
+    def address(self, number: int, at: _Point) -> Value:
+        """The address of the element of a buffer at a point."""
+        return self.b.at(at.address[number], self.nest.buffers[number].offset)
 
     def bound(self, bound: Bound, at: _Point) -> Value:
         return Value(str(bound), I64) if isinstance(bound, int) else at.counts[bound]
@@ -329,7 +347,7 @@ class _NestWriter:
             buffer = self.nest.buffers[number]
             step = buffer.strides[at.axis] if at.lanes > 1 else 0
             padded = buffer.space == "scratch"
-            return Memory(at.address[number], step, number in at.streams, padded)
+            return Memory(self.address(number, at), step, number in at.streams, padded)
 
         def position(axis: int) -> Value:
             index = at.index.get(axis, _ZERO)
@@ -381,7 +399,7 @@ class _NestWriter:
         """One prefetch per cache line, not per copy; a prefetch of any address is valid."""
         buffer = self.nest.buffers[node.buffer]
         if at.offsets.get(at.axis, 0) * buffer.strides[at.axis] % LINE == 0:
-            here = self.b.at(at.address[node.buffer], node.distance)
+            here = self.b.at(self.address(node.buffer, at), node.distance)
             self.b.prefetch(here, 3 if node.near else 2, node.write)
 
     def row(self, number: int, at: _Point) -> int:
@@ -398,7 +416,7 @@ class _NestWriter:
         column = b.plus(b.emit(I64, f"sub {at.index[node.column_axis]}, {begin.text}"), node.ahead)
         over = b.compare("sge", column, count)
         back = b.times(b.select(over, count, _ZERO), across)
-        here = b.at(at.address[node.buffer], node.ahead * across)
+        here = b.at(self.address(node.buffer, at), node.ahead * across)
         here = b.at(here, b.emit(I64, f"sub i64 0, {back.text}"))
         here = b.at(here, b.times(b.select(over, Value(str(node.rows), I64), _ZERO), along))
         size = buffer.dtype.itemsize
@@ -413,7 +431,7 @@ class _NestWriter:
         size, distance = source.dtype.itemsize, source.strides[node.column_axis]
         lanes = max(n.lanes for n in inside(self.nest.body) if isinstance(n, Loop))
         if dest.space == "register":
-            type_, begin = Type(stored(source.dtype), lanes), at.address[node.source]
+            type_, begin = Type(stored(source.dtype), lanes), self.address(node.source, at)
             starts = [b.at(begin, k * distance) for k in range(lanes)]
             columns = [b.emit(type_, f"load {type_}, {s}, align {size}") for s in starts]
             rows = [widen(b, row, source.dtype) for row in transposed(b, columns)]
@@ -423,8 +441,8 @@ class _NestWriter:
         columns_count = active if node.columns is None else self.bound(node.columns, at)
         pack(
             self.b, source.dtype, lanes,
-            (at.address[node.source], distance, columns_count),
-            (at.address[node.dest], dest.strides[node.row_axis] // size),
+            (self.address(node.source, at), distance, columns_count),
+            (self.address(node.dest, at), dest.strides[node.row_axis] // size),
             self.bound(node.rows, at),
             self.nest.extents[node.row_axis] % lanes != 0,
             node.ahead,
@@ -572,6 +590,17 @@ def _bounds(nest: Nest) -> dict[str, set[Count]]:
         for x in bounds:
             if isinstance(x, Count):
                 found.setdefault(x.block, set()).add(x)
+    return found
+
+
+def _indexed(nest: Nest, blocks: Collection[str]) -> set[int]:
+    """The axes whose indices are used, beside for addresses."""
+    found = {s.axis for s in statements(nest.body) if isinstance(s, Index)}
+    for n in inside(nest.body):
+        if isinstance(n, PrefetchTile):
+            found.add(n.column_axis)
+        elif isinstance(n, Loop) and n.var in blocks:
+            found.add(n.axes[0])
     return found
 
 

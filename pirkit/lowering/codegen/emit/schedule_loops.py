@@ -15,6 +15,7 @@ from pirkit.lowering.codegen.emit.schedule import (
     Schedule,
     row_unroll,
 )
+from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
 from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
 from pirkit.lowering.codegen.ir.loop_ir import (
@@ -101,8 +102,15 @@ def _flat(s: _Stages) -> None:
     s.apply(rewrites.stream, var, rank - 1, plan.lanes)
     s.apply(rewrites.vectorize, var, plan.lanes)
     s.apply(rewrites.interleave, var, plan.unroll)
-    requests = [Prefetch(k, PREFETCH_DISTANCE) for k in plan.prefetched]
-    s.apply(rewrites.prefetch, var, requests, True)
+    step = plan.lanes * plan.unroll
+    requests = [
+        Prefetch(k, PREFETCH_DISTANCE + line)
+        for k in plan.prefetched
+        for line in range(0, step * s.kernel.operands[k].dtype.itemsize, LINE)
+    ]
+    # Not in the vectors: the one with more instructions would fall behind, and each line be used
+    # from its second half on.
+    s.apply(rewrites.prefetch_rows, block, var, requests)
 
 
 def _rows(s: _Stages) -> None:

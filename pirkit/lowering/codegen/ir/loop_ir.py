@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Literal
+from typing import Final, Literal
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.ir.element_types import types_of
@@ -32,6 +32,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.runtime.dtype import DType
 
+_ACCESSES: Final = (Load, Store, Accumulate, RuntimeAssert)
 LoopKind = Literal["serial", "parallel", "vector", "unroll", "interleave"]
 
 
@@ -172,7 +173,8 @@ class NonTemporal:
 
 
 Node = Block | Prefetch | PrefetchTile | Pack | Loop | Reducing | NonTemporal
-
+NESTED: Final = (Loop, Reducing, NonTemporal)
+"""Nodes with a body."""
 
 Path = tuple[tuple[int, int], ...]
 """Copies of unrolled loops: the axis of each loop, and the index of the copy."""
@@ -269,7 +271,7 @@ def inside(nodes: Sequence[Node]) -> Iterator[Node]:
     while left:
         node = left.pop()
         yield node
-        if isinstance(node, (Loop, Reducing, NonTemporal)):
+        if isinstance(node, NESTED):
             left.extend(reversed(node.body))
 
 
@@ -282,10 +284,15 @@ def statements(nodes: Sequence[Node]) -> Iterator[Statement]:
 
 def buffers_of(nodes: Sequence[Node]) -> set[int]:
     """The buffers that a tree uses."""
-    found = {n.buffer for n in inside(nodes) if isinstance(n, (Prefetch, PrefetchTile))}
-    found |= {k for n in inside(nodes) if isinstance(n, Pack) for k in (n.source, n.dest)}
-    kinds = (Load, Store, Accumulate, RuntimeAssert)
-    return found | {s.operand for s in statements(nodes) if isinstance(s, kinds)}
+    found = set[int]()
+    for node in inside(nodes):
+        if isinstance(node, Block):
+            found.update([s.operand for s in node.statements if isinstance(s, _ACCESSES)])
+        elif isinstance(node, (Prefetch, PrefetchTile)):
+            found.add(node.buffer)
+        elif isinstance(node, Pack):
+            found |= {node.source, node.dest}
+    return found
 
 
 def changed(
@@ -298,7 +305,7 @@ def changed(
     found: list[Node] = []
     for node in nodes:
         after = node
-        if isinstance(node, (Loop, Reducing, NonTemporal)):
+        if isinstance(node, NESTED):
             body = changed(node.body, change)
             after = node if body is node.body else replace(node, body=body)
         new = change(after)

@@ -13,6 +13,7 @@ from math import prod
 
 from pirkit.lowering.codegen.ir.element_types import compute_type, identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
+    NESTED,
     Block,
     Bound,
     Buffer,
@@ -166,7 +167,7 @@ def _jammed(nodes: Nodes, copy: Loop) -> Nodes:
             # Around a reduction, what loads and stores its accumulators runs once for all copies.
             once = reduced and not any(isinstance(s, Reduce) for s in statements([node]))
             found.append(node if once else replace(copy, body=(node,)))
-        elif isinstance(node, (Loop, Reducing, NonTemporal)):
+        elif isinstance(node, NESTED):
             found.append(replace(node, body=_jammed(node.body, copy)))
         else:
             require(False, "unroll_and_jam", "a copy of a tile can not be repeated")
@@ -200,7 +201,7 @@ def _bodies(nodes: Sequence[Node]) -> int:
     """How often the statements of a tree run, a vector of iterations counted once."""
     found = 1
     for node in nodes:
-        if isinstance(node, (Loop, Reducing, NonTemporal)):
+        if isinstance(node, NESTED):
             trips = 1
             if isinstance(node, Loop) and node.kind != "vector":
                 assert isinstance(node.start, int)
@@ -503,14 +504,13 @@ def contract(nest: Nest) -> Nest:
     return replace(nest, body=changed(nest.body, change))
 
 
-def prefetch(nest: Nest, var: str, requests: Sequence[Prefetch], first: bool = False) -> Nest:
-    """Prefetch in each whole vector of a loop, before or after its statements."""
+def prefetch(nest: Nest, var: str, requests: Sequence[Prefetch]) -> Nest:
+    """Prefetch in each whole vector of a loop, after its statements."""
 
     def change(node: Node) -> Nodes | None:
         if not (isinstance(node, Loop) and node.var == lane_var(var) and node.stop == node.lanes):
             return None
-        body = (*requests, *node.body) if first else (*node.body, *requests)
-        return (replace(node, body=body),)
+        return (replace(node, body=(*node.body, *requests)),)
 
     return replace(nest, body=changed(nest.body, change)) if requests else nest
 
@@ -640,7 +640,7 @@ def _around(nodes: Sequence[Node], var: str, outside: tuple[str, ...] = ()) -> t
     for node in nodes:
         if isinstance(node, Loop) and node.var == var:
             return outside
-        if isinstance(node, (Loop, Reducing, NonTemporal)):
+        if isinstance(node, NESTED):
             here = (*outside, node.var) if isinstance(node, Loop) else outside
             if any(isinstance(n, Loop) and n.var == var for n in inside(node.body)):
                 return _around(node.body, var, here)
