@@ -9,16 +9,25 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.interpreter import run_known
 from pirkit.lowering.codegen.about import About, emitting_files
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
+from pirkit.lowering.codegen.emit.generate import stages_of
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.interpret import interpret, run_nest
+from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.lowering.codegen.scatter.scatter import without_scatters
 from pirkit.lowering.native_fused import FusedKernel
+from pirkit.runtime.native.target import host
 from pirkit.runtime.tolerance import wrong_element
 
 Array = np.ndarray[Any, Any]
 
+_MAX_INTERPRETED: Final = 1 << 16
+"""Iterations of a nest up to which its loops are interpreted to find a wrong rewrite."""
 LOWERED_WRONG: Final = (
     "lowering of the MapExpr to loop nests (from_map_expr.py, nests.py): the nests are wrong "
     "without native code too"
@@ -72,12 +81,37 @@ def blamed(step: object, functions: Sequence[LazyFunction], given: Sequence[Any]
         known = [*arrays, *flags]
         first = len(arrays)
         buffers = [known[k] if k < first else flags[k - first] for k in nest.arrays]
-        native = [buffer.copy() for buffer in buffers]
+        native, given_here = ([buffer.copy() for buffer in buffers] for _ in range(2))
         sequence.bind(native)()
         run_nest(nest, buffers)
         pairs = zip(native, buffers, strict=True)
         if any(wrong_element(a, b, buffers) for a, b in pairs):
             own = [f for f, _ in sequence.steps if isinstance(f, LazyFunction)]
-            which = f"loop nest {number} of {len(step.nests)}"
-            return Blamed(own, f"schedule or emitter: {which} is right by its interpreter")
+            which = f"loop nest {number} of {len(step.nests)} is right by its interpreter"
+            wrong = _wrong_rewrite(nest, given_here, buffers)
+            return Blamed(own, f"schedule or emitter: {which}{wrong}")
     return Blamed(functions, "launch or memory: each loop nest is right alone")
+
+
+def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -> str:
+    """Which rewrite of its loops makes a nest wrong, by the interpreter of the loop IR.
+
+    Large nests are not run: the interpreter takes some microseconds per vector.
+    """
+    kernel = nest.kernel
+    if not isinstance(kernel, Kernel) or kernel.iterations > _MAX_INTERPRETED:
+        return ""
+
+    def is_wrong(stage: Stage) -> bool:
+        found = [buffer.copy() for buffer in given]
+        try:
+            run_loops(stage.nest, found)
+        except InternalError:  # it leaves a buffer
+            return True
+        return any(wrong_element(a, b, given) for a, b in zip(found, right, strict=True))
+
+    stages = stages_of(kernel, host())
+    if not is_wrong(stages[-1]):
+        return ", and its scheduled loops too: so the LLVM writer or what it calls is wrong"
+    rewrite = next(stage.rewrite for stage in stages if is_wrong(stage))
+    return f"; its loops are wrong after `{rewrite}`"

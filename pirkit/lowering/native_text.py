@@ -6,10 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
+from pirkit.lowering.codegen.emit.generate import stages_of
+from pirkit.lowering.codegen.emit.schedule import schedule
+from pirkit.lowering.codegen.emit.split_reduction import split_reductions
+from pirkit.lowering.codegen.ir.loopnest import Kernel, with_numbered_names
+from pirkit.lowering.codegen.loop_text import scheduled_lines
+from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.lowering.codegen.nest_text import nest_lines
 from pirkit.lowering.native_calls import NotingLibrary, bound_calls, layout_of
 from pirkit.lowering.native_fused import FusedKernel
 from pirkit.runtime.native.engine import assembly
+from pirkit.runtime.native.target import host
 from pirkit.runtime.nodes import Bound
 from pirkit.runtime.plan import Plan, show_operand
 from pirkit.runtime.registry import CPU
@@ -20,7 +27,8 @@ _COMMENTS: Final = {"nest": "//", "llvm": ";", "asm": "#"}
 def native_text(plan: Plan, stage: str) -> str:
     """The native kernels of a plan at a stage: ``nest``, ``llvm`` or ``asm``.
 
-    Comments give the instruction, its place in the user's program, and the schedule. Kernels are
+    A nest is followed by its scheduled loops, as they are written in LLVM IR. Comments give the
+    instruction, its place in the user's program, and the schedule. Kernels are
     those for inputs of the declared shapes; those of dynamic shapes are made when they are called.
     """
     library = NotingLibrary(CPU)
@@ -55,6 +63,20 @@ def _nests(node: Bound) -> Iterator[str]:
     for number, nest in enumerate(node.step.nests, 1):
         yield f"// loop nest {number} of {len(node.step.nests)}"
         yield from nest_lines(nest)
+        yield from _scheduled(nest)
+
+
+def _scheduled(nest: Nest) -> Iterator[str]:
+    """The scheduled loops of each function of a nest; tiled nests and scatters have none."""
+    if not isinstance(nest.kernel, Kernel):
+        return
+    kernel, target = with_numbered_names(nest.kernel), host()
+    parts = split_reductions(kernel, schedule(kernel, target).blocks)
+    names = [f"a{k}" for k in nest.arrays] + [f"p{k}" for k in range(len(parts.temporaries))]
+    for step in parts.steps:
+        yield from scheduled_lines(
+            stages_of(with_numbered_names(step.kernel), target), [names[k] for k in step.buffers]
+        )
 
 
 def _code(functions: Sequence[LazyFunction], stage: str) -> Iterator[str]:

@@ -31,13 +31,12 @@ from pirkit.lowering import kernel_library, native_fused
 from pirkit.lowering.codegen.conv import blocked_conv
 from pirkit.lowering.codegen.emit import (
     batch_compile,
-    emit_column_reduction,
-    emit_row_reduction,
-    emit_tile_reduction,
+    nest_writer,
     schedule,
     tiled_nest_emit,
     transpose_tile,
 )
+from pirkit.lowering.codegen.ir import loop_rewrites
 from pirkit.lowering.codegen.lower import scalar_ops
 from pirkit.lowering.codegen.math import vecmath
 from pirkit.lowering.codegen.matmul import gemm, macrokernel, microkernel, small_gemm
@@ -74,6 +73,11 @@ def short_mask(old: Any) -> Any:
         return old(b, lanes, count - 1 if isinstance(count, int) else b.plus(count, -1))
 
     return tail_mask
+
+
+def always(_: Any) -> Any:
+    """A loop whose last iterations are taken for whole vectors."""
+    return lambda bound, multiple: True
 
 
 def subtracted(old: Any) -> Any:
@@ -189,18 +193,18 @@ def emitter(name: str) -> str:
 
 PLANTS: Final = {
     "row tail": Plant(
-        emitter("emit_row_reduction.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
-        emit_row_reduction,
+        nest_writer,
         "tail_mask",
         short_mask,
         long,
         ((30, 77),),
     ),
     "flat tail": Plant(
-        emitter("emit_column_reduction.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
-        emit_column_reduction,
+        nest_writer,
         "tail_mask",
         short_mask,
         lambda x: ops.tanh(x) + 1.0,
@@ -208,9 +212,9 @@ PLANTS: Final = {
         ("strategy flat",),
     ),
     "column tail": Plant(
-        emitter("emit_column_reduction.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
-        emit_column_reduction,
+        nest_writer,
         "tail_mask",
         short_mask,
         lambda x: ops.sum(ops.tanh(x), 0),
@@ -218,14 +222,24 @@ PLANTS: Final = {
         ("strategy columns",),
     ),
     "tile tail": Plant(
-        emitter("emit_tile_reduction.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
-        emit_tile_reduction,
+        nest_writer,
         "tail_mask",
         short_mask,
         lambda x: ops.sum(ops.tanh(x), 1),
         ((5, 6, 77),),
         ("strategy tiles",),
+    ),
+    "rewrite": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        loop_rewrites,
+        "is_multiple",
+        always,
+        lambda x: ops.tanh(x) + 1.0,
+        ((1003,),),
+        ("wrong after `vectorize",),
     ),
     "transposing tiles": Plant(
         emitter("tiled_nest_emit.py"),
@@ -237,7 +251,7 @@ PLANTS: Final = {
         ((301, 301),),
     ),
     "transpose": Plant(
-        emitter("emit_column_reduction.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
         transpose_tile,
         "transposed",
@@ -247,7 +261,7 @@ PLANTS: Final = {
         ("transpose_tile.py",),
     ),
     "schedule": Plant(
-        emitter("emit_column_reduction.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
         schedule.Schedule,
         "blocks",
@@ -257,7 +271,7 @@ PLANTS: Final = {
         ("schedule or emitter",),
     ),
     "exp": Plant(
-        emitter("emit_column_reduction.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
         vecmath,
         "_exp",
@@ -267,7 +281,7 @@ PLANTS: Final = {
         ("vecmath.py",),
     ),
     "lowering": Plant(
-        emitter("emit_column_reduction.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
         scalar_ops,
         "_SPECIAL",

@@ -128,13 +128,22 @@ def test_an_unknown_interpreter_is_refused() -> None:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("nest", ["parallel for i0 in 30:", "t2 = reduce max t1", "store a5, t6"]),
+        (
+            "nest",
+            [
+                "parallel for i0 in 30:",
+                "t2 = reduce max t1",
+                "store a5, t6",
+                "// schedule: parallelize i0, vectorize r0.0",
+                "vector for r0.0v in 0 .. ",
+            ],
+        ),
         (
             "llvm",
             [
                 "define void @pirkit_kernel",
                 "; $1 = pir.map_expr($0)",
-                "codegen/emit/emit_row_reduction.py",
+                "codegen/emit/nest_writer.py",
             ],
         ),
         ("asm", ["pirkit_kernel:", "# $1 = pir.map_expr($0)", "strategy rows"]),

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.emit.emit_row_reduction import elided_scratch
 from pirkit.lowering.codegen.emit.generate import generate
+from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
 from pirkit.lowering.codegen.ir.loopnest import (
     Constant,
     Index,

@@ -213,20 +213,15 @@ class Evaluation:
         match statement:
             case Load(name, operand, None, _, None):
                 loaded = self.operand(operand, after)
-                self.values[name] = _widened(loaded, self.kernel.operands[operand].dtype).copy()
+                self.values[name] = widened(loaded, self.kernel.operands[operand].dtype).copy()
             case Load():
                 self.values[statement.name] = self.load(statement)
             case Constant(name, dtype, value):
                 self.values[name] = np.array(value, dtype.np)
             case Index(name, axis, dtype):
                 self.values[name] = self.along(axis).astype(dtype.np)
-            case Compute(name, "cast", (arg,), dtype):
-                self.values[name] = _widened(self.values[arg].astype(dtype.np), dtype)
-            case Compute(name, primitive, args, dtype):
-                result = FUNCTIONS[primitive](*(self.values[a] for a in args))
-                if result.dtype != dtype.np:
-                    raise InternalError(f"{statement} gives {result.dtype}")
-                self.values[name] = result
+            case Compute(name, _, args):
+                self.values[name] = computed(statement, [self.values[a] for a in args])
             case Reduce(name, kind, value):
                 shape = (*self.kernel.outer, *self.kernel.inner)
                 array = np.broadcast_to(self.values[value], shape)
@@ -276,7 +271,18 @@ class Evaluation:
         memory = self.buffers[load.operand].reshape(-1).view(np.uint8)
         bytes_at = np.where(holds, place, 0)[..., None] + np.arange(operand.dtype.itemsize)
         found = memory[bytes_at].view(operand.dtype.np)[..., 0]
-        return _widened(np.where(holds, found, np.zeros((), found.dtype)), operand.dtype)
+        return widened(np.where(holds, found, np.zeros((), found.dtype)), operand.dtype)
+
+
+def computed(statement: Compute, args: Sequence[Array]) -> Array:
+    """The value of a primitive. Raises InternalError if its element type is another one."""
+    dtype = statement.dtype
+    if statement.primitive == "cast":
+        return widened(args[0].astype(dtype.np), dtype)
+    result = FUNCTIONS[statement.primitive](*args)
+    if result.dtype != dtype.np:
+        raise InternalError(f"{statement} gives {result.dtype}")
+    return result
 
 
 def _wider(dtype: Any) -> Any:
@@ -284,6 +290,7 @@ def _wider(dtype: Any) -> Any:
     return np.dtype(np.float64) if dtype == np.float32 else dtype
 
 
-def _widened(array: Array, dtype: DType) -> Array:
+def widened(array: Array, dtype: DType) -> Array:
+    """Values in their compute type: float32 for fp16 and bf16."""
     half = dtype.is_float and dtype.itemsize < 4
     return array.astype(np.float32) if half else array

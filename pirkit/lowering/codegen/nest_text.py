@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pirkit.lowering.codegen.emit.tiled_nest import TileAccess, TiledNest
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -53,6 +53,8 @@ def _kernel(kernel: Kernel, names: list[str]) -> Iterator[str]:
     kernel = with_numbered_names(kernel)
     for name, operand in zip(names, kernel.operands, strict=True):
         yield f"// {name}: {_operand(operand)}"
+    axes = [f"i{k}" for k in range(len(kernel.outer))]
+    axes += [f"r{k}" for k in range(len(kernel.inner))]
     depth = ""
     for axis, extent in enumerate(kernel.outer):
         yield f"{depth}parallel for i{axis} in {extent}:"
@@ -63,9 +65,9 @@ def _kernel(kernel: Kernel, names: list[str]) -> Iterator[str]:
             yield f"{inside}for r{axis} in {extent}:"
             inside += "  "
         for statement in phase.body:
-            yield inside + _statement(statement, names, kernel)
+            yield inside + statement_line(statement, names, axes)
         for statement in phase.after:
-            yield depth + _statement(statement, names, kernel)
+            yield depth + statement_line(statement, names, axes)
 
 
 def _operand(operand: Operand) -> str:
@@ -75,7 +77,8 @@ def _operand(operand: Operand) -> str:
     return f"{operand.dtype.name}, {operand.size:,} bytes{at}, {strides}{stream}"
 
 
-def _statement(statement: Statement, names: list[str], kernel: Kernel) -> str:
+def statement_line(statement: Statement, names: Sequence[str], axes: Sequence[str]) -> str:
+    """A statement; operands and axes have these names."""
     match statement:
         case Load(name, operand, at, limit, where):
             index = f" + min({_name(at)}, {limit})" if at is not None else ""
@@ -84,13 +87,12 @@ def _statement(statement: Statement, names: list[str], kernel: Kernel) -> str:
         case Constant(name, dtype, value):
             return f"{_name(name)} = {dtype.name} {value}"
         case Index(name, axis, dtype):
-            first = len(kernel.outer)
-            loop = f"i{axis}" if axis < first else f"r{axis - first}"
-            return f"{_name(name)} = {dtype.name} {loop}"
+            return f"{_name(name)} = {dtype.name} {axes[axis]}"
         case Compute(name, primitive, args, dtype):
             return f"{_name(name)} = {primitive}({', '.join(map(_name, args))}) : {dtype.name}"
-        case Reduce(name, kind, value):
-            return f"{_name(name)} = reduce {kind} {_name(value)}"
+        case Reduce(name, kind, value, times):
+            value = _name(value) if times is None else f"{_name(value)} * {_name(times)}"
+            return f"{_name(name)} = reduce {kind} {value}"
         case Store(operand, value):
             return f"store {names[operand]}, {_name(value)}"
         case Accumulate(operand, kind, value):

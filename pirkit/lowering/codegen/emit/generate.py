@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pirkit.lowering.codegen.about import About, about
-from pirkit.lowering.codegen.emit.emit_column_reduction import ColumnEmitter
-from pirkit.lowering.codegen.emit.emit_row_reduction import RowEmitter
-from pirkit.lowering.codegen.emit.emit_tile_reduction import TileEmitter
+from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
-from pirkit.lowering.codegen.emit.scratch import LINE, Scratch
+from pirkit.lowering.codegen.emit.schedule_loops import Stage, scheduled, stages
+from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import argument
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.lowering.codegen.ir.loopnest import Kernel
@@ -61,56 +60,35 @@ def module(b: Builder, operands: int, scratch: int) -> str:
 
 def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     """The body of a kernel's function, its schedule, and its scratch memory in bytes."""
-    kernel = with_composite_functions(kernel, target)
-    plan = schedule(kernel, target)
+    plan = schedule(with_composite_functions(kernel, target), target)
     b = Builder(target.x86 and target.has("avx512f"), plan.kernel.fast, plan.blocks)
     streams = [k for k, o in enumerate(kernel.operands) if o.stream]
-    if not streams:
-        return b, plan, _emit(b, plan, target)
-    # Non-temporal stores must be aligned. Rows choose per phase, other strategies emit the whole
-    # kernel twice: with such stores and with ordinary ones.
-    line_aligned = _line_alignment(b, streams)
-    if plan.strategy == "rows":
-        return b, plan, _emit(b, plan, target, line_aligned)
-    plain = replace(kernel, operands=tuple([replace(o, stream=False) for o in kernel.operands]))
-    sizes: list[int] = []
-
-    def emit(chosen: Schedule) -> list[Value]:
-        sizes.append(_emit(b, chosen, target))
-        return []
-
-    b.branch(line_aligned, lambda: emit(plan))
-    b.branch(b.op("xor", line_aligned, True), lambda: emit(schedule(plain, target)))
-    return b, plan, max(sizes)
-
-
-def _emit(b: Builder, plan: Schedule, target: Target, line_aligned: Value | None = None) -> int:
-    """Emit a schedule; returns the bytes of scratch memory that it needs."""
-    scratch = Scratch()
-    if plan.strategy == "rows":
-        RowEmitter(b, plan, scratch, line_aligned).emit()
-    else:
-        (TileEmitter if plan.strategy == "tiles" else ColumnEmitter)(b, plan, scratch).emit()
-    if target.x86 and any(o.stream for o in plan.kernel.operands):
+    line_aligned = _line_alignment(b, streams) if streams else None
+    scratch = write_nest(b, scheduled(plan), line_aligned)
+    if target.x86 and streams:
         # Non-temporal stores are weakly ordered: make them visible before the function returns.
         b.invoke("llvm.x86.sse.sfence")
-    return scratch.size
+    return b, plan, scratch
+
+
+def stages_of(kernel: Kernel, target: Target) -> list[Stage]:
+    """The loops of a kernel after each rewrite of its schedule; the last ones are written."""
+    return stages(schedule(with_composite_functions(kernel, target), target))
 
 
 def about_schedule(plan: Schedule) -> About:
-    """How a schedule runs and which emitter writes it, for people."""
-    emitter = {"rows": RowEmitter, "tiles": TileEmitter}.get(plan.strategy, ColumnEmitter)
-    strategy = f"{plan.strategy}, in squares" if plan.register_tiles else plan.strategy
+    """How a schedule runs, by which rewrites, and which file writes it, for people."""
+    strategy = f"{plan.strategy}, in register tiles" if plan.register_tiles else plan.strategy
     sizes = {"lanes": plan.lanes, "unroll": plan.unroll, "block": plan.block}
-    return about(emitter, strategy, **sizes, blocks=plan.blocks)
+    return about(write_nest, strategy, **sizes, blocks=plan.blocks)
 
 
 def _line_alignment(b: Builder, operands: Sequence[int]) -> Value:
     """Whether the buffers of all these operands begin at cache lines, as an i1."""
     begins = [b.cast("ptrtoint", argument(b, k), "i64") for k in operands]
     all_aligned = begins[0]
-    for emit_prologue in begins[1:]:
-        all_aligned = b.op("or", all_aligned, emit_prologue)
+    for begin in begins[1:]:
+        all_aligned = b.op("or", all_aligned, begin)
     return b.compare("eq", b.op("and", all_aligned, LINE - 1), 0)
 
 

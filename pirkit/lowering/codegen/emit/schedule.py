@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pirkit.lowering.codegen.emit.vector_emit import is_near, types_of
+from pirkit.lowering.codegen.emit.vector_emit import is_near
 from pirkit.lowering.codegen.ir.canonicalize import canonical, with_axes
+from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -96,6 +97,8 @@ class Schedule:
     """Body copies up to which the inner loops of a register tile are unrolled."""
     register_tiles: bool = False
     """Whether the body is unrolled over VxV tiles that are transposed in registers."""
+    align: int | None = None
+    """The operand at whose vector boundaries blocks begin: then its vectors cross no cache line."""
     accumulated: int = 0
     """How many of the last outer axes accumulate; a block runs its part of them in order."""
 
@@ -111,7 +114,8 @@ class Schedule:
         *others, last = self.kernel.outer
         if self.strategy == "tiles":
             *others, last = others
-        return math.prod(others) * -(-last // self.block)
+        # Aligned blocks begin later, so there is a short one before them.
+        return math.prod(others) * (-(-last // self.block) + (self.align is not None))
 
 
 def schedule(kernel: Kernel, target: Target) -> Schedule:
@@ -168,6 +172,7 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
         packed,
         prefetched=memory_bound,
         register_tiles=register_tiles,
+        align=_alignable(ordered, memory_bound, lanes) if register_tiles else None,
     )
 
 
@@ -183,6 +188,19 @@ def _accumulating(
     block = block_size or max(1, math.prod([kernel.outer[k] for k in shared]))
     plan = Schedule(ordered, "rows", lanes, 1, block, accumulated=len(shared))
     return _with_row_prefetch(plan, target)
+
+
+def _alignable(kernel: Kernel, operands: Iterable[int], lanes: int) -> int | None:
+    """An operand that is contiguous along the lanes, and whose rows are whole vectors apart."""
+    # Non-temporal stores need blocks that begin at multiples of a vector of the result.
+    if any(o.stream for o in kernel.operands):
+        return None
+    for k in operands:
+        operand, size = kernel.operands[k], kernel.operands[k].dtype.itemsize
+        strides = (*operand.outer[:-1], *operand.inner)
+        if operand.outer[-1] == size and all(n % (lanes * size) == 0 for n in strides):
+            return k
+    return None
 
 
 def _fits_register_tiles(kernel: Kernel, packed: tuple[int, ...]) -> bool:

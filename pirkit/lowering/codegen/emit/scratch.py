@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from pirkit.lowering.codegen.emit.vector_emit import Memory, load, store
+from pirkit.lowering.codegen.emit.vector_emit import Memory
 from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Value
-from pirkit.lowering.codegen.math.primitives import Typed, narrow
 from pirkit.runtime.dtype import DType
 
 LINE: Final = 64
+"""Bytes of a cache line."""
 
 
 @dataclass(slots=True)
@@ -30,13 +30,3 @@ class Scratch:
         offset, dtype = self.arrays[name]
         base = b.at(Value("%scratch", PTR), offset)
         return Memory(b.at(base, b.times(index, dtype.itemsize)), dtype.itemsize)
-
-    def load(self, b: Builder, name: str, index: Value, lanes: int) -> Typed:
-        """Load a vector of values, in the compute type."""
-        dtype = self.arrays[name][1]
-        return load(b, dtype, self.memory(b, name, index), lanes, None), dtype
-
-    def store(self, b: Builder, name: str, index: Value, value: Value) -> None:
-        """Store a vector of values, unmasked."""
-        dtype = self.arrays[name][1]
-        store(b, narrow(b, value, dtype), dtype, self.memory(b, name, index), None)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from pirkit.lowering.codegen.emit.vector_emit import types_of
+from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Operand, Store, reads, saved_values
 
 _MIN_ROW: Final = 1 << 16

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pirkit.lowering.codegen.emit.vector_emit import compute_type, types_of
+from pirkit.lowering.codegen.ir.element_types import compute_type, types_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Index,

@@ -399,4 +399,4 @@ class _TilePhaseEmitter:
                 return lane_indices(b, b.plus(self.start[axis], index), lanes)
             return b.plus(self.start[axis], at[axis]) if axis < self.lane else Value("0", I64)
 
-        return VectorEmitter(b, kernel, lanes, memory, outside, position, mask, {}, {})
+        return VectorEmitter(b, kernel.operands, lanes, memory, outside, position, mask, {})

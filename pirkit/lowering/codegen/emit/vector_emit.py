@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
-
-import numpy as np
+from typing import Final, Protocol
 
 from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.ir.element_types import compute_type, identity
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
     Constant,
     Index,
-    Kernel,
     Load,
     Reduce,
     ReduceKind,
@@ -34,7 +31,7 @@ from pirkit.lowering.codegen.math.primitives import (
     widen,
 )
 from pirkit.lowering.codegen.math.vecmath import any_lane
-from pirkit.runtime.dtype import DType, float32, int64
+from pirkit.runtime.dtype import DType, int64
 
 _SAFE_BITS: Final = 128
 """Bits of a vector below which masked accesses are split into scalar ones here: LLVM 22 on x86
@@ -52,12 +49,21 @@ class Memory:
     """The elements of an operand at a vector of iterations.
 
     ``step`` is the distance of neighboring lanes in bytes; 0 is one element for all lanes. With
-    ``stream`` stores are non-temporal and must be aligned.
+    ``stream`` stores are non-temporal and must be aligned. With ``padded`` there is memory for
+    whole vectors, so that accesses need no mask.
     """
 
     address: Value
     step: int
     stream: bool = False
+    padded: bool = False
+
+
+class TypedOperand(Protocol):
+    """What an access has to know of an operand."""
+
+    @property
+    def dtype(self) -> DType: ...
 
 
 @dataclass(slots=True)
@@ -66,18 +72,17 @@ class VectorEmitter:
 
     ``memory`` gives the address of an operand, ``outer_value`` a value that is defined outside,
     ``mask`` the active lanes, ``position`` the index along an axis. ``known`` are the values by
-    name, ``reduced`` the values that reductions take.
+    name.
     """
 
     builder: Builder
-    kernel: Kernel
+    operands: Sequence[TypedOperand]
     lanes: int
     memory: Callable[[int], Memory]
     outer_value: Callable[[str], Typed]
     position: Callable[[int], Value]
     mask: Value | None
     known: dict[str, Typed]
-    reduced: dict[str, Typed]
 
     def run(self, statements: Sequence[Statement]) -> None:
         """Emit statements in order. Raises InternalError for a primitive without native code."""
@@ -101,8 +106,8 @@ class VectorEmitter:
                     values = self._broadcast(args)
                     result = TABLE[primitive](self.builder, values, dtype)
                     self.known[name] = result, compute_type(dtype)
-                case Reduce(name, _, value):
-                    self.reduced[name] = self.get(value)
+                case Reduce():
+                    continue  # `nest_writer.py` accumulates it
                 case Store(operand, value):
                     self._store(operand, *self.get(value))
                 case Accumulate(operand, kind, value):
@@ -131,8 +136,8 @@ class VectorEmitter:
     def _load(self, statement: Load) -> Typed:
         """A load at the operand's address, or a gather, under the mask and the predicate."""
         b = self.builder
-        operand = self.kernel.operands[statement.operand]
-        memory, mask = self.memory(statement.operand), self.mask
+        operand = self.operands[statement.operand]
+        memory, mask = self._place(statement.operand)
         if statement.predicate is not None:
             holds = self.raw(statement.predicate)[0]
             if mask is not None or (holds.type.lanes == 1 and self.lanes > 1):
@@ -151,6 +156,11 @@ class VectorEmitter:
         guarded = statement.predicate is not None
         value = load(b, operand.dtype, memory, self.lanes, mask, guarded)
         return value, compute_type(operand.dtype)
+
+    def _place(self, operand: int) -> tuple[Memory, Value | None]:
+        """The memory of an operand, and the mask of accesses to it."""
+        memory = self.memory(operand)
+        return memory, None if memory.padded else self.mask
 
     def _limits(self, name: str, limit: int) -> tuple[Value, Value]:
         """The index of a gather as i64, and its limit."""
@@ -172,16 +182,16 @@ class VectorEmitter:
         b.branch(any_lane(b, broken), tell)
 
     def _store(self, operand: int, value: Value, dtype: DType) -> None:
-        dest = self.kernel.operands[operand].dtype
+        dest = self.operands[operand].dtype
         if compute_type(dest) is not dtype:
             raise InternalError(f"a store of {dtype} into {dest}")
-        memory = self.memory(operand)
-        store(self.builder, narrow(self.builder, value, dest), dest, memory, self.mask)
+        memory, mask = self._place(operand)
+        store(self.builder, narrow(self.builder, value, dest), dest, memory, mask)
 
     def _accumulate(self, operand: int, kind: ReduceKind, value: Value, dtype: DType) -> None:
         """Combine a value with an element of an operand in memory."""
         b, memory, mask = self.builder, self.memory(operand), self.mask
-        dest = self.kernel.operands[operand].dtype
+        dest = self.operands[operand].dtype
         # All lanes share one element: reduce them first; inactive lanes hold the identity.
         if memory.step == 0 and self.lanes > 1:
             if mask is not None:
@@ -190,11 +200,6 @@ class VectorEmitter:
         have = load(b, dest, memory, value.type.lanes, mask)
         total = combine(b, kind, have, value, dtype)
         store(b, narrow(b, total, dest), dest, memory, mask)
-
-
-def compute_type(dtype: DType) -> DType:
-    """The element type of the arithmetic: float32 for fp16 and bf16, else the type itself."""
-    return float32 if dtype.is_float and dtype.itemsize < 4 else dtype
 
 
 def _as(b: Builder, position: Value, dtype: DType) -> Value:
@@ -360,18 +365,6 @@ def _masked_store(b: Builder, value: Value, address: Value, size: int, mask: Val
         b.branch(b.extract(mask, lane), one)
 
 
-def identity(kind: ReduceKind, dtype: DType) -> float | int | bool:
-    """The neutral element of a reduction."""
-    if kind in ("sum", "prod"):
-        return int(kind == "prod")
-    if dtype.is_float:
-        return -math.inf if kind == "max" else math.inf
-    if dtype.kind == "bool":
-        return kind == "min"
-    limits = np.iinfo(dtype.np)
-    return int(limits.min if kind == "max" else limits.max)
-
-
 def combine(b: Builder, kind: ReduceKind, x: Value, y: Value, dtype: DType) -> Value:
     """One step of a reduction."""
     if kind in ("max", "min"):
@@ -435,24 +428,6 @@ def argument(b: Builder, number: int) -> Value:
     """The pointer in slot ``number`` of the argument block."""
     slot = b.at(Value("%args", PTR), 8 * number)
     return b.emit(PTR, f"load ptr, {slot}, align 8")
-
-
-def types_of(kernel: Kernel) -> dict[str, DType]:
-    """The compute type of every name."""
-    types: dict[str, DType] = {}
-    for statement in kernel.statements():
-        match statement:
-            case Load(name, operand):
-                types[name] = compute_type(kernel.operands[operand].dtype)
-            case Constant(name, dtype, _) | Compute(name, _, _, dtype):
-                types[name] = compute_type(dtype)
-            case Index(name, _, dtype):
-                types[name] = dtype
-            case Reduce(name, _, value):
-                types[name] = types[value]
-            case Store() | Accumulate() | RuntimeAssert():
-                pass
-    return types
 
 
 def address_at(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pirkit.lowering.codegen.ir.constant_folding import constant_of as whole
@@ -49,7 +49,7 @@ class Type:
 
     def of(self, elem: str) -> Type:
         """A type with as many lanes of another element type."""
-        return replace(self, elem=elem)
+        return Type(elem, self.lanes)
 
     @property
     def integer(self) -> Type:

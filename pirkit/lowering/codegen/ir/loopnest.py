@@ -89,11 +89,15 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """Reduces a value over the inner axes; only in a body, and readable only after the loops."""
+    """Reduces a value over the inner axes; only in a body, and readable only after the loops.
+
+    A sum with ``times`` adds the product of two values by FMA; only rewrites of loops set it.
+    """
 
     name: str
     kind: ReduceKind
     value: str
+    times: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,8 @@ def reads(statement: Statement) -> tuple[str, ...]:
     match statement:
         case Compute(args=args):
             return args
+        case Reduce(_, _, value, str(times)):
+            return value, times
         case Reduce() | Store() | Accumulate() | RuntimeAssert():
             return (statement.value,)
         case Load(at=at, predicate=predicate):

@@ -14,7 +14,7 @@ from pirkit.dialect.map_expr.guarded_nodes import divides
 from pirkit.dialect.map_expr.tree import Apply
 from pirkit.dialect.opdef import has_trait
 from pirkit.dialect.promotion import wider
-from pirkit.lowering.codegen.emit.vector_emit import compute_type
+from pirkit.lowering.codegen.ir.element_types import compute_type
 from pirkit.lowering.codegen.ir.nest_builder import (
     DataAssertion,
     NotLowerableError,

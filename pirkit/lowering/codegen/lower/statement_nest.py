@@ -20,9 +20,9 @@ from pirkit.index.expr import Expr, Iter
 from pirkit.index.index_maps import flat, space
 from pirkit.index.substitution import reads_of
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
-from pirkit.lowering.codegen.emit.vector_emit import compute_type
 from pirkit.lowering.codegen.ir import loopnest
 from pirkit.lowering.codegen.ir.addressing import IndexLowering, OperandTable
+from pirkit.lowering.codegen.ir.element_types import compute_type
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Constant,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from pirkit.lowering.codegen.emit.vector_emit import types_of
+from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Constant,

@@ -18,7 +18,7 @@ from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.generate import SYMBOL
-from pirkit.lowering.codegen.emit.vector_emit import compute_type
+from pirkit.lowering.codegen.ir.element_types import compute_type
 from pirkit.lowering.codegen.ir.loopnest import Operand
 from pirkit.lowering.codegen.ir.nest_builder import NotLowerableError
 from pirkit.runtime import dtype as dt

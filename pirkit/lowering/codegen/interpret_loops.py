@@ -1,0 +1,304 @@
+"""Runs nests of the loop IR with numpy: the oracle of the rewrites and of the LLVM writer.
+
+Loops run as they are written, vectors as arrays of their lanes, masked lanes included. Accesses are
+checked: none may leave its buffer. So each stage of a schedule can be executed and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.interpret import FUNCTIONS, computed, widened
+from pirkit.lowering.codegen.ir.element_types import identity, types_of
+from pirkit.lowering.codegen.ir.loop_ir import (
+    Block,
+    Bound,
+    Loop,
+    Nest,
+    Node,
+    NonTemporal,
+    Pack,
+    Path,
+    Reducing,
+    copies_of,
+    inside,
+)
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Compute,
+    Constant,
+    Index,
+    Load,
+    Reduce,
+    ReduceKind,
+    RuntimeAssert,
+    Statement,
+    Store,
+)
+
+Array = np.ndarray[Any, Any]
+_COMBINE: Final = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+_PADDING: Final = 64
+"""Bytes behind scratch memory: whole vectors are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """An iteration, or a vector of them along ``axis``."""
+
+    index: dict[int, int]
+    address: tuple[int, ...]
+    linear: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+    blocks: dict[str, int] = field(default_factory=dict[str, int])
+    """The first iteration of each loop."""
+    lanes: int = 1
+    axis: int = -1
+    active: int = 1
+    path: Path = ()
+    row: dict[int, int] = field(default_factory=dict[int, int])
+    """The constants that unrolled loops add to indices."""
+
+
+def run_loops(nest: Nest, buffers: Sequence[Array], shift: int = 0) -> None:
+    """Run a nest over the buffers of its operands; scratch memory begins as poison.
+
+    ``shift`` is how many iterations the first one of aligned blocks has. Raises InternalError for
+    an access outside of a buffer.
+    """
+    with np.errstate(all="ignore"):
+        _Run(nest, buffers, shift).run(nest.body, _Point({}, tuple(b.offset for b in nest.buffers)))
+
+
+class _Run:
+    def __init__(self, nest: Nest, buffers: Sequence[Array], shift: int) -> None:
+        self.nest, self.types = nest, types_of(nest.kernel)
+        self.shift, self.end = shift, 0
+        self.memory = [buffer.reshape(-1).view(np.uint8) for buffer in buffers]
+        scratch = nest.buffers[len(buffers) :]
+        self.memory += [np.full(x.size + _PADDING, 0xA5, np.uint8) for x in scratch]
+        self.values: dict[tuple[str, Path], Array] = {}
+        self.registers: dict[tuple[str, Path], Array] = {}
+        self.kinds: dict[str, ReduceKind] = {}
+        self.terms: dict[str, list[Array]] | None = None
+
+    def run(self, nodes: Sequence[Node], at: _Point) -> None:
+        for node in nodes:
+            match node:
+                case Block():
+                    for statement in node.statements:
+                        self.statement(statement, at)
+                case Loop():
+                    self.loop(node, at)
+                case Reducing():
+                    self.reducing(node, at)
+                case NonTemporal():
+                    self.run(node.body, at)
+                case Pack():
+                    self.pack(node, at)
+                case _:
+                    continue
+
+    def bound(self, bound: Bound, at: _Point) -> int:
+        if isinstance(bound, int):
+            return bound
+        first = at.blocks[bound.block]
+        end = self.end if bound.aligned else min(first + bound.size, bound.extent)
+        count = max(end - first, 0)
+        return count // bound.multiple * bound.multiple
+
+    def loop(self, node: Loop, at: _Point) -> None:
+        start, stop = self.bound(node.start, at), self.bound(node.stop, at)
+        if node.kind == "vector":
+            here = replace(self.moved(node, at, start), lanes=node.lanes, axis=node.axes[0])
+            here = replace(here, active=stop - start)
+            if stop > start:
+                self.run(node.body, here)
+            return
+        if node.copies == "tree":
+            self.terms = {}
+        for number, first in enumerate(range(start, stop, node.step)):
+            if node.align is not None:
+                extent = stop - node.step
+                self.end = min(first + self.shift, extent)
+                first = min(max(first - node.step + self.shift, 0), extent)
+            here = self.moved(node, at, first, number)
+            if node.kind in ("unroll", "interleave"):
+                axis = node.axes[0]
+                here = replace(here, row={**at.row, axis: at.row.get(axis, 0) + first})
+                if node.copies == "own":
+                    here = replace(here, path=(*at.path, (axis, first)))
+            self.run(node.body, here)
+        if node.copies == "tree":
+            terms, self.terms = self.terms or {}, None
+            for name, values in terms.items():
+                self.add(name, at, self.tree(name, values))
+
+    def moved(self, loop: Loop, at: _Point, by: int, number: int = 0) -> _Point:
+        index, address, linear = dict(at.index), list(at.address), at.linear
+        positions = {loop.axes[0]: by}
+        if len(loop.axes) > 1:
+            whole = linear.get(loop.axes, 0) + by
+            linear = {**linear, loop.axes: whole}
+            pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in inside(loop.body))
+            extents = [self.nest.extents[axis] for axis in loop.axes]
+            split = [] if pending else [int(x) for x in np.unravel_index(whole, extents)]
+            positions = dict(zip(loop.axes, split, strict=False))
+        for axis, position in positions.items():
+            index[axis] = index.get(axis, 0) + position
+        for k, buffer in enumerate(self.nest.buffers):
+            if loop.var not in buffer.outside:
+                address[k] += sum(buffer.strides[a] * n for a, n in positions.items())
+                if buffer.per_block is not None and buffer.per_block[0] == loop.var:
+                    address[k] += number * buffer.per_block[1]
+        first = linear[loop.axes] if loop.axes in linear else next(index[a] for a in loop.axes)
+        blocks = {**at.blocks, loop.var: first}
+        return replace(at, index=index, address=tuple(address), linear=linear, blocks=blocks)
+
+    # statements
+
+    def value(self, name: str, at: _Point) -> Array:
+        for length in range(len(at.path), -1, -1):
+            if (name, at.path[:length]) in self.values:
+                return self.values[name, at.path[:length]]
+        raise InternalError(f"loop IR: {name} is not defined")
+
+    def statement(self, s: Statement, at: _Point) -> None:
+        match s:
+            case Load(name):
+                self.values[name, at.path] = self.load(s, at)
+            case Constant(name, dtype, value):
+                self.values[name, at.path] = widened(np.array(value, dtype.np), dtype)
+            case Index(name, axis, dtype):
+                index = at.index.get(axis, 0) + (np.arange(at.lanes) if axis == at.axis else 0)
+                self.values[name, at.path] = np.asarray(index, dtype.np)
+            case Compute(name, _, args):
+                self.values[name, at.path] = computed(s, [self.value(a, at) for a in args])
+            case Reduce(name, _, value, times):
+                term = self.value(value, at)
+                term = term if times is None else term * self.value(times, at)
+                term = np.broadcast_to(term, at.lanes if at.lanes > 1 else ())
+                if self.terms is None:
+                    self.add(name, at, term)
+                else:
+                    self.terms.setdefault(name, []).append(term)
+            case Store(operand, value):
+                self.store(operand, self.value(value, at), at)
+            case Accumulate(operand, kind, value):
+                self.accumulate(operand, kind, self.value(value, at), at)
+            case RuntimeAssert(operand, value):
+                holds = np.broadcast_to(self.value(value, at), (at.lanes,))
+                self.memory[operand][0] |= not holds[: at.active].all()
+
+    def places(self, number: int, at: _Point, further: Any = 0) -> Array:
+        """The address of each lane."""
+        step = self.nest.buffers[number].strides[at.axis] if at.lanes > 1 else 0
+        return at.address[number] + step * np.arange(at.lanes) + further
+
+    def active(self, number: int, at: _Point) -> Array:
+        padded = self.nest.buffers[number].space == "scratch"
+        return np.arange(at.lanes) < (at.lanes if padded else at.active)
+
+    def bytes_at(self, number: int, places: Array, active: Array) -> Array:
+        """The bytes of elements as indices into memory; those of inactive lanes are the first."""
+        size = self.nest.buffers[number].dtype.itemsize
+        found = np.where(active, places, 0)[..., None] + np.arange(size)
+        if active.any() and not 0 <= found.min() <= found.max() < len(self.memory[number]):
+            raise InternalError(f"loop IR: an access leaves buffer {number}")
+        return found
+
+    def load(self, load: Load, at: _Point) -> Array:
+        number, dtype = load.operand, self.nest.buffers[load.operand].dtype
+        active, places = self.active(number, at), self.places(number, at)
+        if load.predicate is not None:
+            active = active & self.value(load.predicate, at)
+        if load.at is not None:
+            index = self.value(load.at, at).astype(np.int64)
+            index = np.where((index < 0) | (index > load.limit), load.limit, index)
+            places = places + index * dtype.itemsize
+        if not active.any():
+            found = np.zeros(at.lanes, dtype.np)
+        else:
+            found = self.memory[number][self.bytes_at(number, places, active)]
+            found = np.where(active, found.view(dtype.np)[..., 0], np.zeros((), dtype.np))
+        return widened(found if at.lanes > 1 else found.reshape(()), dtype)
+
+    def store(self, number: int, value: Array, at: _Point) -> None:
+        active, dtype = self.active(number, at), self.nest.buffers[number].dtype
+        places = self.bytes_at(number, self.places(number, at), active)
+        array = np.ascontiguousarray(np.broadcast_to(value, at.lanes).astype(dtype.np))
+        self.memory[number][places[active]] = array[:, None].view(np.uint8)[active]
+
+    def accumulate(self, number: int, kind: str, value: Array, at: _Point) -> None:
+        alone = replace(at, lanes=1, axis=-1, active=1)
+        lanes = np.broadcast_to(value, at.lanes)
+        for lane in range(at.active):
+            step = self.nest.buffers[number].strides[at.axis] if at.lanes > 1 else 0
+            address = list(at.address)
+            address[number] += lane * step
+            here = replace(alone, address=tuple(address))
+            have = self.load(Load("", number), here)
+            self.store(number, FUNCTIONS[_COMBINE[kind]](have, lanes[lane]), here)
+
+    def pack(self, node: Pack, at: _Point) -> None:
+        columns = at.active if at.lanes > 1 else 1
+        columns = columns if node.columns is None else self.bound(node.columns, at)
+        source, dest = self.nest.buffers[node.source], self.nest.buffers[node.dest]
+        lane = dest.strides[node.column_axis]
+        size = source.dtype.itemsize
+        for row in range(self.bound(node.rows, at)):
+            for column in range(columns):
+                begin = at.address[node.source] + row * source.strides[node.row_axis]
+                begin += column * source.strides[node.column_axis]
+                to = at.address[node.dest] + row * dest.strides[node.row_axis] + column * lane
+                for k, place in ((node.source, begin), (node.dest, to)):
+                    if not 0 <= place <= self.nest.buffers[k].size - size:
+                        raise InternalError(f"loop IR: a copy leaves buffer {k}")
+                self.memory[node.dest][to : to + size] = self.memory[node.source][begin:][:size]
+
+    # reductions
+
+    def reducing(self, node: Reducing, at: _Point) -> None:
+        rank = self.nest.rank
+        lanes = max([at.lanes, *(n.lanes for n in inside(node.body) if isinstance(n, Loop))])
+        paths = copies_of(node.body, at.path) or [at.path]
+        self.kinds = {r.name: r.kind for r in node.reductions}
+        for r in node.reductions:
+            dtype = self.types[r.name]
+            start = np.asarray(identity(r.kind, dtype), dtype.np)
+            start = self.value(r.name, at) if node.resumed else start
+            start = np.broadcast_to(start, lanes if lanes > 1 else ())
+            self.registers |= {(r.name, path): start for path in paths}
+        self.run(node.body, at)
+        for r in node.reductions:
+            found: dict[Path, list[Array]] = {}
+            for path in paths:
+                outer = tuple([p for p in path if p[0] < rank])
+                found.setdefault(outer, []).append(self.registers.pop((r.name, path)))
+            for path, values in found.items():
+                total = self.tree(r.name, values)
+                if lanes > at.lanes:
+                    total = self.tree(r.name, list(total))
+                self.values[r.name, path] = np.asarray(total)
+
+    def add(self, name: str, at: _Point, term: Array) -> None:
+        """Add to the accumulator of a copy; code beside the copies uses that of the first."""
+        keys = [key for key in self.registers if key[0] == name]
+        key = (name, at.path) if (name, at.path) in self.registers else keys[0]
+        total = FUNCTIONS[_COMBINE[self.kinds[name]]](self.registers[key], term)
+        across = at.axis >= self.nest.rank
+        active = np.arange(at.lanes) < at.active if across else np.asarray(True)
+        self.registers[key] = np.where(active, total, self.registers[key])
+
+    def tree(self, name: str, values: list[Array]) -> Array:
+        """Values reduced in pairs."""
+        items = list(values)
+        while len(items) > 1:
+            combine = FUNCTIONS[_COMBINE[self.kinds[name]]]
+            pairs = [combine(x, y) for x, y in zip(items[::2], items[1::2], strict=False)]
+            items = pairs + items[len(items) & ~1 :]
+        return items[0]

@@ -1,0 +1,360 @@
+"""The loop IR: a nest with its loops, vectors, accumulators and scratch memory written out.
+
+`loops_of` writes a `Kernel` as plain loops; the rewrites of `loop_rewrites.py` transform them, and
+what they give is still a program: `run_loops.py` executes it with numpy, `loop_text.py` prints it,
+`nest_writer.py` writes it as LLVM IR.
+
+The index along an axis is the sum of the variables of all enclosing loops over this axis. So a tile
+is a loop with a step around a loop over the tile, and no index has to be rewritten.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final, Literal
+
+from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.ir.element_types import types_of
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Kernel,
+    Load,
+    Reduce,
+    RuntimeAssert,
+    Statement,
+    Store,
+    defines,
+    reads,
+    saved_values,
+)
+from pirkit.runtime.dtype import DType
+
+_ACCESSES: Final = (Load, Store, Accumulate, RuntimeAssert)
+LoopKind = Literal["serial", "parallel", "vector", "unroll", "interleave"]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Iterations of a block that begins at the loop variable ``block``, rounded down.
+
+    They are ``min(size, extent - block)``, rounded down to a multiple of ``multiple``. Of
+    ``aligned`` blocks (`Loop.align`) the first one is shorter.
+    """
+
+    block: str
+    extent: int
+    size: int
+    multiple: int = 1
+    aligned: bool = False
+
+
+Bound = int | Count
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory: the element of an iteration is at ``offset + sum(index * stride)``, in bytes.
+
+    ``strides`` has a stride for each axis, outer ones first. ``space`` says where the buffer is:
+    memory of the caller, ``scratch`` memory of the thread, which is written in whole vectors, or
+    ``register``: vectors, of which constant indices of unrolled loops pick one.
+    Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
+    ``per_block`` adds bytes per iteration of a loop, for accumulators of its own.
+    """
+
+    dtype: DType
+    strides: tuple[int, ...]
+    size: int
+    offset: int = 0
+    stream: bool = False
+    space: Literal["memory", "scratch", "register"] = "memory"
+    outside: tuple[str, ...] = ()
+    per_block: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements in order, at one iteration of the enclosing loops (at all lanes of a vector)."""
+
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Prefetches the line ``distance`` bytes after the element of a buffer, into L2 or L1."""
+
+    buffer: int
+    distance: int
+    near: bool = False
+    write: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Copies ``rows`` by ``columns`` elements of a buffer into scratch, transposed in registers.
+
+    They begin at the element of the enclosing loops, along the axes ``row_axis`` (contiguous in
+    the source) and ``column_axis`` (contiguous in scratch). The elements ``ahead`` rows further on
+    are prefetched. Without ``columns`` there is one for each active lane. A copy into registers is
+    one vector for each of ``rows``.
+    """
+
+    source: int
+    dest: int
+    row_axis: int
+    column_axis: int
+    rows: Bound
+    columns: Bound | None = None
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchTile:
+    """Prefetches the square of ``lanes`` rows and columns that lies ``ahead`` columns further on.
+
+    Behind the last of ``columns`` it prefetches the first ones, ``rows`` further on.
+    """
+
+    buffer: int
+    row_axis: int
+    column_axis: int
+    columns: Count
+    lanes: int
+    ahead: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``for var in range(start, stop, step)`` over the row-major product of ``axes``.
+
+    ``parallel``: iterations are independent, and shared by threads.
+    ``vector``: up to ``lanes`` iterations at once; the others of the lanes are masked off.
+    ``unroll``: one copy of the body per iteration; ``interleave``: their instructions alternate.
+    With ``own`` each copy has accumulators of its own, with ``tree`` the copies are reduced as a
+    tree before they reach the accumulator; else they accumulate in order.
+    With ``align`` all blocks but the first begin where vectors of a buffer do not cross a line: the
+    first one ends there. Where that is, is only known at run time; there is one block more.
+    """
+
+    var: str
+    axes: tuple[int, ...]
+    start: Bound
+    stop: Bound
+    step: int
+    body: tuple[Node, ...]
+    kind: LoopKind = "serial"
+    lanes: int = 1
+    copies: Literal["in order", "own", "tree"] = "in order"
+    align: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reducing:
+    """Accumulators in registers for the `Reduce` statements of the body; afterwards the results.
+
+    They begin with the identity, or with the values of their names if ``resumed``.
+    """
+
+    reductions: tuple[Reduce, ...]
+    body: tuple[Node, ...]
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NonTemporal:
+    """A body whose stores to some buffers bypass the caches, if these begin at cache lines."""
+
+    buffers: tuple[int, ...]
+    body: tuple[Node, ...]
+
+
+Node = Block | Prefetch | PrefetchTile | Pack | Loop | Reducing | NonTemporal
+NESTED: Final = (Loop, Reducing, NonTemporal)
+"""Nodes with a body."""
+
+Path = tuple[tuple[int, int], ...]
+"""Copies of unrolled loops: the axis of each loop, and the index of the copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A program over buffers: first the operands of ``kernel``, then scratch memory."""
+
+    kernel: Kernel
+    buffers: tuple[Buffer, ...]
+    body: tuple[Node, ...]
+
+    @property
+    def rank(self) -> int:
+        """The number of outer axes; the others are reduced."""
+        return len(self.kernel.outer)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return (*self.kernel.outer, *self.kernel.inner)
+
+    def with_buffer(self, buffer: Buffer) -> tuple[Nest, int]:
+        """The nest with one more buffer, and the number of that."""
+        return replace(self, buffers=(*self.buffers, buffer)), len(self.buffers)
+
+
+def loops_of(kernel: Kernel) -> Nest:
+    """A kernel as plain loops, one per axis; a later phase reads saved values from scratch."""
+    rank, types = len(kernel.outer), types_of(kernel)
+    operands = [
+        Buffer(o.dtype, (*o.outer, *o.inner), o.size, o.offset, o.stream) for o in kernel.operands
+    ]
+    nest = Nest(kernel, tuple(operands), ())
+    saved: dict[str, int] = {}
+    outside = tuple(outer_var(k) for k in range(rank))
+    for name in saved_values(kernel):
+        strides = (*[0] * rank, *row_major(kernel.inner, types[name].itemsize))
+        size = types[name].itemsize * prod(kernel.inner)
+        nest, saved[name] = nest.with_buffer(
+            Buffer(types[name], strides, size, space="scratch", outside=outside)
+        )
+    nodes: list[Node] = []
+    for number, phase in enumerate(kernel.loop_phases):
+        body: tuple[Node, ...] = (Block(tuple(with_saves(phase.body, saved))),)
+        for k, extent in reversed(list(enumerate(kernel.inner))):
+            body = (Loop(inner_var(k, number), (rank + k,), 0, extent, 1, body),)
+        reductions = tuple([s for s in phase.body if isinstance(s, Reduce)])
+        if phase.body:
+            nodes += [Reducing(reductions, body)] if reductions else body
+        if phase.after:
+            nodes.append(Block(phase.after))
+    body = tuple(nodes)
+    for k, extent in reversed(list(enumerate(kernel.outer))):
+        body = (Loop(outer_var(k), (k,), 0, extent, 1, body),)
+    return replace(nest, body=body)
+
+
+def outer_var(axis: int) -> str:
+    """The variable of the loop over an outer axis."""
+    return f"i{axis}"
+
+
+def inner_var(axis: int, phase: int) -> str:
+    """The variable of the loop of a phase over an inner axis, which counts from 0."""
+    return f"r{axis}.{phase}"
+
+
+def row_major(extents: Sequence[int], size: int) -> list[int]:
+    """The strides of a dense array of elements of ``size`` bytes."""
+    return [size * prod(extents[k + 1 :]) for k in range(len(extents))]
+
+
+def with_saves(body: Sequence[Statement], saved: dict[str, int]) -> Iterator[Statement]:
+    """A body that stores what later ones read, and loads what earlier ones saved."""
+    known = {defines(s) for s in body}
+    for statement in body:
+        for name in reads(statement):
+            if name in saved and name not in known:
+                known.add(name)
+                yield Load(name, saved[name])
+        yield statement
+        if (name := defines(statement)) in saved:
+            yield Store(saved[name], name)
+
+
+# what is known of a tree
+
+
+def inside(nodes: Sequence[Node]) -> Iterator[Node]:
+    """All nodes of a tree in order, those that contain others first."""
+    # An explicit stack: compilation spends its time in such loops.
+    left = list(reversed(nodes))
+    while left:
+        node = left.pop()
+        yield node
+        if isinstance(node, NESTED):
+            left.extend(reversed(node.body))
+
+
+def statements(nodes: Sequence[Node]) -> Iterator[Statement]:
+    """All statements of a tree in order."""
+    for node in inside(nodes):
+        if isinstance(node, Block):
+            yield from node.statements
+
+
+def buffers_of(nodes: Sequence[Node]) -> set[int]:
+    """The buffers that a tree uses."""
+    found = set[int]()
+    for node in inside(nodes):
+        if isinstance(node, Block):
+            found.update([s.operand for s in node.statements if isinstance(s, _ACCESSES)])
+        elif isinstance(node, (Prefetch, PrefetchTile)):
+            found.add(node.buffer)
+        elif isinstance(node, Pack):
+            found |= {node.source, node.dest}
+    return found
+
+
+def changed(
+    nodes: tuple[Node, ...], change: Callable[[Node], Sequence[Node] | None]
+) -> tuple[Node, ...]:  # fmt: skip
+    """The tree with nodes replaced where ``change`` gives others; inner nodes are changed first.
+
+    What does not change is shared with the tree before.
+    """
+    found: list[Node] = []
+    for node in nodes:
+        after = node
+        if isinstance(node, NESTED):
+            body = changed(node.body, change)
+            after = node if body is node.body else replace(node, body=body)
+        new = change(after)
+        found += [after] if new is None else new
+    is_same = len(found) == len(nodes) and all(map(operator.is_, found, nodes))
+    return nodes if is_same else tuple(found)
+
+
+def copies_of(nodes: Sequence[Node], path: Path = ()) -> list[Path]:
+    """The copies that have accumulators of their own; none if there is only one."""
+    found: dict[Path, None] = {}
+    for node in nodes:
+        if isinstance(node, Loop) and node.copies == "own":
+            for place in range(most(node.start), most(node.stop), node.step):
+                here = (*path, (node.axes[0], place))
+                found |= dict.fromkeys(copies_of(node.body, here) or [here])
+        elif isinstance(node, (Loop, NonTemporal, Reducing)):
+            found |= dict.fromkeys(copies_of(node.body, path))
+    return list(found)
+
+
+def rounded(bound: Bound, multiple: int) -> Bound:
+    """A bound rounded down to a multiple."""
+    if isinstance(bound, int):
+        return bound // multiple * multiple
+    return replace(bound, multiple=multiple)
+
+
+def is_multiple(bound: Bound, multiple: int) -> bool:
+    """Whether a bound is a multiple of a number in all blocks."""
+    if isinstance(bound, int):
+        return bound % multiple == 0
+    if bound.multiple % multiple == 0:
+        return True
+    sizes_fit = bound.extent % multiple == 0 and bound.size % multiple == 0
+    return sizes_fit and not bound.aligned
+
+
+def most(bound: Bound) -> int:
+    """The largest value of a bound."""
+    return bound if isinstance(bound, int) else min(bound.size, bound.extent)
+
+
+def require(holds: bool, rewrite: str, why: str) -> None:
+    """Raise InternalError unless a rewrite is legal."""
+    if not holds:
+        raise InternalError(f"loop rewrite `{rewrite}`: {why}")
+
+
+def pure(statement: Statement) -> bool:
+    """Whether a statement may run elsewhere: it only defines a value."""
+    return not isinstance(statement, (Store, Accumulate, RuntimeAssert, Reduce))

@@ -1,0 +1,92 @@
+"""Nests of the loop IR as text, for people: the last part of ``pirkit-opt -t nest``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
+from pirkit.lowering.codegen.ir.loop_ir import (
+    Block,
+    Bound,
+    Buffer,
+    Loop,
+    Nest,
+    Node,
+    NonTemporal,
+    Pack,
+    Prefetch,
+    PrefetchTile,
+    buffers_of,
+)
+from pirkit.lowering.codegen.nest_text import statement_line
+
+_COPIES = {"in order": "", "own": ", own accumulators", "tree": ", reduced as a tree"}
+
+
+def scheduled_lines(stages: Sequence[Stage], names: Sequence[str]) -> Iterator[str]:
+    """The loops that are written as LLVM IR, and the rewrites that gave them."""
+    first, *others = stages
+    yield f"// schedule: {', '.join(stage.rewrite for stage in others) or first.rewrite}"
+    yield from loop_lines(stages[-1].nest, names)
+
+
+def loop_lines(nest: Nest, names: Sequence[str]) -> Iterator[str]:
+    """A nest, one node in a line; ``names`` are those of the operands."""
+    names = [*names, *(f"s{k}" for k in range(len(names), len(nest.buffers)))]
+    used = buffers_of(nest.body)
+    for number, buffer in enumerate(nest.buffers):
+        if buffer.space != "memory" and number in used:
+            yield f"// {names[number]}: {_scratch(buffer)}"
+    axes = [f"i{k}" if k < nest.rank else f"r{k - nest.rank}" for k in range(len(nest.extents))]
+    yield from _lines(nest.body, names, axes)
+
+
+def _scratch(buffer: Buffer) -> str:
+    return f"{buffer.space} {buffer.dtype.name}, {buffer.size:,} bytes, {list(buffer.strides)}"
+
+
+def _lines(nodes: Sequence[Node], names: Sequence[str], axes: Sequence[str]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case Block():
+                for statement in node.statements:
+                    yield statement_line(statement, names, axes)
+                continue
+            case Prefetch(buffer, distance, near, write):
+                how = "for writing" if write else "for reading"
+                yield f"prefetch {names[buffer]} + {distance} bytes {how} into L{1 if near else 2}"
+                continue
+            case PrefetchTile(buffer):
+                yield f"prefetch tile {names[buffer]} {node.ahead} columns ahead"
+                continue
+            case Pack(source, dest):
+                columns = "lanes" if node.columns is None else _bound(node.columns)
+                size = f"{_bound(node.rows)} x {columns}"
+                yield f"{names[dest]} = transpose {names[source]} [{size}]"
+                continue
+            case Loop():
+                yield f"{_loop(node, axes)}:"
+            case NonTemporal(buffers):
+                yield f"non-temporal stores to {', '.join(names[k] for k in buffers)}:"
+            case _:
+                how = "resume" if node.resumed else "start"
+                sums = ", ".join(f"{r.kind} t{r.name}" for r in node.reductions)
+                yield f"accumulate {sums} in registers ({how}):"
+        yield from (f"  {line}" for line in _lines(node.body, names, axes))
+
+
+def _loop(node: Loop, axes: Sequence[str]) -> str:
+    of = " ".join(axes[k] for k in node.axes)
+    span = f"{node.var} in {_bound(node.start)} .. {_bound(node.stop)}"
+    step = f" step {node.step}" if node.step != 1 else ""
+    kind = "" if node.kind == "serial" else f"{node.kind} "
+    lanes = f" of {node.lanes} lanes" if node.kind == "vector" else ""
+    aligned = "" if node.align is None else ", aligned"
+    return f"{kind}for {span}{step}{lanes} along {of}{_COPIES[node.copies]}{aligned}"
+
+
+def _bound(bound: Bound) -> str:
+    if isinstance(bound, int):
+        return str(bound)
+    count = f"min({bound.size}, {bound.extent} - {bound.block})"
+    return count if bound.multiple == 1 else f"{count} / {bound.multiple} * {bound.multiple}"
