@@ -57,7 +57,7 @@ class Forms:
 
     def find(self) -> Forms:
         """Follow all ops of the block in order."""
-        self._inner = _differentiated(self.block)
+        self._inner = differentiated(self.block)
         for op in cast("Iterator[PirOp]", iter(self.block.ops)):
             if op.name == GRADIENT:
                 self._gradient(op)
@@ -307,7 +307,7 @@ _RULES: Final[dict[str, Callable[[Forms, PirOp], Form | None]]] = {
 }
 
 
-def _differentiated(block: Block) -> set[SSAValue]:
+def differentiated(block: Block) -> set[SSAValue]:
     """The values on which what is differentiated depends."""
     found: set[SSAValue] = set()
     for op in cast("Iterator[PirOp]", reversed(list(block.ops))):

@@ -36,7 +36,6 @@ ORDER: Final = 4 if EXHAUSTIVE else 3
 
 NO_SERIES: Final[dict[str, str]] = {
     **dict.fromkeys(("eigvals", "lstsq", "svdvals", "lu"), "factors of matrices"),
-    **dict.fromkeys(("i0", "i0e", "i1", "i1e"), "Bessel functions"),
     **dict.fromkeys(
         ("segment_pool", "send_u_recv", "send_ue_recv", "put_along_axis"),
         "extrema and products of what is written to one place",

@@ -4,6 +4,7 @@
 from pirkit.dialect.rules.taylor import (  # noqa: F401
     series,
     series_arrays,
+    series_bessel,
     series_derivatives,
     series_functions,
 )
