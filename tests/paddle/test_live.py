@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,6 +178,13 @@ def test_what_is_refused() -> None:
         layer[1].weight.add_(paddle.ones_like(layer[1].weight))
     with pytest.raises(OSError, match="PK0907"):
         value.backward()
+
+
+def test_the_page_about_paddle_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "paddle.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python[^\n]*\n(.*?)```", page, re.DOTALL):
+        exec(block, names)
 
 
 @pytest.mark.cpu_seconds(600)  # the network is large
