@@ -12,17 +12,16 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
-import pirkit.onnx.ops as _families
+import pirkit.onnx.ops  # noqa: F401  enters the rules
 from pirkit.diag.errors import ArtifactError, ConstraintError, UnsupportedError
 from pirkit.diag.span import Span
-from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Value
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp, location_of
 from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module
 from pirkit.onnx.control import CONTROL
-from pirkit.onnx.element_types import TO_ONNX, array_of, element_type
+from pirkit.onnx.element_types import array_of, element_type
 from pirkit.onnx.functions import body_of, defaults_of
 from pirkit.onnx.libonnx import AttributeProto, helper, onnx
 from pirkit.onnx.node_builder import NodeBuilder
@@ -35,7 +34,6 @@ Scope = dict[str, Any]
 """Values by name; a sequence is a list of values."""
 OPSETS: Final = range(1, 29)
 """Operator sets that are read. What old ones spell otherwise has attributes that no rule takes."""
-FAMILIES: Final = _families
 
 _DOMAINS: Final = ("", "ai.onnx")
 
@@ -300,6 +298,3 @@ def _bound(node: Any, given: Mapping[str, Any]) -> Any:
             bound.CopyFrom(given[a.ref_attr_name])
             bound.name = a.name
     return made
-
-
-__all__ = ["TO_ONNX", "Importer", "encode", "load_model", "program_of_model"]

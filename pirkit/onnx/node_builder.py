@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -180,10 +180,6 @@ class NodeBuilder(Builder):
             help=help or "export the model with other operators",
         )  # fmt: skip
 
-    def partly_known(self, shape: Value, x: Value) -> Any:
-        """The sizes that a shape computed from those of ``x`` states, for a reshape."""
-        return shape
-
     def axis(self, axis: int, rank: int) -> int:
         """An axis counted from the front."""
         if not -rank <= axis < max(rank, 1):
@@ -260,8 +256,3 @@ def _attribute(found: Any, kind: str) -> Any:
         parts = cast("list[Any]", found) if isinstance(found, list) else [found]
         return tuple([int(n) for part in parts for n in np.ravel(part)])
     return np.asarray(found).reshape(-1)[0].item()
-
-
-def attributes_of(node: Any, decode: Any) -> Mapping[str, Any]:
-    """The attributes of a node by name, as Python values."""
-    return {a.name: decode(a) for a in node.attribute}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _(
     if given is not None:
         found = b.evaluated(given.ssa)
         if found is None:
-            return b.reshape(x, b.partly_known(given, x))
+            return b.reshape(x, given)
         wanted = [int(n) for n in found]
     if allowzero and 0 in wanted:
         return b.const(0, x.dtype, [0 if n == -1 else n for n in wanted])
@@ -176,12 +176,9 @@ def _(
         return x if not any(flat) else b.pad(x, paddings=flat, pad_value=number)
     for d, (low, high) in enumerate(around):
         if low or high:
-            places = np.pad(np.arange(b.static(x)[d]), (low, high), mode=_MODES[mode])
+            places = np.pad(np.arange(b.static(x)[d]), (low, high), mode=cast("Any", mode))
             x = b.index_select(x, b.array(places.astype(np.int64)), axis=d)
     return x
-
-
-_MODES: Any = {"reflect": "reflect", "edge": "edge", "wrap": "wrap"}
 
 
 @rule("DepthToSpace")

@@ -159,7 +159,7 @@ def test_a_separator_inside_a_string_separates_nothing(run: Run, tmp_path: Path)
         ([], 2),
         (["missing.txt"], 1),
         ([FILE, "--unheard-of"], 2),
-        ([FILE, "-t", "onnx"], 2),
+        ([FILE, "-t", "tflite"], 2),
         ([FILE, "-o", "missing/folder"], 1),
     ],
 )
