@@ -84,7 +84,11 @@ class Pieces:
             with torch.set_grad_enabled(step.learns):
                 found = step.call(*[values[name] for name in step.takes])
             values.update(zip(step.gives, found, strict=True))
-        return fx.map_arg(self.returned, lambda node: values[node.name])
+
+        def value(node: Any) -> Any:
+            return values[node.name]
+
+        return fx.map_arg(self.returned, value)
 
 
 def _pieces(graph: Any, inputs: Sequence[Any], left: set[str], make: Make) -> Pieces:

@@ -6,7 +6,6 @@ flows. In the types of results they count as numbers.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -17,27 +16,27 @@ from pirkit.runtime.dtype import DType
 from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.libtorch import torch
 
-_OPS: Final[dict[Any, str]] = {
-    operator.add: "add",
-    operator.sub: "subtract",
-    operator.mul: "multiply",
-    operator.truediv: "divide",
-    operator.floordiv: "divide",
-    operator.mod: "remainder",
-    operator.pow: "elementwise_pow",
-    operator.neg: "scale",
-    operator.lt: "less_than",
-    operator.le: "less_equal",
-    operator.gt: "greater_than",
-    operator.ge: "greater_equal",
-    operator.eq: "equal",
-    operator.ne: "not_equal",
-    operator.and_: "logical_and",
-    operator.or_: "logical_or",
-    operator.not_: "logical_not",
-    torch.sym_max: "maximum",
-    torch.sym_min: "minimum",
-    torch._sym_sqrt: "sqrt",
+_OPS: Final = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "divide",
+    "mod": "remainder",
+    "pow": "elementwise_pow",
+    "neg": "scale",
+    "lt": "less_than",
+    "le": "less_equal",
+    "gt": "greater_than",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+    "and_": "logical_and",
+    "or_": "logical_or",
+    "not_": "logical_not",
+    "sym_max": "maximum",
+    "sym_min": "minimum",
+    "_sym_sqrt": "sqrt",
 }
 _CASTS: Final = ("_local_scalar_dense", "sym_float", "sym_int")
 
@@ -55,7 +54,8 @@ def computed(b: AtenBuilder, node: Any, args: Sequence[Any]) -> Value:
     dtype = _type_of(node.meta["val"])
     if any(name in str(node.target) for name in _CASTS):
         return b.stopped(b.cast(b.reshape(args[0], ()), dtype))
-    op = _OPS.get(node.target)
+    name = getattr(node.target, "__name__", "")
+    op = _OPS.get(name)
     if op is None:
         raise UnsupportedError(
             f"`{node.target}` of a number that depends on data has no rule", code="PK0409",
@@ -65,7 +65,7 @@ def computed(b: AtenBuilder, node: Any, args: Sequence[Any]) -> Value:
     typed = [b.cast(a, inner) if isinstance(a, Value) else b.const(a, inner) for a in args]
     emit: Callable[..., Value] = b
     found = typed[0] * -1 if op == "scale" else emit(f"pd_op.{op}", *typed)
-    if node.target is operator.floordiv:
+    if name == "floordiv":
         found = b.floor(found)
     return b.cast(found, dtype)
 
