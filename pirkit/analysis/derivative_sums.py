@@ -86,17 +86,17 @@ def scaled(form: Form, factors: Array) -> Form:
     return Form(form.lead, elements)
 
 
-def derived(given: Any, way: dict[Direction, float]) -> Sum:
-    """The derivative of a sum along a sum of directions."""
+def derived(given: Any, way: dict[Direction, float], numbers: dict[Direction, int]) -> Sum:
+    """The derivative of a sum along a sum of directions.
+
+    ``numbers`` orders directions as they are met, so that each mixed derivative is written in one
+    way; it grows by those of ``way`` that are new.
+    """
+    for direction in way:
+        numbers.setdefault(direction, len(numbers))
     found: Sum = {}
     for (root, monomial), number in cast(Sum, given).items():
         for direction, factor in way.items():
-            key = (root, tuple(sorted((*monomial, direction), key=_order)))
+            key = (root, tuple(sorted((*monomial, direction), key=numbers.__getitem__)))
             found[key] = found.get(key, 0.0) + number * factor
     return {k: v for k, v in found.items() if v}
-
-
-def _order(direction: Direction) -> tuple[int, str]:
-    """An order of directions, to write each monomial in one way."""
-    by = direction.by if isinstance(direction.by, tuple) else id(direction.by)
-    return id(direction.variable), repr((by, direction.in_rows))

@@ -52,6 +52,7 @@ class Forms:
     block: Block
     of: dict[SSAValue, Form] = field(default_factory=dict[SSAValue, Form])
     _constants: dict[SSAValue, Array | None] = field(default_factory=dict[SSAValue, Any])
+    _numbers: dict[Direction, int] = field(default_factory=dict[Direction, int])
     _inner: set[SSAValue] = field(default_factory=set[SSAValue])
     _by_rows: dict[tuple[SSAValue, SSAValue], bool] = field(default_factory=dict[Any, bool])
 
@@ -135,7 +136,7 @@ class Forms:
             return None
         summed = weighted(form.elements, weights)
         for place in np.ndindex(columns.shape):
-            columns[place] = derived(summed, {Direction(variable, place): 1.0})
+            columns[place] = derived(summed, {Direction(variable, place): 1.0}, self._numbers)
         return Form(1, columns)
 
     def _of_one(self, target: SSAValue, cotangent: Array, variable: SSAValue) -> Form | None:
@@ -149,7 +150,9 @@ class Forms:
         summed = weighted(form.elements, cotangent.reshape(form.elements.shape))
         elements = np.empty(shape, object)
         for place in np.ndindex(shape):
-            elements[place] = derived(summed, {Direction(variable, place, in_rows=False): 1.0})
+            elements[place] = derived(
+                summed, {Direction(variable, place, in_rows=False): 1.0}, self._numbers
+            )
         return Form(0, elements)
 
     def _rowwise(self, form: Form, variable: SSAValue) -> bool:
@@ -176,7 +179,7 @@ class Forms:
             for k in range(order):
                 elements = np.empty(form.elements.shape, object)
                 for place in np.ndindex(elements.shape):
-                    elements[place] = derived(form.elements[place], way)
+                    elements[place] = derived(form.elements[place], way, self._numbers)
                 form = Form(form.lead, elements)
                 self.of[op.results[i * order + k]] = form
 
