@@ -154,7 +154,8 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
 
 CODES: Final[Mapping[str, Code]] = {
     code: Code(code, title, error)
-    for error, titles in _TITLES.items()
-    for code, title in titles.items()
+    for code, title, error in sorted(
+        (code, title, error) for error, titles in _TITLES.items() for code, title in titles.items()
+    )
 }
 """Every code, in ascending order."""
