@@ -12,7 +12,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
-import pirkit.onnx.ops  # noqa: F401  enters the rules
+import pirkit.onnx.ops  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from pirkit.diag.errors import ArtifactError, ConstraintError, UnsupportedError
 from pirkit.diag.span import Span
 from pirkit.dialect.build import Value
