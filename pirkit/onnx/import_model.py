@@ -12,6 +12,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
+import pirkit.onnx.ops  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from pirkit.diag.errors import ArtifactError, ConstraintError, UnsupportedError
 from pirkit.diag.span import Span
 from pirkit.dialect.build import Value
@@ -19,7 +20,6 @@ from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp, location_of
 from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module
-from pirkit.onnx import ops as ops  # enters the rules
 from pirkit.onnx.control import CONTROL
 from pirkit.onnx.element_types import array_of, element_type
 from pirkit.onnx.functions import body_of, defaults_of
