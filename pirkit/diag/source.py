@@ -16,6 +16,9 @@ from pirkit.diag.limits import DEFAULT
 CACHED_TEXTS: Final = 8
 """Number of registered texts that are retained; a long-lived process reads many programs."""
 
+_HEAD: Final = 8000
+"""Number of bytes in which a file that is no text has a zero byte."""
+
 _texts: Final[dict[str, str]] = {}
 _trusted: Final[set[str]] = set()
 
@@ -61,6 +64,9 @@ def _line_of_text(text: str, number: int) -> str | None:
 
 def _line_of_file(path: str, number: int) -> str | None:
     try:
+        with open(path, "rb") as start:
+            if b"\0" in start.read(_HEAD):
+                return None  # binary, by the rule of git
         with open(path, encoding="utf-8", errors="replace", newline="\n") as lines:
             line = next(islice(lines, number - 1, number), None)
     except OSError:
