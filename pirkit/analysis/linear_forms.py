@@ -58,7 +58,7 @@ class Forms:
 
     def find(self) -> Forms:
         """Follow all ops of the block in order."""
-        self._inner = differentiated(self.block)
+        self._inner = _differentiated(self.block)
         for op in cast("Iterator[PirOp]", iter(self.block.ops)):
             if op.name == GRADIENT:
                 self._gradient(op)
@@ -310,7 +310,7 @@ _RULES: Final[dict[str, Callable[[Forms, PirOp], Form | None]]] = {
 }
 
 
-def differentiated(block: Block) -> set[SSAValue]:
+def _differentiated(block: Block) -> set[SSAValue]:
     """The values on which what is differentiated depends."""
     found: set[SSAValue] = set()
     for op in cast("Iterator[PirOp]", reversed(list(block.ops))):

@@ -20,7 +20,6 @@ from pirkit.passes.autodiff_taylor import SeriesStep
 from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats, option
 from pirkit.passes.derivative_series import STEPS
 from pirkit.passes.expand_jet import expand_jet
-from pirkit.passes.guard_branches import guard_branches
 from pirkit.passes.replace_ops import replace
 
 
@@ -47,7 +46,6 @@ class ExpandGradientsPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
-            guard_branches(program)
             series_steps = list(STEPS.pop(program, ()))
             for op in ctx.each(list(program.operations)):
                 if op.name == GRADIENT:
