@@ -173,7 +173,7 @@ def _as_program(given: Any, examples: Sequence[Any]) -> Program:
     """A program as it is, a function traced. Raises UsageError for everything else."""
     if isinstance(given, Program) and not examples:
         return given
-    if callable(given):
+    if callable(given) and not isinstance(given, Program):
         with importing():
             from pirkit.frontend.function_programs import trace  # noqa: PLC0415  it compiles parts
 

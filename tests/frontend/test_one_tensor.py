@@ -178,7 +178,7 @@ def test_every_method_of_the_table_is_tested() -> None:
     named = {n for n in vars(TensorMethods) if not n.startswith("_")}
     tested = " ".join(METHODS) + " round max min ndim size nbytes itemsize shape dtype"
     assert not {n for n in named if n not in tested and n not in ("std", "var")}
-    methods = named - {"T", "mT", "flatten", "ndim", "size", "nbytes", "itemsize", "dtype"}
+    methods = named - {"T", "mT", "at", "flatten", "ndim", "size", "nbytes", "itemsize", "dtype"}
     assert not {n for n in methods if n not in FUNCTIONS}
 
 

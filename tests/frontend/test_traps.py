@@ -153,7 +153,7 @@ REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
     "np.asarray": (lambda x: np.asarray(x).sum() * x[0], "numpy array", "pirkit.ops"),
     "np.array of values": (lambda x: np.array([x[0], x[1]]).sum(), "", "pirkit.ops"),
     "np.linalg.cond": (np.linalg.cond, "linalg.cond", "pirkit.ops"),
-    "np.hypot": (lambda x: np.hypot(x, x).sum(), "hypot", "pirkit.ops"),
+    "np.unwrap": (lambda x: np.unwrap(x).sum(), "array", "pirkit.ops"),
     "out=": (lambda x: np.sin(x, out=np.empty(3)).sum(), "out=", "result"),
     "if many": (lambda x: x.sum() if x > 0 else x, "truth", "any()"),
     "int of many": (lambda x: x.sum() * int(x), "int()", "v[0]"),
@@ -259,7 +259,7 @@ ABSTRACT: Final[dict[str, Callable[[Any], Any]]] = {
 def test_refused_where_the_arguments_come_later(name: str) -> None:
     with pytest.raises(TraceError) as caught:
         trace(ABSTRACT[name], [X])
-    assert "only when the program runs" in str(caught.value.help)
+    assert "only when the program runs" in f"{caught.value} {caught.value.help}"
     assert caught.value.span is not None
     assert caught.value.span.file == __file__
 

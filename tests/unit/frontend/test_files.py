@@ -49,8 +49,8 @@ def test_a_text_in_no_format(text: str, code: str) -> None:
     assert caught.value.code == code
 
 
-SHOWN = ("plan", "dot", "map-expr", "nest", "llvm", "asm")
-"""What is printed for people, and not read again."""
+SHOWN = ("plan", "dot", "map-expr", "nest", "llvm", "asm", "onnx")
+"""What is printed for people, and not read again; models of ONNX have tests of their own."""
 
 
 @pytest.mark.parametrize("format", [f for f in WRITERS if f not in SHOWN])

@@ -16,7 +16,7 @@ from pirkit.runtime.tolerance import drift
 from tests.execution import Array, assert_same_bits, effect, parsed
 from tests.unit.passes.random_programs import random_program
 
-ADDING = frozenset({"autodiff", "split"})
+ADDING = frozenset({"autodiff", "split", "hoist-constants"})
 """Passes that give a program more outputs, or make two of it."""
 
 CHECKING = frozenset({"verify-primitive"})
