@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.html import listing
+from pirkit.dialect.map_expr.kernel_op import LAZY_COPIES
 from pirkit.dialect.operation import ProgramOp, with_nested
 from pirkit.dialect.text import parse_mlir, print_mlir
 
@@ -92,7 +93,11 @@ class Program:
 def _clone(module: mlir.ModuleOp) -> mlir.ModuleOp:
     """As xDSL's, but the regions of fused kernels need not be written for it."""
     values: dict[SSAValue, SSAValue] = {}
-    copy = module.clone(values, clone_operands=False)
+    token = LAZY_COPIES.set(True)
+    try:
+        copy = module.clone(values, clone_operands=False)
+    finally:
+        LAZY_COPIES.reset(token)
     for old, new in zip(with_nested(module), with_nested(copy), strict=True):
         new.operands = tuple([values.get(v, v) for v in old.operands])
     return copy

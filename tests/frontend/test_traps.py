@@ -153,7 +153,7 @@ REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
     "np.asarray": (lambda x: np.asarray(x).sum() * x[0], "numpy array", "pirkit.ops"),
     "np.array of values": (lambda x: np.array([x[0], x[1]]).sum(), "", "pirkit.ops"),
     "np.linalg.cond": (np.linalg.cond, "linalg.cond", "pirkit.ops"),
-    "np.unwrap": (lambda x: np.unwrap(x).sum(), "array", "pirkit.ops"),
+    "np.unwrap": (lambda x: np.unwrap(x).sum(), "unwrap", "pirkit.ops"),
     "out=": (lambda x: np.sin(x, out=np.empty(3)).sum(), "out=", "result"),
     "if many": (lambda x: x.sum() if x > 0 else x, "truth", "any()"),
     "int of many": (lambda x: x.sum() * int(x), "int()", "v[0]"),

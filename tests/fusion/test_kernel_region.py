@@ -300,3 +300,14 @@ def test_the_text_of_an_index_is_bounded(index: str) -> None:
 def test_the_text_form_is_still_parsed() -> None:
     op = only_kernel(parse_mlir(FUSED))
     assert print_kernel(parse_kernel(op.attribute("kernel"))) == op.attribute("kernel")
+
+
+def test_a_clone_of_a_module_reads_its_own_region() -> None:
+    """xDSL sets the operands of everything in a clone, so that regions have to be written."""
+    module = parse_mlir(PROGRAM)
+    run_pipeline(module, "@fused")
+    (program,) = module.clone().ops
+    (op,) = kernels(cast(ProgramOp, program))
+    blocks = [b for inner in op.walk() for r in inner.regions for b in r.blocks]
+    own = {*(a for b in blocks for a in b.args), *(r for i in op.walk() for r in i.results)}
+    assert all(v in own for inner in op.walk() if inner is not op for v in inner.operands)

@@ -7,6 +7,7 @@ the region, and derived again only after something in the region has changed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from operator import is_
 from typing import Any, ClassVar, Final, Self, cast
 
@@ -35,6 +36,9 @@ KERNEL: Final = "kernel"
 _SYMBOL: Final = "sym_name"
 _LOOPS: Final = "loops"
 _EXCESS: Final = "excess_precision"
+
+LAZY_COPIES: Final = ContextVar("LAZY_COPIES", default=False)
+"""Whether copies of programs leave regions of kernels unwritten."""
 
 
 class KernelOp(PirOp):
@@ -141,8 +145,15 @@ class KernelOp(PirOp):
         clone_name_hints: bool = True,
         clone_operands: bool = True,
     ) -> Self:
-        """As xDSL's; operands inside of the region are always those of the copy."""
+        """As xDSL's; operands inside of the region are always those of the copy.
+
+        xDSL's clone of a region sets the operands of all ops inside of it at the end, by the values
+        that it met, so that regions which are not written yet have to be; `LAZY_COPIES` says that
+        whoever clones sets the operands of program ops alone.
+        """
         values = {} if value_mapper is None else value_mapper
+        if not clone_operands and not LAZY_COPIES.get():
+            _ = self.regions
         lazy, self._lazy = self._lazy, None
         op = self.clone_without_regions(
             values, block_mapper, clone_name_hints=clone_name_hints, clone_operands=clone_operands
