@@ -92,7 +92,7 @@ def check(op: Any, sample: Any, dtype: Any) -> tuple[str, Counter[str]]:
     try:
         torch.manual_seed(0)
         expected = tensors_in(op(sample.input, *sample.args, **sample.kwargs))
-    except Exception:
+    except Exception:  # torch itself refuses the sample
         return "skip", Counter()
     if not expected or any(t.is_sparse or t.is_complex() for t in expected):
         return "skip", Counter()
@@ -141,13 +141,13 @@ def main() -> int:
                 continue
             try:
                 samples = list(op.sample_inputs("cpu", dtype, requires_grad=op.supports_autograd))
-            except Exception:
+            except Exception:  # torch has no samples of this dtype
                 continue
             step = max(1, len(samples) // SAMPLES)
             for sample in samples[::step][:SAMPLES]:
                 try:
                     what, missing = check(op, sample, dtype)
-                except Exception as error:
+                except Exception as error:  # a sample that fails is counted by its message
                     text = str(error).strip().splitlines() or [""]
                     what, missing = f"{type(error).__name__}: {text[0][:140]}", Counter()
                 results[what] += 1

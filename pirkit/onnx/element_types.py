@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import UnsupportedError
-from pirkit.onnx.libonnx import TensorProto, numpy_helper
+from pirkit.diag.errors import ArtifactError, UnsupportedError
+from pirkit.onnx.libonnx import TensorProto, checker, numpy_helper
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
@@ -44,6 +44,14 @@ def element_type(number: int) -> DType:
 
 
 def array_of(tensor: Any, folder: str = "") -> Array:
-    """The elements of a TensorProto; data in files of their own lie in ``folder``."""
+    """The elements of a TensorProto; data in files of their own lie in ``folder``.
+
+    Raises ArtifactError (PK0506) where data are missing, or not as many as the shape says.
+    """
     element_type(tensor.data_type)
-    return np.asarray(numpy_helper.to_array(tensor, folder))
+    try:
+        return np.asarray(numpy_helper.to_array(tensor, folder))
+    except (OSError, ValueError, checker.ValidationError) as error:
+        raise ArtifactError(
+            f"the data of `{tensor.name}` cannot be read: {error}", code="PK0506"
+        ) from error

@@ -23,7 +23,7 @@ from pirkit.dialect.verify import verify_module
 from pirkit.onnx.control import CONTROL
 from pirkit.onnx.element_types import array_of, element_type
 from pirkit.onnx.functions import body_of, defaults_of
-from pirkit.onnx.libonnx import AttributeProto, helper, onnx
+from pirkit.onnx.libonnx import AttributeProto, DecodeError, helper, onnx
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import RULES
 from pirkit.runtime.meta import UNKNOWN
@@ -51,10 +51,12 @@ def load_model(
     name = os.fspath(path)
     try:
         model = onnx.load(name, load_external_data=False)
-    except Exception as error:
+    except (OSError, DecodeError) as error:
         raise ArtifactError(
             f"onnx cannot read {name}: {error}", code="PK0506", span=Span(name)
         ) from error
+    if not model.HasField("graph"):  # as an empty file is read
+        raise ArtifactError(f"{name} holds no graph", code="PK0506", span=Span(name))
     return program_of_model(model, name, values=values, sizes=sizes)
 
 
@@ -155,7 +157,14 @@ class Importer:
             scope[tensor.name] = self.initializer(tensor)
         for node in graph.node:
             self.visit(node, scope)
-        return [scope[o.name] for o in graph.output]
+        return [self.named(o.name, scope) for o in graph.output]
+
+    def named(self, name: str, scope: Scope) -> Any:
+        """The value of a name. Raises ArtifactError (PK0506) for one that nothing computes."""
+        if name not in scope:
+            raise ArtifactError(f"nothing computes `{name}` before it is read", code="PK0506",
+                                span=self.span())  # fmt: skip
+        return scope[name]
 
     def initializer(self, tensor: Any) -> Value:
         array = array_of(tensor, os.path.dirname(self.path))
@@ -177,7 +186,7 @@ class Importer:
             if node.name or node.doc_string:
                 b.attributes = {"struct_name": mlir.StringAttr(node.name or node.doc_string)}
         b.node, b.outputs = node, len(node.output)
-        inputs = [scope[n] if n else None for n in node.input]
+        inputs = [self.named(n, scope) if n else None for n in node.input]
         made = self.emit(node, inputs, scope)
         b.node, b.location, b.attributes, b.outputs = held
         several: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)  # pyright: ignore[reportUnknownVariableType]

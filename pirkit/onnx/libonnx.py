@@ -17,3 +17,4 @@ printer: Any = import_module("onnx.printer")
 shape_inference: Any = import_module("onnx.shape_inference")
 TensorProto: Any = onnx.TensorProto
 AttributeProto: Any = onnx.AttributeProto
+DecodeError: Any = import_module("google.protobuf.message").DecodeError

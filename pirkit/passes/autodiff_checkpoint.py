@@ -54,7 +54,7 @@ def differentiate_checkpoint(back: Sweep, op: PirOp, held: list[Any]) -> None:
         if cotangent is not None and value in paths.active:
             inner.add(value, cotangent)
     inner.sweep(paths.ops)
-    for again, original in saved:  # not computed again: read from what was kept
+    for again, original in saved:  # saved by the forward: not computed again
         again.replace_all_uses_with(original)
     for value, source in zip(inputs, sources, strict=True):
         found = inner.total(source)

@@ -150,7 +150,8 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)
         except InternalError:
             raise
-        except Exception as error:  # also leaves transforms of `torch.func` that it was in
+        except Exception as error:  # any error of the model: reported with its node
+            # Capture may have stopped inside of transforms of `torch.func`: leave them.
             torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
             torch._C._autograd._saved_tensors_hooks_enable()
             raise NodeError(found.get("node"), error) from error

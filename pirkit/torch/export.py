@@ -148,7 +148,7 @@ def load_archive(path: str | os.PathLike[str]) -> Program:
     name = os.fspath(path)
     try:
         exported = torch.export.load(name)
-    except Exception as error:
+    except Exception as error:  # torch states no type for what damaged archives raise
         raise ArtifactError(
             f"torch cannot read {name}: {error}", code="PK0506", span=Span(name)
         ) from error

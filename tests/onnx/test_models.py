@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 import pirkit  # noqa: E402
 from pirkit.cli import opt  # noqa: E402
-from pirkit.diag.errors import UnsupportedError  # noqa: E402
+from pirkit.diag.errors import ArtifactError, UnsupportedError  # noqa: E402
 from pirkit.dialect.operation import origin_of, span_of  # noqa: E402
 from pirkit.onnx import load_model, model_of_program, program_of_model  # noqa: E402
 
@@ -154,3 +154,44 @@ g (float x, int64 n) => (float y) {
     for turns in (0, 3):
         found = exe(x=np.array(1.5, np.float32), n=np.array(turns))["y"]
         assert found == 1.5 * 2**turns
+
+
+def test_damaged_files_are_refused(cnn: Any, tmp_path: Path) -> None:
+    whole = cnn.SerializeToString()
+    damaged = {"empty": b"", "text": b"not a model", "cut": whole[: len(whole) // 2]}
+    for name, data in damaged.items():
+        path = tmp_path / f"{name}.onnx"
+        path.write_bytes(data)
+        with pytest.raises(ArtifactError, match=name) as caught:
+            pirkit.load(path)
+        assert caught.value.code == "PK0506"
+    with pytest.raises(ArtifactError, match="No such file"):
+        pirkit.load(tmp_path / "missing.onnx")
+
+
+@pytest.mark.parametrize("damage", ["short", "external"])
+def test_weights_that_are_not_there_are_refused(cnn: Any, tmp_path: Path, damage: str) -> None:
+    model = type(cnn)()
+    model.CopyFrom(cnn)
+    weight = model.graph.initializer[0]
+    if damage == "short":
+        weight.raw_data = weight.raw_data[:-4]
+    else:
+        weight.ClearField("raw_data")
+        weight.data_location = onnx.TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value="absent.bin")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ArtifactError, match=weight.name):
+        pirkit.load(path)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "z"])
+def test_names_that_nothing_computes_are_refused(name: str) -> None:
+    node = "y = Add (x, nowhere)" if name == "nowhere" else "y = Relu (x)"
+    output = "y" if name == "nowhere" else "z"
+    head = '<ir_version: 8, opset_import: ["" : 17]> '
+    with pytest.raises(ArtifactError, match=f"`{name}`"):
+        program_of_model(
+            parser.parse_model(f"{head} g (float[2] x) => (float[2] {output}) {{ {node} }}")
+        )

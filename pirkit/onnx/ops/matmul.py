@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix multiplication: `MatMul`, `Gemm` and their integer forms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pirkit.runtime import dtype as dt
 
 @rule("MatMul")
 def product(b: NodeBuilder, x: Value, y: Value) -> Value:
-    """A product of matrices; integers are summed as integers, in float64."""
+    """A matmul; integers are summed as integers, in float64."""
     if x.dtype.is_float or x.dtype.is_complex:
         return b.matmul(x, y)
     return b.cast(b.matmul(b.cast(x, dt.float64), b.cast(y, dt.float64)), x.dtype)

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix multiplication: `mm`, `bmm`, `addmm` and their relatives."""
 
 from __future__ import annotations
 

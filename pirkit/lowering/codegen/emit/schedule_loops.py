@@ -213,7 +213,7 @@ def _strips(s: _Stages, row: str, var: str, packed: list[int]) -> None:
 
 
 def _register_tiles(s: _Stages, row: str, var: str, packed: list[int]) -> None:
-    """Strided operands are transposed in registers, square by square, and reduced there."""
+    """Strided operands are transposed in registers, tile by tile, and reduced there."""
     plan, rank = s.plan, s.nest.rank
     blocks, strips = s.loop(f"{var}b"), s.loop(f"{row}b")
     aligned = plan.align is not None
