@@ -7,6 +7,7 @@ name. They compute at once; inside a traced function they are recorded instead. 
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,21 +16,21 @@ if TYPE_CHECKING:
 
 def op(name: str) -> EagerOp:
     """The function of an op by its full name. Raises UnsupportedError for an unknown op."""
-    from pirkit.frontend.op_functions import op_function  # noqa: PLC0415  not for `import pirkit`
-
-    return op_function(name)
+    return _functions().op_function(name)
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module 'pirkit.ops' has no {name!r}")
-    from pirkit.frontend.op_functions import attribute  # noqa: PLC0415  as above
-
-    globals()[name] = found = attribute(name)
+    globals()[name] = found = _functions().attribute(name)
     return found
 
 
 def __dir__() -> list[str]:
-    from pirkit.frontend.op_functions import op_names  # noqa: PLC0415  as above
+    return _functions().op_names()
 
-    return op_names()
+
+def _functions() -> ModuleType:
+    from pirkit.frontend import op_functions  # noqa: PLC0415  not for `import pirkit`
+
+    return op_functions

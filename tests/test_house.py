@@ -125,6 +125,22 @@ def test_every_room_has_its_place_in_the_order_of_imports() -> None:
     assert sorted(placed) == [room.name for room in ROOMS]
 
 
+def test_few_imports_are_inside_functions() -> None:
+    """They keep start-up short, break a circle, or need an optional package; each says which."""
+    found = [
+        f"{relative(path)}:{node.lineno}"
+        for path in SOURCES
+        for node in _inside_functions(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert len(found) < 30, found
+
+
+def _inside_functions(tree: ast.AST) -> set[ast.AST]:
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {inner for function in functions for inner in ast.walk(function)}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     link = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
     broken = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from time import perf_counter
 from typing import Final
@@ -22,6 +23,12 @@ SAMPLES: Final = {
     "recurrence": ("recurrence.txt", "a loop whose length is an input, as Paddle prints it"),
 }
 """File and description of each program, by name."""
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    """Print what a sample program computes, or the list of them with ``--list``; the exit code."""
+    print(listing() if arguments.list else show(arguments.name))
+    return 0
 
 
 def listing() -> str:

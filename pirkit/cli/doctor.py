@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.metadata
+import json
 import os
 import platform
 from collections.abc import Callable, Mapping
@@ -35,6 +37,16 @@ VECTOR_BITS: Final[Mapping[str, int]] = {
     "sse2": 128,
 }
 """CPU feature -> width of its vector registers, the widest first."""
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Print the report as a table, or as JSON with ``--json``; the exit code."""
+    report = examine()
+    if arguments.json:
+        print(json.dumps(report, indent=2))
+    else:
+        show(report)
+    return 0
 
 
 def examine() -> Report:

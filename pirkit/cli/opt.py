@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pirkit.cli.commands import run_command
 from pirkit.cli.opt_flags import FORMATS, TARGETS, make_parser
 from pirkit.diag.entry import run_main
 from pirkit.diag.errors import UsageError
@@ -18,14 +19,10 @@ def main() -> int:
 def _run() -> int:
     arguments = make_parser().parse_command_line()
     if arguments.list_ops or arguments.list_passes or arguments.help_pass is not None:
-        from pirkit.cli.listings import print_listing  # noqa: PLC0415  imports all ops and passes
-
-        return print_listing(arguments)
+        return run_command("listings:print_listing", arguments)
     if arguments.file is None:
         raise UsageError("give a file, or - for standard input", help="see `pirkit-opt --help`")
     if arguments.check not in (None, "", "each"):
         raise UsageError("it is --check or --check=each", code="PK0701")
-    from pirkit.cli.transform import transform  # noqa: PLC0415  not for --help: imports xDSL
-
     with use_limits(PROFILES[arguments.limits]):
-        return transform(arguments)
+        return run_command("transform:transform", arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from pirkit.cli.arguments import ArgumentParser
+from pirkit.cli.commands import run_command
 from pirkit.diag.entry import run_main
 
 
@@ -41,10 +42,7 @@ def _parser() -> ArgumentParser:
 
 
 def _run() -> int:
-    arguments = _parser().parse_command_line()
-    from pirkit.cli.reduce_file import reduce_file  # noqa: PLC0415  not for --help: imports xDSL
-
-    return reduce_file(arguments)
+    return run_command("reduce_file:reduce_file", _parser().parse_command_line())
 
 
 if __name__ == "__main__":

@@ -14,24 +14,19 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import re
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from types import TracebackType
-from typing import Final
 
 import platformdirs
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.diag.errors import ArtifactError, InternalError, ParseError, PassError, PirkitError
-from pirkit.diag.span import Span
+from pirkit.cli.reproducer_settings import TITLE
+from pirkit.diag.errors import ArtifactError, InternalError, PassError, PirkitError
 from pirkit.diag.version import VERSION
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.files import write_file
 from pirkit.passes import Pass, run_pipeline
-
-TITLE: Final = "// pirkit reproducer\n"
-_FIELD: Final = re.compile(r"^// (pipeline|seed|check): (.*)$", re.M)
 
 
 class Reproducing:
@@ -100,15 +95,3 @@ class Reproducing:
         path = str(folder / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.mlir")
         write_file(path, text)
         return path
-
-
-def settings_of(text: str, name: str) -> dict[str, str]:
-    """The ``pipeline``, ``seed`` and ``check`` of a reproducer. Raises ParseError if it is none."""
-    found = dict(_FIELD.findall(text[:4096]))
-    if not text.startswith(TITLE) or "pipeline" not in found:
-        raise ParseError(
-            "the file is no reproducer",
-            span=Span(name, 1),
-            help=f"it begins with `{TITLE.strip()}`",
-        )
-    return found

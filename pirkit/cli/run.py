@@ -6,6 +6,7 @@ import os
 from typing import Final
 
 from pirkit.cli.arguments import ArgumentParser
+from pirkit.cli.commands import run_command
 from pirkit.diag.entry import run_main
 from pirkit.diag.errors import UsageError
 
@@ -21,15 +22,12 @@ def main() -> int:
 def _run() -> int:
     arguments = _parser().parse_args()
     if arguments.check:
-        from pirkit.cli.check_cases import check_cases, check_programs  # noqa: PLC0415  as below
-
         are_programs = arguments.paths and all(map(_is_program, arguments.paths))
-        return check_programs(arguments) if are_programs else check_cases(arguments)
+        check = "check_programs" if are_programs else "check_cases"
+        return run_command(f"check_cases:{check}", arguments)
     if len(arguments.paths) != 1:
         raise UsageError("give one program, or --check and the folders of cases")
-    from pirkit.cli.run_program import run_program  # noqa: PLC0415  not for --help: imports xDSL
-
-    return run_program(arguments)
+    return run_command("run_program:run_program", arguments)
 
 
 def _is_program(path: str) -> bool:

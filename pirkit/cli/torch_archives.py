@@ -7,6 +7,7 @@ from typing import Any
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.diag.span import Span
+from pirkit.frontend.files import load, read_text
 
 
 def is_torch_archive(path: str) -> bool:
@@ -23,8 +24,6 @@ def load_program(path: str, **options: Any) -> Any:
     Raises UnsupportedError (PK0405) for an archive of torch where torch is not installed.
     """
     if not is_torch_archive(path):
-        from pirkit.frontend.files import load  # noqa: PLC0415  imports xDSL
-
         return load(path, **options)
     try:
         from pirkit.torch.export import load_archive  # noqa: PLC0415  imports torch
@@ -40,6 +39,4 @@ def read_source(path: str) -> str:
     """The text of a program, from any file; weights are not in it."""
     if is_torch_archive(path) or path.endswith(".onnx"):
         return str(load_program(path))
-    from pirkit.frontend.files import read_text  # noqa: PLC0415  imports xDSL
-
     return read_text(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin as mlir
@@ -11,6 +12,7 @@ from xdsl.dialects import builtin as mlir
 from pirkit.cli.expect import differences, expected_in, found_in, require_expected
 from pirkit.cli.report import PartReport, page
 from pirkit.cli.reporting import chrome_trace
+from pirkit.cli.reproducer_settings import settings_of
 from pirkit.cli.split_input import parts_of
 from pirkit.cli.torch_archives import load_program, read_source
 from pirkit.diag.errors import InternalError, PirkitError, UsageError
@@ -80,8 +82,6 @@ def _save_model(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
 def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:
     if arguments.pipeline:
         raise UsageError("a reproducer names its own pipeline: leave out -p", code="PK0701")
-    from pirkit.cli.reproducer import settings_of  # noqa: PLC0415  imports the passes
-
     settings = settings_of(text, name)
     arguments.pipeline = settings["pipeline"]
     arguments.seed = int(settings.get("seed", 0))
@@ -109,29 +109,18 @@ def _one(
 ) -> tuple[mlir.ModuleOp, PipelineResult | None]:
     """Read one part and run the passes over it."""
     module = _read(part, name, arguments)
-    if not arguments.pipeline:
-        _check_kernels(module, arguments)
-        return module, None
-    from pirkit.cli.pipeline_run import run_passes  # noqa: PLC0415  imports all passes
+    result = None
+    if arguments.pipeline:
+        from pirkit.cli.pipeline_run import run_passes  # noqa: PLC0415  imports all passes
 
-    if report is not None:
-        report.begin(module)
-    watchers = () if report is None else (report,)
-    result = run_passes(module, arguments, lambda: _read(part, name, arguments), watchers)
-    _check_kernels(module, arguments)
-    _number(module, arguments)  # operations that stand in for none
+        if report is not None:
+            report.begin(module)
+        watchers = () if report is None else (report,)
+        result = run_passes(module, arguments, lambda: _read(part, name, arguments), watchers)
+        _number(module, arguments)  # operations that stand in for none
+    if arguments.check is not None:
+        _kernel_views().check_kernels(module, arguments)
     return module, result
-
-
-def _check_kernels(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
-    """With ``--check``, raise for the first kernel of the backend that computes wrong numbers."""
-    if arguments.check is None:
-        return
-    from pirkit.frontend.kernel_check import check_module  # noqa: PLC0415  imports all kernels
-
-    report = check_module(module, arguments.backend, arguments.seed)
-    if report is not None:
-        report.require_right()
 
 
 def _expect(parts: list[str], name: str, arguments: argparse.Namespace) -> int:
@@ -154,23 +143,17 @@ def _print(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str:
     if arguments.verify_roundtrip:
         _verify_roundtrip(module)
     if arguments.why_not:
-        return _why_not(module, arguments.why_not)
+        return _kernel_views().why_not(module, arguments.why_not)
     text = WRITERS[arguments.target](module)
     if arguments.why_kernel:
-        from pirkit.frontend.lowered_text import explain_kernels  # noqa: PLC0415  as above
-
-        text += explain_kernels(module)
+        text += _kernel_views().explain_kernels(module)
     return text if text.endswith("\n") else text + "\n"
 
 
-def _why_not(module: mlir.ModuleOp, question: str) -> str:
-    from pirkit.lowering.fusion.print import why_not_fused  # noqa: PLC0415  as above
+def _kernel_views() -> ModuleType:
+    from pirkit.cli import kernel_views  # noqa: PLC0415  imports the code generator
 
-    about, _, values = question.partition(":")
-    names = [name.strip().removeprefix("%") for name in values.split(",")]
-    if about != "fuse" or len(names) != 2 or not all(names):
-        raise UsageError("it is --why-not fuse:%A,%B", code="PK0701")
-    return why_not_fused(module, names[0], names[1]) + "\n"
+    return kernel_views
 
 
 def _verify_roundtrip(module: mlir.ModuleOp) -> None:

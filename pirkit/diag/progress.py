@@ -6,7 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 T = TypeVar("T")
 
@@ -19,13 +22,10 @@ def track(items: Iterable[T], what: str, *, total: int | None = None) -> Iterato
     if not sys.stderr.isatty():
         yield from items
         return
-    from rich.console import Console  # noqa: PLC0415  rich is slow to import
-    from rich.progress import track as rich_track  # noqa: PLC0415
-
     if total is None and isinstance(items, Sequence):
         total = len(items)
-    console = Console(stderr=True)
-    yield from rich_track(items, what, total=total, console=console, transient=True)
+    with _bar() as bar:
+        yield from bar.track(items, total=total, description=what)
 
 
 @contextmanager
@@ -44,17 +44,16 @@ def delayed_bar(what: str, total: int, *, after: float) -> Generator[Callable[[i
 
         def tell(done: int) -> None:
             if not bars and done < total and time.monotonic() - start >= after:
-                bars.append(_bar(stack, what, total))
+                bar = stack.enter_context(_bar())
+                task = bar.add_task(what, total=total)
+                bars.append(lambda done: bar.update(task, completed=done))
             for show in bars:
                 show(done)
 
         yield tell
 
 
-def _bar(stack: ExitStack, what: str, total: int) -> Callable[[int], None]:
-    from rich.console import Console  # noqa: PLC0415  rich is slow to import
-    from rich.progress import Progress  # noqa: PLC0415
+def _bar() -> Progress:
+    from rich import console, progress  # noqa: PLC0415  slow to import
 
-    bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
-    task = bar.add_task(what, total=total)
-    return lambda done: bar.update(task, completed=done)
+    return progress.Progress(console=console.Console(stderr=True), transient=True)

@@ -16,7 +16,7 @@ from pirkit.diag.errors import ArtifactError, LimitError, ParseError, Unsupporte
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
-from pirkit.dialect.program import Program, set_caller
+from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.dot import write_dot
@@ -29,6 +29,7 @@ from pirkit.frontend.paddle.params import (
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.frontend.paddle.text_writer import write_paddle_text
 from pirkit.frontend.python_calls import require
+from pirkit.frontend.weight_files import load_params, save_params
 from pirkit.runtime.atomic_write import atomic_write
 
 Array = np.ndarray[Any, Any]
@@ -210,19 +211,8 @@ def load(
     if params is None and name.endswith(".json") and params_file.is_file():
         params = params_file
     if params is not None:
-        from pirkit.frontend.weight_files import load_params  # noqa: PLC0415  not for plain text
-
         program.params = load_params(str(params), program.module)
     return program
-
-
-def _call(program: Program, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    from pirkit.frontend.program_calls import call_program  # noqa: PLC0415  not for text in and out
-
-    return call_program(program, args, kwargs)
-
-
-set_caller(_call)
 
 
 def _onnx(path: str, name: str) -> Callable[..., Any]:
@@ -271,8 +261,6 @@ def save(
         stored = {m: program.params[m] for m in parameter_metas(program.module)}
         write_params(str(Path(name).with_suffix(".pdiparams")), stored)
     if params is not None:
-        from pirkit.frontend.weight_files import save_params  # noqa: PLC0415  as above
-
         save_params(os.fspath(params), program.params)
 
 

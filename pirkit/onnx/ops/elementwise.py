@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from pirkit.dialect.build import Value
-from pirkit.onnx.element_types import element_type
+from pirkit.onnx.element_types import TO_ONNX, element_type
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
@@ -161,8 +161,6 @@ def cast_to(b: NodeBuilder, x: Value, to: int, saturate: int = 1, round_mode: st
 
 @rule("CastLike")
 def _(b: NodeBuilder, x: Value, like: Value, saturate: int = 1, round_mode: str = "up") -> Value:
-    from pirkit.onnx.element_types import TO_ONNX  # noqa: PLC0415
-
     return cast_to(b, x, TO_ONNX[like.dtype], saturate)
 
 

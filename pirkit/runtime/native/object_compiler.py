@@ -71,11 +71,17 @@ define hidden half @__truncsfhf2(float %x) {
 Compilers provide them in their runtime library, which a Python process need not have loaded."""
 
 
+def _llvm() -> Any:
+    """llvmlite, which plans from the cache do not need."""
+    import llvmlite.binding  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+
+    return llvmlite.binding
+
+
 @cache
 def machine(triple: str, cpu: str, features: str) -> Any:
     """LLVM's code generator for a CPU."""
-    import llvmlite.binding as llvm  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
-
+    llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     if triple != llvm.get_process_triple():  # cross compilation
@@ -83,7 +89,7 @@ def machine(triple: str, cpu: str, features: str) -> Any:
         llvm.initialize_all_asmprinters()
     # levels above 1 add another instruction scheduling pass, which is slow for long blocks and
     # gains nothing on out-of-order CPUs
-    return llvm.Target.from_triple(triple).create_target_machine(  # pyright: ignore
+    return llvm.Target.from_triple(triple).create_target_machine(
         cpu=cpu, features=features, opt=1, reloc="pic", jit=True
     )
 
@@ -106,9 +112,7 @@ def assembly(text: str, triple: str, cpu: str, features: str) -> str:
 
 def _parsed(text: str, triple: str, cpu: str, features: str) -> tuple[Any, Any]:
     """A module that is ready for the code generator, and the code generator."""
-    import llvmlite.binding as _llvm  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
-
-    llvm: Any = _llvm
+    llvm = _llvm()
     chosen = machine(triple, cpu, features)
     if " half" in text and triple.startswith("x86_64") and "+f16c" not in features.split(","):
         text += _HALVES
