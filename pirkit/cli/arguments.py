@@ -13,6 +13,7 @@ from pirkit.diag.errors import UsageError
 from pirkit.diag.version import VERSION
 
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (\S+)")
+_ARGUMENT: Final = re.compile(r"argument (\S+): invalid choice")
 _CHOICE: Final = re.compile(r"invalid choice: '([^']*)'")
 
 
@@ -30,6 +31,13 @@ class ArgumentParser(argparse.ArgumentParser):
         """Add ``--version``."""
         self.add_argument("--version", action="version", version=f"pirkit {VERSION}")
 
+    def add_load(self, group: Any) -> None:
+        """Add ``--load``, which `pass_files.load_passes` follows."""
+        group.add_argument(
+            "--load", action="append", default=[], metavar="FILE",
+            help="run a Python file first, and know the passes that it defines",
+        )  # fmt: skip
+
     def add_optional_value(self, group: Any, flag: str, **options: Any) -> None:
         """Add a flag that may have a value behind ``=``: "" if it has none, None if it is absent.
 
@@ -38,6 +46,19 @@ class ArgumentParser(argparse.ArgumentParser):
         self._optional_values.add(flag)
         group.add_argument(flag, **options)
 
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        """Help in which ``--flag[=VALUE]`` shows that the value is optional."""
+        formatter = super()._get_formatter()
+        spelled = formatter._format_action_invocation
+
+        def shown(action: argparse.Action) -> str:
+            text = spelled(action)
+            is_optional = self._optional_values & set(action.option_strings)
+            return f"{text.replace(' ', '[=', 1)}]" if is_optional else text
+
+        formatter._format_action_invocation = shown
+        return formatter
+
     def parse_command_line(self) -> argparse.Namespace:
         """The arguments of the process; ``--flag`` of an optional value stands for ``--flag=``."""
         spelled = [f"{a}=" if a in self._optional_values else a for a in sys.argv[1:]]
@@ -45,7 +66,9 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError instead of printing the usage."""
-        hint = did_you_mean(self._wrong_word(message), self._words())
+        choices = _ARGUMENT.search(message)
+        words = self._words() if choices is None else self._choices_of(choices[1])
+        hint = self._hint(message) or did_you_mean(self._wrong_word(message), words)
         raise UsageError(
             message, code="PK0701", help=hint or f"`{self.prog} --help` describes the arguments"
         )
@@ -53,6 +76,22 @@ class ArgumentParser(argparse.ArgumentParser):
     def _wrong_word(self, message: str) -> str:
         match = _UNKNOWN.search(message) or _CHOICE.search(message)
         return match[1].partition("=")[0] if match else ""
+
+    def _hint(self, message: str) -> str | None:
+        """How a flag with an optional value is written, if a file name follows it."""
+        given = next((a for a in sys.argv[1:] if a in self._optional_values), None)
+        is_extra = _UNKNOWN.search(message) is not None
+        return (
+            f"the value of {given} stands behind `=`: `{given}=...`" if given and is_extra else None
+        )
+
+    def _choices_of(self, flags: str) -> list[str]:
+        """The choices of an argument by its flags, as argparse names it."""
+        found: list[str] = []
+        for action in self._actions:
+            if flags in ("/".join(action.option_strings), action.metavar, action.dest):
+                found += map(str, action.choices or ())
+        return found
 
     def _words(self) -> list[str]:
         """Every flag and choice, those of the commands below included."""
@@ -66,7 +105,16 @@ class ArgumentParser(argparse.ArgumentParser):
         return words
 
 
+def positive(text: str) -> int:
+    """A count of at least 1, for ``type=`` of an argument."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
+    return int(text)
+
+
 def did_you_mean(word: str, known: list[str]) -> str | None:
     """A help text with the known words that are nearest to a mistyped one, or None."""
-    near = difflib.get_close_matches(word, list(dict.fromkeys(known)), n=2)
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(word, names, n=2)
+    near = near or [name for name in names if word and word in name.split("-")]
     return f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from difflib import unified_diff
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.files import write_file
+from pirkit.frontend.program_diff import diff_programs
 from pirkit.passes.base import Pass
 
 
@@ -24,6 +24,7 @@ class Dump:
         os.makedirs(folder, exist_ok=True)
         self.folder = folder
         self.text = print_mlir(module)
+        self.module = module.clone()
         self.rows: list[dict[str, Any]] = []
         self._write("000_input.mlir", self.text)
         self._index()
@@ -37,10 +38,8 @@ class Dump:
         if row["changed"]:
             row["file"] = f"{name}.mlir"
             self._write(f"{name}.mlir", self.text)
-            lines = unified_diff(
-                before.splitlines(True), self.text.splitlines(True), "before", name
-            )
-            self._write(f"{name}.diff", "".join(lines))
+            self._write(f"{name}.diff", diff_programs(self.module, module, ("before", name)).text)
+            self.module = module.clone()
         self.rows.append(row)
         self._index()
 

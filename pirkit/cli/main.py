@@ -39,6 +39,12 @@ def _parser() -> ArgumentParser:
     demo.add_argument("--list", action="store_true", help="print all programs instead")
     demo.set_defaults(run="demo:demo")
 
+    diff = commands.add_parser("diff", help="show how two programs differ, by what they compute")
+    diff.add_argument("first", metavar="A", help="a program in any format")
+    diff.add_argument("second", metavar="B", help="another one")
+    diff.add_argument("--json", action="store_true", help="print JSON instead of text")
+    diff.set_defaults(run="diff:diff")
+
     doctor = commands.add_parser("doctor", help="show what this machine has")
     doctor.add_argument("--json", action="store_true", help="print JSON instead of text")
     doctor.set_defaults(run="doctor:doctor")

@@ -18,6 +18,8 @@ def main() -> int:
 
 def _run() -> int:
     arguments = make_parser().parse_command_line()
+    if arguments.load:
+        run_command("pass_files:load_passes", arguments)
     if arguments.list_ops or arguments.list_passes or arguments.help_pass is not None:
         return run_command("listings:print_listing", arguments)
     if arguments.file is None:

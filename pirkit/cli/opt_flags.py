@@ -32,6 +32,7 @@ def make_parser() -> ArgumentParser:
     """The flags of the command, in the groups of its ``--help``."""
     parser = ArgumentParser(
         prog="pirkit-opt",
+        usage="%(prog)s [OPTIONS] FILE",
         description="Read a program, verify it, run passes over it and print it. "
         "The result goes to standard output, everything else to standard error.",
         epilog=_passes_epilog() if {"-h", "--help"} & set(sys.argv[1:]) else None,
@@ -45,6 +46,8 @@ def make_parser() -> ArgumentParser:
         "Paddle's `main_program` names none",
     )  # fmt: skip
     parser.add_argument("-p", "--pipeline", default="", help="passes, as in 'cse,dce'")
+    parser.add_load(parser)
+    parser.add_argument("--entry", metavar="NAME", help="read only this program of the module")
     parser.add_argument("-t", "--target", default="mlir", choices=TARGETS, help="what to print")
     parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")
     look = parser.add_argument_group("look")
@@ -74,6 +77,9 @@ def make_parser() -> ArgumentParser:
         action="store_const",
         const="mlir-locations",
         help="print where each operation comes from: -t mlir-locations",
+    )
+    look.add_argument(
+        "--count", action="store_true", help="print how often each op occurs instead of the program"
     )
     look.add_argument("--ids", action="store_true", help="number operations: op_id stays with them")
     parser.add_optional_value(

@@ -43,7 +43,9 @@ def run_passes(
         check = NumberCheck.of(module, arguments.seed)
         if arguments.check == "each":
             watchers.append(CheckEach(check))
-    with Reproducing(read_again, passes, arguments.seed, check is not None) as reproducing:
+    with Reproducing(
+        read_again, passes, arguments.seed, check is not None, arguments.load
+    ) as reproducing:
         result = run_pipeline(
             module,
             passes,

@@ -27,6 +27,7 @@ def _parser() -> ArgumentParser:
         help="the same error code, or wrong numbers of a pass or a kernel",
     )
     parser.add_argument("-p", "--pipeline", default="", help="passes that the oracle runs")
+    parser.add_load(parser)
     parser.add_argument(
         "--backend",
         default="cpu",
@@ -42,7 +43,10 @@ def _parser() -> ArgumentParser:
 
 
 def _run() -> int:
-    return run_command("reduce_file:reduce_file", _parser().parse_command_line())
+    arguments = _parser().parse_command_line()
+    if arguments.load:
+        run_command("pass_files:load_passes", arguments)
+    return run_command("reduce_file:reduce_file", arguments)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import unified_diff
 from html import escape
 from string import Template
 from typing import TYPE_CHECKING, Final
@@ -13,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.operation import ProgramOp
-from pirkit.dialect.text import print_mlir
+from pirkit.frontend.program_diff import diff_programs
 
 if TYPE_CHECKING:
     from pirkit.passes import Pass, PipelineResult
@@ -47,19 +46,19 @@ class PartReport:
     """A watcher of the pipeline of one part of the input."""
 
     steps: list[_Step] = field(default_factory=list[_Step])
-    text: str = ""
+    module: ModuleOp | None = None
 
     def begin(self, module: ModuleOp) -> None:
         """Note the module before the first pass."""
-        self.text = print_mlir(module)
+        self.module = module.clone()
         self.steps = [_Step("(input)", _counts(module))]
 
     def __call__(self, when: str, pass_: Pass, module: ModuleOp) -> None:
-        if when != "after":
+        if when != "after" or self.module is None:
             return
-        before, self.text = self.text.splitlines(), print_mlir(module)
-        diff = unified_diff(before, self.text.splitlines(), "before", "after", lineterm="")
-        self.steps.append(_Step(str(pass_), _counts(module), tuple(diff)))
+        diff = diff_programs(self.module, module, ("before", "after")).text
+        self.module = module.clone()
+        self.steps.append(_Step(str(pass_), _counts(module), tuple(diff.splitlines())))
 
 
 def page(title: str, parts: Sequence[tuple[PartReport, PipelineResult]]) -> str:

@@ -36,12 +36,18 @@ class Reproducing:
     """
 
     def __init__(
-        self, read_again: Callable[[], ModuleOp], passes: Sequence[Pass], seed: int, check: bool
+        self,
+        read_again: Callable[[], ModuleOp],
+        passes: Sequence[Pass],
+        seed: int,
+        check: bool,
+        loaded: Sequence[str] = (),
     ) -> None:
         self.read_again = read_again
         self.passes = passes
         self.seed = seed
         self.check = check
+        self.loaded = loaded
         self.begun = 0
 
     def __call__(self, when: str, pass_: Pass, module: ModuleOp) -> None:
@@ -71,7 +77,8 @@ class Reproducing:
     def note(self, summary: str) -> str:
         """Write the file and tell where it is, or why there is none."""
         try:
-            return f"`pirkit-opt --run-reproducer {self.write(summary)}` does it again"
+            loads = "".join(f"--load {path} " for path in self.loaded)
+            return f"`pirkit-opt {loads}--run-reproducer {self.write(summary)}` does it again"
         except (ArtifactError, OSError) as problem:
             return f"no reproducer could be written: {problem}"
 

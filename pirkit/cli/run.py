@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from pirkit.cli.arguments import ArgumentParser
+from pirkit.cli.arguments import ArgumentParser, positive
 from pirkit.cli.commands import run_command
 from pirkit.diag.entry import run_main
 from pirkit.diag.errors import UsageError
@@ -21,6 +21,8 @@ def main() -> int:
 
 def _run() -> int:
     arguments = _parser().parse_args()
+    if arguments.load:
+        run_command("pass_files:load_passes", arguments)
     if arguments.check:
         are_programs = arguments.paths and all(map(_is_program, arguments.paths))
         check = "check_programs" if are_programs else "check_cases"
@@ -52,14 +54,19 @@ def _parser() -> ArgumentParser:
         "--fused", choices=FUSED_BY, help="what runs fused kernels; the others are interpreters"
     )
     both.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_load(both)
     run = parser.add_argument_group("running a program")
     run.add_argument("-f", "--format", default="auto", help="format of the program")
     run.add_argument("--params", metavar="P", help="weights: .pdiparams, .npz or .safetensors")
-    run.add_argument("--inputs", metavar="I", help="inputs: .npz, or random:SEED")
+    run.add_argument(
+        "--inputs",
+        metavar="I",
+        help="inputs: .npz, .safetensors, random:SEED, or NAME=FILE.npy,...",
+    )
     run.add_argument("--outputs", metavar="O", help="write the outputs to this .npz")
     run.add_argument("--entry", metavar="NAME", help="program of the module to run")
-    run.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times")
-    run.add_argument("--threads", type=int, metavar="N", help="threads of one run")
+    run.add_argument("--repeat", type=positive, default=1, metavar="N", help="run N times")
+    run.add_argument("--threads", type=positive, metavar="N", help="threads of one run")
     run.add_argument("--freeze", action="store_true", help="compute what weights determine once")
     run.add_argument("--no-fallback", action="store_true", help="refuse ops the device cannot run")
     run.add_argument("--trace", action="store_true", help="print each instruction with its time")
@@ -78,5 +85,5 @@ def _parser() -> ArgumentParser:
         help="main: the training program, differentiated by pirkit; split: Paddle's forward and "
         "backward programs; json: the inference export",
     )
-    check.add_argument("--jobs", type=int, default=1, metavar="N", help="processes to use")
+    check.add_argument("--jobs", type=positive, default=1, metavar="N", help="processes to use")
     return parser

@@ -9,12 +9,10 @@ import time
 from statistics import median
 from typing import Any
 
+from pirkit.cli.input_files import read_inputs
 from pirkit.cli.torch_archives import load_program
-from pirkit.diag.errors import UsageError
-from pirkit.frontend.arrays import read_npz, write_npz
+from pirkit.frontend.arrays import write_npz
 from pirkit.frontend.compile import compile
-from pirkit.frontend.random_inputs import random_inputs, random_weights
-from pirkit.runtime.executor import Executable
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
 
 
@@ -33,14 +31,10 @@ def run_program(arguments: argparse.Namespace) -> int:
         freeze=arguments.freeze,
     )
     compiled = time.perf_counter() - start
-    given: str = arguments.inputs or ""
-    if given.startswith("random:"):
-        inputs = _random_inputs(exe, given.removeprefix("random:"))
-    else:
-        inputs = read_npz(given) if given else {}
+    inputs = read_inputs(arguments.inputs or "", exe)
     outputs: dict[str, Any] = {}
     times: list[float] = []
-    for _ in range(max(arguments.repeat, 1)):
+    for _ in range(arguments.repeat):
         begin = time.perf_counter()
         outputs = exe.run(inputs)
         times.append(time.perf_counter() - begin)
@@ -56,14 +50,6 @@ def run_program(arguments: argparse.Namespace) -> int:
         print(exe.trace(inputs), end="", file=sys.stderr)
     _print_outputs(outputs, arguments.json)
     return 0
-
-
-def _random_inputs(exe: Executable, seed: str) -> dict[str, Any]:
-    """Random inputs, and random weights if the program has none."""
-    if not seed.isdigit():
-        raise UsageError(f"--inputs random:SEED needs a number, not {seed!r}")
-    exe.params = {**random_weights(exe.plan.params, int(seed)), **exe.params}
-    return random_inputs(exe.plan.inputs, int(seed))
 
 
 def _print_outputs(outputs: dict[str, Any], as_json: bool) -> None:

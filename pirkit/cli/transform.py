@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from collections import Counter
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from pirkit.cli.torch_archives import load_program, read_source
 from pirkit.diag.errors import InternalError, PirkitError, UsageError
 from pirkit.diag.source import register_source
 from pirkit.dialect.op_ids import give_ids
+from pirkit.dialect.operation import ProgramOp, with_nested
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.frontend.files import WRITERS, parse, save, write_file
@@ -60,7 +63,7 @@ def transform(arguments: argparse.Namespace) -> int:
     entire = "// -----\n".join(printed)
     if _is_model(arguments):
         return 0
-    if arguments.output:
+    if arguments.output and arguments.output != "-":
         write_file(arguments.output, entire)
     else:
         sys.stdout.write(entire)
@@ -95,6 +98,11 @@ def _read(part: str, name: str, arguments: argparse.Namespace) -> mlir.ModuleOp:
         name=name,
         outputs=[word for word in arguments.outputs.split(",") if word],
     )
+    if arguments.entry:
+        entry = Program(module, source=name).entry(arguments.entry)
+        for other in [op for op in module.ops if op is not entry]:
+            other.detach()
+            other.erase()
     _number(module, arguments)
     return module
 
@@ -144,10 +152,28 @@ def _print(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str:
         _verify_roundtrip(module)
     if arguments.why_not:
         return _kernel_views().why_not(module, arguments.why_not)
+    if arguments.count:
+        return _count(module, as_json=arguments.json)
     text = WRITERS[arguments.target](module)
     if arguments.why_kernel:
         text += _kernel_views().explain_kernels(module)
     return text if text.endswith("\n") else text + "\n"
+
+
+def _count(module: mlir.ModuleOp, *, as_json: bool) -> str:
+    """How often each op occurs in each program, the most frequent first."""
+    counts = {
+        program.symbol: Counter(op.name for op in with_nested(program) if op is not program)
+        for program in module.ops
+        if isinstance(program, ProgramOp)
+    }
+    if as_json:
+        return json.dumps(counts) + "\n"
+    lines: list[str] = []
+    for name, ops in counts.items():
+        lines += [f"{ops.total():>8,}  @{name}"]
+        lines += [f"{number:>8,}  {op}" for op, number in ops.most_common()]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _kernel_views() -> ModuleType:

@@ -44,6 +44,7 @@ class Program:
     def entry(self, name: str | None) -> ProgramOp:
         """The program of that name, or the first one. Raises UsageError if there is none."""
         programs = self.programs
+        name = name.removeprefix("@") if name else name
         if name is None and programs:
             return next(iter(programs.values()))
         if name in programs:

@@ -68,6 +68,18 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
     return arrays
 
 
+def read_npy(path: str) -> Array:
+    """The array of a file. Raises ArtifactError for a missing or damaged one, or one of objects."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise _damaged(path, "it is no regular file", "npy")
+        return np.asarray(np.load(path, allow_pickle=False))
+    except FileNotFoundError as error:
+        raise ArtifactError(f"there is no file {path}", code="PK0506", span=Span(path)) from error
+    except _DAMAGE as error:
+        raise _damaged(path, str(error), "npy") from error
+
+
 def restore(array: Array, dtype: DType) -> Array:
     """An array with its true dtype: bfloat16 from its stored bits."""
     return array.view(dtype.np) if dtype is bfloat16 and array.dtype == np.uint16 else array
@@ -83,5 +95,6 @@ def write_npz(path: str, arrays: Mapping[str, Array]) -> None:
         np.savez(file, **storable)  # pyright: ignore[reportArgumentType]
 
 
-def _damaged(path: str, why: str) -> ArtifactError:
-    return ArtifactError(f"{path} is no usable .npz file: {why}", code="PK0507", span=Span(path))
+def _damaged(path: str, why: str, suffix: str = "npz") -> ArtifactError:
+    problem = f"{path} is no usable .{suffix} file: {why}"
+    return ArtifactError(problem, code="PK0507", span=Span(path))

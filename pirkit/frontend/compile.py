@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
 import numpy as np
 
@@ -26,24 +26,53 @@ from pirkit.runtime.registry import CPU
 
 if TYPE_CHECKING:
     from pirkit.frontend.native_compile import Form
+    from pirkit.passes import Pass, PipelineResult
 
 Array = np.ndarray[Any, Any]
 
 DEFAULT_PIPELINE: Final = "@default"
 
 
-def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Program:
-    """A new program: the passes of the pipeline string applied to a copy of this one.
+@overload
+def run_passes(
+    program: Program,
+    pipeline: str | Sequence[str | Pass],
+    *,
+    stats: Literal[False] = False,
+    **instrumentation: Any,
+) -> Program: ...
+@overload
+def run_passes(
+    program: Program,
+    pipeline: str | Sequence[str | Pass],
+    *,
+    stats: Literal[True],
+    **instrumentation: Any,
+) -> tuple[Program, PipelineResult]: ...
+def run_passes(
+    program: Program,
+    pipeline: str | Sequence[str | Pass],
+    *,
+    stats: bool = False,
+    **instrumentation: Any,
+) -> Program | tuple[Program, PipelineResult]:
+    """A new program: the passes of a pipeline applied to a copy of this one.
+
+    ``pipeline`` is a string, or a list of strings and passes: ``[MyPass(), "cse"]``. With
+    ``stats`` the result is the program and a `PipelineResult`: times, counters and remarks.
+    ``instrumentation`` goes to `pirkit.passes.run_pipeline`.
 
     Raises UsageError for an unknown pass or option, PassError if a pass fails.
     """
-    require(isinstance(cast(object, program), Program) and isinstance(cast(object, pipeline), str),
+    require(isinstance(cast(object, program), Program)
+            and isinstance(cast(object, pipeline), str | list | tuple),
             f"`run_passes` takes a program and a pipeline, not a {type(program).__name__} and a"
-            f" {type(pipeline).__name__}", "`pirkit.run_passes(program, 'cse,dce')`")  # fmt: skip
+            f" {type(pipeline).__name__}",
+            "`pirkit.run_passes(program, 'cse,dce')`, or a list of passes")  # fmt: skip
     with importing():
         from pirkit.passes import run_pipeline  # noqa: PLC0415  not for plans that are kept
 
-    if not instrumentation:
+    if not instrumentation and not stats:
         result = program.copy()
         try:
             run_pipeline(result.module, pipeline, verify_each=False)
@@ -52,8 +81,8 @@ def run_passes(program: Program, pipeline: str, **instrumentation: Any) -> Progr
         else:
             return result
     result = program.copy()
-    run_pipeline(result.module, pipeline, **instrumentation)
-    return result
+    found = run_pipeline(result.module, pipeline, **instrumentation)
+    return (result, found) if stats else result
 
 
 def compile(

@@ -166,7 +166,7 @@ class Pass(ABC):
     @classmethod
     def options(cls) -> tuple[dataclasses.Field[Any], ...]:
         """The options, as fields with ``help`` in their metadata."""
-        return dataclasses.fields(cast(Any, cls))
+        return dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
 
     @classmethod
     def summary(cls) -> str:

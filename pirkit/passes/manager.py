@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from pirkit.dialect.operation import bodies, span_of
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.passes.base import EnoughRewrites, Pass, PassContext, Remark, RewriteListener
-from pirkit.passes.pipeline import order_remarks, parse_pipeline
+from pirkit.passes.pipeline import order_remarks, passes_of
 from pirkit.passes.registry import pass_named
 
 Watcher = Callable[[str, Pass, ModuleOp], None]
@@ -50,7 +51,7 @@ class PipelineResult:
 
 def run_pipeline(
     module: ModuleOp,
-    pipeline: str | Sequence[Pass],
+    pipeline: str | Sequence[str | Pass],
     *,
     verify: bool = True,
     verify_each: bool = True,
@@ -72,7 +73,7 @@ def run_pipeline(
     PassError: PK0801 if a pass fails, PK0802 if it leaves an invalid module, PK0803 if it does not
     terminate.
     """
-    passes = parse_pipeline(pipeline) if isinstance(pipeline, str) else list(pipeline)
+    passes = passes_of(pipeline)
     watching = (*watchers, *_printers(print_ir, stream))
     run = _Run(module, verify and verify_each, watching, tuple(listeners), stop_after)
     for rule in order_remarks(passes):
@@ -140,7 +141,7 @@ class _Run:
 class _Naming:
     """Converts any exception of a pass into a PassError that names the pass and its operation.
 
-    EnoughRewrites is not an error; it only stops the pass.
+    EnoughRewrites is not an error; it only stops the pass. A UsageError is about an option.
     """
 
     def __init__(self, ctx: PassContext) -> None:
@@ -157,7 +158,9 @@ class _Naming:
     ) -> bool:
         if isinstance(error, EnoughRewrites):
             return True
-        if not isinstance(error, Exception) or isinstance(error, PassError | LimitError):
+        if not isinstance(error, Exception) or isinstance(
+            error, PassError | LimitError | UsageError
+        ):
             return False
         op = self.ctx.current
         where = f" at `{op.name}`" if op is not None else ""
@@ -167,9 +170,14 @@ class _Naming:
             f"pass `{self.ctx.pass_name}` failed{where}: {cause}",
             code="PK0801",
             span=(error.span if known else None) or (span_of(op) if op is not None else None),
-            notes=(f"caused by {error.code}", *error.notes) if known else (),
+            notes=(f"caused by {error.code}", *error.notes) if known else (_raised_at(trace),),
             help=error.help if known else "this is a bug of the pass: please report it",
         ) from error
+
+
+def _raised_at(trace: TracebackType | None) -> str:
+    frame = traceback.extract_tb(trace)[-1]
+    return f"raised in {frame.name}, {frame.filename}:{frame.lineno}"
 
 
 def _size(module: ModuleOp) -> int:

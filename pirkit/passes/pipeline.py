@@ -16,7 +16,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, get_type_hints
+from typing import Any, Final, NoReturn, cast, get_type_hints
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.source import register_source
@@ -53,6 +53,29 @@ def parse_pipeline(text: str) -> list[Pass]:
     """
     register_source(FILE, text)
     passes = _Parser(text).pipeline()
+    check_order(passes)
+    return passes
+
+
+def passes_of(pipeline: str | Sequence[str | Pass]) -> list[Pass]:
+    """The passes of a pipeline string, or of a list of such strings and passes.
+
+    Raises UsageError as `parse_pipeline`, and PK0701 for an item that is neither.
+    """
+    if isinstance(pipeline, str):
+        return parse_pipeline(pipeline)
+    passes: list[Pass] = []
+    for item in pipeline:
+        if isinstance(item, Pass):
+            passes.append(item)
+        elif isinstance(cast(object, item), str):
+            passes += parse_pipeline(item)
+        else:
+            raise UsageError(
+                f"a pipeline is made of passes and of strings, not of {item!r}",
+                code="PK0701",
+                help="for instance `[MyPass(), 'cse,dce']`, with an instance of a class of passes",
+            )
     check_order(passes)
     return passes
 

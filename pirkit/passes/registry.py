@@ -1,18 +1,32 @@
-"""The table of passes; a pass is imported at its first use."""
+"""The table of passes; a pass is imported at its first use.
+
+Other packages name theirs in the entry points of the group ``pirkit.passes``::
+
+    [project.entry-points."pirkit.passes"]
+    my-pass = "my_package.my_pass:MyPass"
+
+or register a class with `register_pass`.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.gc_pause import imported
+from pirkit.diag.once import once
+from pirkit.diag.plugins import plugins
 from pirkit.diag.span import Span
 from pirkit.passes.base import Pass
 from pirkit.passes.pipelines import PIPELINES
 
-PASSES: Final[dict[str, str]] = {
+P = TypeVar("P", bound=type[Pass])
+
+GROUP: Final = "pirkit.passes"
+
+PASSES: Final[dict[str, str | type[Pass]]] = {
     "absorb-attributes": "pirkit.passes.absorb_attributes:AbsorbAttributesPass",
     "autodiff": "pirkit.passes.differentiate:AutodiffPass",
     "canonicalize": "pirkit.passes.canonicalize:CanonicalizePass",
@@ -36,7 +50,7 @@ PASSES: Final[dict[str, str]] = {
     "taylor": "pirkit.passes.taylor:TaylorPass",
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",
 }
-"""Name of each pass -> its module and class. Other packages may add theirs."""
+"""Name of each pass -> its module and class, or the class."""
 
 _OWN: Final = (dict(PASSES), dict(PIPELINES))
 
@@ -46,8 +60,34 @@ def are_own() -> bool:
     return (PASSES, PIPELINES) == _OWN
 
 
+def register_pass(cls: P) -> P:
+    """Give pipelines a pass under its name; use it as a decorator.
+
+    Raises UsageError (PK0702) if the name is taken by a class of another name.
+    """
+    held = PASSES.get(cls.name)
+    # A file that is loaded again, as in a notebook, replaces its passes.
+    if held is not None and (isinstance(held, str) or held.__qualname__ != cls.__qualname__):
+        raise UsageError(
+            f"the name `{cls.name}` of {cls.__qualname__} belongs to another pass",
+            code="PK0702",
+            help="give the class another `name`",
+        )
+    PASSES[cls.name] = cls
+    return cls
+
+
+@once
+def _add_plugins() -> None:
+    """Add the passes that installed packages declare; pirkit's own names stay pirkit's."""
+    for point in plugins(GROUP):
+        PASSES.setdefault(point.name, point.value)
+
+
 def pass_named(name: str, span: Span | None = None) -> type[Pass]:
     """The pass class of that name. Raises UsageError (PK0702) with the nearest names."""
+    if name not in PASSES:
+        _add_plugins()
     package = PASSES.get(name)
     if package is None:
         near = difflib.get_close_matches(name, PASSES)
@@ -58,10 +98,21 @@ def pass_named(name: str, span: Span | None = None) -> type[Pass]:
             span=span,
             help=f"did you mean `{near[0]}`?" if near else f"passes are {', '.join(PASSES)}",
         )
+    if not isinstance(package, str):
+        return package
     module, _, cls = package.partition(":")
-    return getattr(imported(module), cls)
+    try:
+        return getattr(imported(module), cls)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"pass `{name}` cannot be imported from `{package}`: {error}",
+            code="PK0702",
+            span=span,
+            help="the package that declares it in its entry points is broken or incomplete",
+        ) from error
 
 
 def all_passes() -> Iterator[type[Pass]]:
     """Every pass class, by name."""
+    _add_plugins()
     return (pass_named(name) for name in sorted(PASSES))

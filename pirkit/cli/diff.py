@@ -1,0 +1,21 @@
+"""What ``pirkit diff`` prints: how two programs differ, whatever their values are called."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from pirkit.cli.torch_archives import load_program
+from pirkit.frontend.program_diff import diff_programs
+
+
+def diff(arguments: argparse.Namespace) -> int:
+    """Print the difference; exit code 0 if there is none, 1 if there is one."""
+    first, second = (load_program(path) for path in (arguments.first, arguments.second))
+    found = diff_programs(first.module, second.module, (arguments.first, arguments.second))
+    if arguments.json:
+        print(json.dumps(found._asdict()))
+    elif found.text:
+        print(found.text, end="")
+        print(f"{found.removed} removed, {found.added} added, {found.changed} changed")
+    return 1 if found.text else 0

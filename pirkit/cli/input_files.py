@@ -1,0 +1,65 @@
+"""The inputs of ``pirkit-run --inputs``: files of arrays, or random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.errors import UsageError
+from pirkit.frontend.arrays import read_npy, read_npz
+from pirkit.frontend.random_inputs import random_inputs, random_weights
+from pirkit.frontend.safetensors_files import SUFFIX, read_safetensors
+from pirkit.runtime.executor import Executable
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+RANDOM: Final = "random:"
+SAFETENSORS: Final = "safetensors:"
+
+
+def read_inputs(given: str, exe: Executable) -> Arrays:
+    """The inputs that ``given`` names, comma-separated parts one after the other.
+
+    A part is ``FILE.npz``, ``FILE.safetensors`` or ``safetensors:FILE``, ``NAME=FILE.npy``,
+    ``FILE.npy`` (for the only input, or the one that the file is named after) or ``random:SEED``,
+    which also draws the weights that the program lacks. Raises UsageError for anything else,
+    ArtifactError for a file that cannot be read.
+    """
+    return {name: array for part in given.split(",") if part for name, array in _read(part, exe)}
+
+
+def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    if part.startswith(RANDOM):
+        yield from _random(exe, part.removeprefix(RANDOM)).items()
+    elif part.startswith(SAFETENSORS) or part.endswith(SUFFIX):
+        yield from read_safetensors(part.removeprefix(SAFETENSORS)).items()
+    elif part.endswith(".npy"):
+        name, _, path = part.rpartition("=")
+        yield name or _input_of(path, exe), read_npy(path)
+    else:
+        yield from read_npz(part).items()
+
+
+def _input_of(path: str, exe: Executable) -> str:
+    """The input that a file without a name is for."""
+    names = [port.name for port in exe.plan.inputs]
+    stem = Path(path).stem
+    if stem in names:
+        return stem
+    if len(names) == 1:
+        return names[0]
+    raise UsageError(
+        f"the program has {len(names)} inputs, and none is called `{stem}`",
+        code="PK0701",
+        help=f"say which: {','.join(f'{name}=FILE.npy' for name in names)}",
+    )
+
+
+def _random(exe: Executable, seed: str) -> Arrays:
+    if not seed.isdigit():
+        raise UsageError(f"--inputs random:SEED needs a number, not {seed!r}", code="PK0701")
+    exe.params = {**random_weights(exe.plan.params, int(seed)), **exe.params}
+    return random_inputs(exe.plan.inputs, int(seed))

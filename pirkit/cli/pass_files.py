@@ -1,0 +1,70 @@
+"""``--load FILE``: passes of one's own, from a file of Python."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from pirkit.diag.errors import ArtifactError, UsageError
+from pirkit.diag.span import Span
+from pirkit.passes import Pass, register_pass
+
+
+def load_passes(arguments: argparse.Namespace) -> int:
+    """Run the files of ``--load`` and register the passes that they define; the exit code.
+
+    Raises ArtifactError (PK0506) if a file cannot be read, and UsageError (PK0701) if running it
+    fails or it defines no pass.
+    """
+    paths: Sequence[str] = arguments.load
+    for path in paths:
+        _load(path)
+    return 0
+
+
+def _load(path: str) -> None:
+    if not Path(path).is_file():
+        raise ArtifactError(f"there is no file {path}", code="PK0506", span=Span(path))
+    name = Path(path).stem
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(
+            f"{path} is no file of Python", code="PK0701", span=Span(path),
+            help="its name ends in .py",
+        )  # fmt: skip
+    module = module_from_spec(spec)
+    sys.modules.setdefault(name, module)  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the user's code may raise anything
+        raise UsageError(
+            f"{path} cannot be run: {type(error).__name__}: {error}",
+            code="PK0701",
+            span=Span(path, _line_of(error, path)),
+        ) from error
+    classes = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == name]
+    passes = [c for c in classes if issubclass(c, Pass) and not inspect.isabstract(c)]
+    if not passes:
+        raise UsageError(
+            f"{path} defines no pass",
+            code="PK0701",
+            span=Span(path),
+            help="a pass is a class derived from `pirkit.passes.Pass` with a `name` and `run`",
+        )
+    for cls in passes:
+        register_pass(cls)
+
+
+def _line_of(error: Exception, path: str) -> int:
+    """The line of the file that raised; 0 if none did."""
+    if isinstance(error, SyntaxError):
+        return error.lineno or 0
+    full = os.path.abspath(path)
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == full]
+    return (lines[-1] or 0) if lines else 0
