@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pirkit
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -51,3 +53,18 @@ def test_call_counter() -> None:
 def test_recurrence() -> None:
     first, last = map(float, re.findall(r"loss (\S+) -> (\S+) in", run("recurrence.py"))[0])
     assert last < first / 1000
+
+
+def test_custom_pass(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "custom_pass.py")],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'relu-to-silu': {'replaced': 2}" in done.stdout
+    written = pirkit.load(tmp_path / "lenet_silu.json")
+    assert written.params
+    assert str(written).count("pd_op.silu") == 2

@@ -44,6 +44,7 @@ program = pirkit.load("tests/corpus/paddle/mlp/program.txt")
 program = pirkit.run_passes(program, "constant-fold,cse,dce")
 ```
 
+[guide/write-a-pass.md](guide/write-a-pass.md) shows how to write one and run it among these.
 This page is generated from the passes themselves: `python tools/gen_docs.py`.
 """
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, OpResult, SSAValue
@@ -37,9 +38,7 @@ class Matching:
     def values(self) -> Iterator[tuple[SSAValue, SSAValue]]:
         """Pairs of values that correspond: results and block arguments of matched operations."""
         for old, new in self.pairs.items():
-            yield from zip(old.results, new.results, strict=False)
-            for before, after in zip(bodies(old), bodies(new), strict=False):
-                yield from zip(before.block.args, after.block.args, strict=False)
+            yield from zip(_defined(old), _defined(new), strict=False)
 
     def changed(self) -> Iterator[tuple[Operation, Operation]]:
         """Pairs whose attributes, types or operands differ."""
@@ -56,7 +55,8 @@ def match_programs(first: ModuleOp, second: ModuleOp) -> Matching:
     matcher.pair(matcher.first[0], matcher.second[0])  # the modules
     matcher.match(_keys_from_inputs)
     matcher.match(_keys_from_users)
-    matcher.match_neighbours()
+    matcher.match_neighbours(_sole_users)
+    matcher.match_neighbours(_users)
     pairs, partners = matcher.pairs, matcher.partners
     removed = tuple(op for op in matcher.first if op not in pairs)
     return Matching(pairs, removed, tuple(op for op in matcher.second if op not in partners))
@@ -94,12 +94,12 @@ class _Matcher:
             if op not in self.partners and waiting[new_keys[op]]:
                 self.pair(waiting[new_keys[op]].popleft(), op)
 
-    def match_neighbours(self) -> None:
+    def match_neighbours(self, users_of: _Users) -> None:
         """Pair neighbours of pairs, and theirs, as long as there are any."""
         queue = deque(self.pairs.items())
         while queue:
             old, new = queue.popleft()
-            for pair in (*_producers(old, new), *self._users(old, new)):
+            for pair in (*_producers(old, new), *self._users(old, new, users_of)):
                 if pair[0].name == pair[1].name and self._is_free(*pair):
                     self.pair(*pair)
                     queue.append(pair)
@@ -107,22 +107,39 @@ class _Matcher:
     def _is_free(self, old: Operation, new: Operation) -> bool:
         return old not in self.pairs and new not in self.partners
 
-    def _users(self, old: Operation, new: Operation) -> Iterator[tuple[Operation, Operation]]:
-        for before, after in zip(old.results, new.results, strict=False):
-            waiting: defaultdict[tuple[str, int], deque[Operation]] = defaultdict(deque)
-            for use in after.uses:
-                if use.operation not in self.partners:
-                    waiting[use.operation.name, use.index].append(use.operation)
-            for use in before.uses:
-                others = waiting[use.operation.name, use.index]
-                if use.operation not in self.pairs and others:
-                    yield use.operation, others.popleft()
+    def _users(
+        self, old: Operation, new: Operation, users_of: _Users
+    ) -> Iterator[tuple[Operation, Operation]]:
+        for before, after in zip(_defined(old), _defined(new), strict=False):
+            others = users_of(after, self.partners)
+            for key, users in users_of(before, self.pairs).items():
+                yield from zip(users, others.get(key, ()), strict=False)
 
 
 def _producers(old: Operation, new: Operation) -> Iterator[tuple[Operation, Operation]]:
     for before, after in zip(old.operands, new.operands, strict=False):
         if isinstance(before, OpResult) and isinstance(after, OpResult):
             yield before.op, after.op
+
+
+_Users = Callable[[SSAValue, Mapping[Operation, Any]], Mapping[Hashable, list[Operation]]]
+
+
+def _users(value: SSAValue, matched: Mapping[Operation, Any]) -> dict[Hashable, list[Operation]]:
+    """The users of a value that are not matched, by name and position of the operand."""
+    found: defaultdict[Hashable, list[Operation]] = defaultdict(list)
+    for use in value.uses:
+        if use.operation not in matched:
+            found[use.operation.name, use.index].append(use.operation)
+    return found
+
+
+def _sole_users(
+    value: SSAValue, matched: Mapping[Operation, Any]
+) -> Mapping[Hashable, list[Operation]]:
+    """Those for whom no other user can be taken, matched ones included."""
+    every = _users(value, {})
+    return {k: v for k, v in _users(value, matched).items() if len(every[k]) == 1}
 
 
 def _keys_from_inputs(
@@ -157,6 +174,11 @@ def _keys_from_users(
         users = (sorted((keys[u.operation], u.index) for u in r.uses) for r in op.results)
         keys[op] = numbers.setdefault((_label(op), *map(tuple, users)), len(numbers))
     return keys
+
+
+def _defined(op: Operation) -> list[SSAValue]:
+    """Results of an operation, and arguments of its blocks."""
+    return [*op.results, *(arg for region in bodies(op) for arg in region.block.args)]
 
 
 def _label(op: Operation) -> Hashable:

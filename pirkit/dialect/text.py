@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from io import StringIO
 from typing import Any, Final, NoReturn, cast
 
@@ -48,6 +49,24 @@ _REFUSED: Final = {
 _ALIAS_COST: Final = 64
 """Bytes, about, that one character of an alias costs wherever the alias stands: aliases are shared
 while parsed, but spelled out when printed, compared or hashed."""
+
+_OWN_DIALECTS: Final = "programs are written in the dialects `pir` and `pd_op`"
+
+_FOREIGN: Final = {
+    **dict.fromkeys(
+        ("stablehlo", "mhlo", "chlo", "vhlo", "sdy"),
+        "this is StableHLO, which pirkit does not read: trace the function with `pirkit.trace` and"
+        " `pirkit.numpy` in the place of `jax.numpy`",
+    ),
+    **dict.fromkeys(
+        ("func", "linalg", "arith", "tensor", "scf", "affine", "memref", "vector", "tosa", "torch"),
+        "programs are written in the dialects `pir` and `pd_op`; a model of another framework comes"
+        " in as .onnx, .pt2 or Paddle's .json",
+    ),
+}
+"""Dialect of MLIR that other tools write -> what to do."""
+
+_UNDEFINED: Final = re.compile(r"used but not defined: \[?'?%?([\w$.-]+)")
 
 _TENSOR: Final = re.compile(r"tensor<[\w?x]+(?:, #pir\.dims<\[[^\]\n]*\]>)?>")
 _ATTR_DICT: Final = re.compile(r'\{(?:[^{}"\n]++|"(?:[^"\\\n]++|\\.)*+")*+\}')
@@ -101,6 +120,16 @@ def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
     try:
         module = parser.parse_module()
     except xdsl_errors.ParseError as error:
+        undefined = _UNDEFINED.search(error.msg)
+        if undefined is not None:
+            raise parser.undefined_value(undefined[1]) from error
+        if error.span.start >= len(text.rstrip()):
+            raise ParseError(
+                "the text ends in the middle of an operation or a region",
+                code="PK0102",
+                span=parser.place(len(text.rstrip())),
+                help="the file was cut, or a `}` is missing",
+            ) from error
         raise _parse_error(error, parser.place(error.span.start)) from error
     except PirkitError as error:
         error.span = error.span or parser.here()
@@ -241,6 +270,17 @@ class _Parser(Parser):
         line = bisect_right(self.starts, position)
         return Span(self.file, line, position - self.starts[line - 1] + 1)
 
+    def undefined_value(self, name: str) -> ParseError:
+        """The error of the first use of a value that nothing defines."""
+        use = re.search(rf"%{re.escape(name)}(?![\w$.-])", self.text)
+        span = self.here() if use is None else self.place(use.start())
+        return ParseError(
+            f"value `%{name}` is not defined",
+            code="PK0103",
+            span=replace(span, length=len(name) + 1),
+            help="each value is the result of an operation, or an argument of a block, above it",
+        )
+
     def here(self) -> Span:
         return self.place(self.pos)
 
@@ -255,6 +295,7 @@ class _Parser(Parser):
         return op
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
+        name = "builtin.module" if name == "module" else name  # mlir-opt prints it so
         known = class_named(name) or self.ctx.get_optional_op(name)
         if known is None:
             self._unknown_op(name)
@@ -268,8 +309,10 @@ class _Parser(Parser):
             error.span = self.place(max(column, 0))
             if "." in name and name.partition(".")[0] not in ("pir", "pd_op", "map_expr"):
                 error.code = "PK0404"
-                error.message = f"unknown dialect `{name.partition('.')[0]}`"
-                error.help = "programs are written in the dialects `pir` and `pd_op`"
+                dialect = name.partition(".")[0]
+                error.message = f"unknown dialect `{dialect}`"
+                used = (d for d in _FOREIGN if re.search(rf"\b{d}\.", self.text))
+                error.help = _FOREIGN.get(next(used, ""), _OWN_DIALECTS)
             raise
         raise ParseError(f"operation `{name}` is not allowed here", span=self.here())
 

@@ -20,6 +20,7 @@ from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.dot import write_dot
+from pirkit.frontend.foreign_files import recognised
 from pirkit.frontend.paddle.json_reader import read_paddle_json
 from pirkit.frontend.paddle.json_writer import write_paddle_json
 from pirkit.frontend.paddle.params import (
@@ -106,7 +107,7 @@ def read_text(path: str) -> str:
     """The text of a file, or of standard input for ``-``.
 
     Raises ArtifactError if it cannot be read, LimitError if it is too large, ParseError (PK0107)
-    if it is not UTF-8 or begins with a byte-order mark.
+    if it is not UTF-8 or begins with a byte-order mark, and PK0405 for a file of another program.
     """
     data = _read_bytes(path)
     check("input_bytes", len(data), Span(path))
@@ -120,6 +121,11 @@ def read_text(path: str) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
+        kind = recognised(data)
+        if kind is not None:
+            raise ParseError(
+                f"the file is {kind.what}", code="PK0405", span=Span(path), help=kind.help
+            ) from error
         line = data.count(b"\n", 0, error.start) + 1
         raise ParseError(
             f"the file is not UTF-8: {error.reason}", code="PK0107", span=Span(path, line)

@@ -1,0 +1,89 @@
+"""Files of other programs, recognised by their content, each with what to do about it."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+_PICKLE_HELP: Final = (
+    "pirkit never unpickles files; write weights with `safetensors`, and give them with --params"
+)
+_EXPORT_HELP: Final = (
+    "save the model with `torch.export.save(torch.export.export(model, args), 'model.pt2')`, which"
+    " pirkit-opt reads"
+)
+_WEIGHTS_HELP: Final = "name the program that they belong to, and give this file with --params"
+_MLIR_HELP: Final = "write it as text, in the dialects `pir` and `pd_op`"
+
+
+class Foreign(NamedTuple):
+    """A kind of file that pirkit recognises, but does not read as a program."""
+
+    what: str
+    help: str
+    is_one: Callable[[bytes], bool]
+
+
+def _starts(*beginnings: bytes) -> Callable[[bytes], bool]:
+    return lambda data: data.startswith(beginnings)
+
+
+def _zip_with(pattern: str) -> Callable[[bytes], bool]:
+    """Whether a file is a zip archive with a member of such a name."""
+
+    def test(data: bytes) -> bool:
+        if not data.startswith(b"PK"):
+            return False
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                return any(re.search(pattern, name) for name in archive.namelist())
+        except zipfile.BadZipFile:
+            return False
+
+    return test
+
+
+def _is_safetensors(data: bytes) -> bool:
+    length = int.from_bytes(data[:8], "little")
+    return data[8:10] == b'{"' and 2 <= length <= len(data)
+
+
+def _is_onnx(data: bytes) -> bool:
+    """Whether it begins with a version of ONNX below 32, and another field (protobuf)."""
+    return re.match(rb"\x08[\x01-\x20][\x10-\x3a]", data) is not None
+
+
+def _is_program_desc(data: bytes) -> bool:
+    return data.startswith(b"\x0a") and (b"fetch" in data or b"feed" in data)
+
+
+KINDS: Final = (
+    Foreign("a program of TorchScript", _EXPORT_HELP, _zip_with(r"(^|/)code/")),
+    Foreign("a pickle of torch.save", f"{_PICKLE_HELP}; {_EXPORT_HELP}", _zip_with(r"data\.pkl$")),
+    Foreign("an .npz file of arrays", _WEIGHTS_HELP, _zip_with(r"\.npy$")),
+    Foreign("a model of Keras", "export it to ONNX with tf2onnx", _zip_with(r"\.weights\.h5$")),
+    Foreign("a zip archive", "unpack it, and name the program inside", _zip_with("")),
+    Foreign("a pickle", _PICKLE_HELP, _starts(*(bytes([0x80, n]) for n in range(2, 6)))),
+    Foreign("a .safetensors file", _WEIGHTS_HELP, _is_safetensors),
+    Foreign("an .npy file of one array", "give it with `pirkit-run --inputs NAME=FILE.npy`",
+            _starts(b"\x93NUMPY")),
+    Foreign("an HDF5 file", "export the model to ONNX, or its weights to .safetensors",
+            _starts(b"\x89HDF")),
+    Foreign("a GGUF file of weights", "convert the weights to .safetensors", _starts(b"GGUF")),
+    Foreign("compressed by gzip", "unpack it first", _starts(b"\x1f\x8b")),
+    Foreign("bytecode of MLIR or a StableHLO portable artifact", _MLIR_HELP, _starts(b"ML\xefR")),
+    Foreign("bitcode of LLVM", _MLIR_HELP, _starts(b"BC\xc0\xde")),
+    Foreign("a model of ONNX", "give the file a name that ends in .onnx", _is_onnx),
+    Foreign("a ProgramDesc of Paddle 2 (.pdmodel)",
+            "load it in Paddle 3 and save it again with `paddle.jit.save`, which writes .json",
+            _is_program_desc),
+)  # fmt: skip
+"""The kinds, the more special first."""
+
+
+def recognised(data: bytes) -> Foreign | None:
+    """The kind of a file that is no text, or None."""
+    return next((kind for kind in KINDS if kind.is_one(data)), None)
