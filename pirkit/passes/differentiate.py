@@ -67,8 +67,10 @@ class AutodiffPass(Pass):
 
     def _differentiate(self, ctx: PassContext, program: ProgramOp) -> None:
         functionalize(program, ctx)
-        outputs = {n: v for n, v in outputs_of(program).items() if is_differentiable(v)}
-        inputs = {n: v for n, v in inputs_of(program).items() if is_differentiable(v)}
+        every_output, every_input = outputs_of(program), inputs_of(program)
+        taken = {*every_output, *every_input}
+        outputs = {n: v for n, v in every_output.items() if is_differentiable(v)}
+        inputs = {n: v for n, v in every_input.items() if is_differentiable(v)}
         chosen = _picked(outputs, self.targets, "differentiable output")
         requested = _picked(inputs, self.wrt, "differentiable input or parameter")
         if not self.wrt:
@@ -77,7 +79,9 @@ class AutodiffPass(Pass):
         b = Builder(program.block, next(iter(write_backs(program)), None))
         cotangents: list[SSAValue | None] = [None] * len(chosen)
         if self.seeds:
-            cotangents = [_seed(b, program, name, value) for name, value in chosen.items()]
+            cotangents = [
+                _seed(b, _unused(name + GRAD, taken), value) for name, value in chosen.items()
+            ]
         found = append_backward(
             program,
             list(chosen.values()),
@@ -89,7 +93,7 @@ class AutodiffPass(Pass):
             if gradient is None:
                 ctx.remark("analysis", f"no output depends on `{name}`: its derivative is zero")
                 gradient = b.zeros_like(b.wrap(value)).ssa
-            b("pir.shadow_output", b.wrap(gradient), output_name=_unused(name + GRAD, program))
+            b("pir.shadow_output", b.wrap(gradient), output_name=_unused(name + GRAD, taken))
             ctx.count("gradients")
         ctx.count("ops", len(list(program.block.ops)) - before)
 
@@ -108,11 +112,11 @@ def inputs_of(program: ProgramOp) -> dict[str, SSAValue]:
     return found
 
 
-def _unused(name: str, program: ProgramOp) -> str:
-    """The name, or one with more suffixes if an earlier pass gave it to another derivative."""
-    taken = {*inputs_of(program), *outputs_of(program)}
+def _unused(name: str, taken: set[str]) -> str:
+    """The name, or one with more suffixes if another value has it; it is taken from then on."""
     while name in taken:
         name += GRAD
+    taken.add(name)
     return name
 
 
@@ -122,9 +126,8 @@ def _picked(values: Mapping[str, SSAValue], names: Iterable[str], what: str) -> 
     return {n: values[n] for n in names} or dict(values)
 
 
-def _seed(b: Builder, program: ProgramOp, name: str, value: SSAValue) -> SSAValue:
+def _seed(b: Builder, name: str, value: SSAValue) -> SSAValue:
     meta = meta_of(value.type)
     assert isinstance(meta, TensorMeta)
-    named = _unused(name + GRAD, program)
-    made = b("pd_op.data", name=named, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
+    made = b("pd_op.data", name=name, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
     return made.ssa

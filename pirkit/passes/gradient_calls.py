@@ -129,10 +129,11 @@ def call_gradient(
 def _decomposed(b: Builder, op: PirOp) -> Any:
     """Decompose a gradient op that was just emitted, erase it, and return the results."""
     rule = decompose.get(op.definition)
+    at = len(b.emitted) - 1
     try:
         found = NotImplemented if rule is None else rule(OpCall(b, op))
     finally:
-        b.emitted.remove(op)
+        del b.emitted[at]
         op.detach()
         op.erase()
     if found is NotImplemented:
