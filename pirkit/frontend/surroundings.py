@@ -104,6 +104,7 @@ class Surroundings:
                 self._function(function.__call__)
                 self._attributes(self._root(function), "self", function, 0, ())
             return
+        is_library = _is_library(function)
         names = tuple(dict.fromkeys(_names(function.__code__)))
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
@@ -111,8 +112,11 @@ class Surroundings:
                 value = cell.cell_contents
             except ValueError:  # not assigned yet
                 continue
-            self._value(f"{self._root(cell)}.cell_contents", name, value, 0, names)
-        if _is_library(function):
+            if is_library and callable(value):  # what `grad` holds is bound once
+                self._function(value)
+            elif not (is_library and isinstance(value, _PLAIN)):
+                self._value(f"{self._root(cell)}.cell_contents", name, value, 0, names)
+        if is_library:
             return
         known = function.__globals__
         found = [n for n in names if n in known]
@@ -197,6 +201,8 @@ def _names(code: CodeType) -> Iterator[str]:
 
 def _is_library(thing: Any) -> bool:
     name: Any = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
+    if isinstance(thing, FunctionType):  # whose `__module__` may be that of what it wraps
+        name = thing.__globals__.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in _LIBRARIES
 
 

@@ -16,6 +16,9 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.diag.errors import PirkitError, TraceError, UsageError
+from pirkit.frontend import compiled_call
+from pirkit.frontend.surroundings import Surroundings
+from pirkit.runtime.native import program
 
 X: Final = np.array([0.3, -0.7, 1.1])
 
@@ -527,3 +530,31 @@ def test_numbers_of_numpy_and_numbers_alone_have_types() -> None:
     assert pirkit.jit(lambda s: s * 2)(0.1).dtype.name == "float32"
     slope = pirkit.grad(lambda x, s: (x * s).sum())(np.ones(3), 0.1)
     np.testing.assert_array_equal(slope, 0.1)
+
+
+def test_only_what_a_user_can_change_is_watched() -> None:
+    """Guards on globals of pirkit and on cells of its closures would cost time at each call."""
+    rates = {"rate": 2.0}
+
+    def f(x: Any) -> Any:
+        return (x * rates["rate"]).sum()
+
+    labels = [p.label for p in Surroundings.of(pirkit.value_and_grad(f)).places]
+    assert labels == ["len(rates)", "rates['rate']"]
+
+
+@pytest.mark.parametrize("slot", [True, False])
+def test_tensors_and_arrays_are_mixed(slot: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without native code that takes arrays out of tensors."""
+    if not slot:
+        monkeypatch.setattr(compiled_call, "array_slot", lambda: 0)
+        monkeypatch.setattr(program, "array_slot", lambda: 0)
+    else:
+        assert program.array_slot() > 0
+    f = pirkit.jit(lambda x, y: x * y)
+    x = np.arange(4.0)
+    for a, b in ((x, x), (pirkit.from_numpy(x), x), (x, pirkit.from_numpy(x))):
+        np.testing.assert_array_equal(f(a, b), x * x)
+    unmade = pirkit.Tensor.__new__(pirkit.Tensor)
+    with pytest.raises(AttributeError):
+        f(unmade, x)
