@@ -6,6 +6,8 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
+from xdsl.dialects.builtin import LocationAttr
+
 from pirkit.diag.errors import ConstraintError, PirkitError, TraceError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import OpDef
@@ -41,6 +43,12 @@ class Recording(Builder):
         if self.location is None:
             op.location = user_location()
         return super().insert(op)
+
+    def place(self) -> LocationAttr:
+        """The user's line. Raises TraceError if the trace is over."""
+        if not self.is_dynamic:
+            raise self.leaked()
+        return self.location or user_location()
 
     def emit(
         self,
