@@ -24,7 +24,13 @@ MOST_PLACES: Final = 4096
 DEEPEST: Final = 6
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
-_LIBRARIES: Final = frozenset({*sys.stdlib_module_names, "pirkit", "numpy", "xdsl", "ml_dtypes"})
+_THIRD_PARTY: Final = """
+    pirkit numpy xdsl ml_dtypes jax jaxlib flax optax equinox torch torchvision paddle tensorflow
+    keras deepxde scipy sympy pandas sklearn matplotlib onnx onnxruntime cupy numba llvmlite
+    safetensors rich tqdm pytest hypothesis IPython
+"""
+_LIBRARIES: Final = frozenset({*sys.stdlib_module_names, *_THIRD_PARTY.split()})
+"""Packages whose globals nobody changes; others are the user's, wherever they are installed."""
 
 
 @dataclass(frozen=True, slots=True)
