@@ -35,6 +35,8 @@ class Recording(Builder):
         """Nesting level: a trace inside another one has a higher number."""
         self.known: KnownValues | None = None
         """Concrete numbers of values; None if the arguments are not available while tracing."""
+        self.undecided: TraceError | None = None
+        """The error for a truth that was asked for and is not known."""
 
     def insert(self, op: PirOp) -> PirOp:
         """Emit an op at the user's line. Raises TraceError if the trace is over."""
@@ -85,6 +87,13 @@ class Recording(Builder):
             error.outer = min(self, other, key=lambda b: b.serial)
             raise error
         raise (other if isinstance(other, Recording) else self).leaked(value)
+
+    def require_decided(self) -> None:
+        """Raise the error for an unknown truth that an ``except`` clause of the user has caught:
+        what was recorded then is what the function does of no value.
+        """
+        if self.undecided is not None:
+            raise self.undecided
 
     def leaked(self, value: Value | None = None) -> TraceError:
         """The error for a value whose trace has ended."""

@@ -191,7 +191,11 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     def __bool__(self) -> bool:
         if self.size != 1:
             self._refuse("the truth", "use `any()` or `all()`")
-        return bool(self._known("the truth", _CHOOSE))
+        try:
+            return bool(self._known("the truth", _CHOOSE))
+        except TraceError as error:
+            cast(Recording, self.b).undecided = error
+            raise
 
     def __int__(self) -> int:
         return int(self._one("`int()`"))

@@ -215,6 +215,7 @@ def trace(
         for_later = recording_draws(recorder) if run is None else nullcontext()
         with for_later:
             result = function(*positional, **by_name)
+        recorder.require_decided()
         found, result_shape = tree.flatten(result)
         for i, value in enumerate(found):
             recorder("pir.shadow_output", recorder.value(value), output_name=f"y{i}")
