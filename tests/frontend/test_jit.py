@@ -558,3 +558,50 @@ def test_tensors_and_arrays_are_mixed(slot: bool, monkeypatch: pytest.MonkeyPatc
     unmade = pirkit.Tensor.__new__(pirkit.Tensor)
     with pytest.raises(AttributeError):
         f(unmade, x)
+
+
+class Slotted:
+    __slots__ = ("k",)
+
+    def __init__(self, k: float) -> None:
+        self.k = k
+
+
+class Shared:
+    k = 2.0
+
+
+@pytest.mark.parametrize(
+    "holder", [Slotted(2.0), Shared, Shared()], ids=["slot", "class", "object of the class"]
+)
+def test_attributes_wherever_they_are(holder: Any) -> None:
+    """Values in slots, of classes, and of classes read through their objects are watched."""
+    f = pirkit.jit(lambda x: x * holder.k)
+    np.testing.assert_allclose(f(X), X * 2)
+    owner = Shared if isinstance(holder, Shared) else holder
+    owner.k = 3.0
+    try:
+        np.testing.assert_allclose(f(X), X * 3)
+    finally:
+        owner.k = 2.0
+
+
+def test_sets_are_watched() -> None:
+    flags = {"a"}
+    f = pirkit.jit(lambda x: x * (2 if "b" in flags else 3))
+    np.testing.assert_allclose(f(X), X * 3)
+    flags.add("b")
+    np.testing.assert_allclose(f(X), X * 2)
+    assert "`flags`" in f.explain()
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+@pytest.mark.parametrize("kind", [np.matrix, np.ma.MaskedArray])
+def test_arrays_with_other_operators_are_refused(kind: Any) -> None:
+    """Their `*` and `sum` are others than those of the array inside."""
+    given = kind(np.ones((2, 2)))
+    for call in (pirkit.jit(lambda x: x * x), pirkit.grad(lambda x: (x * x).sum())):
+        with pytest.raises(UsageError, match="no tensor"):
+            call(given)
+    with pytest.raises(UsageError, match="no tensor"):
+        pirkit.jit(lambda x: x * given)(np.ones((2, 2)))
