@@ -97,3 +97,23 @@ def test_functions_of_known_packages_are_not_searched() -> None:
     pair = (lambda x: x * 2, jnp.tanh)
     labels = [p.label for p in Surroundings.of(lambda x: pair[0](x)).places]
     assert labels == ["len(pair)", "pair[0]", "pair[1]"]
+
+
+@pytest.mark.parametrize("outer", ["jvp", "jacfwd", "grad", "hessian of the inner"])
+def test_directions_that_depend_on_the_variable(outer: str) -> None:
+    """The derivative of ``f'(x) v(x)`` has a term ``f'(x) v'(x)``, which one series lacks."""
+    x = np.array([0.5, -0.2])
+    c, s = np.cos(x), np.sin(x)
+
+    def inner(x: Any) -> Any:
+        return pirkit.jvp(lambda x: (x * x * x).sum(), (x,), (np.cos(x),))[1]
+
+    slope = 6 * x * c - 3 * x * x * s
+    if outer == "jvp":
+        found, wanted = pirkit.jvp(inner, (x,), (c,))[1], (slope * c).sum()
+    elif outer == "hessian of the inner":
+        second = 6 * c - 12 * x * s - 3 * x * x * c
+        found, wanted = pirkit.jacfwd(pirkit.jacfwd(inner))(x), np.diag(second)
+    else:
+        found, wanted = getattr(pirkit, outer)(inner)(x), slope
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
