@@ -8,10 +8,10 @@ BIN := $(VENV)/bin
 CORPUS := tests/corpus/paddle
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev check lint format imports types coverage test levels bench clean
+.PHONY: help demo dev check lint format imports types coverage test levels array-api bench clean
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 17
 
 $(VENV)/.core: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -55,6 +55,9 @@ check: $(VENV)/.dev ## the tests alone
 
 levels: $(VENV)/.dev ## the tests of native code, for older levels of x86-64 than this CPU's
 	$(BIN)/python tools/test_levels.py -n $(JOBS)
+
+array-api: $(VENV)/.dev ## the official suite of the array API (SUITE=a checkout, else it is fetched)
+	$(BIN)/python tools/array_api.py $(SUITE)
 
 coverage: $(VENV)/.dev ## the tests, and which lines and branches they miss
 	$(BIN)/coverage run -m pytest

@@ -28,6 +28,7 @@ from pirkit.analysis.derivative_sums import (
     total,
     weighted,
 )
+from pirkit.analysis.differentiation import between
 from pirkit.analysis.effects import is_pure
 from pirkit.analysis.element_moves import moved, moves
 from pirkit.analysis.row_dependence import depends_by_rows
@@ -134,6 +135,8 @@ class Forms:
         columns = np.empty(static(shape[1:]), object)
         if form.lead != 1 or columns.size > MOST_COLUMNS or not self._rowwise(form, variable):
             return None
+        if self._turns(form, [variable]):
+            return None
         summed = weighted(form.elements, weights)
         for place in np.ndindex(columns.shape):
             columns[place] = derived(summed, {Direction(variable, place): 1.0}, self._numbers)
@@ -145,7 +148,7 @@ class Forms:
         if np.prod(static(shape_of(target))) != 1 or np.prod(static(shape)) > _MOST_TRAIL:
             return None
         form = self.of.get(target) or self.plain(target, 0)
-        if UNKNOWN in shape or form.elements.size != 1:
+        if UNKNOWN in shape or form.elements.size != 1 or self._turns(form, [variable]):
             return None
         summed = weighted(form.elements, cotangent.reshape(form.elements.shape))
         elements = np.empty(shape, object)
@@ -176,12 +179,22 @@ class Forms:
                 way |= self._directions(variable, series[0])
         for i, target in enumerate(targets):
             form = self.of.get(target) or self.plain(target)
+            if self._turns(form, list(op.operands[count : count + len(numbers)])):
+                continue
             for k in range(order):
                 elements = np.empty(form.elements.shape, object)
                 for place in np.ndindex(elements.shape):
                     elements[place] = derived(form.elements[place], way, self._numbers)
                 form = Form(form.lead, elements)
                 self.of[op.results[i * order + k]] = form
+
+    def _turns(self, form: Form, variables: list[SSAValue]) -> bool:
+        """Whether a direction of a derivative depends on variables: its derivative by them has a
+        term for that, besides the mixed derivative.
+        """
+        keys = [key for e in form.elements.flat for key in cast(Sum, e)]
+        ways = {d.by for _, monomial in keys for d in monomial if isinstance(d.by, SSAValue)}
+        return any(w in variables or between(self.block, [w], variables) for w in ways)
 
     def _directions(self, variable: SSAValue, seed: SSAValue) -> dict[Direction, float]:
         """A tangent as a sum of directions."""

@@ -91,7 +91,12 @@ class Builder:
         if wanted is not None:
             pairs = zip(definition.results, types, strict=True)
             types = tuple([t if r.name in wanted else None for r, t in pairs])
-        return self.results(self.insert(create(definition, slots, types, properties)))
+        where = self.place()
+        return self.results(self._put(create(definition, slots, types, properties, None, where)))
+
+    def place(self) -> mlir.LocationAttr | None:
+        """The location of the next op; None if it is unknown."""
+        return self.location
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         # `relu_` is the op that writes in place; `assert_` is what Python cannot spell otherwise.
@@ -107,6 +112,9 @@ class Builder:
         """Put an op at the place of the builder, with its location and attributes."""
         if self.location is not None and isinstance(op.location, mlir.UnknownLoc):
             op.location = self.location
+        return self._put(op)
+
+    def _put(self, op: PirOp) -> PirOp:
         for name, value in self.attributes.items():
             op.attributes.setdefault(name, value)
         if self.before is not None:
@@ -118,7 +126,10 @@ class Builder:
 
     def results(self, op: PirOp) -> Any:
         """The results of an op as values: one, or a tuple by slot."""
-        values = tuple([None if r is None else self.value_type(self, r) for r in op.result_slots])
+        slots = op.result_slots
+        if len(slots) == 1 and slots[0] is not None:
+            return self.value_type(self, slots[0])
+        values = tuple([None if r is None else self.value_type(self, r) for r in slots])
         return values[0] if len(values) == 1 else values or None
 
     def wrap(self, value: SSAValue) -> Value:
@@ -128,6 +139,12 @@ class Builder:
     def _sorted(
         self, definition: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]
     ) -> tuple[list[SSAValue | None], dict[str, Attribute]]:
+        if (
+            definition.takes_tensors_alone
+            and not attrs
+            and len(operands) == len(definition.operands)
+        ):
+            return [self._operand(v) for v in operands], {}
         given = iter(operands)
         slots: list[SSAValue | None] = []
         properties: dict[str, Attribute] = {}
@@ -205,9 +222,10 @@ class Builder:
     def binary(self, op: str, x: Value | Number, y: Value | Number) -> Value:
         """A binary op, of which one operand may be a Python number."""
         typed = x if isinstance(x, Value) else cast(Value, y)
-        left, right = self.value(x, typed), self.value(y, typed)
+        left = x if isinstance(x, Value) else self.value(x, typed)
+        right = y if isinstance(y, Value) else self.value(y, typed)
         same = _identity(op, left, right)
-        return self(op, left, right) if same is None else same
+        return self(op, left, right) if same is None else self.value(same)
 
     def scaled(self, x: Value, factor: Number) -> Value:
         """``x * factor``; factors of nested scalings are multiplied."""
@@ -355,8 +373,9 @@ def _identity(op: str, x: Value, y: Value) -> Value | None:
 
 def _is_filled(x: Value, number: Number) -> bool:
     owner = x.ssa.owner
-    if not isinstance(owner, PirOp) or owner.name not in ("pd_op.full", "pd_op.full_like"):
+    if getattr(owner, "name", "") not in ("pd_op.full", "pd_op.full_like"):  # most: and is quick
         return False
+    assert isinstance(owner, PirOp)
     held = constant_scalar(x.ssa)
     if held is None and "value" in owner.properties:
         held = owner.attribute("value")

@@ -50,6 +50,8 @@ def constants_of(
     definition: OpDef, operands: Sequence[SSAValue | None], properties: Mapping[str, Attribute]
 ) -> tuple[tuple[str, Constant], ...]:
     """The values of operands that Paddle may pass in place of an attribute, by name."""
+    if definition.takes_tensors_alone:
+        return ()
     return tuple(
         [
             (slot.name, _constant_slot(slot, value, properties))

@@ -111,6 +111,11 @@ class OpDef:
     def results(self) -> tuple[Result, ...]:
         return self.signature.results
 
+    @cached_property
+    def takes_tensors_alone(self) -> bool:
+        """True if no operand may be an attribute, and none is variadic."""
+        return not any(o.variadic or o.kind is not None for o in self.operands)
+
     @property
     def base(self) -> OpDef:
         """The op that holds the rules: itself, or the pure op of an in-place twin."""

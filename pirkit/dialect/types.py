@@ -194,9 +194,22 @@ def _addressable(meta: TensorMeta) -> TensorMeta:
     )
 
 
-@lru_cache(maxsize=65536)
+_METAS: Final[dict[int, tuple[Attribute, Meta]]] = {}
+_METAS_LIMIT: Final = 65536
+
+
 def meta_of(type_: Attribute) -> Meta:
     """The meta of a type's values. Raises VerifyError for a type outside the dialect."""
+    held = _METAS.get(id(type_))  # the hash of a type costs as much as all else
+    if held is None:
+        if len(_METAS) >= _METAS_LIMIT:
+            _METAS.clear()
+        held = _METAS[id(type_)] = (type_, _meta_of(type_))  # the type lives while its id is a key
+    return held[1]
+
+
+@lru_cache(maxsize=65536)
+def _meta_of(type_: Attribute) -> Meta:
     if isinstance(type_, mlir.TensorType):
         tensor = cast(AnyTensor, type_)
         if tensor.element_type == UNDEFINED:

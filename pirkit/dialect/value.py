@@ -65,6 +65,9 @@ class Value:
     __array_ufunc__ = None
     """Makes numpy leave operators with an array on the left to this class."""
 
+    weak: type[Any] | None = None
+    """The Python type of the number that the value stands for, which promotes as that does."""
+
     def __init__(self, b: Arithmetic, ssa: SSAValue) -> None:
         self.b = b
         self.ssa = ssa

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final, cast
 
 from xdsl.ir import SSAValue
@@ -312,8 +313,22 @@ def _joined(one: OneRow) -> Any:
 
 
 def _matmul(one: OneRow) -> Any:
-    """Vectors become matrices, and axes in front of matrices are aligned."""
+    """Vectors become matrices, and axes in front of matrices are aligned.
+
+    Rows times one matrix are one product of matrices, which is tiled; a product for each row, of
+    one row each, reads the matrix anew for each of them.
+    """
     b, ranks = one.b, [one.meta(0).rank, one.meta(1).rank]
+    x, y = one.operands
+    flips = [bool(one.attrs[name]) for name in ("transpose_x", "transpose_y")]
+    shape = (one.count, *one.result.shape)
+    if x.rows and not y.rows and ranks[1] == 2 and (ranks[0] == 1 or not flips[0]):
+        *lead, depth = x.value.shape
+        rows = b.reshape(x.value, (prod(lead), depth))
+        return b.reshape(one.emit([rows, y.value], transpose_x=False), shape)
+    if y.rows and not x.rows and ranks == [2, 1]:
+        found = one.emit([y.value, x.value], transpose_x=False, transpose_y=not flips[0])
+        return b.reshape(found, shape)
     rank = max(2, *ranks)
     sides: list[Value] = []
     for slot, name in enumerate(("transpose_x", "transpose_y")):

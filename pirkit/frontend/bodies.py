@@ -74,7 +74,9 @@ class Body:
         self.outer.inner = self.recorder
         try:
             with recording_draws(self.recorder):
-                return function(*arguments)
+                found = function(*arguments)
+            self.recorder.require_decided()
+            return found
         finally:
             self.outer.inner = None
 

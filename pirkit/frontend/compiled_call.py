@@ -17,13 +17,14 @@ from pirkit.frontend import tree
 from pirkit.frontend.compile import compile
 from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.held_constants import write_constants
-from pirkit.frontend.marshalling import Call, Ways, caller, pack, packer
+from pirkit.frontend.marshalling import Call, Ways, caller, pack, packer, run_any, run_native
 from pirkit.frontend.surroundings import Place, Surroundings, kind_of
 from pirkit.frontend.tracing import Traced, argument, bound_input, leaf_meta
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import new_array
+from pirkit.runtime.native.program import array_slot
 from pirkit.runtime.tensor.buffer import is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
 
@@ -58,9 +59,12 @@ class Compiled:
     def quick(self) -> Call:
         """A call that is as the last one, or what stands for a call that is not."""
         native = self.whole.native
-        run = self._attempt if native is None or self.given else native.attempt
         packed = partial(pack, shape=self.shape, metas=self.metas, order=self.outputs)
-        return caller(*self.ways, packed, run, self.missed)
+        if native is None or self.given:
+            running = partial(run_any, run=self._attempt)
+            return caller(*self.ways, packed, running, True, self.missed)
+        running = partial(run_native, program=native)
+        return caller(*self.ways, packed, running, not array_slot(), self.missed)
 
     def change(self) -> str | None:
         """Why the program does not serve any more, if what is around the function has changed."""

@@ -17,6 +17,8 @@ from pirkit.frontend.generated_code import function_of
 from pirkit.frontend.surroundings import Place, same
 from pirkit.frontend.tree import CONTAINERS, LEAF, Shape
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import array_maker
+from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import meta_of
 
@@ -25,6 +27,8 @@ Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """A call of a compiled function, given its arguments by position and by name."""
 Run = Callable[[tuple[Array, ...]], "Sequence[Array] | None"]
 """From the arrays of a program to its results; None, and nothing has run, for unfit ones."""
+Writes = Callable[["_Code", str], None]
+"""Writes the code that runs a program: from an expression for its arrays to its results ``r``."""
 
 Ways = tuple[
     Sequence[Shape],
@@ -82,7 +86,8 @@ def caller(
     captured: Mapping[str, Place],
     guards: Sequence[Place],
     packed: Callable[[_Code], str],
-    run: Run,
+    running: Writes,
+    unwraps: bool,
     missed: Any,
 ) -> Call:
     """The function for arguments of these structures; it gives ``missed`` for other arguments.
@@ -90,9 +95,10 @@ def caller(
     ``positions`` are those of the arguments that are not ``static``, in order. ``leaves`` tell for
     each leaf its input, its Python type and its meta; ``order`` is what the program wants.
     ``captured`` are inputs that are found in the surroundings, ``guards`` places that must not
-    have changed. ``packed`` writes the code for the result (`pack`).
+    have changed. ``running`` writes the code that runs the program (`run_any`, `run_native`), of
+    arrays if ``unwraps``, else of tensors as well; ``packed`` writes that for the result (`pack`).
     """
-    code = _Code({**roots, "missed": missed, "run": run})
+    code = _Code({**roots, "missed": missed})
     tensor, same_ = code.name(DenseTensor), code.name(same)
     total = len(positions) + sum(isinstance(s, int) for s in static)
     code.require(f"len(args) == {total}")
@@ -121,20 +127,47 @@ def caller(
             code.require(f"type({variable}) is {code.name(kind)}")
             code.lines.append(f"{variable} = {made}")
             continue
-        code.lines.append(f"if type({variable}) is {tensor}: {variable} = {variable}.array")
+        if unwraps:
+            code.lines.append(f"if type({variable}) is {tensor}: {variable} = {variable}.array")
     for name, place in captured.items():
         if name in order:
             held = inputs[name] = code.variable(place.expression)
-            code.lines.append(f"if type({held}) is {tensor}: {held} = {held}.array")
+            if unwraps:
+                code.lines.append(f"if type({held}) is {tensor}: {held} = {held}.array")
     for place in guards:
         held, known = code.variable(place.expression), code.name(place.value)
         quick = f"{held} is {known}" if place.version is None else "False"
         code.require(f"{quick} or {same_}({held}, {known}, {place.version})")
     code.guard()
-    code.lines.append(f"r = run(({''.join(inputs[n] + ', ' for n in order)}))")
-    code.require("r is not None")
+    running(code, f"({''.join(inputs[n] + ', ' for n in order)})")
     code.lines.append(f"return {packed(code)}")
     return function_of("call(args, kwargs)", code.lines, code.names)
+
+
+def run_any(code: _Code, arrays: str, run: Run) -> None:
+    """Code that calls a function."""
+    code.lines.append(f"r = {code.name(run)}({arrays})")
+    code.require("r is not None")
+
+
+def run_native(code: _Code, arrays: str, program: NativeProgram) -> None:
+    """Code that does what `NativeProgram.attempt` does, without its calls of Python functions."""
+    made = ""
+    for meta in program.results:
+        maker = array_maker(meta)
+        made += f"{code.name(maker.func)}({', '.join(map(code.name, maker.args))}), "
+    code.lines += [
+        "try:",
+        f"    r = ({made})",
+        f"    try: s = {code.name(program.free.pop)}()",
+        f"    except IndexError: s = {code.name(program.session)}()",
+        "except MemoryError: return missed",  # the other way tells of it
+        f"a = {arrays}",
+        "d = s.direct",
+        "ran = s.attempt(a, r) if d is None else not d(s.header_address, a, r)",
+        f"{code.name(program.free.append)}(s)",
+    ]
+    code.require("ran")
 
 
 def _is_like(leaf: Any, meta: TensorMeta) -> bool:
@@ -197,7 +230,7 @@ def pack(code: _Code, shape: Shape, metas: Sequence[TensorMeta], order: Sequence
     for i, m in zip(order, metas, strict=True):
         t = code.variable(f"{new}({tensor})")
         meta = code.name(meta_of(m.shape, m.dtype.np))
-        code.lines.append(f"{t}.array = r[{i}]; {t}._buffer = None; {t}._meta = {meta}")
+        code.lines.append(f"{t}.array = r[{i}]; {t}._meta = {meta}")
         made.append(t)
     return _built(code, shape, iter(made))
 

@@ -34,7 +34,7 @@ def total(
     """The sum over some axes, accumulated in the type that numpy takes."""
     x = value_of(b, x)
     x = b.cast(x, element_type(dtype) if dtype is not None else wide_of(x.dtype))
-    return b.sum(x, axes_of(x, axis), keepdim=keepdims)
+    return b.cast(b.sum(x, axes_of(x, axis), keepdim=keepdims), x.dtype)  # of int32 it is int64
 
 
 @function("prod")
@@ -70,6 +70,8 @@ def _var(
     correction: float = 0,
 ) -> Value:
     x = typed(b, value_of(b, x), dtype)
+    if dtype is not None and not (x.dtype.is_float or x.dtype.is_complex):
+        raise refused(f"a variance in {x.dtype}", "take a floating dtype, and `astype` the result")
     axes = axes_of(x, axis)
     centered = apply_ufunc(b, np.subtract, (x, mean(b, x, axes, keepdims=True)))
     squares = centered * (b.conj(centered) if centered.dtype.is_complex else centered)

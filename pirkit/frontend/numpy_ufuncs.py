@@ -104,6 +104,22 @@ def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
     )
 
 
+def _dtypes(inputs: Sequence[Any]) -> tuple[DType, ...] | None:
+    """The element types of operands that are all traced values; None if one is anything else."""
+    found: list[DType] = []
+    for x in inputs:
+        if not isinstance(x, Value) or x.weak is not None:
+            return None
+        found.append(x.dtype)
+    return tuple(found)
+
+
+@cache
+def _loop_of_values(ufunc: np.ufunc, dtypes: tuple[DType, ...]) -> tuple[DType, ...]:
+    """`loop_types` of traced values, which are most operands."""
+    return _loop(ufunc, *[t.np for t in dtypes])
+
+
 def _weak(kind: type[Any], narrow: DType | None) -> Any:
     """The placeholder for a Python number when numpy resolves the types."""
     if kind is bool:
@@ -228,8 +244,13 @@ def apply_ufunc(b: Builder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
             f"`numpy.{ufunc.__name__}` of a traced value has no op",
             "compose it of the functions of `pirkit.ops`",
         )
-    types = loop_types(ufunc, inputs)
-    given = [x if is_number(x) else typed(b, x, t) for x, t in zip(inputs, types, strict=False)]
+    dtypes = _dtypes(inputs)
+    types = loop_types(ufunc, inputs) if dtypes is None else _loop_of_values(ufunc, dtypes)
+    given = (
+        inputs
+        if dtypes == types[: len(inputs)]
+        else [x if is_number(x) else typed(b, x, t) for x, t in zip(inputs, types, strict=False)]
+    )
     found: Any = rule(b, *given)
     out = types[len(inputs)]
     if isinstance(found, tuple) or found.dtype is out or dt.bool_ in (out, found.dtype):

@@ -6,6 +6,8 @@ from collections.abc import Container, Mapping, Sequence
 from itertools import count
 from typing import Any, Final
 
+from xdsl.dialects.builtin import LocationAttr
+
 from pirkit.diag.errors import ConstraintError, PirkitError, TraceError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import OpDef
@@ -33,6 +35,8 @@ class Recording(Builder):
         """Nesting level: a trace inside another one has a higher number."""
         self.known: KnownValues | None = None
         """Concrete numbers of values; None if the arguments are not available while tracing."""
+        self.undecided: TraceError | None = None
+        """The error for a truth that was asked for and is not known."""
 
     def insert(self, op: PirOp) -> PirOp:
         """Emit an op at the user's line. Raises TraceError if the trace is over."""
@@ -41,6 +45,12 @@ class Recording(Builder):
         if self.location is None:
             op.location = user_location()
         return super().insert(op)
+
+    def place(self) -> LocationAttr:
+        """The user's line. Raises TraceError if the trace is over."""
+        if not self.is_dynamic:
+            raise self.leaked()
+        return self.location or user_location()
 
     def emit(
         self,
@@ -77,6 +87,13 @@ class Recording(Builder):
             error.outer = min(self, other, key=lambda b: b.serial)
             raise error
         raise (other if isinstance(other, Recording) else self).leaked(value)
+
+    def require_decided(self) -> None:
+        """Raise the error for an unknown truth that an ``except`` clause of the user has caught:
+        what was recorded then is what the function does of no value.
+        """
+        if self.undecided is not None:
+            raise self.undecided
 
     def leaked(self, value: Value | None = None) -> TraceError:
         """The error for a value whose trace has ended."""

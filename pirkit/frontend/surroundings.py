@@ -23,8 +23,14 @@ MOST_PLACES: Final = 4096
 """Places that are watched: one more than that is a program of its own."""
 DEEPEST: Final = 6
 
-_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
-_LIBRARIES: Final = frozenset({*sys.stdlib_module_names, "pirkit", "numpy", "xdsl", "ml_dtypes"})
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), frozenset, np.generic)
+_THIRD_PARTY: Final = """
+    pirkit numpy xdsl ml_dtypes jax jaxlib flax optax equinox torch torchvision paddle tensorflow
+    keras deepxde scipy sympy pandas sklearn matplotlib onnx onnxruntime cupy numba llvmlite
+    safetensors rich tqdm pytest hypothesis IPython
+"""
+_LIBRARIES: Final = frozenset({*sys.stdlib_module_names, *_THIRD_PARTY.split()})
+"""Packages whose globals nobody changes; others are the user's, wherever they are installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,7 @@ class Surroundings:
                 self._function(function.__call__)
                 self._attributes(self._root(function), "self", function, 0, ())
             return
+        is_library = _is_library(function)
         names = tuple(dict.fromkeys(_names(function.__code__)))
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
@@ -111,8 +118,11 @@ class Surroundings:
                 value = cell.cell_contents
             except ValueError:  # not assigned yet
                 continue
-            self._value(f"{self._root(cell)}.cell_contents", name, value, 0, names)
-        if _is_library(function):
+            if is_library and callable(value):  # what `grad` holds is bound once
+                self._function(value)
+            elif not (is_library and isinstance(value, (*_PLAIN, set))):
+                self._value(f"{self._root(cell)}.cell_contents", name, value, 0, names)
+        if is_library:
             return
         known = function.__globals__
         found = [n for n in names if n in known]
@@ -139,7 +149,8 @@ class Surroundings:
                         inner = vars(value)[name]
                         self._value(f"{at}.{name}", f"{label}.{name}", inner, depth + 1, ())
         elif isinstance(value, type):
-            return
+            if not _is_library(value):
+                self._members(at, label, vars(value), depth, names)
         elif callable(value):
             if not isinstance(value, MethodType):
                 self.places.append(Place(at, label, value))
@@ -154,6 +165,10 @@ class Surroundings:
             items = cast("Mapping[Any, Any]", value).items()
         elif isinstance(value, list | tuple):
             items = enumerate(cast("Sequence[Any]", value))
+        if isinstance(value, set):
+            known = frozenset(cast("set[Any]", value))
+            self.places.append(Place(f"frozenset({at})", label, known))
+            return
         if items is None:
             self._attributes(at, label, value, depth, names)
             return
@@ -165,12 +180,28 @@ class Surroundings:
     def _attributes(
         self, at: str, label: str, value: Any, depth: int, names: Sequence[str]
     ) -> None:
-        held = getattr(value, "__dict__", None)
-        if not isinstance(held, dict) or _is_library(type(value)):
+        kind = kind_of(value)
+        if _is_library(kind):
             return
-        for name, each in list(cast("dict[str, Any]", held).items()):
-            if name.isidentifier() and not iskeyword(name):
+        found: dict[str, Any] = {}
+        for cls in reversed([c for c in kind.__mro__ if not _is_library(c)]):
+            found |= {n: v for n, v in vars(cls).items() if _is_data(v)}
+            slots: Any = vars(cls).get("__slots__", ())
+            listed = (slots,) if isinstance(slots, str) else tuple(slots)
+            found |= {n: getattr(value, n) for n in listed if hasattr(value, n)}
+        self._members(at, label, found | getattr(value, "__dict__", {}), depth, names)
+
+    def _members(
+        self, at: str, label: str, held: Mapping[str, Any], depth: int, names: Sequence[str]
+    ) -> None:
+        for name, each in list(held.items()):
+            if name.isidentifier() and not iskeyword(name) and not name.startswith("__"):
                 self._value(f"{at}.{name}", f"{label}.{name}", each, depth + 1, names)
+
+
+def _is_data(member: Any) -> bool:
+    """Whether a member of a class is a value that its objects share; methods are none."""
+    return isinstance(member, (*_PLAIN, np.ndarray, DenseTensor, list, tuple, dict, set))
 
 
 def same(now: Any, then: Any, version: int | None = None) -> bool:
@@ -197,6 +228,8 @@ def _names(code: CodeType) -> Iterator[str]:
 
 def _is_library(thing: Any) -> bool:
     name: Any = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
+    if isinstance(thing, FunctionType):  # whose `__module__` may be that of what it wraps
+        name = thing.__globals__.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in _LIBRARIES
 
 

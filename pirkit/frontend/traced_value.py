@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Value
+from pirkit.dialect.types import meta_of
 from pirkit.dialect.value import Arithmetic
 from pirkit.frontend.indexing import subscript
 from pirkit.frontend.numpy_functions import apply_function
@@ -54,7 +55,8 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     __array_priority__: ClassVar[float] = 200.0
 
     def __init__(self, b: Arithmetic, ssa: SSAValue) -> None:
-        super().__init__(b, ssa)
+        self.b = b
+        self.ssa = ssa
         self._meta: TensorMeta | None = None
 
     @property
@@ -62,7 +64,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         """Shape and element type, looked up once."""
         meta = self._meta
         if meta is None:
-            meta = self._meta = super().meta
+            meta = self._meta = cast(TensorMeta, meta_of(self.ssa.type))
         return meta
 
     @property
@@ -189,7 +191,11 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     def __bool__(self) -> bool:
         if self.size != 1:
             self._refuse("the truth", "use `any()` or `all()`")
-        return bool(self._known("the truth", _CHOOSE))
+        try:
+            return bool(self._known("the truth", _CHOOSE))
+        except TraceError as error:
+            cast(Recording, self.b).undecided = error
+            raise
 
     def __int__(self) -> int:
         return int(self._one("`int()`"))

@@ -215,6 +215,7 @@ def trace(
         for_later = recording_draws(recorder) if run is None else nullcontext()
         with for_later:
             result = function(*positional, **by_name)
+        recorder.require_decided()
         found, result_shape = tree.flatten(result)
         for i, value in enumerate(found):
             recorder("pir.shadow_output", recorder.value(value), output_name=f"y{i}")
@@ -228,6 +229,12 @@ def leaf_meta(leaf: Any) -> TensorMeta:
     """Shape and element type of an argument. Raises UsageError if it is not an array."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta
+    if isinstance(leaf, np.ma.MaskedArray | np.matrix):
+        raise UsageError(
+            f"a {type(cast(object, leaf)).__name__} is no tensor: its operators are others",
+            code="PK0701", span=user_span(),
+            help="take the array: `np.asarray(x)`, or `x.filled(value)` of a masked one",
+        )  # fmt: skip
     array = np.asarray(leaf)
     if array.dtype.kind in "OSU":
         raise UsageError(

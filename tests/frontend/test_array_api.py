@@ -1,6 +1,6 @@
 """`pirkit.numpy` against numpy 2, which conforms to the array API: computed, and recorded.
 
-The official suite (`tools/array_api_report.py`, `docs/array-api.md`) checks more; it is not on the
+The official suite (`tools/array_api.py`, `docs/array-api.md`) checks more; it is not on the
 package index, so these tests stand for it in CI.
 """
 

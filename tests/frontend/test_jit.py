@@ -16,6 +16,9 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.diag.errors import PirkitError, TraceError, UsageError
+from pirkit.frontend import compiled_call
+from pirkit.frontend.surroundings import Surroundings
+from pirkit.runtime.native import program
 
 X: Final = np.array([0.3, -0.7, 1.1])
 
@@ -527,3 +530,78 @@ def test_numbers_of_numpy_and_numbers_alone_have_types() -> None:
     assert pirkit.jit(lambda s: s * 2)(0.1).dtype.name == "float32"
     slope = pirkit.grad(lambda x, s: (x * s).sum())(np.ones(3), 0.1)
     np.testing.assert_array_equal(slope, 0.1)
+
+
+def test_only_what_a_user_can_change_is_watched() -> None:
+    """Guards on globals of pirkit and on cells of its closures would cost time at each call."""
+    rates = {"rate": 2.0}
+
+    def f(x: Any) -> Any:
+        return (x * rates["rate"]).sum()
+
+    labels = [p.label for p in Surroundings.of(pirkit.value_and_grad(f)).places]
+    assert labels == ["len(rates)", "rates['rate']"]
+
+
+@pytest.mark.parametrize("slot", [True, False])
+def test_tensors_and_arrays_are_mixed(slot: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without native code that takes arrays out of tensors."""
+    if not slot:
+        monkeypatch.setattr(compiled_call, "array_slot", lambda: 0)
+        monkeypatch.setattr(program, "array_slot", lambda: 0)
+    else:
+        assert program.array_slot() > 0
+    f = pirkit.jit(lambda x, y: x * y)
+    x = np.arange(4.0)
+    for a, b in ((x, x), (pirkit.from_numpy(x), x), (x, pirkit.from_numpy(x))):
+        np.testing.assert_array_equal(f(a, b), x * x)
+    unmade = pirkit.Tensor.__new__(pirkit.Tensor)
+    with pytest.raises(AttributeError):
+        f(unmade, x)
+
+
+class Slotted:
+    __slots__ = ("k",)
+
+    def __init__(self, k: float) -> None:
+        self.k = k
+
+
+class Shared:
+    k = 2.0
+
+
+@pytest.mark.parametrize(
+    "holder", [Slotted(2.0), Shared, Shared()], ids=["slot", "class", "object of the class"]
+)
+def test_attributes_wherever_they_are(holder: Any) -> None:
+    """Values in slots, of classes, and of classes read through their objects are watched."""
+    f = pirkit.jit(lambda x: x * holder.k)
+    np.testing.assert_allclose(f(X), X * 2)
+    owner = Shared if isinstance(holder, Shared) else holder
+    owner.k = 3.0
+    try:
+        np.testing.assert_allclose(f(X), X * 3)
+    finally:
+        owner.k = 2.0
+
+
+def test_sets_are_watched() -> None:
+    flags = {"a"}
+    f = pirkit.jit(lambda x: x * (2 if "b" in flags else 3))
+    np.testing.assert_allclose(f(X), X * 3)
+    flags.add("b")
+    np.testing.assert_allclose(f(X), X * 2)
+    assert "`flags`" in f.explain()
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+@pytest.mark.parametrize("kind", [np.matrix, np.ma.MaskedArray])
+def test_arrays_with_other_operators_are_refused(kind: Any) -> None:
+    """Their `*` and `sum` are others than those of the array inside."""
+    given = kind(np.ones((2, 2)))
+    for call in (pirkit.jit(lambda x: x * x), pirkit.grad(lambda x: (x * x).sum())):
+        with pytest.raises(UsageError, match="no tensor"):
+            call(given)
+    with pytest.raises(UsageError, match="no tensor"):
+        pirkit.jit(lambda x: x * given)(np.ones((2, 2)))

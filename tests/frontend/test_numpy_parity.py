@@ -199,3 +199,22 @@ def test_updates_have_derivatives_and_rows_and_loops() -> None:
     np.testing.assert_allclose(rows, [[0, 0, 1], [1, 0, 0]])
     filled = pirkit.fori_loop(0, 3, lambda i, a: a.at[i].set(i * 1.0), np.zeros(3))
     np.testing.assert_allclose(filled, [0, 1, 2])
+
+
+@pytest.mark.parametrize("given", ["bool", "int8", "int32", "uint8", "float32"])
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "mean"])
+def test_dtypes_of_results(name: str, given: str) -> None:
+    """A result has the `dtype` that was asked for, whatever the op accumulates in."""
+    x = np.arange(6).reshape(2, 3).astype(given)
+    for wanted in ("int16", "int32", "int64", "float32", "float64"):
+        if name == "mean" and wanted.startswith("int"):
+            continue
+        expected = getattr(np, name)(x, axis=1, dtype=wanted)
+        found = pirkit.jit(lambda x, w=wanted: getattr(np, name)(x, axis=1, dtype=w))(x)
+        assert found.dtype.name == expected.dtype.name
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_variance_in_integers_is_refused() -> None:
+    with pytest.raises(TraceError, match="variance"):
+        pirkit.jit(lambda x: np.var(x, dtype="int32"))(np.arange(3))

@@ -391,3 +391,21 @@ def test_an_error_of_an_op_names_the_line_and_the_op() -> None:
         pirkit.grad(f)(X)
     assert str(caught.value.span) == f"{__file__}:{inspect.getsourcelines(f)[1] + 1}"
     assert "pd_op.matmul" in " ".join(caught.value.notes)
+
+
+def test_an_unknown_truth_cannot_be_caught() -> None:
+    """`except Exception` around an `if` would record what the function does of no value."""
+
+    def f(x: Any) -> Any:
+        try:
+            if x[0] > 0:
+                return x * 2
+        except Exception:
+            pass
+        return x * 3
+
+    x = np.array([1.0, -2.0])
+    np.testing.assert_array_equal(pirkit.vjp(f, x)[0].numpy(), x * 2)
+    for traced in (pirkit.jit(f), pirkit.jit(lambda x: pirkit.cond(x.sum() > 0, f, f, x))):
+        with pytest.raises(TraceError, match="the truth"):
+            traced(x)

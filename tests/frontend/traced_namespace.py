@@ -1,6 +1,6 @@
 """The array API namespace with every function recorded: tensors in, a program run, tensors out.
 
-`tools/array_api_report.py --traced` gives it to the official suite, `test_array_api.py` compares it
+`tools/array_api.py` gives it to the official suite, `test_array_api.py` compares it
 with numpy. Functions that cannot be recorded, because the shape of their result depends on
 elements, or because they take no tensor, compute at once.
 """

@@ -233,7 +233,7 @@ def test_what_memory_held_before_does_not_matter() -> None:
     native = whole_of(gradients(function), given).native
     assert native is not None
     first = native(*given)
-    for session in native._free:
+    for session in native.free:
         session.arena[...] = 255  # numbers that are none
     for one, other in zip(first, native(*given), strict=True):
         np.testing.assert_array_equal(one, other)

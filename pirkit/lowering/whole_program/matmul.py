@@ -29,13 +29,17 @@ MAX_THIN_EXTENT: Final = 8
 def matmul_of(
     a: TensorMeta, b: TensorMeta, c: TensorMeta, transposed: tuple[bool, bool]
 ) -> Gemm | Kernel:  # fmt: skip
-    """``c = a b`` over batches of matrices, each operand ``transposed`` or not.
+    """``c = a b`` over batches of matrices, each operand ``transposed`` or not; vectors are a row
+    on the left and a column on the right.
 
-    Raises NotNativeError for operands of rank below 2, empty ones, types other than floats, and
+    Raises NotNativeError for operands without axes, empty ones, types other than floats, and
     large matmuls of types other than float32 and float64.
     """
+    (a, b, c), transposed = _as_matrices(a, b, c, transposed)
     if a.rank < 2 or b.rank < 2 or not c.dtype.is_float:
-        raise NotNativeError("a matmul of operands other than float matrices has no native form")
+        raise NotNativeError(
+            "a matmul of operands other than float vectors and matrices has no native form"
+        )
     if c.numel == 0 or a.numel == 0:
         raise NotNativeError("an empty matmul has no native form")
     left, right = (
@@ -59,6 +63,19 @@ def matmul_of(
             f"a product of {c.numel * depth:,} multiplications in {c.dtype} has no native form"
         )
     return _nest((*batch, rows, columns), depth, (a, b, c), (*ab, result))
+
+
+def _as_matrices(
+    a: TensorMeta, b: TensorMeta, c: TensorMeta, transposed: tuple[bool, bool]
+) -> tuple[tuple[TensorMeta, TensorMeta, TensorMeta], tuple[bool, bool]]:
+    """The operands and the result where vectors have a second axis of size 1."""
+    row, column = a.rank == 1, b.rank == 1
+    if column:
+        b, c = b.with_shape((*b.shape, 1)), c.with_shape((*c.shape, 1))
+    if row:
+        at = c.rank - 1
+        a, c = a.with_shape((1, *a.shape)), c.with_shape((*c.shape[:at], 1, *c.shape[at:]))
+    return (a, b, c), (transposed[0] and not row, transposed[1] and not column)
 
 
 def matrix_batch(meta: TensorMeta, batch: Sequence[int], transposed: bool) -> MatrixBatch:

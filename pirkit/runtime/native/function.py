@@ -210,7 +210,7 @@ def new_array(meta: TensorMeta) -> Array:
     return array_maker(meta)()
 
 
-def array_maker(meta: TensorMeta) -> Callable[[], Array]:
+def array_maker(meta: TensorMeta) -> partial[Array]:
     """What `new_array` does for one meta, for repeated calls."""
     small = meta.numel * meta.dtype.itemsize < SMALL
     return partial(np.empty if small else HOST.empty, meta.shape, meta.dtype.np)

@@ -37,6 +37,7 @@ from pirkit.runtime.native.program_ir import (
 from pirkit.runtime.native.records_ir import RECORD
 from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of, is_numpy
+from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]
 
@@ -98,7 +99,8 @@ class NativeProgram:
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
         self._makers = [array_maker(meta) for meta in self.results]
-        self._free: list[_Session] = []
+        self.free: list[Session] = []
+        """Sessions that no call uses."""
 
     def __repr__(self) -> str:
         return f"<{self.summary}>"
@@ -113,35 +115,37 @@ class NativeProgram:
         """The same; where an array is not as it should be, those of ``others`` are taken."""
         try:
             results = tuple([make() for make in self._makers])
-            session = self._session()
+            session = self.session()
         except MemoryError as error:
             raise no_memory(error) from error
         session.call(arrays, results, others)
-        self._free.append(session)
+        self.free.append(session)
         return results
 
     def attempt(
         self, arrays: tuple[Array, ...], results: tuple[Array, ...] | None = None
     ) -> tuple[Array, ...] | None:
         """As a call, into ``results`` if they are given; None, and nothing has run, for arrays that
-        are not as the program wants them, in rows. A result must not lie in the memory of an input,
-        unless it is one and `in_place` names the two.
+        are not as the program wants them, in rows. Where `array_slot` is known, tensors will do.
+        A result must not lie in the memory of an input, unless it is one and `in_place` names the
+        two.
         """
         try:
             if results is None:
                 results = tuple([make() for make in self._makers])
-            session = self._session()
+            session = self.session()
         except MemoryError as error:
             raise no_memory(error) from error
         has_run = session.attempt(arrays, results)
-        self._free.append(session)
+        self.free.append(session)
         return results if has_run else None
 
-    def _session(self) -> _Session:
+    def session(self) -> Session:
+        """What one call at a time runs in; it goes back to `free` when the call has returned."""
         try:
-            return self._free.pop()
+            return self.free.pop()
         except IndexError:
-            return _Session(self)
+            return Session(self)
 
     def bind(self, arrays: Sequence[Array], results: Sequence[Array]) -> Callable[[], None]:
         """A call on fixed arrays, which reads their content at each run.
@@ -160,7 +164,7 @@ class NativeProgram:
             raise RuntimeFault("a result cannot be written", code="PK0903")
         if any(np.may_share_memory(a, b) for a, b in combinations(results, 2)):
             raise RuntimeFault("two results lie in the same memory", code="PK0903")
-        return _Session(self).bound(arrays, results)
+        return Session(self).bound(arrays, results)
 
 
 def _is(array: Any, meta: TensorMeta) -> bool:
@@ -173,7 +177,7 @@ def _is_in_rows(array: Any, meta: TensorMeta) -> bool:
     return _is(array, meta) and array.flags.c_contiguous and array.flags.aligned
 
 
-class _Session:
+class Session:
     """The arena and argument blocks of one call at a time."""
 
     def __init__(self, program: NativeProgram) -> None:
@@ -207,6 +211,8 @@ class _Session:
         self._set("patches", ctypes.addressof(self.patches))
         self._set("patched", len(patches))
         self._set("array", id(np.ndarray))
+        self._set("tensor", id(DenseTensor) if array_slot() else 0)
+        self._set("slot", array_slot())
         self.header_address = ctypes.addressof(self.header)
         work = program.work
         library = _library()
@@ -216,6 +222,10 @@ class _Session:
         kinds = (_CALL_BRIEF, _RUN_BRIEF) if brief else (_CALL, _RUN)
         self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[FUNCTIONS[1]])
         self._run: Callable[[int], None] = kinds[1](library.addresses[FUNCTIONS[0]])
+        alone = self.is_known and not self.uses_pool and not len(self.flags)
+        self.direct = self._call if alone else None
+        """The native call, where `attempt` with the right number of arrays does nothing besides: it
+        takes `header_address`, arrays and results, and gives 0 if it has run."""
 
     def _set(self, name: str, value: int) -> None:
         self.header[HEADER[name]] = value
@@ -329,7 +339,7 @@ class _Bound:
 
     run: Callable[[int], None]
     header_address: int
-    session: _Session
+    session: Session
     arrays: tuple[Array, ...]
     moved: tuple[tuple[Array, Array], ...]
 
@@ -408,6 +418,18 @@ def memory_layout_is_known() -> bool:
         return False
     whole = np.arange(6, dtype=np.float64).reshape(2, 3)
     return all(_layout_matches(a) for a in (whole, whole.T, whole[:1], whole.astype(np.int8)))
+
+
+@cache
+def array_slot() -> int:
+    """Where in a tensor its array is, in bytes; 0 if native code cannot take it out of there."""
+    array = np.zeros(1)
+    words = (ctypes.c_size_t * (DenseTensor.__basicsize__ // 8)).from_address(
+        id(tensor := DenseTensor(array))
+    )
+    found = [8 * k for k, word in enumerate(words) if word == id(array)]
+    assert tensor.array is array  # which keeps the words readable until here
+    return found[0] if memory_layout_is_known() and len(found) == 1 else 0
 
 
 def _layout_matches(array: Array) -> bool:

@@ -22,13 +22,16 @@ HEADER: Final = RUN_HEADER | {
     "patches": 8,
     "patched": 9,
     "array": 10,
+    "tensor": 11,
+    "slot": 12,
 }
 """Words of the header of a program, after those of `RUN_HEADER`.
 
 A call has ``number`` arrays: ``inputs`` of them in one tuple and the results in another; the items
 of a tuple are ``items`` bytes after its start. ``wanted`` is the expected type of each array;
 ``patches`` are ``patched`` pairs of a location in an argument block and the number of the array
-whose address goes there; ``array`` is ``np.ndarray``.
+whose address goes there; ``array`` is ``np.ndarray``. ``tensor`` is `DenseTensor`, whose array lies
+``slot`` bytes after the start of the object; 0 where that is not known.
 """
 
 MAX_AXES: Final = 8
@@ -92,8 +95,8 @@ no:
   ret i1 false
 }
 
-; An array of a call, by number.
-define private ptr @array(ptr %given, ptr %made, i64 %inputs, i64 %k) {
+; An array of a call, by number; of a tensor its array.
+define private ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %k) {
 entry:
   %is_input = icmp slt i64 %k, %inputs
   %behind = sub i64 %k, %inputs
@@ -101,6 +104,21 @@ entry:
   %which = select i1 %is_input, i64 %k, i64 %behind
   %place = getelementptr ptr, ptr %items, i64 %which
   %object = load ptr, ptr %place, align 8
+  %p_type = getelementptr i8, ptr %object, i64 $at_type
+  %p_tensor = getelementptr i64, ptr %header, i64 $tensor
+  %type = load ptr, ptr %p_type, align 8
+  %tensor = load ptr, ptr %p_tensor, align 8
+  %wrapped = icmp eq ptr %type, %tensor
+  br i1 %wrapped, label %unwrap, label %plain
+unwrap:
+  %p_slot = getelementptr i64, ptr %header, i64 $slot
+  %slot = load i64, ptr %p_slot, align 8
+  %p_held = getelementptr i8, ptr %object, i64 %slot
+  %held = load ptr, ptr %p_held, align 8
+  %empty = icmp eq ptr %held, null
+  %found = select i1 %empty, ptr %object, ptr %held
+  ret ptr %found
+plain:
   ret ptr %object
 }
 
@@ -130,7 +148,7 @@ next:
   %more = icmp slt i64 %k, %number
   br i1 %more, label %look, label %place
 look:
-  %object = call ptr @array(ptr %given, ptr %made, i64 %inputs, i64 %k)
+  %object = call ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %k)
   %offset = mul i64 %k, $wanted_bytes
   %want = getelementptr i8, ptr %wanted, i64 %offset
   %fits = call i1 @fits(ptr %object, ptr %type, ptr %want)
@@ -150,7 +168,7 @@ write:
   %p_which = getelementptr i64, ptr %p_place, i64 1
   %where = load ptr, ptr %p_place, align 8
   %which = load i64, ptr %p_which, align 8
-  %found = call ptr @array(ptr %given, ptr %made, i64 %inputs, i64 %which)
+  %found = call ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %which)
   %p_data = getelementptr i8, ptr %found, i64 $at_data
   %data = load ptr, ptr %p_data, align 8
   store ptr %data, ptr %where, align 8

@@ -48,8 +48,9 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         self, array: Array, buffer: Buffer | None = None, meta: TensorMeta | None = None
     ) -> None:
         self.array = array
-        self._buffer = buffer
         self._meta = meta
+        if buffer is not None:  # most tensors never need it, and creating them has to be cheap
+            self._buffer = buffer
 
     # --- properties ---
 
@@ -104,10 +105,11 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     @property
     def buffer(self) -> Buffer:
         """The memory that it shares with its views."""
-        buffer = self._buffer
-        if buffer is None:
-            buffer = self._buffer = Buffer.of_array(self.array)
-        return buffer
+        try:
+            return self._buffer
+        except AttributeError:
+            self._buffer = Buffer.of_array(self.array)
+            return self._buffer
 
     @property
     def address(self) -> int:
