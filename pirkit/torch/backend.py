@@ -10,9 +10,10 @@ from functools import partial
 from typing import Any, Final
 
 from pirkit.diag.errors import UsageError
-from pirkit.torch.capture import Captured, capture
+from pirkit.torch.capture import capture
+from pirkit.torch.captured_graph import Captured
 from pirkit.torch.compiled_graph import LOG, CompiledGraph
-from pirkit.torch.import_graph import Fallback, Imported
+from pirkit.torch.imported_graph import Fallback, Imported
 from pirkit.torch.joint_graph import with_torch_autograd
 from pirkit.torch.levels import Settings
 from pirkit.torch.libtorch import symbolic_shapes, torch

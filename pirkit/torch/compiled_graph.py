@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from pirkit.diag.forks import renewed
 from pirkit.torch.autograd_function import run
-from pirkit.torch.capture import Captured, Result, View
-from pirkit.torch.import_graph import Imported, import_graph
+from pirkit.torch.captured_graph import Captured, Result, View
+from pirkit.torch.import_graph import import_graph
+from pirkit.torch.imported_graph import Imported
 from pirkit.torch.levels import Level, Settings
 from pirkit.torch.libtorch import torch
 

@@ -15,10 +15,12 @@ from pirkit.diag.span import Span
 from pirkit.frontend.files import Program
 from pirkit.runtime.plan import SEGMENT, Call
 from pirkit.torch.backend import WATCH, Outside, pirkit
-from pirkit.torch.capture import decompositions, functional_graph
+from pirkit.torch.capture import functional_graph
 from pirkit.torch.compiled_graph import CompiledGraph, Specialized
+from pirkit.torch.decompositions import decompositions
 from pirkit.torch.element_types import array_of
-from pirkit.torch.import_graph import Fallback, import_graph
+from pirkit.torch.import_graph import import_graph
+from pirkit.torch.imported_graph import Fallback
 from pirkit.torch.libtorch import torch
 
 Array = np.ndarray[Any, Any]
