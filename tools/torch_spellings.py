@@ -480,7 +480,8 @@ def observed(function: Callable[..., Any], names: list[str]) -> list[Any]:
     seen = [t.detach() for t in results]
     if live:
         sum((t.double() * t.double()).sum() + t.double().sin().sum() for t in live).backward()
-        seen += [t.grad for t in given if isinstance(t, torch.Tensor) and t.grad is not None]
+        leaves = [t for t in given if isinstance(t, torch.Tensor) and t.requires_grad]
+        seen += [torch.zeros_like(t) if t.grad is None else t.grad for t in leaves]
         seen += [p.grad for t in given if isinstance(t, torch.nn.Module) for p in t.parameters()
                  if p.grad is not None]  # fmt: skip
     return seen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, Final
 
@@ -236,6 +237,43 @@ def _(b: AtenBuilder, x: Value, high: Any) -> Value:
 @rule("round.decimals")
 def _(b: AtenBuilder, x: Value, decimals: int = 0) -> Value:
     return b.round(x, decimals=decimals) if x.dtype.is_float else x
+
+
+@rule("exp2")
+def _(b: AtenBuilder, x: Value) -> Value:
+    (x,), result = b.promoted(x, kind=FLOATING)
+    return b.cast(b.exp(x * math.log(2.0)), result)
+
+
+@rule("hypot")
+def _(b: AtenBuilder, x: Value, y: Value) -> Value:
+    """Scaled by the larger leg, so that squares are finite; the gradient at zero is zero."""
+    (x, y), result = b.promoted(x, y)
+    legs = b.abs(x), b.abs(y)
+    most = b.stopped(b.maximum(*legs))
+    zero, one = b.const(0.0, x.dtype), b.const(1.0, x.dtype)
+    is_zero = b.equal(most, zero)
+    scale = b.where(is_zero, one, most)
+    parts = [b.divide(leg, scale) for leg in legs]
+    total = b.add(*[b.multiply(p, p) for p in parts])
+    root = b.sqrt(b.where(is_zero, one, total))
+    return b.cast(b.where(is_zero, zero, b.multiply(root, scale)), result)
+
+
+@rule("polygamma")
+def _(b: AtenBuilder, n: int, x: Value) -> Any:
+    if not x.dtype.is_float:
+        return NotImplemented
+    return b.digamma(x) if n == 0 else b.polygamma(x, n=n)
+
+
+@rule("signbit")
+def _(b: AtenBuilder, x: Value) -> Any:
+    if not x.dtype.is_float:
+        zero = b.const(0, x.dtype)
+        return b.less_than(x, zero) if x.dtype is not dt.bool_ else b.const(False, x.dtype, x.shape)
+    sign = b.copysign(b.ones_like(x), x)
+    return b.less_than(sign, b.const(0.0, x.dtype))
 
 
 @rule("addcmul")

@@ -106,6 +106,14 @@ def _adaptive(rank: int, b: AtenBuilder, x: Value, size: Sequence[int]) -> Value
     return b.reshape(out, b.shape)
 
 
+def _adaptive_maxima(rank: int, b: AtenBuilder, x: Value, size: Sequence[int]) -> Any:
+    image = _batched(b, x, rank)
+    found = b(f"pd_op.max_pool{rank}d_with_index", image, kernel_size=tuple(size), adaptive=True)
+    return [b.reshape(v, shape) for v, shape in zip(found, b.shapes, strict=True)]
+
+
+rule("adaptive_max_pool2d")(partial(_adaptive_maxima, 2))
+rule("adaptive_max_pool3d")(partial(_adaptive_maxima, 3))
 rule("_adaptive_avg_pool2d")(partial(_adaptive, 2))
 rule("_adaptive_avg_pool3d")(partial(_adaptive, 3))
 
@@ -136,3 +144,11 @@ def _smooth(op: str, b: AtenBuilder, x: Value, size: Any, corners: bool, *factor
 rule("upsample_nearest2d.vec", "upsample_nearest2d")(_nearest)
 rule("upsample_bilinear2d.vec", "upsample_bilinear2d")(partial(_smooth, "bilinear_interp"))
 rule("upsample_bicubic2d.vec", "upsample_bicubic2d")(partial(_smooth, "bicubic_interp"))
+
+
+@rule("grid_sampler_2d", "grid_sampler_3d")
+def _(b: AtenBuilder, x: Value, grid: Value, mode: int, padding: int, corners: bool) -> Any:
+    if mode == 2:  # bicubic
+        return NotImplemented
+    return b.grid_sample(x, grid, mode=("bilinear", "nearest")[mode], align_corners=corners,
+                         padding_mode=("zeros", "border", "reflection")[padding])  # fmt: skip

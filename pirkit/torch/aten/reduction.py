@@ -120,6 +120,18 @@ def _(b: AtenBuilder, x: Value, dim: int, dtype: Any = None) -> Value:
     return b.cumprod(given, dim=dim % x.rank) if x.rank else given
 
 
+def _running(op: str, b: AtenBuilder, x: Value, dim: int) -> Any:
+    """The extreme element so far, and its place."""
+    if not x.rank or not x.dtype.is_float:
+        return NotImplemented
+    _, places = b(f"pd_op.{op}", x, axis=dim % x.rank)
+    return b.take_along_axis(x, places, axis=dim % x.rank), places
+
+
+rule("cummax")(partial(_running, "cummax"))
+rule("cummin")(partial(_running, "cummin"))
+
+
 @rule("logcumsumexp")
 def _(b: AtenBuilder, x: Value, dim: int) -> Any:
     return b.logcumsumexp(x, axis=dim % x.rank) if x.rank else x

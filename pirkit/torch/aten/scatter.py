@@ -137,3 +137,18 @@ def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value) -> Any:
     order = [dim, *[d for d in range(x.rank) if d != dim]]
     rows = b.index_put(b.permute(x, order), [index], b.permute(source, order))
     return b.permute(rows, [order.index(d) for d in range(x.rank)])
+
+
+@rule("masked_scatter")
+def _(b: AtenBuilder, x: Value, mask: Value, source: Value) -> Any:
+    """The n-th element of the source goes where the mask holds for the n-th time."""
+    count = math.prod(x.shape)
+    if not count or not math.prod(source.shape):
+        return NotImplemented
+    held = b.reshape(b.expand(b.cast(mask, dt.bool_), x.shape), (count,))
+    number = b.cumsum(b.cast(held, dt.int64), axis=0)
+    place = b.maximum(b.subtract(number, b.const(1, dt.int64)), b.const(0, dt.int64))
+    flat = b.reshape(source, (math.prod(source.shape),))
+    place = b.minimum(place, b.const(flat.shape[0] - 1, dt.int64))
+    picked = b.index_select(flat, place, axis=0)
+    return b.reshape(b.where(held, picked, b.reshape(x, (count,))), x.shape)
