@@ -108,7 +108,9 @@ def _finished(
         special = made.special([_sized(given) for given in examples])
         learns = torch.is_grad_enabled() and any(made.differentiable)
         if special is not None:
-            _ = special.level.forward if learns else special.level.inference
+            runner = special.level.forward if learns else special.level.inference
+            if WATCH.get() is not None:
+                special.watched = runner.watched()
     watching = WATCH.get()
     if watching is not None:
         watching.append(made)

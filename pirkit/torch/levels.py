@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
@@ -17,7 +18,9 @@ from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
 from pirkit.passes.differentiate import inputs_of
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.session import Mode
 from pirkit.runtime.steps import SavedValues
+from pirkit.runtime.trace import Entry, Trace
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.partition import forward_backward
 from pirkit.split.split_result import SplitParts
@@ -65,6 +68,7 @@ class Runner:
             program, fast_math=settings.fast_math, threads=settings.threads
         )
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self._run: Callable[[dict[str, Any]], dict[str, Any]] = self.executable.run
         self._held: dict[int, tuple[Any, int, Array]] = {}
         shown = len(self.outputs) if shown is None else shown
         self._native = native = self.executable.native
@@ -99,11 +103,26 @@ class Runner:
                 made = [tensor_of(a) for a in native(*given)]
             return [made[i] for i in self._results]
         arrays = dict(zip(self.inputs, map(self._array, tensors), strict=True))
-        found = self.executable.run(arrays)
+        found = self._run(arrays)
         return [
             value if isinstance(value, SavedValues) else tensor_of(np.asarray(value))
             for value in (found[name] for name in self.outputs)
         ]
+
+    def watched(self) -> list[Entry]:
+        """Run by instruction from now on; each call writes CPU seconds of each into the result."""
+        entries: list[Entry] = []
+        executable, self._native = self.executable, None
+
+        def run(arrays: dict[str, Any]) -> dict[str, Any]:
+            executable.watch(arrays, Mode(executable.reuse))  # the first run touches fresh memory
+            trace = Trace(clock=time.process_time)
+            found = executable.watch(arrays, Mode(executable.reuse, run=trace.run))
+            entries[:] = trace.entries
+            return found
+
+        self._run = run
+        return entries
 
     def _ordered(self, tensors: Sequence[Any]) -> tuple[Array, ...]:
         """Arrays over tensors in the order of the native call; those of parameters are kept."""
