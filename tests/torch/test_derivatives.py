@@ -15,22 +15,14 @@ import pirkit.torch  # noqa: E402, F401  registers the backend
 F64 = torch.float64
 FUNCTIONS = {
     "tanh": lambda x: x.tanh(),
-    "gelu": lambda x: F.gelu(x),
-    "silu": lambda x: F.silu(x),
     "softmax": lambda x: x.softmax(1),
-    "log_softmax": lambda x: x.log_softmax(1),
     "group_norm": lambda x: F.group_norm(x, 2),
     "matmul": lambda x: x @ x.t(),
-    "pow": lambda x: (x * x + 1) ** 1.5,
     "logsumexp": lambda x: x.logsumexp(1),
-    "division": lambda x: x / (x * x + 1),
-    "cumsum": lambda x: (x * x).cumsum(1),
     "indices": lambda x: x[:, [0, 2]] * x[:, 1:3],
     "where": lambda x: torch.where(x > 0, x.exp(), x * x),
-    "var": lambda x: x.var(1),
     "norm": lambda x: x.norm(dim=1),
-    "torch computes it": lambda x: torch.special.log_ndtr(x),
-    "softplus": lambda x: F.softplus(x),
+    "torch computes it": lambda x: torch.special.erfcx(x),
     "cat": lambda x: torch.cat([x.sin(), x * x], 1),
 }
 
