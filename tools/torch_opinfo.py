@@ -131,6 +131,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--json")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="samples of each op")
     parser.add_argument("--start", default="")
     parser.add_argument("--dtype", default="float64", help="float64, float32 or bfloat16")
     arguments = parser.parse_args()
@@ -150,8 +151,8 @@ def main() -> int:
                 samples = list(op.sample_inputs("cpu", dtype, requires_grad=op.supports_autograd))
             except Exception:  # torch has no samples of this dtype
                 continue
-            step = max(1, len(samples) // SAMPLES)
-            for sample in samples[::step][:SAMPLES]:
+            step = max(1, len(samples) // arguments.samples)
+            for sample in samples[::step][: arguments.samples]:
                 try:
                     what, missing = check(op, sample, dtype)
                 except Exception as error:  # a sample that fails is counted by its message

@@ -285,6 +285,12 @@ def _(b: AtenBuilder, x: Value, y: Value, z: Value, value: Any = 1) -> Value:
     return b.cast(b.add(x, scaled), result)
 
 
+@rule("prims.fma")
+def _(b: AtenBuilder, x: Any, y: Any, z: Any) -> Value:
+    (x, y, z), result = b.promoted(x, y, z)
+    return b.cast(b.add(b.multiply(x, y), z), result)
+
+
 @rule("addcdiv")
 def _(b: AtenBuilder, x: Value, y: Value, z: Value, value: Any = 1) -> Value:
     (x, y, z), result = b.promoted(x, y, z)
