@@ -63,8 +63,8 @@ def _encoded(given: Any, tensors: list[Value]) -> Any:
         return {k: _encoded(v, tensors) for k, v in cast("dict[str, Any]", given).items()}
     if isinstance(given, float) and given not in (float("inf"), float("-inf")) and given == given:
         return given
-    if isinstance(given, float):
-        return {"float": str(given)}
+    if isinstance(given, float | complex):
+        return {type(given).__name__: str(given)}
     if given is None or isinstance(given, bool | int | str):
         return given
     return {"torch": str(given).removeprefix("torch.")}

@@ -128,7 +128,7 @@ CASES = {
     "gather and scatter": (
         lambda x, i: (x.gather(1, i), torch.zeros(3, 4).scatter_add(1, i, x[:, :2]),
                       x.scatter(1, i, 0.0), x.scatter_reduce(1, i, x[:, :2], "amax"),
-                      x.scatter_add(1, i[:2], x[:, 1:3])),
+                      x.scatter_add(1, i[:2], x[:2, 1:3])),
         [(3, 4)], PLACES,
     ),
     "orders": (lambda x: (*x.sort(1), *x.topk(2), x.argmin(1)), [(3, 4)]),
