@@ -77,7 +77,8 @@ def _(
 
 @rule("_linalg_svd")
 def _(b: AtenBuilder, x: Value, full: bool = False, compute_uv: bool = True, **_: Any) -> Any:
-    if full or not compute_uv or x.dtype.is_complex:
+    """Singular values; the signs of vectors are free, so that torch computes them."""
+    if full or not compute_uv or x.dtype.is_complex or b.is_used(0) or b.is_used(2):
         return NotImplemented
     return b.svd(x, full_matrices=False)
 

@@ -134,7 +134,7 @@ rule("cummin")(partial(_running, "cummin"))
 
 @rule("logcumsumexp")
 def _(b: AtenBuilder, x: Value, dim: int) -> Any:
-    return b.logcumsumexp(x, axis=dim % x.rank) if x.rank else x
+    return b.cast(b.logcumsumexp(b.wide(x), axis=dim % x.rank), x.dtype) if x.rank else x
 
 
 def _moments(
