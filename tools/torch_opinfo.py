@@ -28,7 +28,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 import pirkit.torch
 from pirkit.torch.capture import capture
 from pirkit.torch.compiled_graph import CompiledGraph
-from pirkit.torch.levels import Settings
+from pirkit.torch.tensor_runner import Settings
 
 SAMPLES = 2
 SEED = 42

@@ -15,9 +15,9 @@ from pirkit.torch.captured_graph import Captured
 from pirkit.torch.compiled_graph import LOG, CompiledGraph
 from pirkit.torch.imported_graph import Fallback, Imported
 from pirkit.torch.joint_graph import with_torch_autograd
-from pirkit.torch.levels import Settings
 from pirkit.torch.libtorch import symbolic_shapes, torch
 from pirkit.torch.pieces import in_pieces
+from pirkit.torch.tensor_runner import Settings
 
 MODES: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},

@@ -14,8 +14,9 @@ from pirkit.torch.autograd_function import run
 from pirkit.torch.captured_graph import Captured, Result, View
 from pirkit.torch.import_graph import import_graph
 from pirkit.torch.imported_graph import Imported
-from pirkit.torch.levels import Level, Settings
+from pirkit.torch.levels import Level
 from pirkit.torch.libtorch import torch
+from pirkit.torch.tensor_runner import Settings
 
 LOG: Final = logging.getLogger("pirkit.torch")
 OFTEN: Final = 8

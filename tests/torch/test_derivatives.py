@@ -107,6 +107,21 @@ def test_retain_graph_and_outputs_without_a_cotangent() -> None:
     torch.testing.assert_close(other, x.cos())
 
 
+def test_what_no_used_result_depends_on_gets_no_gradient() -> None:
+    """None, not zeros, by which an optimizer would decay a parameter."""
+    compiled = torch.compile(lambda x, y: (x.sin(), y * 2, x * y), backend="pirkit")
+    x, y = (torch.randn(3, requires_grad=True) for _ in range(2))
+    results = compiled(x, y)
+    assert torch.autograd.grad(results[0].sum(), (x, y), allow_unused=True)[1] is None
+    (_, seen) = torch.autograd.grad(
+        compiled(x, y)[1].sum(), (x, y), allow_unused=True, create_graph=True
+    )
+    torch.testing.assert_close(seen, torch.full((3,), 2.0))
+    torch.testing.assert_close(
+        torch.autograd.grad(compiled(x, y)[2].sum(), (x, y)), (y.detach(), x.detach())
+    )
+
+
 def test_a_write_between_forward_and_second_derivative_is_refused() -> None:
     compiled = torch.compile(lambda x, w: (x * w).tanh(), backend="pirkit")
     x, w = torch.randn(3, requires_grad=True), torch.randn(3)
