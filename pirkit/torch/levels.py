@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +99,7 @@ class Level:
             reach = frozenset[int]().union(*taken)
             held.update(dict.fromkeys(op.results, reach))
             if declares(op, OUTPUT):
-                found[host_name(cast(PirOp, op))] = reach
+                found[host_name(op)] = reach
         return {i: found[name] for i, name in zip(reads.gradients, reads.results, strict=True)}
 
     def absent(self, cotangents: Sequence[Any]) -> list[int]:
