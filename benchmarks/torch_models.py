@@ -3,8 +3,8 @@
 ``python -m benchmarks.torch_models [names] [--train] [--backends pirkit,inductor] [--rounds N]``
 
 CPU seconds of one process on one thread, compilers that it starts included, caches empty. Calls
-are interleaved, and the median counts. Models from transformers are left out where that is not
-installed.
+are interleaved, and the median counts. Models from transformers or timm are left out where these
+are not installed.
 """
 
 from __future__ import annotations
@@ -90,7 +90,107 @@ def llama() -> Made:
     )
 
 
-MODELS: dict[str, Callable[[], Made]] = {f.__name__: f for f in (mlp, resnet, encoder, bert, llama)}
+def gpt2() -> Made:
+    from transformers import GPT2Config, GPT2Model
+
+    config = GPT2Config(
+        n_embd=128, n_layer=4, n_head=4, vocab_size=1000, n_positions=64, resid_pdrop=0.0,
+        embd_pdrop=0.0, attn_pdrop=0.0,
+    )  # fmt: skip
+    return GPT2Model(config), (), {"input_ids": torch.randint(0, 1000, (2, 64)), "use_cache": False}
+
+
+def _image_model(name: str, size: int, **options: Any) -> Made:
+    import timm
+
+    return timm.create_model(name, num_classes=10, **options), (torch.randn(4, 3, size, size),), {}
+
+
+def vit() -> Made:
+    return _image_model("vit_tiny_patch16_224", 64, img_size=64, depth=4)
+
+
+def convnext() -> Made:
+    return _image_model("convnext_tiny", 64, depths=(1, 1, 2, 1), dims=(32, 64, 96, 128))
+
+
+def swin() -> Made:
+    return _image_model(
+        "swin_tiny_patch4_window7_224", 56, img_size=56, depths=(2, 2), num_heads=(2, 4),
+        embed_dim=48,
+    )  # fmt: skip
+
+
+def mobilenet() -> Made:
+    return _image_model("mobilenetv3_small_100", 64)
+
+
+class _UNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down = nn.ModuleList([self.pair(3, 16), self.pair(16, 32), self.pair(32, 64)])
+        self.up = nn.ModuleList(
+            [nn.ConvTranspose2d(64, 32, 2, 2), nn.ConvTranspose2d(32, 16, 2, 2)]
+        )
+        self.join = nn.ModuleList([self.pair(64, 32), self.pair(32, 16)])
+        self.last = nn.Conv2d(16, 1, 1)
+
+    @staticmethod
+    def pair(inner: int, outer: int) -> nn.Module:
+        return nn.Sequential(
+            nn.Conv2d(inner, outer, 3, padding=1), nn.BatchNorm2d(outer), nn.ReLU(),
+            nn.Conv2d(outer, outer, 3, padding=1), nn.BatchNorm2d(outer), nn.ReLU(),
+        )  # fmt: skip
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        held: list[torch.Tensor] = []
+        for level, pair in enumerate(self.down):
+            x = pair(nn.functional.max_pool2d(x, 2) if level else x)
+            held.append(x)
+        for up, join, skip in zip(self.up, self.join, held[-2::-1], strict=True):
+            x = join(torch.cat([up(x), skip], 1))
+        return self.last(x)
+
+
+def unet() -> Made:
+    return _UNet(), (torch.randn(2, 3, 64, 64),), {}
+
+
+class _GraphNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.message, self.update = nn.Linear(64, 32), nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            sent = self.message(torch.cat([x[source], x[target]], 1)).relu()
+            got = torch.zeros_like(x).index_add(0, target, sent)
+            x = self.update(torch.cat([x, got], 1)).tanh()
+        return x
+
+
+def graphnet() -> Made:
+    edges = torch.randint(0, 500, (2, 4000))
+    return _GraphNet(), (torch.randn(500, 32), edges[0], edges[1]), {}
+
+
+MODELS: dict[str, Callable[[], Made]] = {
+    f.__name__: f
+    for f in (
+        mlp,
+        resnet,
+        encoder,
+        bert,
+        llama,
+        gpt2,
+        vit,
+        convnext,
+        swin,
+        mobilenet,
+        unet,
+        graphnet,
+    )
+}
 
 
 def seconds() -> float:
@@ -164,6 +264,8 @@ def main() -> int:
             rows = measure(name, arguments.train, arguments.backends.split(","), arguments.rounds)
         except ImportError as error:
             rows = [f"{name:10} left out: {error}"]
+        except Exception as error:  # a model that fails is a row too
+            rows = [f"{name:10} fails: {str(error).splitlines()[0]}"]
         print("\n".join(rows), flush=True)
     return 0
 

@@ -1,8 +1,8 @@
 """How many of torch's own samples of ops pirkit computes as torch does.
 
-``python tools/torch_opinfo.py [names] [--json FILE]`` runs the samples of `torch.testing` for each
-op through the table of rules: values, gradients and second gradients in float64, and prints a
-table. An op is `native` if no overload of its samples is left to torch.
+``python tools/torch_opinfo.py [names] [--dtype NAME] [--json FILE]`` runs the samples of
+`torch.testing` for each op through the table of rules: values, gradients and second gradients, and
+prints a table. An op is native if no overload of its samples is left to torch.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ from torch.testing._internal.common_methods_invocations import op_db
 import pirkit.torch
 from pirkit.torch.capture import capture
 from pirkit.torch.compiled_graph import CompiledGraph
-from pirkit.torch.levels import Settings
+from pirkit.torch.tensor_runner import Settings
 
 SAMPLES = 2
-TOLERANCE = {torch.float32: (2e-4, 2e-4), torch.float64: (1e-8, 1e-8)}
+SEED = 42
+"""Also that of ops that seed the generator themselves, when they are called."""
+TOLERANCE = {torch.float32: (1e-3, 1e-3), torch.float64: (1e-8, 1e-8), torch.bfloat16: (5e-2, 5e-2)}
+"""Relative and absolute; results in bfloat16 are rounded by op in torch, by kernel here."""
 
 
 def tensors_in(tree: Any) -> list[Any]:
@@ -66,7 +69,10 @@ def compiled(sample: Any, op: Any) -> tuple[Any, list[Any], list[Any]]:
 
 
 def close(a: Any, b: Any, dtype: Any) -> bool:
-    rtol, atol = TOLERANCE.get(dtype, (1e-3, 1e-3))
+    rtol, atol = TOLERANCE[dtype]
+    if dtype is not torch.float64 and a.is_floating_point() and a.numel():
+        size = a[a.isfinite()].abs()
+        atol = max(atol, rtol * float(size.max())) if size.numel() else atol
     try:
         torch.testing.assert_close(b, a, rtol=rtol, atol=atol, equal_nan=True)
     except AssertionError:
@@ -90,14 +96,14 @@ def gradients(outputs: list[Any], wrt: list[Any], *, graph: bool) -> list[Any]:
 def check(op: Any, sample: Any, dtype: Any) -> tuple[str, Counter[str]]:
     """``ok`` or the first thing that differs, and what torch computed."""
     try:
-        torch.manual_seed(0)
+        torch.manual_seed(SEED)
         expected = tensors_in(op(sample.input, *sample.args, **sample.kwargs))
     except Exception:  # torch itself refuses the sample
         return "skip", Counter()
     if not expected or any(t.is_sparse or t.is_complex() for t in expected):
         return "skip", Counter()
     made, inputs, found = compiled(sample, op)
-    torch.manual_seed(0)
+    torch.manual_seed(SEED)
     try:
         held = [t if t.requires_grad else t.clone() for t in inputs]
         outputs = made(*held)
@@ -125,7 +131,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--json")
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="samples of each op")
     parser.add_argument("--start", default="")
+    parser.add_argument("--dtype", default="float64", help="float64, float32 or bfloat16")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     rows: dict[str, Any] = {}
@@ -136,15 +144,15 @@ def main() -> int:
             continue
         results: Counter[str] = Counter()
         fell: Counter[str] = Counter()
-        for dtype in (torch.float64,):
+        for dtype in (getattr(torch, arguments.dtype),):
             if dtype not in op.dtypes:
                 continue
             try:
                 samples = list(op.sample_inputs("cpu", dtype, requires_grad=op.supports_autograd))
             except Exception:  # torch has no samples of this dtype
                 continue
-            step = max(1, len(samples) // SAMPLES)
-            for sample in samples[::step][:SAMPLES]:
+            step = max(1, len(samples) // arguments.samples)
+            for sample in samples[::step][: arguments.samples]:
                 try:
                     what, missing = check(op, sample, dtype)
                 except Exception as error:  # a sample that fails is counted by its message

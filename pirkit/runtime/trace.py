@@ -1,9 +1,9 @@
-"""Traces: one entry for each executed instruction, with its wall time."""
+"""Traces: one entry for each executed instruction, with its time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,10 +36,11 @@ class Entry:
 
 @dataclass
 class Trace:
-    """The entries of one run, in order of their start."""
+    """The entries of one run, in order of their start; ``clock`` tells wall time by default."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
     depth: int = 0
+    clock: Callable[[], float] = time.perf_counter
 
     def run(self, slot_table: SlotTable, steps: BlockSteps) -> None:
         """Run a block, one step at a time, and record each."""
@@ -48,9 +49,9 @@ class Trace:
             before = tuple(_metas(slot_table, inputs))
             place = len(self.entries)
             self.depth += 1
-            begin = time.perf_counter()
+            begin = self.clock()
             execute(slot_table, BlockSteps((call,), (instruction,)))
-            seconds = time.perf_counter() - begin
+            seconds = self.clock() - begin
             self.depth -= 1
             after = tuple(_metas(slot_table, results(instruction)))
             origin = instruction.origin if isinstance(instruction, Call) else ()

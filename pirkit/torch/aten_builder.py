@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import ProgramOp
-from pirkit.runtime.dtype import DType
+from pirkit.runtime.dtype import COMPLEX_OF, DType
 from pirkit.torch.element_types import OF_TORCH
 from pirkit.torch.libtorch import prims_common, torch
+
+_PART: Final = {whole: part for part, whole in COMPLEX_OF.items()}
+"""The real type of the parts of a complex number."""
 
 Kinds: Any = prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND
 
@@ -74,6 +77,9 @@ class AtenBuilder(Builder):
 
     def typed(self, x: Any, dtype: DType) -> Value:
         """A value or a number in an element type."""
+        if isinstance(x, complex):
+            part = _PART[dtype]
+            return self.complex(self.const(x.real, part), self.const(x.imag, part))
         return self.cast(x, dtype) if isinstance(x, Value) else self.const(x, dtype)
 
     def axes(self, x: Value, dim: int | Sequence[int] | None) -> tuple[int, ...]:

@@ -103,7 +103,8 @@ def _decoded(given: Any, tensors: Sequence[Any]) -> Any:
     ((kind, value),) = cast("dict[str, Any]", given).items()
     if kind == "tensor":
         return tensors[value]
-    return float(value) if kind == "float" else getattr(torch, value)
+    number = {"float": float, "complex": complex}.get(kind)
+    return getattr(torch, value) if number is None else number(value)
 
 
 def _evaluate(

@@ -14,7 +14,7 @@ def attention(
     """`torch.nn.functional.scaled_dot_product_attention`, composed of products and a softmax.
 
     ``[..., length, depth]`` each. A row of the mask without any key gives zeros, as torch's kernels
-    do; it is found in the mask, which has no heads as a rule, not in the scores.
+    do, and no gradient; it is found in the mask, which has no heads as a rule, not in the scores.
     """
     if enable_gqa:
         groups = query.size(-3) // key.size(-3)
@@ -30,14 +30,44 @@ def attention(
         scores = scores.masked_fill(attn_mask.logical_not(), float("-inf"))
         empty = attn_mask.any(-1, keepdim=True).logical_not()
     elif attn_mask is not None:
-        scores = scores + attn_mask
         empty = (attn_mask == float("-inf")).all(-1, keepdim=True)
+        scores = (scores + attn_mask).masked_fill(empty, 0.0)
     weights = torch.softmax(scores, -1)
     if empty is not None:
         weights = weights.masked_fill(empty, 0.0)
     if dropout_p:
         weights = torch.nn.functional.dropout(weights, dropout_p)
     return torch.matmul(weights, value)
+
+
+def self_attention(
+    x: Any, width: int, heads: int, qkv_weight: Any, qkv_bias: Any, proj_weight: Any,
+    proj_bias: Any, mask: Any = None,
+) -> Any:  # fmt: skip
+    """Attention of ``x [b, length, width]`` to itself, with the projections before and after."""
+    qkv = torch.nn.functional.linear(x, qkv_weight, qkv_bias)
+    parts = qkv.unflatten(-1, (3, heads, width // heads)).permute(2, 0, 3, 1, 4)
+    found = attention(parts[0], parts[1], parts[2], mask)
+    return torch.nn.functional.linear(found.transpose(1, 2).flatten(-2), proj_weight, proj_bias)
+
+
+def native_attention(
+    query: Any, key: Any, value: Any, width: int, heads: int, qkv_weight: Any, qkv_bias: Any,
+    proj_weight: Any, proj_bias: Any, mask: Any = None, need_weights: bool = True,
+    average_attn_weights: bool = True, mask_type: int | None = None,
+) -> Any:  # fmt: skip
+    """What `torch._native_multi_head_attention` computes without weights; else NotImplemented.
+
+    The mask holds where a key is left out: ``[length, length]`` (type 0), ``[b, length]`` (type 1)
+    or as the scores (type 2).
+    """
+    if need_weights or query is not key or key is not value:
+        return NotImplemented
+    if mask is not None:
+        mask = mask.to(torch.bool).logical_not()
+        mask = mask[:, None, None, :] if mask_type == 1 else mask
+    found = self_attention(query, width, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask)
+    return found, None
 
 
 def encoder_layer(
@@ -61,10 +91,7 @@ def encoder_layer(
     w1, b1, w2, b2, f1, c1, f2, c2 = weights[:8]
 
     def attend(y: Any) -> Any:
-        qkv = nn.linear(y, qkv_weight, qkv_bias)
-        parts = qkv.unflatten(-1, (3, heads, width // heads)).permute(2, 0, 3, 1, 4)
-        found = attention(parts[0], parts[1], parts[2])
-        return nn.linear(found.transpose(1, 2).flatten(-2), proj_weight, proj_bias)
+        return self_attention(y, width, heads, qkv_weight, qkv_bias, proj_weight, proj_bias)
 
     def feed(y: Any) -> Any:
         inner = nn.linear(y, f1, c1)
@@ -85,6 +112,7 @@ def encoder_layer(
 
 _ATTENTION: Final[Any] = torch.nn.functional.scaled_dot_product_attention
 _ENCODER: Final[Any] = torch._transformer_encoder_layer_fwd
+_NATIVE: Final[Any] = torch._native_multi_head_attention
 
 
 class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBaseClass]
@@ -95,4 +123,8 @@ class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBas
             return attention(*args, **(kwargs or {}))
         if function is _ENCODER and all(a is None for a in args[18:19]) and not kwargs:
             return encoder_layer(*args[:18])
+        if function is _NATIVE:
+            found = native_attention(*args, **(kwargs or {}))
+            if found is not NotImplemented:
+                return found
         return function(*args, **(kwargs or {}))

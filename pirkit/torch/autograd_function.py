@@ -56,6 +56,8 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         for i, name in zip(reads.gradients, reads.results, strict=True):
             gradients[i] = named[name].clone() if name in taken else named[name]
             taken.add(name)
+        for i in level.absent(cotangents):
+            gradients[i] = None
         return (None, None, *gradients)
 
 
@@ -75,6 +77,8 @@ def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list
     gradients: list[Any] = [None] * len(level.inputs)
     for i, value in zip(wanted, found, strict=True):
         gradients[i] = value
+    for i in level.absent(cotangents):
+        gradients[i] = None
     return gradients
 
 

@@ -10,13 +10,14 @@ from functools import partial
 from typing import Any, Final
 
 from pirkit.diag.errors import UsageError
-from pirkit.torch.capture import Captured, capture
+from pirkit.torch.capture import capture
+from pirkit.torch.captured_graph import Captured
 from pirkit.torch.compiled_graph import LOG, CompiledGraph
-from pirkit.torch.import_graph import Fallback, Imported
+from pirkit.torch.imported_graph import Fallback, Imported
 from pirkit.torch.joint_graph import with_torch_autograd
-from pirkit.torch.levels import Settings
 from pirkit.torch.libtorch import symbolic_shapes, torch
 from pirkit.torch.pieces import in_pieces
+from pirkit.torch.tensor_runner import Settings
 
 MODES: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
@@ -107,7 +108,9 @@ def _finished(
         special = made.special([_sized(given) for given in examples])
         learns = torch.is_grad_enabled() and any(made.differentiable)
         if special is not None:
-            _ = special.level.forward if learns else special.level.inference
+            runner = special.level.forward if learns else special.level.inference
+            if WATCH.get() is not None:
+                special.watched = runner.watched()
     watching = WATCH.get()
     if watching is not None:
         watching.append(made)

@@ -8,18 +8,18 @@ results share memory with which, is kept beside it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
-from pirkit.diag.errors import InternalError, UnsupportedError
+from pirkit.diag.errors import InternalError
 from pirkit.torch.attention import Composed
+from pirkit.torch.capture_outputs import outputs_of, storage_of
+from pirkit.torch.captured_graph import CUT, SOURCE, Captured, Result
 from pirkit.torch.custom_derivative import APPLY, apply
+from pirkit.torch.decompositions import decompositions
 from pirkit.torch.libtorch import (
-    aten,
-    decomposition,
     functional_tensor,
     functional_utils,
     fx,
@@ -28,75 +28,10 @@ from pirkit.torch.libtorch import (
     proxy_tensor,
     python_dispatch,
     returned_by,
-    storage_refs,
     symbolic_shapes,
     torch,
 )
 from pirkit.torch.node_error import NodeError
-from pirkit.torch.rules import RULES
-
-CUT: Final = "pirkit_cut"
-"""Mark of a node through which no gradient flows: made under `no_grad`, or by `detach`."""
-
-SOURCE: Final = "pirkit_source"
-"""The name of the node of Dynamo's graph that a node comes from."""
-
-
-@dataclass(frozen=True)
-class View:
-    """A result that is a view of an input, or of another result: sizes may be symbolic."""
-
-    size: tuple[Any, ...]
-    stride: tuple[Any, ...]
-    offset: Any
-
-
-@dataclass(frozen=True)
-class Result:
-    """A result of a graph.
-
-    ``kind`` is ``node`` for a computed tensor, ``number`` for the number in one, ``input`` for an
-    input as it is after the call, ``constant`` for what is known before. ``at`` is the number of
-    the node among the outputs of the graph, or that of the input. ``view`` says which part of the
-    input or node it is.
-    """
-
-    kind: str
-    at: int = 0
-    view: View | None = None
-    value: Any = None
-    detached: bool = False
-    """Whether torch says that it requires no gradient, although what it is part of may."""
-
-
-@dataclass
-class Captured:
-    """A functional graph, and how its outputs become results and writes.
-
-    Outputs of the graph are first what results need, then the new contents of written inputs.
-    """
-
-    graph: Any
-    module: Any
-    results: list[Result]
-    written: list[tuple[int, int]]
-    """Numbers of an input and of the output that is its new content."""
-    examples: list[Any]
-    """The inputs, tensors without data."""
-    outputs: list[Any]
-    """The nodes of the outputs."""
-    learns: list[bool | None] = field(default_factory=list[bool | None])
-    """Of each output whether it requires a gradient, None where nobody has said so."""
-    attributes: list[Any] = field(default_factory=list[Any])
-    """Tensors of the graph module itself, as the last inputs: state that an optimizer writes."""
-    parameters: dict[int, str] = field(default_factory=dict[int, str])
-    """Inputs that are parameters of the program, by number."""
-    source: Any = None
-    """The graph module of Dynamo, which torch can run instead."""
-
-    @property
-    def placeholders(self) -> list[Any]:
-        return [n for n in self.graph.nodes if n.op == "placeholder"]
 
 
 def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -140,7 +75,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
                 runner = _Runner(module, own, found)
                 returned = runner.run(*wrapped[: len(inputs)])
             found["node"] = None
-            return _outputs(given, wrapped, listed(returned), runner.first, found)
+            return outputs_of(given, wrapped, listed(returned), runner.first, found)
 
     table = decompositions()
     with mode, python_dispatch.enable_python_dispatcher(), _without_onednn(), numbers_of(mode):
@@ -278,7 +213,7 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
         result: Any = fx.Interpreter.run_node(self, n)
         for value in listed(result):
             if isinstance(value, functional_tensor.FunctionalTensor):
-                self.first.setdefault(_storage(value), value)
+                self.first.setdefault(storage_of(value), value)
         for node in reversed(tracer.graph.nodes):
             if node is before:
                 break
@@ -305,125 +240,3 @@ def _detaches(node: Any) -> bool:
     return node.target in ("detach", torch.detach) or (
         node.op == "call_function" and node.target is getattr and node.args[1:2] == ("data",)
     )
-
-
-def _outputs(
-    given: Sequence[Any], wrapped: list[Any], returned: list[Any], first: dict[Any, Any],
-    found: dict[str, Any],
-) -> list[Any]:  # fmt: skip
-    """The outputs of the functional graph; describes results and writes in ``found``.
-
-    Of results in one storage the first tensor there is an output too, of which they are views.
-    """
-    is_tensor = [isinstance(a, torch.Tensor) for a in wrapped]
-    for before, a in zip(given, wrapped, strict=True):
-        if isinstance(a, torch.Tensor) and functional_utils.has_metadata_mutation(
-            a, before, check_only_storage_mutation=False
-        ):
-            raise UnsupportedError(
-                "the graph changes the shape or storage of an input in place",
-                code="PK0403",
-                help="make a new tensor instead of `resize_`, `set_` or `t_` on an argument",
-            )
-    storages = {
-        _storage(a): i
-        for i, (a, tensor) in enumerate(zip(wrapped, is_tensor, strict=True))
-        if tensor
-    }
-    results: list[Result] = []
-    nodes: list[Any] = []
-    held: dict[Any, int] = {}
-    numbers: dict[int, int] = {}
-    shared = Counter(_storage(t) for t in {id(t): t for t in returned}.values() if _is_tensor(t))
-    for value in returned:
-        if not isinstance(value, torch.Tensor):
-            if symbolic_shapes.free_unbacked_symbols(value):
-                results.append(Result("number", len(nodes)))
-                nodes.append(functional_utils.to_fun(_tensor_of(value)))
-            else:
-                results.append(Result("constant", value=value))
-            continue
-        source = storages.get(_storage(value))
-        if source is not None:
-            same = value is wrapped[source] or _geometry(value) == _geometry(wrapped[source])
-            view = None if same else View(*_geometry(value))
-            results.append(Result("input", source, view))
-            continue
-        if id(value) in numbers:
-            results.append(Result("node", numbers[id(value)]))
-            continue
-        base = held.get(_storage(value))
-        whole = first.get(_storage(value))
-        if base is None and shared[_storage(value)] > 1 and whole is not None and _is_whole(whole):
-            numbers[id(whole)] = held[_storage(value)] = base = len(nodes)
-            nodes.append(whole)
-            if whole is value:
-                results.append(Result("node", base))
-                continue
-        if base is not None and _is_whole(nodes[base]):
-            results.append(Result("node", base, View(*_geometry(value))))
-            continue
-        numbers[id(value)] = held[_storage(value)] = len(nodes)
-        results.append(Result("node", len(nodes)))
-        nodes.append(value)
-    written = [
-        i
-        for i, (a, tensor) in enumerate(zip(wrapped, is_tensor, strict=True))
-        if tensor and functional_utils.has_data_mutation(a)
-    ]
-    found["results"] = results
-    found["written"] = [(i, len(nodes) + k) for k, i in enumerate(written)]
-    outputs = [*nodes, *(wrapped[i] for i in written)]
-    for value in outputs:
-        functional_utils.sync_functional_tensor(value)
-    return [functional_utils.from_fun(value) for value in outputs]
-
-
-def _is_tensor(given: Any) -> bool:
-    return isinstance(given, torch.Tensor)
-
-
-def _tensor_of(number: Any) -> Any:
-    """A number that depends on data as a tensor, in Python's precision."""
-    kinds = {torch.SymFloat: torch.float64, torch.SymInt: torch.int64, torch.SymBool: torch.bool}
-    return aten.scalar_tensor(number, dtype=kinds[type(number)])
-
-
-def _storage(tensor: Any) -> Any:
-    return storage_refs.StorageWeakRef(tensor.untyped_storage())
-
-
-def _geometry(tensor: Any) -> tuple[Any, ...]:
-    return tuple(tensor.size()), tuple(tensor.stride()), tensor.storage_offset()
-
-
-def _is_whole(tensor: Any) -> bool:
-    """Whether a tensor is all of its storage, in rows, so that views of it can be made again."""
-    if any(isinstance(n, torch.SymInt) for n in tensor.size()):
-        return False
-    size = tensor.numel() * tensor.element_size()
-    return tensor.is_contiguous() and tensor.untyped_storage().nbytes() == size
-
-
-_TABLES: Final[list[dict[Any, Callable[..., Any]]]] = []
-
-
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """torch's decompositions of overloads that have no rule."""
-    if not _TABLES:
-        known = decomposition.core_aten_decompositions()
-        more = decomposition.get_decompositions(
-            [
-                aten._scaled_dot_product_flash_attention_for_cpu,
-                aten._native_batch_norm_legit_functional,
-                aten.native_dropout_backward,
-                aten.rrelu_with_noise_functional,
-                aten.multilabel_margin_loss_forward,
-                aten.linear_backward,
-                aten.elu_backward,
-                aten.im2col,
-            ]
-        )
-        table = {op: d for op, d in {**more, **known}.items() if str(op) not in RULES}
-        _TABLES.append(table)
-    return _TABLES[0]

@@ -9,11 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pirkit.diag.forks import renewed
+from pirkit.runtime.trace import Entry
 from pirkit.torch.autograd_function import run
-from pirkit.torch.capture import Captured, Result, View
-from pirkit.torch.import_graph import Imported, import_graph
-from pirkit.torch.levels import Level, Settings
+from pirkit.torch.captured_graph import Captured, Result, View
+from pirkit.torch.import_graph import import_graph
+from pirkit.torch.imported_graph import Imported
+from pirkit.torch.levels import Level
 from pirkit.torch.libtorch import torch
+from pirkit.torch.tensor_runner import Settings
 
 LOG: Final = logging.getLogger("pirkit.torch")
 OFTEN: Final = 8
@@ -29,6 +32,8 @@ class Specialized:
             imported.program, imported.names, imported.outputs, settings, tuple(captured.learns)
         )
         self.captured = captured
+        self.watched: list[Entry] = []
+        """While `explain` looks on, what the last forward executed, with CPU seconds."""
         position = {a: k for k, a in enumerate(imported.inputs)}
         self.written = frozenset([position[i] for i, _ in captured.written if i in position])
         self.constants = [t.contiguous() for t in imported.constants]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,14 +14,20 @@ from pirkit.diag.errors import ArtifactError, UsageError
 from pirkit.diag.span import Span
 from pirkit.frontend.files import Program
 from pirkit.runtime.plan import SEGMENT, Call
+from pirkit.runtime.trace import Entry
 from pirkit.torch.backend import WATCH, Outside, pirkit
-from pirkit.torch.capture import decompositions, functional_graph
+from pirkit.torch.capture import functional_graph
 from pirkit.torch.compiled_graph import CompiledGraph, Specialized
+from pirkit.torch.decompositions import decompositions
 from pirkit.torch.element_types import array_of
-from pirkit.torch.import_graph import Fallback, import_graph
+from pirkit.torch.import_graph import import_graph
+from pirkit.torch.imported_graph import Fallback
 from pirkit.torch.libtorch import torch
 
 Array = np.ndarray[Any, Any]
+
+LONGEST: Final = 12
+"""Segments and library calls whose time is printed."""
 
 
 def _watched(function: Callable[..., Any], args: Any, kwargs: Any) -> list[CompiledGraph | Outside]:
@@ -72,6 +78,8 @@ class GraphReport:
     ``ops`` counts overloads of ATen. ``fallbacks`` are those that torch computes, each with its
     Python line and the reason. ``calls`` are native segments and library calls of the plan.
     ``saved`` are the bytes that the forward saves for the backward, None without a backward.
+    ``times`` are CPU seconds of each segment and library call of the forward, in order; a segment
+    goes by its Python line.
     """
 
     ops: Counter[str]
@@ -79,6 +87,7 @@ class GraphReport:
     segments: int
     calls: Counter[str]
     saved: int | None
+    times: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,11 @@ class Explanation:
                 lines.append(f"  saved for the backward: {graph.saved:,} bytes")
             lines += [f"  torch: {line}" for line in graph.fallbacks]
             lines += [f"  library: {n} x {name}" for name, n in graph.calls.most_common()]
+            longest = sorted(graph.times, key=lambda t: -t[1])[:LONGEST]
+            if longest:
+                total_time = sum(seconds for _, seconds in graph.times)
+                lines.append(f"  forward: {total_time * 1e3:.3f} ms, longest first")
+            lines += [f"    {seconds * 1e3:9.3f} ms {what}" for what, seconds in longest]
             lines += [f"  {n} x {name}" for name, n in graph.ops.most_common()]
         return "\n".join(lines)
 
@@ -120,6 +134,11 @@ def _reports(graph: CompiledGraph | Outside) -> list[GraphReport]:
     return [GraphReport(counts, lines, 0, Counter(), None)]
 
 
+def _timed(entries: Sequence[Entry]) -> tuple[tuple[str, float], ...]:
+    return tuple([(f"{e.what}{f' at {e.span}' if e.span else ''}", e.seconds)
+                  for e in entries if not e.depth])  # fmt: skip
+
+
 def _line(f: Fallback) -> str:
     return f"{f.target}{f' at {f.span}' if f.span else ''}: {f.reason}"
 
@@ -135,6 +154,7 @@ def _report(graph: CompiledGraph, special: Specialized) -> GraphReport:
         sum(c.kernel == SEGMENT for c in calls),
         Counter(c.kernel for c in calls if c.kernel != SEGMENT),
         level.parts.report.bytes if learns else None,
+        _timed(special.watched),
     )  # fmt: skip
 
 

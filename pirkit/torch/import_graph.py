@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from xdsl.dialects import builtin as mlir
@@ -20,7 +17,6 @@ from pirkit.diag.errors import (
     UnsupportedError,
     VerifyError,
 )
-from pirkit.diag.span import Span
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import PirOp, ProgramOp, create, location_of
@@ -30,51 +26,18 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 from pirkit.torch.aten_builder import AtenBuilder
-from pirkit.torch.aten_call_op import NAME as CALL
-from pirkit.torch.capture import CUT, SOURCE, Captured
+from pirkit.torch.aten_call import call_by_torch
+from pirkit.torch.captured_graph import CUT, SOURCE, Captured
 from pirkit.torch.control import control
 from pirkit.torch.draws import Draw, Like, draw_of, dropped
-from pirkit.torch.element_types import OF_TORCH
+from pirkit.torch.imported_graph import Fallback, Imported, refuse
 from pirkit.torch.libtorch import listed, returned_by, torch
-from pirkit.torch.node_error import NodeError
+from pirkit.torch.node_error import NodeError, innermost_line
 from pirkit.torch.rules import RULES
 from pirkit.torch.scalars import computed, is_number
+from pirkit.torch.symbol_sizes import SymbolSizes
 
-_LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
 _FAMILIES: Final = (_aten_rules, _custom_rules)
-
-
-@dataclass(frozen=True)
-class Fallback:
-    """A call that torch computes: the overload, the user's line, and why."""
-
-    target: str
-    span: Span | None
-    reason: str
-
-
-@dataclass
-class Imported:
-    """A program, and where its inputs come from.
-
-    ``inputs`` are the numbers of arguments, ``draws`` what is drawn for further inputs, and
-    ``constants`` tensors of the graph itself for those after them. ``orders`` is the order in
-    memory of the dimensions of each argument that is no rows, of each output likewise.
-    """
-
-    program: Program
-    names: tuple[str, ...]
-    inputs: tuple[int, ...]
-    draws: tuple[Draw, ...]
-    constants: tuple[Any, ...]
-    outputs: tuple[str, ...]
-    in_orders: tuple[tuple[int, ...] | None, ...]
-    out_orders: tuple[tuple[int, ...] | None, ...]
-    cut: frozenset[int]
-    """Outputs that no gradient flows through."""
-    fallbacks: list[Fallback] = field(default_factory=list[Fallback])
-    counts: Counter[str] = field(default_factory=Counter[str])
-    """How often each overload occurs."""
 
 
 def import_graph(
@@ -95,7 +58,7 @@ def import_graph(
 class _Importer:
     def __init__(self, captured: Captured, sizes: Mapping[Any, int], strict: bool) -> None:
         self.captured = captured
-        self.sizes = dict(sizes)
+        self.sizes = SymbolSizes(sizes)
         self.strict = strict
         self.module: Any = captured.module
         self.op = ProgramOp.build("main")
@@ -117,8 +80,8 @@ class _Importer:
             fake = node.meta["val"]
             if not isinstance(fake, torch.Tensor) or not node.users:
                 continue
-            shape, dtype = self.meta(fake)
-            order = self.order(fake)
+            shape, dtype = self.sizes.meta(fake)
+            order = self.sizes.order(fake)
             held = shape if order is None else tuple([shape[d] for d in order])
             value = self.input(f"x{i}", held, dtype, wanted, self.captured.parameters.get(i))
             if order is not None:
@@ -131,63 +94,14 @@ class _Importer:
         outputs, out_orders, cut = self.finish()
         names = [*(f"x{i}" for i in inputs), *(n for n, _ in self.draws),
                  *(n for n, _ in self.constants)]  # fmt: skip
-        self.refuse()
+        if self.strict:
+            refuse(self.fallbacks)
         return Imported(
             Program(module, {}, "<torch>"), tuple(names), tuple(inputs),
             tuple([d for _, d in self.draws]), tuple([t for _, t in self.constants]),
             tuple(outputs), tuple(orders), tuple(out_orders), frozenset(cut), self.fallbacks,
             self.counts,
         )  # fmt: skip
-
-    # --- sizes and types ---
-
-    def number(self, given: Any) -> Any:
-        """A number, with symbols replaced by their sizes."""
-        node = getattr(given, "node", None)
-        if node is None:
-            return given
-        if isinstance(given, torch.SymInt | torch.SymFloat | torch.SymBool):
-            known = node.expr.xreplace(self.sizes) if hasattr(node.expr, "xreplace") else node.expr
-            if isinstance(given, torch.SymBool):
-                return bool(known)
-            if getattr(known, "free_symbols", None):
-                raise UnsupportedError(
-                    f"a size depends on data: {known}",
-                    code="PK0406",
-                    help="let the graph break there (`torch._dynamo.graph_break()`)",
-                )
-            return int(known) if isinstance(given, torch.SymInt) else float(known)
-        return given
-
-    def is_known(self, number: Any) -> bool:
-        """Whether a number follows from sizes."""
-        expression = getattr(getattr(number, "node", None), "expr", None)
-        return set(getattr(expression, "free_symbols", ())) <= self.sizes.keys()
-
-    def meta(self, fake: Any) -> tuple[tuple[int, ...], DType]:
-        """Shape and element type of a tensor. Raises UnsupportedError for a foreign type."""
-        dtype = OF_TORCH.get(fake.dtype)
-        if dtype is None or fake.layout is not torch.strided:
-            raise UnsupportedError(
-                f"a tensor of {fake.dtype}, {fake.layout}", code="PK0403",
-                help="leave its part of the model uncompiled (`torch.compiler.disable`)",
-            )  # fmt: skip
-        return tuple([self.number(n) for n in fake.shape]), dtype
-
-    def order(self, fake: Any) -> tuple[int, ...] | None:
-        """The order in memory of dimensions that lie without gaps; None for rows, or for gaps."""
-        shape = [self.number(n) for n in fake.shape]
-        strides = [self.number(n) for n in fake.stride()]
-        order = sorted(range(len(shape)), key=lambda d: (-strides[d], d))
-        moved = [d for d in order if shape[d] != 1]
-        if moved == sorted(moved):
-            return None
-        step = 1
-        for d in reversed(order):
-            if shape[d] != 1 and strides[d] != step:
-                return None
-            step *= shape[d]
-        return tuple(order)
 
     # --- values ---
 
@@ -214,7 +128,7 @@ class _Importer:
         if not isinstance(found, torch.Tensor):
             self.values[node] = found
             return
-        shape, dtype = self.meta(found)
+        shape, dtype = self.sizes.meta(found)
         name = f"c{len(self.constants)}"
         self.constants.append((name, found))
         self.values[node] = self.input(name, shape, dtype, False)
@@ -226,14 +140,14 @@ class _Importer:
             fake = given.meta.get("val")
             if given in self.values:
                 return self.values[given]
-            return self.number(fake) if is_number(fake) else fake
-        return self.number(given)
+            return self.sizes.number(fake) if is_number(fake) else fake
+        return self.sizes.number(given)
 
     def call(self, node: Any) -> None:
         fake = node.meta.get("val")
         target = str(node.target)
         if is_number(fake):
-            if not self.is_known(fake):
+            if not self.sizes.is_known(fake):
                 args = [self.argument(a) for a in node.args]
                 self.values[node] = computed(self.b, node, args)
             return
@@ -245,7 +159,7 @@ class _Importer:
         b = self.b
         b.node, b.location = node, self.location(node)
         fakes = listed(fake)
-        metas = [((), None) if f is None else self.meta(f) for f in fakes]
+        metas = [((), None) if f is None else self.sizes.meta(f) for f in fakes]
         b.shapes, b.types = [s for s, _ in metas], cast("list[DType]", [d for _, d in metas])
         args = [self.argument(a) for a in node.args]
         options = {k: self.argument(v) for k, v in node.kwargs.items()}
@@ -264,7 +178,7 @@ class _Importer:
             except (ConstraintError, UnsupportedError, VerifyError) as error:
                 reason = error.message
         if found is NotImplemented:
-            found = self.fall_back(node, args, options, reason)
+            found = call_by_torch(b, args, options, reason, self.fallbacks)
         single = not isinstance(fake, list | tuple)
         several = [found] if single else list(found)
         made = [
@@ -298,14 +212,14 @@ class _Importer:
         stack = node.meta.get("stack_trace")
         found = self.locations.get(stack)
         if found is None:
-            lines = _LINE.findall(stack or "")
-            found = location_of(lines[-1][0], int(lines[-1][1])) if lines else mlir.UnknownLoc()
+            line = innermost_line(stack)
+            found = mlir.UnknownLoc() if line is None else location_of(*line)
             self.locations[stack] = found
         return found
 
     def recorded(self, graph: Any, operands: Sequence[Value]) -> tuple[AtenBuilder, list[Value]]:
         """The graph of a branch or loop on a builder of its own."""
-        inner = _Importer(self.captured, self.sizes, self.strict)
+        inner = _Importer(self.captured, self.sizes.held, self.strict)
         inner.module, inner.locations, inner.fallbacks = graph, self.locations, self.fallbacks
         inner.counts = self.counts
         b, given = inner.b, iter(operands)
@@ -337,7 +251,7 @@ class _Importer:
                 raise
             raise NodeError(source, error) from error
 
-    # --- random numbers, and what torch computes ---
+    # --- random numbers ---
 
     def drawn(self, node: Any, args: list[Any], options: dict[str, Any]) -> Any:
         """The value of a node that draws random numbers; NotImplemented for others."""
@@ -360,51 +274,6 @@ class _Importer:
             return dropped(self.b, args[0], mask, args[1])
         return self.input(name, self.b.shape, self.b.dtype, False)
 
-    def fall_back(self, node: Any, args: list[Any], options: dict[str, Any], reason: str) -> Any:
-        """A call by torch."""
-        tensors: list[Value] = []
-        places = {k: v for k, v in options.items() if k not in ("device", "layout", "pin_memory")}
-        written = json.dumps([_encoded(args, tensors), _encoded(places, tensors)])
-        b = self.b
-        results = [[list(s), d.name] for s, d in zip(b.shapes, b.types, strict=True) if d]
-        loc = b.location
-        span = (
-            Span(loc.filename.data, loc.line.data) if isinstance(loc, mlir.FileLineColLoc) else None
-        )
-        self.fallbacks.append(Fallback(str(node.target), span, reason))
-        if not hasattr(node.target, "_schema"):
-            raise UnsupportedError(
-                f"`{node.target}` has no rule", code="PK0409", span=span,
-                help="leave its part of the model uncompiled (`torch.compiler.disable`)",
-            )  # fmt: skip
-        if torch._C.Tag.nondeterministic_seeded in node.target.tags:
-            raise UnsupportedError(
-                f"`{node.target}` draws random numbers by data, which has no rule", code="PK0409",
-                span=span, help="draw before the compiled function, or let the graph break there",
-            )  # fmt: skip
-        found = b(
-            CALL, tensors, target=str(node.target), arguments=written,
-            results=json.dumps(results), count=len(tensors),
-        )  # fmt: skip
-        made = iter(b.split_vec(found))
-        several = [next(made) if d else None for d in b.types]
-        return several if isinstance(node.meta["val"], list | tuple) else several[0]
-
-    def refuse(self) -> None:
-        """With ``strict``, refuse what torch would compute."""
-        if not self.strict or not self.fallbacks:
-            return
-        counts = Counter(f.target for f in self.fallbacks)
-        lines = tuple([
-            f"{n} x {target} ({next(f.reason for f in self.fallbacks if f.target == target)})"
-            for target, n in counts.most_common()
-        ])  # fmt: skip
-        first = self.fallbacks[0]
-        raise UnsupportedError(
-            f"`{first.target}` has no rule", code="PK0409", span=first.span, notes=lines,
-            help='without `options={"strict": True}` torch computes what has no rule',
-        )  # fmt: skip
-
     # --- outputs ---
 
     def finish(self) -> tuple[list[str], list[tuple[int, ...] | None], set[int]]:
@@ -417,7 +286,7 @@ class _Importer:
         for k, node in enumerate(self.captured.outputs):
             value = self.values[node]
             fake = node.meta["val"]
-            order = None if k in written else self.order(fake)
+            order = None if k in written else self.sizes.order(fake)
             if order is not None:
                 value = b.permute(value, order)
             owner = value.ssa.owner
@@ -435,21 +304,3 @@ class _Importer:
 def _stop(value: Value) -> None:
     owner = cast(PirOp, value.ssa.owner)
     owner.attributes["stop_gradient"] = encode("bool[]", (True,) * len(owner.result_slots))
-
-
-def _encoded(given: Any, tensors: list[Value]) -> Any:
-    """Arguments as plain data; tensors are collected, and named by number."""
-    if isinstance(given, Value):
-        tensors.append(given)
-        return {"tensor": len(tensors) - 1}
-    if isinstance(given, list | tuple):
-        return [_encoded(a, tensors) for a in cast("list[Any]", given)]
-    if isinstance(given, dict):
-        return {k: _encoded(v, tensors) for k, v in cast("dict[str, Any]", given).items()}
-    if isinstance(given, float) and given not in (float("inf"), float("-inf")) and given == given:
-        return given
-    if isinstance(given, float):
-        return {"float": str(given)}
-    if given is None or isinstance(given, bool | int | str):
-        return given
-    return {"torch": str(given).removeprefix("torch.")}

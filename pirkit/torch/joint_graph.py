@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pirkit.torch.capture import Captured, decompositions, functional_graph
+from pirkit.torch.capture import functional_graph
+from pirkit.torch.captured_graph import Captured
+from pirkit.torch.decompositions import decompositions
 from pirkit.torch.libtorch import aot_autograd, torch
 
 

@@ -5,133 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any
 
 import numpy as np
 
 from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.operation import PirOp, declares, host_name
-from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
 from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
 from pirkit.passes.differentiate import inputs_of
-from pirkit.runtime.executor import Executable
-from pirkit.runtime.steps import SavedValues
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.partition import forward_backward
 from pirkit.split.split_result import SplitParts
-from pirkit.torch.element_types import TO_TORCH, array_of, tensor_of
-from pirkit.torch.libtorch import torch
+from pirkit.torch.tensor_runner import Runner, Settings
 
 Array = np.ndarray[Any, Any]
-
-SMALL: Final = 1 << 20
-"""Bytes up to which saved values are arrays, which live as long as the graph of autograd; larger
-ones are tensors that autograd releases after the backward."""
-
-_PARAMETER: Final[Any] = torch.nn.Parameter
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How programs are compiled and split."""
-
-    fast_math: bool = False
-    saved: str = "free"
-    """Which values the backward finds saved: a mode of `pirkit.split.forward_backward`."""
-    budget: int | None = None
-    threads: int | None = None
-    sizes: int = 8
-    """Combinations of sizes that are compiled when they are first met."""
-
-
-class Runner:
-    """An executable, called with tensors in the order of some names.
-
-    The first ``shown`` results are tensors. The others, which only a backward reads, are plain
-    arrays where they are small, because those are made faster.
-    """
-
-    def __init__(
-        self,
-        program: Program,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        settings: Settings,
-        shown: int | None = None,
-    ) -> None:
-        self.executable: Executable = compile(
-            program, fast_math=settings.fast_math, threads=settings.threads
-        )
-        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
-        self._held: dict[int, tuple[Any, int, Array]] = {}
-        shown = len(self.outputs) if shown is None else shown
-        self._native = native = self.executable.native
-        if native is None:
-            return
-        names, results = native.names
-        self._order = None if names == self.inputs else [self.inputs.index(n) for n in names]
-        self._results = [results.index(n) for n in self.outputs]
-        rest = set(self._results[shown:]) - set(self._results[:shown])
-        total = sum(native.results[k].numel * native.results[k].dtype.itemsize for k in rest)
-        plain = rest if total <= SMALL else set[int]()
-        self._makers = [
-            (tuple(m.shape), m.dtype.np if k in plain else None, TO_TORCH[m.dtype])
-            for k, m in enumerate(native.results)
-        ]
-
-    def __call__(self, tensors: Sequence[Any]) -> list[Any]:
-        """The results for tensors, in memory of their own."""
-        native = self._native
-        if native is not None:
-            made: list[Any] = []
-            results: list[Array] = []
-            for shape, plain, dtype in self._makers:
-                if plain is not None:
-                    made.append(np.empty(shape, plain))
-                    results.append(made[-1])
-                    continue
-                made.append(torch.empty(shape, dtype=dtype))
-                results.append(array_of(made[-1]))
-            given = self._ordered(tensors)
-            if native.attempt(given, tuple(results)) is None:
-                made = [tensor_of(a) for a in native(*given)]
-            return [made[i] for i in self._results]
-        arrays = dict(zip(self.inputs, map(self._array, tensors), strict=True))
-        found = self.executable.run(arrays)
-        return [
-            value if isinstance(value, SavedValues) else tensor_of(np.asarray(value))
-            for value in (found[name] for name in self.outputs)
-        ]
-
-    def _ordered(self, tensors: Sequence[Any]) -> tuple[Array, ...]:
-        """Arrays over tensors in the order of the native call; those of parameters are kept."""
-        held = self._held
-        arrays: list[Array] = []
-        for place, tensor in enumerate(tensors):
-            known = held.get(place)
-            if known is not None and known[0] is tensor and known[1] == tensor.data_ptr():
-                arrays.append(known[2])
-                continue
-            array = self._array(tensor)
-            if type(tensor) is _PARAMETER and tensor.is_contiguous():
-                held[place] = (tensor, tensor.data_ptr(), array)
-            arrays.append(array)
-        order = self._order
-        return tuple(arrays if order is None else [arrays[i] for i in order])
-
-    @staticmethod
-    def _array(tensor: Any) -> Array:
-        """An array in rows, over the memory of a tensor in rows; an array as it is.
-
-        A stack, from which a run pops, is copied: the graph of autograd may be run again.
-        """
-        if type(tensor) is np.ndarray:
-            return tensor
-        if isinstance(tensor, SavedValues):
-            return cast("Any", tensor.copied())
-        return array_of(tensor if tensor.is_contiguous() else tensor.contiguous())
 
 
 @dataclass
@@ -195,6 +84,30 @@ class Level:
             tuple(kept), tuple(outs), tuple(middles), tuple(seeds), tuple(grads),
             arguments, tuple(grads.values()),
         )  # fmt: skip
+
+    @cached_property
+    def reaching(self) -> dict[int, frozenset[int]]:
+        """Of each input that gets a gradient, the outputs whose cotangents it depends on."""
+        reads, program = self.reads, self.parts.backward.main
+        names = reads.arguments[len(reads.arguments) - len(reads.seeds) :]
+        sources = inputs_of(program)
+        held = {sources[n]: frozenset([k]) for n, k in zip(names, reads.seeds, strict=True)
+                if n in sources}  # fmt: skip
+        found: dict[str, frozenset[int]] = {}
+        for op in program.operations:
+            taken = [held[v] for part in op.walk() for v in part.operands if v in held]
+            reach = frozenset[int]().union(*taken)
+            held.update(dict.fromkeys(op.results, reach))
+            if declares(op, OUTPUT):
+                found[host_name(op)] = reach
+        return {i: found[name] for i, name in zip(reads.gradients, reads.results, strict=True)}
+
+    def absent(self, cotangents: Sequence[Any]) -> list[int]:
+        """Inputs that get no gradient, because no result that depends on them was used."""
+        missing = {k for k in self.reads.seeds if cotangents[k] is None}
+        if not missing:
+            return []
+        return [i for i, reach in self.reaching.items() if reach and reach <= missing]
 
     @cached_property
     def fixed(self) -> tuple[int, ...]:

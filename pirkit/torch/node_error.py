@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from pirkit.diag.errors import PirkitError, UnsupportedError
+
+_LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 class NodeError(UnsupportedError):
@@ -24,3 +29,9 @@ class NodeError(UnsupportedError):
                 help="leave its part of the model uncompiled (`torch.compiler.disable`)",
             )  # fmt: skip
         self.node = node
+
+
+def innermost_line(stack: str | None) -> tuple[str, int] | None:
+    """File and number of the innermost line of a Python stack as torch writes it."""
+    lines = _LINE.findall(stack or "")
+    return (lines[-1][0], int(lines[-1][1])) if lines else None

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pirkit.diag.span import Span
 from pirkit.torch.capture import fakes_of, numbers_of
-from pirkit.torch.import_graph import Fallback
+from pirkit.torch.imported_graph import Fallback
 from pirkit.torch.libtorch import fx, torch
-from pirkit.torch.node_error import NodeError
+from pirkit.torch.node_error import NodeError, innermost_line
 
 LIMIT: Final = 16
 """Nodes that torch may run between pieces; with more, it runs the whole graph."""
-
-_LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
 
 _VALUES: Final[Any] = (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)
 """What a piece takes: a tensor or a number."""
@@ -55,8 +52,8 @@ def _transforms(node: Any) -> bool:
 
 
 def _fallback(node: Any, error: NodeError) -> Fallback:
-    lines = _LINE.findall(node.stack_trace or "")
-    span = Span(lines[-1][0], int(lines[-1][1])) if lines else error.span
+    line = innermost_line(node.stack_trace)
+    span = error.span if line is None else Span(*line)
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
     return Fallback(str(name or node.target), span, error.message)
 

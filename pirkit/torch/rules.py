@@ -19,13 +19,16 @@ RULES: Final[dict[str, Rule]] = {}
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Enter a function as the rule of overloads of ``aten``, such as ``add.Tensor``.
 
-    A name without an overload is that of the overload ``default``. Raises ValueError for an
+    A name without an overload is that of the overload ``default``; those of ``prims`` have one
+    only, and are written as ``prims.fma``. Raises ValueError for an
     overload that has a rule.
     """
 
     def enter(function: Rule) -> Rule:
         for name in names:
-            key = f"aten.{name}" if "." in name else f"aten.{name}.default"
+            is_prim = name.startswith("prims.")
+            full = name if "." in name and not is_prim else f"{name}.default"
+            key = full if is_prim else f"aten.{full}"
             if key in RULES:
                 raise ValueError(f"{key} has two rules")
             RULES[key] = function

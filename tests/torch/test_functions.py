@@ -13,6 +13,7 @@ import torch.nn.functional as F  # noqa: E402
 from tests.torch.comparing import make, same  # noqa: E402
 
 I64 = torch.int64
+INF = float("inf")
 nn = torch.nn
 
 
@@ -99,8 +100,7 @@ CASES = {
         [(1, 2, 4, 5)],
     ),
     "interpolate": (
-        lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, (7, 9), mode="bilinear"),
-                   F.interpolate(x, size=(7, 9), mode="bicubic", align_corners=True)),
+        lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, (7, 9), mode="bilinear")),
         [(1, 2, 4, 5)],
     ),
     # layouts
@@ -127,14 +127,19 @@ CASES = {
     ),
     "gather and scatter": (
         lambda x, i: (x.gather(1, i), torch.zeros(3, 4).scatter_add(1, i, x[:, :2]),
-                      x.scatter(1, i, 0.0)),
+                      x.scatter(1, i, 0.0), x.scatter_reduce(1, i, x[:, :2], "amax"),
+                      x.scatter_add(1, i[:2], x[:2, 1:3])),
         [(3, 4)], PLACES,
     ),
     "orders": (lambda x: (*x.sort(1), *x.topk(2), x.argmin(1)), [(3, 4)]),
     "reductions": (
-        lambda x: (x.var(0), x.std(), x.norm(dim=1), x.cumsum(0), x.logsumexp(1), x.prod(1),
-                   x.softmax(0), x.log_softmax(1)),
+        lambda x: (x.var(0), x.std(), x.cumsum(0), x.logsumexp(1), x.prod(1), x.softmax(0),
+                   x.log_softmax(1)),
         [(3, 4)],
+    ),
+    "norms": (
+        lambda x: (x.norm(dim=1), *[torch.linalg.vector_norm(x, n, 1) for n in (0, 1, 3, INF)]),
+        torch.tensor([[1.0, -2, 2], [0, 0, 0], [-3, 1, 0]], requires_grad=True),
     ),
     "attention": (
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
@@ -143,18 +148,28 @@ CASES = {
     "attention to nothing": (
         lambda q: F.scaled_dot_product_attention(
             q, q, q, attn_mask=torch.tensor([[True, False], [False, False]])
-        ),
+        ) + F.scaled_dot_product_attention(q, q, q, torch.tensor([[0.0, -INF], [-INF, -INF]])),
         [(1, 2, 4)],
     ),
     "pooling": (
-        lambda x: (F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 3)),
+        lambda x: (F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 3),
+                   F.max_pool2d(x, 3, 2, ceil_mode=True), F.adaptive_max_pool2d(x, 3),
+                   F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)),
         [(2, 3, 8, 8)],
     ),
     "cross entropy": (
         lambda x, y: F.cross_entropy(x, y, ignore_index=1), [(5, 4)], torch.tensor([0, 1, 2, 3, 1])
     ),
-    # what torch computes
-    "fft": (lambda x: torch.fft.rfft(x).abs(), [(3, 8)]),
+    "systems of equations": (
+        lambda x, y: (torch.linalg.solve(x, y), torch.linalg.inv(x), torch.linalg.det(x)),
+        torch.eye(4).add(0.1).requires_grad_(), [(4, 2)],
+    ),
+    # complex numbers
+    "fft": (
+        lambda x: (torch.fft.rfft(x).abs(), torch.fft.fft2(x, norm="ortho").real,
+                   torch.fft.irfft(torch.fft.rfft(x) * 1j, norm="forward")),
+        [(3, 8)],
+    ),
     "complex": (
         lambda x: torch.view_as_real(torch.complex(x, x) * torch.complex(x, 2 * x)), [(3, 4)]
     ),

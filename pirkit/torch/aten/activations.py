@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pirkit.dialect.build import Value
@@ -82,6 +83,18 @@ def _(b: AtenBuilder, x: Value) -> Any:
 def _(b: AtenBuilder, x: Value, dim: int, half_to_float: bool = False) -> Value:
     given = b.cast(x, b.dtype)
     return b.softmax(given, axis=dim) if x.rank else b.ones_like(given)
+
+
+@rule("_safe_softmax")
+def _(b: AtenBuilder, x: Value, dim: int, dtype: Any = None) -> Value:
+    """A row without a finite score gives zeros, and gets no gradient."""
+    given = b.cast(x, b.dtype)
+    if not x.rank:
+        return b.ones_like(given)
+    lowest = b.equal(given, b.const(-math.inf, given.dtype))
+    is_empty = b("pd_op.all", lowest, axis=(dim % x.rank,), keepdim=True)
+    zero = b.const(0.0, given.dtype)
+    return b.where(is_empty, zero, b.softmax(b.where(is_empty, zero, given), axis=dim))
 
 
 @rule("_log_softmax")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any, Final
 
@@ -238,6 +239,43 @@ def _(b: AtenBuilder, x: Value, decimals: int = 0) -> Value:
     return b.round(x, decimals=decimals) if x.dtype.is_float else x
 
 
+@rule("exp2")
+def _(b: AtenBuilder, x: Value) -> Value:
+    (x,), result = b.promoted(x, kind=FLOATING)
+    return b.cast(b.exp(x * math.log(2.0)), result)
+
+
+@rule("hypot")
+def _(b: AtenBuilder, x: Value, y: Value) -> Value:
+    """Scaled by the larger leg, so that squares are finite; the gradient at zero is zero."""
+    (x, y), result = b.promoted(x, y)
+    legs = b.abs(x), b.abs(y)
+    most = b.stopped(b.maximum(*legs))
+    zero, one = b.const(0.0, x.dtype), b.const(1.0, x.dtype)
+    is_zero = b.equal(most, zero)
+    scale = b.where(is_zero, one, most)
+    parts = [b.divide(leg, scale) for leg in legs]
+    total = b.add(*[b.multiply(p, p) for p in parts])
+    root = b.sqrt(b.where(is_zero, one, total))
+    return b.cast(b.where(is_zero, zero, b.multiply(root, scale)), result)
+
+
+@rule("polygamma")
+def _(b: AtenBuilder, n: int, x: Value) -> Any:
+    if not x.dtype.is_float:
+        return NotImplemented
+    return b.digamma(x) if n == 0 else b.polygamma(x, n=n)
+
+
+@rule("signbit")
+def _(b: AtenBuilder, x: Value) -> Any:
+    if not x.dtype.is_float:
+        zero = b.const(0, x.dtype)
+        return b.less_than(x, zero) if x.dtype is not dt.bool_ else b.const(False, x.dtype, x.shape)
+    sign = b.copysign(b.ones_like(x), x)
+    return b.less_than(sign, b.const(0.0, x.dtype))
+
+
 @rule("addcmul")
 def _(b: AtenBuilder, x: Value, y: Value, z: Value, value: Any = 1) -> Value:
     (x, y, z), result = b.promoted(x, y, z)
@@ -245,6 +283,12 @@ def _(b: AtenBuilder, x: Value, y: Value, z: Value, value: Any = 1) -> Value:
     scaled = product if value == 1 else b.binary("pd_op.multiply", product,
                                                  b.const(value, product.dtype))  # fmt: skip
     return b.cast(b.add(x, scaled), result)
+
+
+@rule("prims.fma")
+def _(b: AtenBuilder, x: Any, y: Any, z: Any) -> Value:
+    (x, y, z), result = b.promoted(x, y, z)
+    return b.cast(b.add(b.multiply(x, y), z), result)
 
 
 @rule("addcdiv")

@@ -25,8 +25,8 @@ def _(
     out, mean, variance = b.layer_norm(x, *vectors, epsilon=eps, begin_norm_axis=begin)
     rest: list[Value] = []
     for number, made in ((1, mean), (2, variance)):
-        if b.is_used(number) and number == 2:
-            made = b.rsqrt(made + eps)
+        if b.is_used(number):  # torch gives them no gradient
+            made = b.stopped(made if number == 1 else b.rsqrt(made + eps))
         rest.append(b.reshape(made, b.shapes[number]))
     return b.reshape(out, b.shapes[0]), *rest
 
@@ -73,7 +73,9 @@ def _trained(
     )
     count = math.prod(x.shape) // max(x.shape[1], 1)
     unbiased = count / max(count - 1, 1)
-    found: list[Any] = [out, batch_mean, inverse]
+    found: list[Any] = [out]
+    for number, moment in ((1, batch_mean), (2, inverse)):  # torch gives them no gradient
+        found.append(b.stopped(moment) if b.is_used(number) else moment)
     for running, batch, factor in ((mean, batch_mean, 1.0), (variance, batch_variance, unbiased)):
         if running is not None:
             moved = b.add(running * (1 - momentum), b.cast(batch, running.dtype) *

@@ -2,68 +2,120 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from pirkit.dialect.build import Value
+from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.rules import rule
 
 
-def _pair(given: Any, default: Any = None) -> tuple[int, ...]:
+def _sizes(given: Any, rank: int, default: Any = None) -> tuple[int, ...]:
+    """One number for each dimension of a window; a single one stands for all."""
     if given is None or len(given) == 0:
-        return tuple(default or ())
-    return tuple(given) * 2 if len(given) == 1 else tuple(given)
+        return _sizes(default, rank)
+    return tuple(given) * rank if len(given) == 1 else tuple(given)
 
 
-def _batched(b: AtenBuilder, x: Value) -> Value:
-    """An image without a batch gets one."""
-    return x if x.rank == 4 else b.reshape(x, (1, *x.shape))
+def _batched(b: AtenBuilder, x: Value, rank: int) -> Value:
+    """An image or volume without a batch gets one."""
+    return x if x.rank == rank + 2 else b.reshape(x, (1, *x.shape))
 
 
-def _windows(b: AtenBuilder, x: Value, kernel: Any, stride: Any, padding: Any, ceil: bool,
-             kind: str, *, exclusive: bool = True, adaptive: bool = False) -> Value:  # fmt: skip
-    return b("pd_op.pool2d", x, kernel_size=_pair(kernel), strides=_pair(stride, _pair(kernel)),
-             paddings=_pair(padding, (0, 0)), ceil_mode=ceil, exclusive=exclusive,
-             data_format="NCHW", pooling_type=kind, global_pooling=False, adaptive=adaptive,
-             padding_algorithm="EXPLICIT")  # fmt: skip
+def _windows(b: AtenBuilder, x: Value, kernel: Any, stride: Any, padding: Any, kind: str,
+             *, adaptive: bool = False, exclusive: bool = False) -> Value:  # fmt: skip
+    rank = x.rank - 2
+    layout = {2: "NCHW", 3: "NCDHW"}[rank]
+    return b(f"pd_op.pool{rank}d", x, kernel_size=_sizes(kernel, rank),
+             strides=_sizes(stride, rank, kernel), paddings=_sizes(padding, rank),
+             ceil_mode=False, exclusive=exclusive, data_format=layout, pooling_type=kind,
+             global_pooling=False, adaptive=adaptive, padding_algorithm="EXPLICIT")  # fmt: skip
 
 
-@rule("max_pool2d_with_indices")
-def _(
-    b: AtenBuilder, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
+def _maxima(
+    rank: int, b: AtenBuilder, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
     padding: Sequence[int] = (0,), dilation: Sequence[int] = (1,), ceil_mode: bool = False,
 ) -> Any:  # fmt: skip
-    if any(n != 1 for n in dilation) or ceil_mode:
+    """The last window begins inside of the image or its padding in front; Paddle has one more."""
+    if any(n != 1 for n in dilation):
         return NotImplemented
-    image = _batched(b, x)
-    out, mask = b("pd_op.max_pool2d_with_index", image, kernel_size=_pair(kernel),
-                  strides=_pair(stride, _pair(kernel)), paddings=_pair(padding, (0, 0)),
-                  ceil_mode=ceil_mode)  # fmt: skip
-    return b.reshape(out, b.shapes[0]), b.reshape(mask, b.shapes[1])
+    found = b(f"pd_op.max_pool{rank}d_with_index", _batched(b, x, rank),
+              kernel_size=_sizes(kernel, rank), strides=_sizes(stride, rank, kernel),
+              paddings=_sizes(padding, rank), ceil_mode=ceil_mode)  # fmt: skip
+    made: list[Value] = []
+    for value, shape in zip(found, b.shapes, strict=True):
+        for dim in range(2, rank + 2):
+            value = b.cut(value, dim, 0, shape[dim - rank - 2])
+        made.append(b.reshape(value, shape))
+    return made
 
 
-@rule("avg_pool2d")
-def _(
-    b: AtenBuilder, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
+def _means(
+    rank: int, b: AtenBuilder, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
     padding: Sequence[int] = (0,), ceil_mode: bool = False, count_include_pad: bool = True,
     divisor: int | None = None,
 ) -> Any:  # fmt: skip
-    padded = any(padding)
-    if divisor is not None or ceil_mode:
-        return NotImplemented
-    out = _windows(b, _batched(b, x), kernel, stride, padding, ceil_mode, "avg",
-                   exclusive=not (count_include_pad and padded))  # fmt: skip
+    """Where a window reaches beyond the padding, or a divisor is given: means of windows of full
+    size in an image with zeros around, times what each counts short.
+    """
+    image = _batched(b, x, rank)
+    kernels, pads = _sizes(kernel, rank), _sizes(padding, rank)
+    strides = _sizes(stride, rank, kernel)
+    lengths = zip(image.shape[2:], b.shape[-rank:], kernels, strides, pads, strict=True)
+    if divisor is None and all((n - 1) * s + k <= i + 2 * p for i, n, k, s, p in lengths):
+        exclusive = any(pads) and not count_include_pad
+        out = _windows(b, image, kernels, strides, pads, "avg", exclusive=exclusive)
+        return b.reshape(out, b.shape)
+    around = [0] * (2 * image.rank)
+    factors: list[list[float]] = []
+    for d, (k, s, p) in enumerate(zip(kernels, strides, pads, strict=True)):
+        size, count = image.shape[2 + d], b.shape[d - rank]
+        beyond = (count - 1) * s + k - size - p
+        around[4 + 2 * d], around[5 + 2 * d] = p, max(beyond, 0)
+        starts = [i * s - p for i in range(count)]
+        ends = [min(i + k, size + p) for i in starts]
+        if not count_include_pad:
+            starts, ends = [max(i, 0) for i in starts], [min(i, size) for i in ends]
+        held = [k if divisor else end - i for i, end in zip(starts, ends, strict=True)]
+        factors.append([k / n for n in held])
+    if any(around):
+        image = b("pd_op.pad", image, pad_value=0.0, paddings=tuple(around))
+    out = b.reshape(_windows(b, image, kernel, strides, (0,), "avg"), b.shape)
+    if divisor is not None:
+        return out * (math.prod(kernels) / divisor)
+    for d, factor in enumerate(factors):
+        if any(f != 1 for f in factor):
+            shape = (len(factor), *[1] * (rank - 1 - d))
+            row = b.assign_value(shape=shape, dtype=dt.float64, values=tuple(factor))
+            out = b.multiply(out, b.cast(row, x.dtype))
+    return out
+
+
+for _rank in (2, 3):
+    rule(f"max_pool{_rank}d_with_indices")(partial(_maxima, _rank))
+    rule(f"avg_pool{_rank}d")(partial(_means, _rank))
+
+
+def _adaptive(rank: int, b: AtenBuilder, x: Value, size: Sequence[int]) -> Value:
+    if set(size) == {1}:
+        return b("pd_op.mean", x, axis=tuple(range(x.rank - rank, x.rank)), keepdim=True)
+    out = _windows(b, _batched(b, x, rank), size, size, (0,), "avg", adaptive=True)
     return b.reshape(out, b.shape)
 
 
-@rule("_adaptive_avg_pool2d")
-def _(b: AtenBuilder, x: Value, size: Sequence[int]) -> Value:
-    if tuple(size) == (1, 1):
-        return b("pd_op.mean", x, axis=(x.rank - 2, x.rank - 1), keepdim=True)
-    out = _windows(b, _batched(b, x), size, size, (0, 0), False, "avg", adaptive=True)
-    return b.reshape(out, b.shape)
+def _adaptive_maxima(rank: int, b: AtenBuilder, x: Value, size: Sequence[int]) -> Any:
+    image = _batched(b, x, rank)
+    found = b(f"pd_op.max_pool{rank}d_with_index", image, kernel_size=tuple(size), adaptive=True)
+    return [b.reshape(v, shape) for v, shape in zip(found, b.shapes, strict=True)]
+
+
+rule("adaptive_max_pool2d")(partial(_adaptive_maxima, 2))
+rule("adaptive_max_pool3d")(partial(_adaptive_maxima, 3))
+rule("_adaptive_avg_pool2d")(partial(_adaptive, 2))
+rule("_adaptive_avg_pool3d")(partial(_adaptive, 3))
 
 
 def _resized(op: str, corners: bool, b: AtenBuilder, x: Value, sizes: Any) -> Any:
@@ -92,3 +144,11 @@ def _smooth(op: str, b: AtenBuilder, x: Value, size: Any, corners: bool, *factor
 rule("upsample_nearest2d.vec", "upsample_nearest2d")(_nearest)
 rule("upsample_bilinear2d.vec", "upsample_bilinear2d")(partial(_smooth, "bilinear_interp"))
 rule("upsample_bicubic2d.vec", "upsample_bicubic2d")(partial(_smooth, "bicubic_interp"))
+
+
+@rule("grid_sampler_2d", "grid_sampler_3d")
+def _(b: AtenBuilder, x: Value, grid: Value, mode: int, padding: int, corners: bool) -> Any:
+    if mode == 2:  # bicubic
+        return NotImplemented
+    return b.grid_sample(x, grid, mode=("bilinear", "nearest")[mode], align_corners=corners,
+                         padding_mode=("zeros", "border", "reflection")[padding])  # fmt: skip

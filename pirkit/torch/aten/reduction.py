@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -119,9 +120,21 @@ def _(b: AtenBuilder, x: Value, dim: int, dtype: Any = None) -> Value:
     return b.cumprod(given, dim=dim % x.rank) if x.rank else given
 
 
+def _running(op: str, b: AtenBuilder, x: Value, dim: int) -> Any:
+    """The extreme element so far, and its place."""
+    if not x.rank or not x.dtype.is_float:
+        return NotImplemented
+    _, places = b(f"pd_op.{op}", x, axis=dim % x.rank)
+    return b.take_along_axis(x, places, axis=dim % x.rank), places
+
+
+rule("cummax")(partial(_running, "cummax"))
+rule("cummin")(partial(_running, "cummin"))
+
+
 @rule("logcumsumexp")
 def _(b: AtenBuilder, x: Value, dim: int) -> Any:
-    return b.logcumsumexp(x, axis=dim % x.rank) if x.rank else x
+    return b.cast(b.logcumsumexp(b.wide(x), axis=dim % x.rank), x.dtype) if x.rank else x
 
 
 def _moments(
@@ -167,11 +180,29 @@ def _(
     b: AtenBuilder, x: Value, order: Any = 2, dim: Any = None, keepdim: bool = False,
     dtype: Any = None,
 ) -> Any:  # fmt: skip
-    if order not in (1, 2) or not x.dtype.is_float:
+    """The gradient at zero is zero, as torch's, where that of a root has no number."""
+    if not x.dtype.is_float:
         return NotImplemented
     axes, given = b.axes(x, dim), _wide(b, x, dtype)
-    if order == 1:
-        return b.cast(b.sum(b.abs(given), axes, keepdim=keepdim), b.dtype)
-    if not axes:
-        return b.cast(b.abs(given), b.dtype)
-    return NotImplemented
+    size = b.abs(given)
+    if order in (math.inf, -math.inf):
+        found = _extreme("amax" if order > 0 else "amin", b, size, axes, keepdim) if axes else size
+    elif order == 0:
+        nonzero = b.not_equal(given, b.zeros_like(given))
+        found = b.sum(b.cast(nonzero, given.dtype), axes, keepdim=keepdim)
+    elif order == 1 or not axes:
+        found = b.sum(size, axes, keepdim=keepdim) if axes else size
+    elif order == 2:
+        found = _off_zero(b, b.sqrt, b.sum(b.multiply(given, given), axes, keepdim=keepdim))
+    else:
+        powers = _off_zero(b, lambda v: b.power(v, order), size)
+        total = b.sum(powers, axes, keepdim=keepdim)
+        found = _off_zero(b, lambda v: b.power(v, 1 / order), total)
+    return b.cast(found, b.dtype)
+
+
+def _off_zero(b: AtenBuilder, function: Callable[[Value], Value], x: Value) -> Value:
+    """A function of what is not zero; zero, with the gradient zero, elsewhere."""
+    zero = b.const(0.0, x.dtype)
+    is_zero = b.equal(x, zero)
+    return b.where(is_zero, zero, function(b.where(is_zero, b.const(1.0, x.dtype), x)))

@@ -46,23 +46,55 @@ def _(
     return b.permute(b.reshape(written, (*sizes, *others)), back)
 
 
-def _covered(x: Value, dim: int, index: Value) -> bool:
-    """Whether an index covers the other dimensions of ``x``."""
-    return all(x.shape[d] == index.shape[d] for d in range(x.rank) if d != dim)
-
-
 def _written(
     b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, how: str, self_too: bool = True
 ) -> Any:
+    """``source`` at places along a dimension; flattened where the index does not cover the rest."""
+    shape = x.shape
     if not x.rank or not index.rank:
-        return NotImplemented
+        x, index, source = (v if v.rank else b.reshape(v, (1,)) for v in (x, index, source))
     dim %= x.rank
     for other in range(x.rank):
         source = b.cut(source, other, 0, index.shape[other])
-    if not _covered(x, dim, index):
-        return NotImplemented
-    return b.put_along_axis(x, index, b.cast(source, x.dtype), axis=dim, reduce=how,
-                            include_self=self_too)  # fmt: skip
+    if any(x.shape[d] != index.shape[d] for d in range(x.rank) if d != dim):
+        counts = [index if d == dim else _counted(b, index, d) for d in range(x.rank)]
+        places = flat_places(b, counts, x.shape)
+        x, index, source = (b.reshape(v, (math.prod(v.shape),)) for v in (x, places, source))
+        dim = 0
+    if how in ("amax", "amin") and x.dtype.is_float:
+        found = _extreme(b, x, dim, index, source, how, self_too)
+    else:
+        found = b.put_along_axis(x, index, b.cast(source, x.dtype), axis=dim, reduce=how,
+                                 include_self=self_too)  # fmt: skip
+    return b.reshape(found, shape)
+
+
+def _counted(b: AtenBuilder, index: Value, dim: int) -> Value:
+    """The place of each element of an index along a dimension."""
+    size = index.shape[dim]
+    row = b.arange(start=0, end=size, step=1, dtype=dt.int64)
+    return b.expand(b.reshape(row, [size if d == dim else 1 for d in range(index.rank)]),
+                    index.shape)  # fmt: skip
+
+
+def _extreme(
+    b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, how: str, self_too: bool
+) -> Value:
+    """The extreme element at each place, whose gradient equal ones share evenly, as torch's."""
+    zero = b.const(0.0, x.dtype)
+    where: Any = {"axis": dim, "include_self": True, "reduce": "add"}
+    best = b.stopped(b.put_along_axis(x, index, source, axis=dim, reduce=how,
+                                      include_self=self_too))  # fmt: skip
+    is_kept = b.equal(x, best)
+    if not self_too:
+        ones = b.const(1.0, x.dtype, source.shape)
+        met = b.put_along_axis(b.zeros_like(x), index, ones, **where)
+        is_kept = b.logical_and(is_kept, b.equal(met, zero))
+    is_best = b.equal(source, b.take_along_axis(best, index, axis=dim))
+    parts = [b.put_along_axis(b.where(is_kept, mine, zero), index, b.where(is_best, theirs, zero),
+                              **where)
+             for mine, theirs in ((x, source), (b.ones_like(x), b.ones_like(source)))]  # fmt: skip
+    return b.divide(*parts)
 
 
 @rule("scatter.src", "scatter.value")
@@ -82,9 +114,9 @@ def _(
     b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, reduce: str,
     include_self: bool = True,
 ) -> Any:  # fmt: skip
-    if reduce not in ("sum", "mean") or not x.dtype.is_float:
+    how = {"sum": "add", "mean": "mean", "amax": "amax", "amin": "amin"}.get(reduce)
+    if how is None or not x.dtype.is_float:
         return NotImplemented
-    how = "add" if reduce == "sum" else "mean"
     return _written(b, x, dim, index, source, how, include_self)
 
 
@@ -105,3 +137,18 @@ def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value) -> Any:
     order = [dim, *[d for d in range(x.rank) if d != dim]]
     rows = b.index_put(b.permute(x, order), [index], b.permute(source, order))
     return b.permute(rows, [order.index(d) for d in range(x.rank)])
+
+
+@rule("masked_scatter")
+def _(b: AtenBuilder, x: Value, mask: Value, source: Value) -> Any:
+    """The n-th element of the source goes where the mask holds for the n-th time."""
+    count = math.prod(x.shape)
+    if not count or not math.prod(source.shape):
+        return NotImplemented
+    held = b.reshape(b.expand(b.cast(mask, dt.bool_), x.shape), (count,))
+    number = b.cumsum(b.cast(held, dt.int64), axis=0)
+    place = b.maximum(b.subtract(number, b.const(1, dt.int64)), b.const(0, dt.int64))
+    flat = b.reshape(source, (math.prod(source.shape),))
+    place = b.minimum(place, b.const(flat.shape[0] - 1, dt.int64))
+    picked = b.index_select(flat, place, axis=0)
+    return b.reshape(b.where(held, picked, b.reshape(x, (count,))), x.shape)

@@ -42,3 +42,30 @@ def _(
         return NotImplemented
     _, places = b.topk(x, k=k, axis=dim % x.rank, largest=largest, sorted=True)
     return _picked(b, x, places, dim % x.rank)
+
+
+@rule("kthvalue")
+def _(b: AtenBuilder, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.rank or not x.dtype.is_float:
+        return NotImplemented
+    dim %= x.rank
+    _, place = b.kthvalue(x, k=k, axis=dim, keepdim=True)
+    found = b.take_along_axis(x, place, axis=dim)
+    return b.reshape(found, b.shapes[0]), b.reshape(place, b.shapes[1])
+
+
+@rule("bucketize.Tensor", "searchsorted.Tensor")
+def _(
+    b: AtenBuilder, first: Value, second: Value, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Value | None = None,
+) -> Any:  # fmt: skip
+    """`bucketize` takes the sorted tensor last, `searchsorted` first."""
+    swapped = "bucketize" in str(b.node.target)
+    edges, x = (second, first) if swapped else (first, second)
+    if sorter is not None or not edges.rank or edges.dtype is not x.dtype:
+        return NotImplemented
+    if edges.rank > 1 and (not x.rank or edges.shape[:-1] != x.shape[:-1]):
+        return NotImplemented
+    values = x if x.rank else b.reshape(x, (1,))
+    found = b.searchsorted(edges, values, out_int32=out_int32, right=right or side == "right")
+    return b.reshape(found, b.shape)

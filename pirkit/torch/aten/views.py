@@ -15,7 +15,8 @@ from pirkit.torch.rules import rule
 
 
 @rule("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims",
-      "flatten.using_ints", "_reshape_alias", "view_as", "unflatten.int")  # fmt: skip
+      "flatten.using_ints", "_reshape_alias", "view_as", "unflatten.int",
+      "view_copy")  # fmt: skip
 def _(b: AtenBuilder, x: Value, *_: Any, **__: Any) -> Value:
     return b.reshape(x, b.shape)
 
@@ -94,7 +95,7 @@ def _(b: AtenBuilder, x: Value, size: int, dim: int = 0) -> list[Value]:
     return [b.cut(x, dim, s, min(s + size, total)) for s in range(0, max(total, 1), max(size, 1))]
 
 
-@rule("unbind.int")
+@rule("unbind.int", "unbind_copy.int")
 def _(b: AtenBuilder, x: Value, dim: int = 0) -> list[Value]:
     dim %= x.rank
     return [

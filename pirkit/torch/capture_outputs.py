@@ -1,0 +1,110 @@
+"""What a captured graph returns: computed tensors, views of one another, inputs, numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.torch.captured_graph import Result, View
+from pirkit.torch.libtorch import aten, functional_utils, storage_refs, symbolic_shapes, torch
+
+
+def outputs_of(
+    given: Sequence[Any], wrapped: list[Any], returned: list[Any], first: dict[Any, Any],
+    found: dict[str, Any],
+) -> list[Any]:  # fmt: skip
+    """The outputs of the functional graph; describes results and writes in ``found``.
+
+    Of results in one storage the first tensor there is an output too, of which they are views.
+    """
+    is_tensor = [isinstance(a, torch.Tensor) for a in wrapped]
+    for before, a in zip(given, wrapped, strict=True):
+        if isinstance(a, torch.Tensor) and functional_utils.has_metadata_mutation(
+            a, before, check_only_storage_mutation=False
+        ):
+            raise UnsupportedError(
+                "the graph changes the shape or storage of an input in place",
+                code="PK0403",
+                help="make a new tensor instead of `resize_`, `set_` or `t_` on an argument",
+            )
+    storages = {
+        storage_of(a): i
+        for i, (a, tensor) in enumerate(zip(wrapped, is_tensor, strict=True))
+        if tensor
+    }
+    results: list[Result] = []
+    nodes: list[Any] = []
+    held: dict[Any, int] = {}
+    numbers: dict[int, int] = {}
+    shared = Counter(storage_of(t) for t in {id(t): t for t in returned}.values() if _is_tensor(t))
+    for value in returned:
+        if not isinstance(value, torch.Tensor):
+            if symbolic_shapes.free_unbacked_symbols(value):
+                results.append(Result("number", len(nodes)))
+                nodes.append(functional_utils.to_fun(_tensor_of(value)))
+            else:
+                results.append(Result("constant", value=value))
+            continue
+        source = storages.get(storage_of(value))
+        if source is not None:
+            same = value is wrapped[source] or _geometry(value) == _geometry(wrapped[source])
+            view = None if same else View(*_geometry(value))
+            results.append(Result("input", source, view))
+            continue
+        if id(value) in numbers:
+            results.append(Result("node", numbers[id(value)]))
+            continue
+        storage = storage_of(value)
+        base, whole = held.get(storage), first.get(storage)
+        if base is None and shared[storage] > 1 and whole is not None and _is_whole(whole):
+            numbers[id(whole)] = held[storage] = base = len(nodes)
+            nodes.append(whole)
+            if whole is value:
+                results.append(Result("node", base))
+                continue
+        if base is not None and _is_whole(nodes[base]):
+            results.append(Result("node", base, View(*_geometry(value))))
+            continue
+        numbers[id(value)] = held[storage] = len(nodes)
+        results.append(Result("node", len(nodes)))
+        nodes.append(value)
+    written = [
+        i
+        for i, (a, tensor) in enumerate(zip(wrapped, is_tensor, strict=True))
+        if tensor and functional_utils.has_data_mutation(a)
+    ]
+    found["results"] = results
+    found["written"] = [(i, len(nodes) + k) for k, i in enumerate(written)]
+    outputs = [*nodes, *(wrapped[i] for i in written)]
+    for value in outputs:
+        functional_utils.sync_functional_tensor(value)
+    return [functional_utils.from_fun(value) for value in outputs]
+
+
+def _is_tensor(given: Any) -> bool:
+    return isinstance(given, torch.Tensor)
+
+
+def _tensor_of(number: Any) -> Any:
+    """A number that depends on data as a tensor, in Python's precision."""
+    kinds = {torch.SymFloat: torch.float64, torch.SymInt: torch.int64, torch.SymBool: torch.bool}
+    return aten.scalar_tensor(number, dtype=kinds[type(number)])
+
+
+def storage_of(tensor: Any) -> Any:
+    """The storage of a tensor, as a key."""
+    return storage_refs.StorageWeakRef(tensor.untyped_storage())
+
+
+def _geometry(tensor: Any) -> tuple[Any, ...]:
+    return tuple(tensor.size()), tuple(tensor.stride()), tensor.storage_offset()
+
+
+def _is_whole(tensor: Any) -> bool:
+    """Whether a tensor is all of its storage, in rows, so that views of it can be made again."""
+    if any(isinstance(n, torch.SymInt) for n in tensor.size()):
+        return False
+    size = tensor.numel() * tensor.element_size()
+    return tensor.is_contiguous() and tensor.untyped_storage().nbytes() == size
