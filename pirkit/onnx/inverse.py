@@ -206,7 +206,7 @@ def _(w: GraphWriter, op: PirOp) -> Any:
                   ceil_mode=int(op.attribute("ceil_mode")), **held)  # fmt: skip
 
 
-@writes("batch_norm")
+@writes("batch_norm", "batch_norm_")
 def _(w: GraphWriter, op: PirOp) -> Any:
     fixed = op.attribute("use_global_stats") or (
         op.attribute("is_test") and not op.attribute("trainable_statistics")
