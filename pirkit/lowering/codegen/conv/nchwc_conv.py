@@ -1,0 +1,441 @@
+"""Direct convolution over blocked channels: a vector register holds the same position of a block.
+
+An image has the shape ``[N, C/b, H, W, b]`` (NCHWc in Liu et al., USENIX ATC 2019, and MLAS). A
+register tile is some positions of a row by some blocks of filters; it stays in registers for all
+taps of a range of channels, so nothing is copied and no lane is idle, however small the image is.
+Rows of the filter beyond the image are skipped by the bounds of a loop, columns by tiles of their
+own at both ends of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.vector_emit import argument, split_index
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.matmul.blocking import block_extent
+from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
+from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
+from pirkit.lowering.codegen.matmul.register_tile import MIN_ACCUMULATORS, rows_that_fit
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import Target
+
+_FILTER_BYTES: Final = 20 << 10
+"""Bytes of a tile's filters that are read again for each tile: more than half of an L1 cache."""
+_MAX_POSITIONS: Final = 8
+_UNROLLED: Final = 4
+"""Terms of a tile that are unrolled."""
+
+
+@dataclass(frozen=True, slots=True)
+class NchwcConv:
+    """A convolution of images with blocked channels; pairs are height and width.
+
+    A filter has the shape ``[K/b, C/b, kh, kw, b, b]``, filters last; ``depthwise``
+    ``[C/b, kh, kw, b]``. An image in ``planar`` form is ``[N, depth, H, W]`` and its filter
+    ``[K/b, 1, kh, kw, depth, b]``. ``depth`` channels are a block of the image, of which there are
+    ``blocks``. Operands are image, filter, a bias ``[K]`` and a summand of the shape of the result,
+    as far as there are any, and the result, to which ``activation`` is applied.
+    """
+
+    n: int
+    block: int
+    blocks: int
+    depth: int
+    filter_blocks: int
+    lengths: tuple[int, int]
+    sizes: tuple[int, int]
+    positions: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    before: tuple[int, int]
+    dtype: DType
+    planar: bool = False
+    depthwise: bool = False
+    bias: bool = False
+    residual: bool = False
+    activation: str = "identity"
+
+    @property
+    def multiplications(self) -> int:
+        depth = 1 if self.depthwise else self.blocks * self.depth
+        terms = depth * prod(self.sizes)
+        return self.n * self.filter_blocks * self.block * prod(self.positions) * terms
+
+    @property
+    def operand_elements(self) -> tuple[int, ...]:
+        """Elements of each operand, the result included."""
+        filters = self.filter_blocks * self.block
+        weights = filters * prod(self.sizes)
+        weights *= 1 if self.depthwise else self.blocks * self.depth
+        result = self.n * filters * prod(self.positions)
+        image = self.n * self.blocks * self.depth * prod(self.lengths)
+        return (image, weights, *[filters] * self.bias, *[result] * self.residual, result)
+
+    def flat(self, most: int) -> NchwcConv:
+        """The same in longer rows, if each position meets one of the image.
+
+        A row has at most ``most`` positions, or as many as now.
+        """
+        if prod(self.sizes) > 1 or prod(self.strides) > 1 or any(self.before):
+            return self
+        if self.positions != self.lengths:
+            return self
+        room = prod(self.lengths)
+        most = max(most, self.lengths[1])
+        width = max(n for n in range(1, most + 1) if room % n == 0)
+        return replace(self, lengths=(room // width, width), positions=(room // width, width))
+
+
+@dataclass(frozen=True, slots=True)
+class NchwcBlocking:
+    """Sizes of tiles: positions, vectors; of blocks: filters, channels (in blocks), rows."""
+
+    lanes: int
+    vectors: int
+    filters: int
+    positions: int
+    channels: int
+    rows: int
+    """Rows of the result that a task computes."""
+
+    def tasks(self, c: NchwcConv) -> int:
+        return c.n * -(-c.positions[0] // self.rows) * -(-c.filter_blocks // self.filters)
+
+
+def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
+    """Block sizes for the caches of a CPU."""
+    size = c.dtype.itemsize
+    lanes = min(c.block, target.vector_bits // (8 * size))
+    each = c.block // lanes
+    filters = 1
+    if not c.depthwise:
+        options = [f for f in (2, 3, 4, 1) if f * each <= max(3, each) and c.filter_blocks % f == 0]
+        filters = options[0]
+    vectors = filters * each
+    fitting = min(rows_that_fit(vectors, _MAX_POSITIONS, target), c.positions[1])
+    positions = -(-c.positions[1] // -(-c.positions[1] // fitting))
+    term_bytes = prod(c.sizes) * c.depth * filters * c.block * size
+    wanted = max(1, _FILTER_BYTES // term_bytes)
+    channels = c.blocks if c.depthwise else -(-c.blocks // -(-c.blocks // wanted))
+    row_bytes = c.lengths[1] * c.strides[0] * c.depth * (1 if c.depthwise else c.blocks) * size
+    rows = max(1, min(c.positions[0], target.l2_bytes // 4 // row_bytes))
+    found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)
+    while threads > 1 and found.rows > 1 and found.tasks(c) < 2 * threads:
+        found = replace(found, rows=-(-found.rows // 2))
+    return found
+
+
+class NchwcEmitter:
+    """Emits the convolution; a block of the function is a task: rows by a stack of filters."""
+
+    def __init__(self, b: Builder, routines: Routines, c: NchwcConv, cut: NchwcBlocking) -> None:
+        self.b, self.routines, self.c, self.cut = b, routines, c, cut
+        self.size = c.dtype.itemsize
+        self.vector = Type(element(c.dtype), cut.lanes)
+        pixel = self.size * (1 if c.planar else c.block)
+        plane = prod(c.lengths) * self.size
+        # Bytes between blocks of channels, rows, columns and channels of the image.
+        self.image = (c.depth * plane, c.lengths[1] * pixel, pixel, plane if c.planar else self.size)
+        self.plane = prod(c.positions) * c.block * self.size
+        taps = prod(c.sizes)
+        self.filter_bytes = taps * c.block * self.size * (1 if c.depthwise else c.blocks * c.depth)
+
+    def emit(self) -> None:
+        """The loop over tasks, and in each over ranges of channels, rows, and tiles of a row."""
+        b, c, cut = self.b, self.c, self.cut
+        operands = [argument(b, k) for k in range(len(c.operand_elements))]
+        image, filters, result = operands[0], operands[1], operands[-1]
+        bias = operands[2] if c.bias else None
+        residual = operands[2 + c.bias] if c.residual else None
+        bands = -(-c.positions[0] // cut.rows)
+        stacks = c.filter_blocks // cut.filters
+
+        def task(number: Value, _: list[Value]) -> Sequence[Value]:
+            which, band, stack = split_index(b, number, [c.n, bands, stacks])
+            first = b.times(stack, cut.filters)
+            source = b.at(image, b.times(which, c.blocks * self.image[0]))
+            if c.depthwise:
+                source = b.at(source, b.times(first, self.image[0]))
+            weights = b.at(filters, b.times(first, self.filter_bytes))
+            at = b.times(b.plus(b.times(which, c.filter_blocks), first), self.plane)
+            ends = b.at(result, at), None if residual is None else b.at(residual, at)
+            shift = None
+            if bias is not None:
+                shift = b.at(bias, b.times(first, c.block * self.size))
+            begin = b.times(band, cut.rows)
+            end = b.plus(begin, block_extent(b, cut.rows, c.positions[0], begin))
+            blocks = 1 if c.depthwise else c.blocks
+            for k in range(0, blocks, cut.channels):
+                count = min(cut.channels, blocks - k)
+                here = b.at(source, k * self.image[0])
+                there = b.at(weights, k * (self.filter_bytes // blocks))
+                flags = k == 0, k + count == blocks
+
+                def row(y: Value, _: list[Value]) -> Sequence[Value]:
+                    self._row(y, here, there, ends, shift, count, flags)  # noqa: B023  called now
+                    return []
+
+                b.loop(begin, end, 1, [], row)
+            return []
+
+        b.block_loop(task)
+
+    def _row(
+        self, y: Value, image: Value, filters: Value, ends: tuple[Value, Value | None],
+        bias: Value | None, blocks: int, flags: tuple[bool, bool],
+    ) -> None:  # fmt: skip
+        """All tiles of a row of the result."""
+        b, c, cut = self.b, self.c, self.cut
+        top = b.plus(b.times(y, c.strides[0]), -c.before[0])
+        first, count = self._rows_inside(top)
+        line = b.plus(top, b.times(first, c.dilations[0]))
+        source = b.at(image, b.times(line, self.image[1]))
+        taps = b.at(filters, b.times(first, self.filter_bytes // (self._blocks * c.sizes[0])))
+        row = b.times(y, c.positions[1] * c.block * self.size)
+        ends = b.at(ends[0], row), None if ends[1] is None else b.at(ends[1], row)
+
+        def tile(x: Value | int, width: int, parts: Sequence[Part]) -> None:
+            at = Value(str(x), I64) if isinstance(x, int) else x
+            out = b.times(at, c.block * self.size)
+            goal = b.at(ends[0], out)
+            more = None if ends[1] is None else b.at(ends[1], out)
+            left = b.plus(b.times(at, c.strides[1]), -c.before[1])
+            here = b.at(source, b.times(left, self.image[2]))
+            self._tile(Tile(width, blocks, flags, tuple(parts)), here, taps, goal, more, bias, count)
+
+        x, run = 0, list[tuple[int, tuple[Part, ...]]]()
+        for width in _split(c.positions[1], cut.positions):
+            run.append((x, tuple(self._parts(x, width))))
+            x += width
+        widths = _split(c.positions[1], cut.positions)
+        k = 0
+        while k < len(run):
+            last = k
+            while last + 1 < len(run) and widths[last + 1] == widths[k] and run[last + 1][1] == (
+                run[k][1]
+            ):
+                last += 1
+            width, parts = widths[k], run[k][1]
+            start = run[k][0]
+
+            def one(at: Value, _: list[Value]) -> Sequence[Value]:
+                tile(at, width, parts)  # noqa: B023  called now
+                return []
+
+            b.loop(start, start + (last - k + 1) * width, width, [], one)
+            k = last + 1
+
+    @property
+    def _blocks(self) -> int:
+        return 1 if self.c.depthwise else self.c.blocks
+
+    def _rows_inside(self, top: Value) -> tuple[Value, Value]:
+        """The first row of the filter that meets the image, and how many do."""
+        b, c = self.b, self.c
+        height, size, step = c.lengths[0], c.sizes[0], c.dilations[0]
+        zero = Value("0", I64)
+        lowest = -c.before[0]
+        highest = lowest + (c.positions[0] - 1) * c.strides[0] + (size - 1) * step
+        first, end = zero, Value(str(size), I64)
+        if lowest < 0:
+            missing = b.binary("smax", b.emit(I64, f"sub i64 0, {top.text}"), zero)
+            first = b.emit(I64, f"udiv {b.plus(missing, step - 1)}, {step}")
+        if highest >= height:
+            room = b.emit(I64, f"sub i64 {height - 1 + step}, {top.text}")
+            end = b.binary("smin", b.emit(I64, f"udiv {room}, {step}"), end)
+        count = b.emit(I64, f"sub {end}, {first.text}") if lowest < 0 or highest >= height else end
+        return first, count
+
+    def _parts(self, x: int, width: int) -> Iterator[Part]:
+        """Columns of the filter with the positions of a tile that meet the image there."""
+        c = self.c
+        held: list[Part] = []
+        for tap in range(c.sizes[1]):
+            at = [(x + p) * c.strides[1] - c.before[1] + tap * c.dilations[1] for p in range(width)]
+            inside = [p for p, place in enumerate(at) if 0 <= place < c.lengths[1]]
+            if not inside:
+                continue
+            span = (inside[0], inside[-1] + 1)
+            if held and (held[-1].first, held[-1].end) == span:
+                held[-1] = replace(held[-1], taps=held[-1].taps + 1)
+            else:
+                held.append(Part(tap, 1, *span))
+        # The widest one first: it begins the sums.
+        yield from sorted(held, key=lambda p: p.first - p.end)
+
+    def _tile(
+        self, t: Tile, image: Value, filters: Value, out: Value, residual: Value | None,
+        bias: Value | None, rows: Value,
+    ) -> None:  # fmt: skip
+        """Call the function of a tile."""
+        known = int(rows.text) if rows.text.isdigit() else None
+        given = {"x": image, "w": filters, "y": out}
+        given |= {"r": residual} if residual is not None else {}
+        given |= {"s": bias} if bias is not None else {}
+        given |= {"n": rows} if known is None else {}
+        parameters = ", ".join(f"{v.type} %{name}" for name, v in given.items())
+
+        def write(inner: Builder) -> None:
+            count = Value("%n", I64) if known is None else known
+            NchwcTile(inner, self, t, count).emit()
+
+        name = self.routines.add((t, known), parameters, write)
+        self.b.emit_void(f"call void @{name}({', '.join(map(str, given.values()))})")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Columns ``tap``... of a filter, ``taps`` of them, for positions ``first`` to ``end``."""
+
+    tap: int
+    taps: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Positions by filters: with ``flags``, whether its sums begin and whether they are complete."""
+
+    width: int
+    blocks: int
+    flags: tuple[bool, bool]
+    parts: tuple[Part, ...]
+
+
+class NchwcTile:
+    """Emits the body of the function of a tile; sums stay in registers."""
+
+    def __init__(self, b: Builder, e: NchwcEmitter, t: Tile, rows: Value | int) -> None:
+        self.b, self.e, self.c, self.cut, self.t, self.rows = b, e, e.c, e.cut, t, rows
+        self.vector, size = e.vector, e.size
+        each = self.c.block // self.cut.lanes
+        lane_bytes = self.cut.lanes * size
+        parts = [(f, v * lane_bytes) for f in range(self.cut.filters) for v in range(each)]
+        self.filter_offsets = [f * e.filter_bytes + at for f, at in parts]
+        self.out_offsets = [f * e.plane + at for f, at in parts]
+        self.bias_offsets = [f * self.c.block * size + at for f, at in parts]
+        self.pixel = self.c.block * size
+
+    def emit(self) -> None:
+        b, t, vectors = self.b, self.t, self.cut.vectors
+        begins, ends = t.flags
+        out = Value("%y", PTR)
+        places = [b.at(out, p * self.pixel + at) for p in range(t.width) for at in self.out_offsets]
+        if begins and self.c.bias:
+            row = [read_vector(b, self.vector, b.at(Value("%s", PTR), o)) for o in self.bias_offsets]
+            sums = row * t.width
+        elif begins:
+            sums = [b.const(self.vector, 0.0)] * (t.width * vectors)
+        else:
+            sums = [read_vector(b, self.vector, place) for place in places]
+        for part in t.parts:
+            first, end = part.first * vectors, part.end * vectors
+            sums[first:end] = self._sum(part, sums[first:end])
+        if ends:
+            sums = [self._finished(k, s) for k, s in enumerate(sums)]
+        for place, value in zip(places, sums, strict=True):
+            write_vector(b, value, place)
+
+    def _sum(self, part: Part, sums: Sequence[Value]) -> list[Value]:
+        """Add the products of some columns of the filter."""
+        b, c, e, size = self.b, self.c, self.e, self.e.size
+        block, row, column, channel = e.image
+        step = c.strides[1] * column
+        base = b.at(Value("%x", PTR), part.tap * c.dilations[1] * column)
+        if c.depthwise:
+            return self._depthwise(part, base, step, sums)
+        tap_bytes = c.depth * c.block * size
+        left = [(base, p * step) for p in range(part.first, part.end)]
+        taps = b.at(Value("%w", PTR), part.tap * tap_bytes)
+        right = [(taps, at) for at in self.filter_offsets]
+        moved, weights = [block, c.dilations[0] * row], [
+            c.sizes[0] * c.sizes[1] * tap_bytes, c.sizes[1] * tap_bytes,
+        ]  # fmt: skip
+        extents: list[Value | int] = [self.t.blocks, self.rows]
+        if c.dilations[1] == 1 and not c.planar:  # columns and channels are one run of memory
+            extents += [part.taps * c.depth]
+        else:
+            extents += [part.taps, c.depth]
+            moved.append(c.dilations[1] * column)
+            weights.append(tap_bytes)
+        moved.append(channel)
+        weights.append(c.block * size)
+        # Tiles of few sums have several sets of them, which hide the latency of FMA.
+        chains = max(1, MIN_ACCUMULATORS // len(sums)) if len(sums) < MIN_ACCUMULATORS else 1
+        last = extents[-1]
+        assert isinstance(last, int)
+        if chains == 1 and last > _UNROLLED and last % _UNROLLED == 0:
+            extents[-1:] = last // _UNROLLED, _UNROLLED
+            for steps in (moved, weights):
+                steps[-1:] = steps[-1] * _UNROLLED, steps[-1]
+        keep = [k for k, n in enumerate(extents) if n != 1] or [0]
+        return microkernel(
+            b,
+            Elements(Type(self.vector.elem), left, [moved[k] for k in keep]),
+            Elements(self.vector, right, [weights[k] for k in keep]),
+            [extents[k] for k in keep],
+            sums,
+            chains if isinstance(extents[keep[-1]], int) else 1,
+        )
+
+    def _depthwise(
+        self, part: Part, base: Value, step: int, sums: Sequence[Value]
+    ) -> list[Value]:  # fmt: skip
+        """The same where each channel has a filter of its own: no broadcast."""
+        b, c, e, vectors = self.b, self.c, self.e, self.cut.vectors
+        row_bytes = c.sizes[1] * self.pixel
+
+        def line(k: Value, carried: list[Value]) -> Sequence[Value]:
+            image = b.at(base, b.times(k, c.dilations[0] * e.image[1]))
+            filters = b.at(Value("%w", PTR), b.plus(b.times(k, row_bytes), part.tap * self.pixel))
+            total, seen = list(carried), dict[int, Value]()
+            for tap in range(part.taps):
+                for v, offset in enumerate(self.bias_offsets):
+                    weight = read_vector(b, self.vector, b.at(filters, tap * self.pixel + offset))
+                    for p in range(part.first, part.end):
+                        at = p * step + tap * c.dilations[1] * e.image[2] + offset
+                        if at not in seen:
+                            seen[at] = read_vector(b, self.vector, b.at(image, at))
+                        number = (p - part.first) * vectors + v
+                        total[number] = b.muladd(seen[at], weight, total[number])
+            return total
+
+        return b.loop(0, self.rows, 1, list(sums), line)
+
+    def _finished(self, number: int, value: Value) -> Value:
+        """A complete sum with its summand, activated."""
+        b, (position, k) = self.b, divmod(number, self.cut.vectors)
+        if self.c.residual:
+            place = b.at(Value("%r", PTR), position * self.pixel + self.out_offsets[k])
+            value = b.add(value, read_vector(b, self.vector, place))
+        return ACTIVATIONS[self.c.activation](b, value)
+
+
+def _clamped(b: Builder, value: Value, high: float | None = None) -> Value:
+    """At least 0, at most ``high``; NaN stays."""
+    value = b.select(b.compare("ole", value, 0.0), b.like(value, 0.0), value)
+    return value if high is None else (
+        b.select(b.compare("oge", value, high), b.like(value, high), value)
+    )  # fmt: skip
+
+
+ACTIVATIONS: Final[dict[str, Callable[[Builder, Value], Value]]] = {
+    "identity": lambda b, x: x,
+    "relu": _clamped,
+    "relu6": lambda b, x: _clamped(b, x, 6.0),
+    "hardswish": lambda b, x: b.div(b.mul(x, _clamped(b, b.add(x, 3.0), 6.0)), 6.0),
+}
+
+
+def _split(extent: int, most: int) -> list[int]:
+    """Widths of at most ``most`` that cover an extent, as equal as possible, larger ones first."""
+    count = -(-extent // most)
+    small, left = divmod(extent, count)
+    return [small + 1] * left + [small] * (count - left)
