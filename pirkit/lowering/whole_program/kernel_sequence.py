@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
+from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
@@ -25,6 +26,7 @@ from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
 from pirkit.lowering.codegen.matmul.gemm import native_gemm
 from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
 from pirkit.lowering.native_fused import large_results, with_streaming_stores
+from pirkit.lowering.native_nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.attention_groups import RowGroup, find_row_groups
 from pirkit.lowering.whole_program.constants import Array, constant_of
@@ -114,6 +116,8 @@ class _SequenceBuilder:
             self.matmul(call)
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
+        elif call.kernel == NCHWC:
+            self.nchwc(call)
         elif not renames(call):
             self.constant(call)
 
@@ -189,6 +193,12 @@ class _SequenceBuilder:
         found = convolution_of(call, self.meta, self.transposed)
         slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
         self.functions(found, [self.buffer(self.transposed.get(s, s)) for s in slots])
+
+    def nchwc(self, call: Call) -> None:
+        given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
+        metas = [None if slot is None else self.meta(slot) for slot in given]
+        found = native_nchwc(nchwc_conv_of(metas, self.meta(out), call.attrs))
+        self.functions(found, [*(self.buffer(s) for s in given if s is not None), out])
 
     def copy(self, source: int, meta: TensorMeta) -> int:
         """Copy a buffer into a new temporary."""
