@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 FREEZE: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
-    "functionalize,fold-batch-norm,constant-fold,hoist-constants,dce"
+    "functionalize,fold-batch-norm,block-channels,dce,constant-fold,hoist-constants,dce"
 )
 
 

@@ -15,6 +15,7 @@ from pirkit.passes.pipelines import PIPELINES
 PASSES: Final[dict[str, str]] = {
     "absorb-attributes": "pirkit.passes.absorb_attributes:AbsorbAttributesPass",
     "autodiff": "pirkit.passes.differentiate:AutodiffPass",
+    "block-channels": "pirkit.passes.block_channels:BlockChannelsPass",
     "canonicalize": "pirkit.passes.canonicalize:CanonicalizePass",
     "constant-fold": "pirkit.passes.constant_fold:ConstantFoldPass",
     "convert-dtype": "pirkit.passes.convert_dtype:ConvertDtypePass",

@@ -13,7 +13,6 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import show
 from pirkit.dialect.windows import patches, require_positions, slides
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import in_f32
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "contraction"
@@ -46,7 +45,7 @@ class NchwcConv2d:
     """
 
     name = "pir.nchwc_conv2d"
-    dtypes = dt.FLOATS
+    dtypes = (dt.float32, dt.float64)
     signature = (
         "input, filter, bias?, residual? ; strides: i32[] = [1, 1], paddings: i32[] = [0, 0], "
         'dilations: i32[] = [1, 1], activation: str = "identity" -> out'
@@ -88,7 +87,6 @@ def _(
 
 
 @reference(NchwcConv2d)
-@in_f32
 def _(
     x: Array,
     filter: Array,
