@@ -11,6 +11,7 @@ from pirkit.dialect.program import Program
 from pirkit.passes import run_pipeline
 from pirkit.passes.hoist_constants import SUFFIX
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.tensor.allocator import HOST
 
 Array = np.ndarray[Any, Any]
 
@@ -44,5 +45,12 @@ def freeze(program: Program, run: Callable[[Program, str], Executable]) -> Progr
 
 
 def _owned(outputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Copies: an output may lie in memory that the executable uses again."""
-    return {name: np.array(array) for name, array in outputs.items()}
+    """Copies in rows: an output may lie in memory that the executable uses again, or be a view."""
+    return {name: _aligned(array) for name, array in outputs.items()}
+
+
+def _aligned(array: Array) -> Array:
+    """A copy in rows; a large one begins with a page, and may lie in huge ones."""
+    copy = HOST.empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy

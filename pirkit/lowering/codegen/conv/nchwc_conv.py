@@ -15,12 +15,13 @@ from math import prod
 from typing import Final
 
 from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import argument, split_index
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import element
 from pirkit.lowering.codegen.matmul.blocking import block_extent
-from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
-from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
+from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
+from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
 from pirkit.lowering.codegen.matmul.register_tile import MIN_ACCUMULATORS, rows_that_fit
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
@@ -309,6 +310,25 @@ class Tile:
     parts: tuple[Part, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead(Elements):
+    """Elements of a tile that prefetch those of the next one, a block at a time.
+
+    Blocks of channels lie too far apart for the hardware to follow.
+    """
+
+    ahead: range = range(0)
+
+    def moved(self, b: Builder, axis: int, index: Value, scaled: Scaled) -> Elements:
+        found = Elements.moved(self, b, axis, index, scaled)
+        if axis == 0 and self.ahead:
+            base, first = found.places[0]
+            assert isinstance(first, int)
+            for line in self.ahead:
+                b.prefetch(b.at(base, first + self.ahead.stop + line), L1)
+        return found
+
+
 class NchwcTile:
     """Emits the body of the function of a tile; sums stay in registers."""
 
@@ -376,9 +396,10 @@ class NchwcTile:
             for steps in (moved, weights):
                 steps[-1:] = steps[-1] * _UNROLLED, steps[-1]
         keep = [k for k, n in enumerate(extents) if n != 1] or [0]
+        ahead = range(0, self.t.width * step, LINE) if prod(c.sizes) == 1 else range(0)
         return microkernel(
             b,
-            Elements(Type(self.vector.elem), left, [moved[k] for k in keep]),
+            Ahead(Type(self.vector.elem), left, [moved[k] for k in keep], ahead=ahead),
             Elements(self.vector, right, [weights[k] for k in keep]),
             [extents[k] for k in keep],
             sums,
