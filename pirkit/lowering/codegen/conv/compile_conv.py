@@ -58,7 +58,7 @@ def native_nchwc(c: NchwcConv) -> NativeSequence:
     cut = nchwc_blocking(c, host(), thread_count())
 
     def emit(b: Builder, routines: Routines) -> int:
-        NchwcEmitter(b, routines, c, cut).emit()
+        NchwcEmitter(b, routines, c, cut, host()).emit()
         return 0
 
     sizes = tuple([count * c.dtype.itemsize for count in c.operand_elements])

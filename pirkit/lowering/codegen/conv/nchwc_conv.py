@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import prod
 from typing import Final
 
@@ -22,7 +23,7 @@ from pirkit.lowering.codegen.math.primitives import element
 from pirkit.lowering.codegen.matmul.blocking import block_extent
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
-from pirkit.lowering.codegen.matmul.register_tile import MIN_ACCUMULATORS, rows_that_fit
+from pirkit.lowering.codegen.matmul.register_tile import MIN_ACCUMULATORS, fits_registers, rows_that_fit
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
@@ -116,14 +117,17 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     each = c.block // lanes
     filters = 1
     if not c.depthwise:
-        options = [f for f in (2, 3, 4, 1) if f * each <= max(3, each) and c.filter_blocks % f == 0]
-        filters = options[0]
+        most = max(1, 3 // each)
+        exact = [f for f in (2, 3) if f <= most and c.filter_blocks % f == 0]
+        filters = exact[0] if exact else min(2, most, c.filter_blocks)
     vectors = filters * each
     fitting = min(rows_that_fit(vectors, _MAX_POSITIONS, target), c.positions[1])
     positions = -(-c.positions[1] // -(-c.positions[1] // fitting))
     term_bytes = prod(c.sizes) * c.depth * filters * c.block * size
     wanted = max(1, _FILTER_BYTES // term_bytes)
-    channels = c.blocks if c.depthwise else -(-c.blocks // -(-c.blocks // wanted))
+    # What an overlapping stack computes twice must not be added to itself by another thread.
+    whole = c.depthwise or c.filter_blocks % filters != 0
+    channels = c.blocks if whole else -(-c.blocks // -(-c.blocks // wanted))
     row_bytes = c.lengths[1] * c.strides[0] * c.depth * (1 if c.depthwise else c.blocks) * size
     rows = max(1, min(c.positions[0], target.l2_bytes // 4 // row_bytes))
     found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)
@@ -135,8 +139,10 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
 class NchwcEmitter:
     """Emits the convolution; a block of the function is a task: rows by a stack of filters."""
 
-    def __init__(self, b: Builder, routines: Routines, c: NchwcConv, cut: NchwcBlocking) -> None:
-        self.b, self.routines, self.c, self.cut = b, routines, c, cut
+    def __init__(
+        self, b: Builder, routines: Routines, c: NchwcConv, cut: NchwcBlocking, target: Target
+    ) -> None:  # fmt: skip
+        self.b, self.routines, self.c, self.cut, self.target = b, routines, c, cut, target
         self.size = c.dtype.itemsize
         self.vector = Type(element(c.dtype), cut.lanes)
         pixel = self.size * (1 if c.planar else c.block)
@@ -155,42 +161,94 @@ class NchwcEmitter:
         bias = operands[2] if c.bias else None
         residual = operands[2 + c.bias] if c.residual else None
         bands = -(-c.positions[0] // cut.rows)
-        stacks = c.filter_blocks // cut.filters
+        stacks = -(-c.filter_blocks // cut.filters)
+        blocks = self._blocks
+        piece = self.filter_bytes // blocks
 
         def task(number: Value, _: list[Value]) -> Sequence[Value]:
             which, band, stack = split_index(b, number, [c.n, bands, stacks])
+            # The last stack overlaps the one before, rather than being smaller.
             first = b.times(stack, cut.filters)
+            first = b.binary("smin", first, Value(str(c.filter_blocks - cut.filters), I64))
             source = b.at(image, b.times(which, c.blocks * self.image[0]))
             if c.depthwise:
                 source = b.at(source, b.times(first, self.image[0]))
             weights = b.at(filters, b.times(first, self.filter_bytes))
             at = b.times(b.plus(b.times(which, c.filter_blocks), first), self.plane)
-            ends = b.at(result, at), None if residual is None else b.at(residual, at)
             shift = None
             if bias is not None:
                 shift = b.at(bias, b.times(first, c.block * self.size))
             begin = b.times(band, cut.rows)
-            end = b.plus(begin, block_extent(b, cut.rows, c.positions[0], begin))
-            blocks = 1 if c.depthwise else c.blocks
-            for k in range(0, blocks, cut.channels):
-                count = min(cut.channels, blocks - k)
-                here = b.at(source, k * self.image[0])
-                there = b.at(weights, k * (self.filter_bytes // blocks))
-                flags = k == 0, k + count == blocks
+            rows = block_extent(b, cut.rows, c.positions[0], begin)
+            goal = Goal(b.at(result, at), None if residual is None else b.at(residual, at), shift)
+            behind = b.at(weights, cut.filters * self.filter_bytes)
 
-                def row(y: Value, _: list[Value]) -> Sequence[Value]:
-                    self._row(y, here, there, ends, shift, count, flags)  # noqa: B023  called now
+            def channels(k: Value, _: list[Value]) -> Sequence[Value]:
+                count = block_extent(b, cut.channels, blocks, k)
+                here = b.at(source, b.times(k, self.image[0]))
+                there = b.at(weights, b.times(k, piece))
+                further = b.plus(k, cut.channels)
+                following = b.select(
+                    b.compare("slt", further, blocks), b.at(weights, b.times(further, piece)), behind
+                )
+
+                def row(j: Value, _: list[Value]) -> Sequence[Value]:
+                    self._prefetch(following, piece * min(cut.channels, blocks), j)
+                    self._row(b.plus(begin, j), here, there, goal, count)
                     return []
 
-                b.loop(begin, end, 1, [], row)
+                b.loop(0, rows, 1, [], row)
+                return []
+
+            self._each_vector(goal, begin, rows, self._begun)
+            b.loop(0, blocks, cut.channels, [], channels)
+            self._each_vector(goal, begin, rows, self._complete)
             return []
 
         b.block_loop(task)
 
-    def _row(
-        self, y: Value, image: Value, filters: Value, ends: tuple[Value, Value | None],
-        bias: Value | None, blocks: int, flags: tuple[bool, bool],
-    ) -> None:  # fmt: skip
+    @property
+    def in_parts(self) -> bool:
+        """Whether sums are kept in the result while one range of channels follows another."""
+        return self.cut.channels < self._blocks
+
+    def _each_vector(
+        self, goal: Goal, begin: Value, rows: Value, body: Callable[[Goal], None]
+    ) -> None:
+        """Where sums are kept in the result: something for each vector of a task's result."""
+        b, c, cut = self.b, self.c, self.cut
+        if not self.in_parts:
+            return
+        lane_bytes = cut.lanes * self.size
+        count = c.positions[1] * c.block * self.size
+        first, size = b.times(begin, count), b.times(rows, count)
+        for f in range(cut.filters):
+            for part in range(0, c.block * self.size, lane_bytes):
+
+                def one(at: Value, _: list[Value]) -> Sequence[Value]:
+                    place = b.plus(b.plus(first, at), f * self.plane + part)  # noqa: B023
+                    body(goal.moved(b, place, f * c.block * self.size + part))  # noqa: B023
+                    return []
+
+                b.loop(0, size, c.block * self.size, [], one)
+
+    def _begun(self, goal: Goal) -> None:
+        value = self.b.const(self.vector, 0.0)
+        if goal.bias is not None:
+            value = read_vector(self.b, self.vector, goal.bias)
+        write_vector(self.b, value, goal.out)
+
+    def _complete(self, goal: Goal) -> None:
+        value = read_vector(self.b, self.vector, goal.out)
+        write_vector(self.b, self.finished(self.b, value, goal.residual), goal.out)
+
+    def finished(self, b: Builder, value: Value, residual: Value | None) -> Value:
+        """A complete sum with its summand, activated."""
+        if residual is not None:
+            value = b.add(value, read_vector(b, self.vector, residual))
+        return ACTIVATIONS[self.c.activation](b, value)
+
+    def _row(self, y: Value, image: Value, filters: Value, goal: Goal, blocks: Value) -> None:
         """All tiles of a row of the result."""
         b, c, cut = self.b, self.c, self.cut
         top = b.plus(b.times(y, c.strides[0]), -c.before[0])
@@ -198,39 +256,39 @@ class NchwcEmitter:
         line = b.plus(top, b.times(first, c.dilations[0]))
         source = b.at(image, b.times(line, self.image[1]))
         taps = b.at(filters, b.times(first, self.filter_bytes // (self._blocks * c.sizes[0])))
-        row = b.times(y, c.positions[1] * c.block * self.size)
-        ends = b.at(ends[0], row), None if ends[1] is None else b.at(ends[1], row)
-
-        def tile(x: Value | int, width: int, parts: Sequence[Part]) -> None:
-            at = Value(str(x), I64) if isinstance(x, int) else x
-            out = b.times(at, c.block * self.size)
-            goal = b.at(ends[0], out)
-            more = None if ends[1] is None else b.at(ends[1], out)
-            left = b.plus(b.times(at, c.strides[1]), -c.before[1])
-            here = b.at(source, b.times(left, self.image[2]))
-            self._tile(Tile(width, blocks, flags, tuple(parts)), here, taps, goal, more, bias, count)
-
-        x, run = 0, list[tuple[int, tuple[Part, ...]]]()
-        for width in _split(c.positions[1], cut.positions):
-            run.append((x, tuple(self._parts(x, width))))
-            x += width
+        pixel = c.block * self.size
+        row = goal.moved(b, b.times(y, c.positions[1] * pixel), 0)
         widths = _split(c.positions[1], cut.positions)
-        k = 0
-        while k < len(run):
-            last = k
-            while last + 1 < len(run) and widths[last + 1] == widths[k] and run[last + 1][1] == (
-                run[k][1]
-            ):
-                last += 1
-            width, parts = widths[k], run[k][1]
-            start = run[k][0]
+        tiles = [(w, tuple(self._parts(sum(widths[:k]), w))) for k, w in enumerate(widths)]
+        x = 0
+        for (width, parts), run in groupby(tiles):
+            end = x + width * len(list(run))
 
             def one(at: Value, _: list[Value]) -> Sequence[Value]:
-                tile(at, width, parts)  # noqa: B023  called now
+                left = b.plus(b.times(at, c.strides[1]), -c.before[1])
+                here = b.at(source, b.times(left, self.image[2]))
+                tile = Tile(width, parts)  # noqa: B023  called now
+                self._tile(tile, here, taps, row.moved(b, b.times(at, pixel), 0), blocks, count)
                 return []
 
-            b.loop(start, start + (last - k + 1) * width, width, [], one)
-            k = last + 1
+            b.loop(x, end, width, [], one)
+            x = end
+
+    def _prefetch(self, filters: Value, piece: int, row: Value) -> None:
+        """Prefetch a row's share of the filters that are multiplied next."""
+        b, cut = self.b, self.cut
+        if self.filter_bytes * self.c.filter_blocks <= self.target.l2_bytes // 2:
+            return
+        rows = min(cut.rows, self.c.positions[0])
+        share = -(-piece // (rows * LINE)) * LINE
+        starts = [b.at(filters, f * self.filter_bytes) for f in range(cut.filters)]
+
+        def line(at: Value, _: list[Value]) -> Sequence[Value]:
+            for start in starts:
+                b.prefetch(b.at(b.at(start, b.times(row, share)), at))
+            return []
+
+        b.loop(0, share, LINE, [], line)
 
     @property
     def _blocks(self) -> int:
@@ -271,23 +329,40 @@ class NchwcEmitter:
         yield from sorted(held, key=lambda p: p.first - p.end)
 
     def _tile(
-        self, t: Tile, image: Value, filters: Value, out: Value, residual: Value | None,
-        bias: Value | None, rows: Value,
+        self, t: Tile, image: Value, filters: Value, goal: Goal, blocks: Value, rows: Value
     ) -> None:  # fmt: skip
         """Call the function of a tile."""
-        known = int(rows.text) if rows.text.isdigit() else None
-        given = {"x": image, "w": filters, "y": out}
-        given |= {"r": residual} if residual is not None else {}
-        given |= {"s": bias} if bias is not None else {}
-        given |= {"n": rows} if known is None else {}
+        known = tuple([int(n.text) if n.text.isdigit() else None for n in (blocks, rows)])
+        given = {"x": image, "w": filters, "y": goal.out}
+        if not self.in_parts:
+            more = {"r": goal.residual, "s": goal.bias}
+            given |= {name: value for name, value in more.items() if value is not None}
+        for name, value, number in zip("mn", (blocks, rows), known, strict=True):
+            given |= {name: value} if number is None else {}
         parameters = ", ".join(f"{v.type} %{name}" for name, v in given.items())
 
         def write(inner: Builder) -> None:
-            count = Value("%n", I64) if known is None else known
-            NchwcTile(inner, self, t, count).emit()
+            pairs = zip("mn", known, strict=True)
+            counts = [Value(f"%{name}", I64) if n is None else n for name, n in pairs]
+            NchwcTile(inner, self, t, counts).emit()
 
         name = self.routines.add((t, known), parameters, write)
         self.b.emit_void(f"call void @{name}({', '.join(map(str, given.values()))})")
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Addresses of a vector of the result, of its summand and of its bias."""
+
+    out: Value
+    residual: Value | None
+    bias: Value | None
+
+    def moved(self, b: Builder, offset: Value, filters: int) -> Goal:
+        """Another vector, ``filters`` bytes further in the bias."""
+        residual = None if self.residual is None else b.at(self.residual, offset)
+        bias = None if self.bias is None else b.at(self.bias, filters)
+        return Goal(b.at(self.out, offset), residual, bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,11 +377,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Positions by filters: with ``flags``, whether its sums begin and whether they are complete."""
+    """Positions of a row, and the columns of the filter that they meet."""
 
     width: int
-    blocks: int
-    flags: tuple[bool, bool]
     parts: tuple[Part, ...]
 
 
@@ -332,8 +405,10 @@ class Ahead(Elements):
 class NchwcTile:
     """Emits the body of the function of a tile; sums stay in registers."""
 
-    def __init__(self, b: Builder, e: NchwcEmitter, t: Tile, rows: Value | int) -> None:
-        self.b, self.e, self.c, self.cut, self.t, self.rows = b, e, e.c, e.cut, t, rows
+    def __init__(
+        self, b: Builder, e: NchwcEmitter, t: Tile, counts: Sequence[Value | int]
+    ) -> None:  # fmt: skip
+        self.b, self.e, self.c, self.cut, self.t, self.counts = b, e, e.c, e.cut, t, counts
         self.vector, size = e.vector, e.size
         each = self.c.block // self.cut.lanes
         lane_bytes = self.cut.lanes * size
@@ -345,20 +420,20 @@ class NchwcTile:
 
     def emit(self) -> None:
         b, t, vectors = self.b, self.t, self.cut.vectors
-        begins, ends = t.flags
+        in_parts = self.e.in_parts
         out = Value("%y", PTR)
         places = [b.at(out, p * self.pixel + at) for p in range(t.width) for at in self.out_offsets]
-        if begins and self.c.bias:
+        if not in_parts and self.c.bias:
             row = [read_vector(b, self.vector, b.at(Value("%s", PTR), o)) for o in self.bias_offsets]
             sums = row * t.width
-        elif begins:
+        elif not in_parts:
             sums = [b.const(self.vector, 0.0)] * (t.width * vectors)
         else:
             sums = [read_vector(b, self.vector, place) for place in places]
         for part in t.parts:
             first, end = part.first * vectors, part.end * vectors
             sums[first:end] = self._sum(part, sums[first:end])
-        if ends:
+        if not in_parts:
             sums = [self._finished(k, s) for k, s in enumerate(sums)]
         for place, value in zip(places, sums, strict=True):
             write_vector(b, value, place)
@@ -378,7 +453,7 @@ class NchwcTile:
         moved, weights = [block, c.dilations[0] * row], [
             c.sizes[0] * c.sizes[1] * tap_bytes, c.sizes[1] * tap_bytes,
         ]  # fmt: skip
-        extents: list[Value | int] = [self.t.blocks, self.rows]
+        extents: list[Value | int] = [*self.counts]
         if c.dilations[1] == 1 and not c.planar:  # columns and channels are one run of memory
             extents += [part.taps * c.depth]
         else:
@@ -388,7 +463,9 @@ class NchwcTile:
         moved.append(channel)
         weights.append(c.block * size)
         # Tiles of few sums have several sets of them, which hide the latency of FMA.
-        chains = max(1, MIN_ACCUMULATORS // len(sums)) if len(sums) < MIN_ACCUMULATORS else 1
+        chains = -(-MIN_ACCUMULATORS // len(sums))
+        if not fits_registers(chains * len(sums) // self.cut.vectors, self.cut.vectors, e.target):
+            chains = 1
         last = extents[-1]
         assert isinstance(last, int)
         if chains == 1 and last > _UNROLLED and last % _UNROLLED == 0:
@@ -428,15 +505,13 @@ class NchwcTile:
                         total[number] = b.muladd(seen[at], weight, total[number])
             return total
 
-        return b.loop(0, self.rows, 1, list(sums), line)
+        return b.loop(0, self.counts[1], 1, list(sums), line)
 
     def _finished(self, number: int, value: Value) -> Value:
-        """A complete sum with its summand, activated."""
-        b, (position, k) = self.b, divmod(number, self.cut.vectors)
-        if self.c.residual:
-            place = b.at(Value("%r", PTR), position * self.pixel + self.out_offsets[k])
-            value = b.add(value, read_vector(b, self.vector, place))
-        return ACTIVATIONS[self.c.activation](b, value)
+        position, k = divmod(number, self.cut.vectors)
+        at = position * self.pixel + self.out_offsets[k]
+        place = self.b.at(Value("%r", PTR), at) if self.c.residual else None
+        return self.e.finished(self.b, value, place)
 
 
 def _clamped(b: Builder, value: Value, high: float | None = None) -> Value:
