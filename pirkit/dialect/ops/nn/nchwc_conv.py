@@ -70,7 +70,11 @@ def _(
     blocks, block = x.shape[1], x.shape[-1]
     held = (blocks, block) if x.rank == 5 else (1, blocks)
     if filter.rank == 4:
-        takes, filters, sizes = (filter.shape[0], filter.shape[3]), filter.shape[0], filter.shape[1:3]
+        takes, filters, sizes = (
+            (filter.shape[0], filter.shape[3]),
+            filter.shape[0],
+            filter.shape[1:3],
+        )
     else:
         takes, filters, sizes = filter.shape[1:5:3], filter.shape[0], filter.shape[2:4]
     require(held == takes, "C2", f"input {show(x.shape)} does not fit filter {show(filter.shape)}")

@@ -23,12 +23,19 @@ from pirkit.lowering.codegen.math.primitives import element
 from pirkit.lowering.codegen.matmul.blocking import block_extent
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
-from pirkit.lowering.codegen.matmul.register_tile import MIN_ACCUMULATORS, fits_registers, rows_that_fit
+from pirkit.lowering.codegen.matmul.register_tile import (
+    MIN_ACCUMULATORS,
+    fits_registers,
+    rows_that_fit,
+)
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
-_FILTER_BYTES: Final = 20 << 10
-"""Bytes of a tile's filters that are read again for each tile: more than half of an L1 cache."""
+_FILTER_BYTES: Final = 6 << 10
+"""Bytes of a stack of filters that are read again for each tile, so that they, the rows that meet
+them and what is prefetched stay in the L1 cache."""
+_WHOLE_FILTERS: Final = 72 << 10
+"""Bytes of a stack of filters up to which all of it is read for each tile, from the L2 cache."""
 _MAX_POSITIONS: Final = 8
 _UNROLLED: Final = 4
 """Terms of a tile that are unrolled."""
@@ -126,8 +133,9 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     term_bytes = prod(c.sizes) * c.depth * filters * c.block * size
     wanted = max(1, _FILTER_BYTES // term_bytes)
     # What an overlapping stack computes twice must not be added to itself by another thread.
-    whole = c.depthwise or c.filter_blocks % filters != 0
-    channels = c.blocks if whole else -(-c.blocks // -(-c.blocks // wanted))
+    overlaps = c.filter_blocks % filters != 0
+    whole = overlaps or prod(c.sizes) == 1 or term_bytes * c.blocks <= _WHOLE_FILTERS
+    channels = c.blocks if whole or c.depthwise else -(-c.blocks // -(-c.blocks // wanted))
     row_bytes = c.lengths[1] * c.strides[0] * c.depth * (1 if c.depthwise else c.blocks) * size
     rows = max(1, min(c.positions[0], target.l2_bytes // 4 // row_bytes))
     found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)
@@ -148,7 +156,12 @@ class NchwcEmitter:
         pixel = self.size * (1 if c.planar else c.block)
         plane = prod(c.lengths) * self.size
         # Bytes between blocks of channels, rows, columns and channels of the image.
-        self.image = (c.depth * plane, c.lengths[1] * pixel, pixel, plane if c.planar else self.size)
+        self.image = (
+            c.depth * plane,
+            c.lengths[1] * pixel,
+            pixel,
+            plane if c.planar else self.size,
+        )
         self.plane = prod(c.positions) * c.block * self.size
         taps = prod(c.sizes)
         self.filter_bytes = taps * c.block * self.size * (1 if c.depthwise else c.blocks * c.depth)
@@ -189,7 +202,9 @@ class NchwcEmitter:
                 there = b.at(weights, b.times(k, piece))
                 further = b.plus(k, cut.channels)
                 following = b.select(
-                    b.compare("slt", further, blocks), b.at(weights, b.times(further, piece)), behind
+                    b.compare("slt", further, blocks),
+                    b.at(weights, b.times(further, piece)),
+                    behind,
                 )
 
                 def row(j: Value, _: list[Value]) -> Sequence[Value]:
@@ -424,7 +439,9 @@ class NchwcTile:
         out = Value("%y", PTR)
         places = [b.at(out, p * self.pixel + at) for p in range(t.width) for at in self.out_offsets]
         if not in_parts and self.c.bias:
-            row = [read_vector(b, self.vector, b.at(Value("%s", PTR), o)) for o in self.bias_offsets]
+            row = [
+                read_vector(b, self.vector, b.at(Value("%s", PTR), o)) for o in self.bias_offsets
+            ]
             sums = row * t.width
         elif not in_parts:
             sums = [b.const(self.vector, 0.0)] * (t.width * vectors)
