@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeGuard
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, SSAValue
@@ -57,6 +57,16 @@ class BlockChannelsPass(Pass):
 
 
 @dataclass
+class _Epilogue:
+    """A convolution and the ops behind it that become part of it, with what they add and apply."""
+
+    chain: list[PirOp]
+    bias: SSAValue | None = None
+    residual: SSAValue | None = None
+    activation: str = "identity"
+
+
+@dataclass
 class _Layouts:
     """One traversal of a program; ``blocked`` holds the blocked form of plain values."""
 
@@ -67,7 +77,7 @@ class _Layouts:
 
     def run(self) -> None:
         self.frozen = frozen_values(self.program)
-        rules: dict[str, Callable[[PirOp], bool]] = {
+        rules: dict[str, Callable[[PirOp], None]] = {
             "pd_op.conv2d": self.convolution,
             "pd_op.depthwise_conv2d": self.convolution,
             "pd_op.pool2d": self.pool,
@@ -111,11 +121,11 @@ class _Layouts:
 
     # --- convolutions ---
 
-    def convolution(self, op: PirOp) -> bool:
+    def convolution(self, op: PirOp) -> None:
         x, filter = op.operands
         image, weights = (meta_of(v.type) for v in (x, filter))
         if not _is_image(image) or not isinstance(weights, TensorMeta):
-            return False
+            return
         channels, (filters, depth, *_) = image.shape[1], weights.shape
         groups, size = op.attribute("groups"), self.block
         depthwise = groups > 1 and groups == channels == filters
@@ -128,8 +138,9 @@ class _Layouts:
             or filters % size
             or (channels % size and (depthwise or channels > size))
         ):
-            return False
-        last, bias, residual, activation = self.epilogue(op)
+            return
+        end = self.epilogue(op, channels=filters)
+        last, bias, residual = end.chain[-1], end.bias, end.residual
         b = self.builder(last)
         planar = channels % size != 0
         operands = [
@@ -139,18 +150,12 @@ class _Layouts:
             None if residual is None else self.blocked[residual],
         ]
         same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
-        made = b("pir.nchwc_conv2d", *operands, **same, activation=activation)
+        made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation)
         self.ctx.rewrote("convolution", op)
         self.ctx.count("convolutions")
-        chain = [last]
-        while chain[-1] is not op:
-            before = [v.owner for v in chain[-1].operands if v.owner in self.chain]
-            assert len(before) == 1
-            chain.append(before[0])  # pyright: ignore[reportArgumentType]
         self.replace(b, last, made)
-        for part in chain[1:]:
+        for part in end.chain[-2::-1]:
             erase(part)
-        return True
 
     def packed_filter(self, b: Builder, filter: SSAValue, depth: int, depthwise: bool) -> Value:
         """The filter with blocks of filters last, and of channels before them."""
@@ -162,31 +167,28 @@ class _Layouts:
         split = b.reshape(given, (filters // size, size, depth // inner, inner, *sizes))
         return b.transpose(split, perm=(0, 2, 4, 5, 3, 1))
 
-    def epilogue(self, op: PirOp) -> tuple[PirOp, SSAValue | None, SSAValue | None, str]:
-        """The last op that becomes part of a convolution, bias, summand and activation."""
-        last, bias, residual, activation = op, None, None, "identity"
-        self.chain = {op}
-        while (user := _only_user(last.results[0])) is not None and user.parent is op.parent:
-            value = last.results[0]
-            if user.results[0].type != value.type:
+    def epilogue(self, op: PirOp, channels: int) -> _Epilogue:
+        """What follows a convolution and becomes part of it."""
+        end = _Epilogue([op])
+        while (user := _only_user(end.chain[-1].results[0])) is not None:
+            value = end.chain[-1].results[0]
+            if user.parent is not op.parent or user.results[0].type != value.type:
                 break
-            if user.name == "pd_op.add":
-                other = user.operands[1] if user.operands[0] is value else user.operands[0]
-                if bias is None and residual is None and self.is_bias(other, _meta(value).shape[1]):
-                    bias = other
-                elif residual is None and other.type == value.type and other in self.blocked:
-                    residual = other
-                else:
-                    break
-                last = user
-                self.chain.add(user)
-                continue
             if user.name in _ACTIVATIONS:
-                activation = _ACTIVATIONS[user.name]
-                last = user
-                self.chain.add(user)
-            break
-        return last, bias, residual, activation
+                end.activation = _ACTIVATIONS[user.name]
+                end.chain.append(user)
+                break
+            if user.name != "pd_op.add":
+                break
+            other = user.operands[1] if user.operands[0] is value else user.operands[0]
+            if end.bias is None and end.residual is None and self.is_bias(other, channels):
+                end.bias = other
+            elif end.residual is None and other.type == value.type and other in self.blocked:
+                end.residual = other
+            else:
+                break
+            end.chain.append(user)
+        return end
 
     def is_bias(self, value: SSAValue, channels: int) -> bool:
         """True for a known vector with one element for each channel, in the channels' place."""
@@ -200,17 +202,16 @@ class _Layouts:
 
     # --- what keeps the layout ---
 
-    def elementwise(self, op: PirOp) -> bool:
+    def elementwise(self, op: PirOp) -> None:
         meta = meta_of(op.results[0].type) if len(op.results) == 1 else None
         if not _is_image(meta) or meta.shape[1] % self.block:
-            return False
+            return
         whole = [v for v in op.operands if v in self.blocked and _meta(v).shape == meta.shape]
         if not whole or not all(map(self.follows, op.operands)):
-            return False
+            return
         b = self.builder(op)
         operands = [None if v is None else self.spread(b, v) for v in op.operand_slots]
         self.kept(op, b, _again(b, op, operands))
-        return True
 
     def follows(self, value: SSAValue) -> bool:
         """True for an operand with a blocked form, and for one number for each channel or all."""
@@ -232,29 +233,27 @@ class _Layouts:
             return found or (b.reshape(given, (1,)) if given.rank > 1 else given)
         return b.reshape(given, (given.meta.numel // self.block, 1, 1, self.block))
 
-    def pool(self, op: PirOp) -> bool:
+    def pool(self, op: PirOp) -> None:
         """A pool of NHWC images: a block of channels is an image of its own."""
         x = self.blocked.get(op.operands[0])
         if x is None or len(op.operands) > 1 or len(op.results) > 1:
-            return False
+            return
         b = self.builder(op)
         n, blocks, *rest = x.shape
         last = {"data_format": encode("str", "NHWC")}
         made = _again(b, op, [b.reshape(x, (n * blocks, *rest)), None], last)
         self.kept(op, b, b.reshape(made, (n, blocks, *made.shape[1:])))
-        return True
 
-    def concat(self, op: PirOp) -> bool:
+    def concat(self, op: PirOp) -> None:
         owner = op.operands[0].owner
         if not isinstance(owner, PirOp) or owner.name != "pir.combine" or len(op.operands) > 1:
-            return False
+            return
         axis, rank = op.attribute("axis"), len(_meta(op.results[0]).shape)
         parts: Sequence[SSAValue] = owner.operands
         if rank != 4 or axis not in (1, -3) or not all(v in self.blocked for v in parts):
-            return False
+            return
         b = self.builder(op)
         self.kept(op, b, b.concat([self.blocked[v] for v in parts], axis=1))
-        return True
 
     def kept(self, op: PirOp, b: Builder, made: Value) -> None:
         self.ctx.rewrote("layout", op)
@@ -273,7 +272,7 @@ def _again(
     return b.results(b.insert(create(op.definition, slots, types, properties)))
 
 
-def _is_image(meta: object) -> bool:
+def _is_image(meta: object) -> TypeGuard[TensorMeta]:
     floats = (dt.float32, dt.float64)
     return isinstance(meta, TensorMeta) and meta.is_static and meta.rank == 4 and (
         meta.dtype in floats and meta.numel > 0

@@ -26,7 +26,6 @@ from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
 from pirkit.lowering.codegen.matmul.gemm import native_gemm
 from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
 from pirkit.lowering.native_fused import large_results, with_streaming_stores
-from pirkit.lowering.native_nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.attention_groups import RowGroup, find_row_groups
 from pirkit.lowering.whole_program.constants import Array, constant_of
@@ -36,6 +35,7 @@ from pirkit.lowering.whole_program.conv_kernels import (
     transposed_slots,
 )
 from pirkit.lowering.whole_program.matmul import matmul_of
+from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.dtype import REAL_OF
