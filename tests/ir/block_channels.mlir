@@ -26,8 +26,8 @@ pir.program @chain(%x "x" : tensor<1x3x8x8xf32>) {
   %5 = pd_op.add(%3, %4) : (tensor<1x16x8x8xf32>, tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
   %6 = pd_op.pool2d(%5) {kernel_size = array<i64: 2, 2>, strides = array<i64: 2, 2>, paddings = array<i64: 0, 0>, ceil_mode = false, exclusive = true, data_format = "NCHW", pooling_type = "max", global_pooling = false, adaptive = false, padding_algorithm = "EXPLICIT"} : (tensor<1x16x8x8xf32>) -> tensor<1x16x4x4xf32>
   %7 = pd_op.depthwise_conv2d(%6, %d) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 16 : i32} : (tensor<1x16x4x4xf32>, tensor<16x1x3x3xf32>) -> tensor<1x16x4x4xf32>
-  %8 = pir.combine(%7, %6) : (tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>) -> vec<tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>>
-  %9 = pd_op.concat(%8) {axis = 1 : i32} : (vec<tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>>) -> tensor<1x32x4x4xf32>
+  %8 = pir.combine(%7, %6) : (tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>) -> !pir.vec<tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>>
+  %9 = pd_op.concat(%8) {axis = 1 : i32} : (!pir.vec<tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>>) -> tensor<1x32x4x4xf32>
   pir.shadow_output(%9) {output_name = "y"} : (tensor<1x32x4x4xf32>) -> ()
 }
 
