@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.nn.conv import correlate
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import show
+from pirkit.dialect.shapes import mul_dims, same_dim, show
 from pirkit.dialect.windows import patches, require_positions, slides
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
@@ -77,14 +77,16 @@ def _(
         )
     else:
         takes, filters, sizes = filter.shape[1:5:3], filter.shape[0], filter.shape[2:4]
-    require(held == takes, "C2", f"input {show(x.shape)} does not fit filter {show(filter.shape)}")
+    agree = all(map(same_dim, held, takes))
+    require(agree, "C2", f"input {show(x.shape)} does not fit filter {show(filter.shape)}")
     lengths = x.shape[2:4]
     moves = slides(lengths, sizes, strides, paddings, "EXPLICIT", dilations, "C3")
     out = [m.positions(n) for m, n in zip(moves, lengths, strict=True)]
     require_positions(out, "C3", lengths)
     made = TensorMeta((x.shape[0], filters, *out, filter.shape[-1]), x.dtype)
-    for given, want in ((bias, (filters * filter.shape[-1],)), (residual, made.shape)):
-        fits = given is None or (given.shape == want and given.dtype is x.dtype)
+    for given, want in ((bias, (mul_dims(filters, made.shape[-1]),)), (residual, made.shape)):
+        fits = given is None or (given.rank == len(want) and given.dtype is x.dtype)
+        fits = fits and (given is None or all(map(same_dim, given.shape, want)))
         require(fits, "C4", f"{given} is not {show(want)} of {x.dtype}")
     require(activation in ACTIVATIONS, "C5", f"activation {activation!r} is not known")
     return made
