@@ -135,8 +135,9 @@ def compile(
     exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1])
     exe.remake = partial(
         compile, program, backend=backend, pipeline=pipeline, entry=entry, threads=threads,
-        params=params if freeze else None, freeze=freeze, fallback=fallback, prim=prim, prim_keep=prim_keep,
-        certify=certify, fused=fused, fast_math=bool(fast_math), batch_lanes=batch_lanes,
+        params=params if freeze else None, freeze=freeze, fallback=fallback, prim=prim,
+        prim_keep=prim_keep, certify=certify, fused=fused, fast_math=bool(fast_math),
+        batch_lanes=batch_lanes,
     )  # fmt: skip
     if require_native and exe.native is None:
         raise NotNativeError(
