@@ -9,6 +9,7 @@ from typing import Final, TypeGuard
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, SSAValue
 
+from pirkit.analysis.effects import keeps_statistics
 from pirkit.analysis.frozen_values import frozen_values
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
@@ -82,6 +83,7 @@ class _Layouts:
             "pd_op.depthwise_conv2d": self.convolution,
             "pd_op.pool2d": self.pool,
             "pd_op.concat": self.concat,
+            "pd_op.batch_norm": self.batch_norm,
         }
         for op in self.ctx.each([o for o in self.program.block.ops if isinstance(o, PirOp)]):
             if op.parent is None:
@@ -254,6 +256,25 @@ class _Layouts:
             return
         b = self.builder(op)
         self.kept(op, b, b.concat([self.blocked[v] for v in parts], axis=1))
+
+    def batch_norm(self, op: PirOp) -> None:
+        """A factor and a summand for each channel, where no filter has taken them."""
+        x, mean, variance, scale, bias = op.operand_slots
+        if x is None or x not in self.blocked or not keeps_statistics(op):
+            return
+        known = all(v in self.frozen for v in op.operands[1:])
+        if not known or any(r.uses for r in op.results[1:]):
+            return
+        assert mean is not None
+        assert variance is not None
+        b, image = self.builder(op), self.blocked[x]
+        factor = b.rsqrt(b.wrap(variance) + op.attribute("epsilon"))
+        factor = factor if scale is None else factor * b.wrap(scale)
+        summand = b.wrap(mean) * factor * -1.0
+        summand = summand if bias is None else summand + b.wrap(bias)
+        shape = (image.shape[1], 1, 1, self.block)
+        scaled = b.multiply(image, b.reshape(factor, shape))
+        self.kept(op, b, b.add(scaled, b.reshape(summand, shape)))
 
     def kept(self, op: PirOp, b: Builder, made: Value) -> None:
         self.ctx.rewrote("layout", op)
