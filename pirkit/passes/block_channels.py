@@ -174,7 +174,7 @@ class _Layouts:
         end = _Epilogue([op])
         while (user := _only_user(end.chain[-1].results[0])) is not None:
             value = end.chain[-1].results[0]
-            if user.parent is not op.parent or user.results[0].type != value.type:
+            if user.parent is not op.parent or [r.type for r in user.results] != [value.type]:
                 break
             if user.name in _ACTIVATIONS:
                 end.activation = _ACTIVATIONS[user.name]

@@ -42,3 +42,30 @@ pir.program @kept(%x "x" : tensor<1x8x8x8xf32>, %w "w" : tensor<8x8x1x1xf32>) {
   %2 = pd_op.conv2d(%1, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x8x8xf32>, tensor<12x8x1x1xf32>) -> tensor<1x12x8x8xf32>
   pir.shadow_output(%2) {output_name = "y"} : (tensor<1x12x8x8xf32>) -> ()
 }
+
+// -----
+// Batch norm whose statistics no filter takes is a factor and a summand of blocks.
+// CHECK-LABEL: pir.program @norm
+// CHECK:         [[A:%.*]] = pir.nchwc_conv2d(%x, {{%.*}})
+// CHECK:         [[M:%.*]] = pd_op.multiply([[A]], {{%.*}}) : (tensor<1x1x4x4x8xf32>, tensor<1x1x1x8xf32>)
+// CHECK:         [[S:%.*]] = pd_op.add([[M]], {{%.*}})
+// CHECK:         [[T:%.*]] = pd_op.transpose([[S]])
+// CHECK:         [[Y:%.*]] = pd_op.reshape([[T]])
+// CHECK:         pir.shadow_output([[Y]]) {output_name = "y"}
+pir.program @norm(%x "x" : tensor<1x3x4x4xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<8x3x1x1xf32>
+  %m = pir.parameter() {parameter_name = "m"} : () -> tensor<8xf32>
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<8xf32>
+  %c = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x3x4x4xf32>, tensor<8x3x1x1xf32>) -> tensor<1x8x4x4xf32>
+  %y, %1, %2, %3, %4, %5 = pd_op.batch_norm(%c, %m, %v) {is_test = true, momentum = 0.9 : f32, epsilon = 0.00001 : f32, data_format = "NCHW", use_global_stats = true, trainable_statistics = false} : (tensor<1x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<1x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<0xui8>)
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<1x8x4x4xf32>) -> ()
+}
+
+// -----
+// CHECK-LABEL: pir.program @alone
+// CHECK:         pir.nchwc_conv2d(%x, {{%.*}})
+pir.program @alone(%x "x" : tensor<1x3x4x4xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<8x3x1x1xf32>
+  %c = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x3x4x4xf32>, tensor<8x3x1x1xf32>) -> tensor<1x8x4x4xf32>
+  pir.shadow_output(%c) {output_name = "y"} : (tensor<1x8x4x4xf32>) -> ()
+}
