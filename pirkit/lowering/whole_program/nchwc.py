@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from pirkit.dialect.windows import slides
-from pirkit.lowering.codegen.conv.nchwc_conv import NchwcConv
+from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta

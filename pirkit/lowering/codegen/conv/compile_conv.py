@@ -17,7 +17,8 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import (
 )
 from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
 from pirkit.lowering.codegen.conv.filter_packing import emit_packing, packed_bytes, packing_tasks
-from pirkit.lowering.codegen.conv.nchwc_conv import NchwcConv, NchwcEmitter, nchwc_blocking
+from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv, nchwc_blocking
+from pirkit.lowering.codegen.conv.nchwc_conv import NchwcEmitter
 from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
