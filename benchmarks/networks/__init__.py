@@ -33,6 +33,7 @@ NETWORKS: Final = {
     "shufflenet": Network(vision.shufflenet, {**_TINY, "repeats": (2, 2)}),
     "squeezenet": Network(vision.squeezenet, {**_TINY, "size": 64}),
     "googlenet": Network(vision.googlenet, {**_TINY, "size": 64}),
+    "densenet": Network(vision.densenet, {**_TINY, "blocks": (2, 2)}),
     "unet": Network(vision.unet, {"size": 24, "width": 4, "depth": 2}),
     "crnn": Network(vision.crnn, {"height": 16, "length": 32, "width": 4, "classes": 11}),
     "bert": Network(sequences.bert, {"length": 7, "width": 16, "heads": 2, "layers": 2,

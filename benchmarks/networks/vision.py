@@ -191,6 +191,24 @@ def googlenet(batch: int = 1, size: int = 224, width: int = 64, classes: int = 1
     return net.built(net.linear(net.dropout(_flat(net, net.average(x)), 0.2), classes))
 
 
+def densenet(
+    batch: int = 1, size: int = 224, width: int = 64, classes: int = 1000,
+    blocks: Sequence[int] = (6, 12, 24, 16),
+) -> Built:  # fmt: skip
+    net = Net()
+
+    def before(x: Any, out: int, size: int = 1) -> Any:
+        """Batch norm, activation, convolution."""
+        return net.conv(net.b.relu(net.norm(x)), out, size)
+
+    x = _stem(net, _image(net, batch, size), width)
+    for phase, count in enumerate(blocks):
+        x = net.pool(before(x, x.shape[1] // 2), 2, 2, kind="avg") if phase else x
+        for _ in range(count):
+            x = net.concat([x, before(before(x, 2 * width), width // 2, 3)])
+    return net.built(net.head(net.b.relu(net.norm(x)), classes))
+
+
 def unet(
     batch: int = 1, size: int = 256, width: int = 32, depth: int = 4, classes: int = 2
 ) -> Built:

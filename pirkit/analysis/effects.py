@@ -53,6 +53,12 @@ def assigns_itself(op: PirOp) -> bool:
     return op.name == WRITE_BACK and op.operands[0] is op.operands[1]
 
 
+def keeps_statistics(op: PirOp) -> bool:
+    """True for a batch norm that normalises by its running statistics, and keeps them."""
+    is_test = op.attribute("is_test") and not op.attribute("trainable_statistics")
+    return bool(op.attribute("use_global_stats") or is_test)
+
+
 def is_named(value: SSAValue) -> bool:
     """True if the host receives the value under a name."""
     return any(declares(use.operation, SINK) for use in value.uses)

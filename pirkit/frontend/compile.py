@@ -23,6 +23,7 @@ from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.registry import CPU
+from pirkit.runtime.tensor.allocator import HOST
 
 if TYPE_CHECKING:
     from pirkit.frontend.native_compile import Form
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 DEFAULT_PIPELINE: Final = "@default"
+_FROZEN: Final = ("frozen", "its constants")
+"""Parts of the keys of what is kept of a program with constant weights."""
 
 
 @overload
@@ -152,15 +155,18 @@ def compile(
     if is_plain or backend != CPU or certify or library.fused != NATIVE:
         form = "kernels"
     wanted = default_pipeline(backend) if pipeline is None else pipeline
-    if freeze:
-        program, params = _frozen(program, params, seed), None
-    made = _made(program, form, with_prim(wanted, prim, prim_keep), entry, library)
+    pipeline_made = with_prim(wanted, prim, prim_keep)
     weights = dict(program.params if params is None else params)
+    if freeze and weights:
+        made, weights = _made_frozen(program, form, pipeline_made, entry, library, weights)
+    else:
+        made = _made(program, form, pipeline_made, entry, library)
     exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1])
     exe.remake = partial(
         compile, program, backend=backend, pipeline=pipeline, entry=entry, threads=threads,
-        fallback=fallback, prim=prim, prim_keep=prim_keep, certify=certify, fused=fused,
-        fast_math=bool(fast_math), batch_lanes=batch_lanes,
+        params=params if freeze else None, freeze=freeze, fallback=fallback, prim=prim,
+        prim_keep=prim_keep, certify=certify, fused=fused, fast_math=bool(fast_math),
+        batch_lanes=batch_lanes,
     )  # fmt: skip
     if require_native and exe.native is None:
         raise NotNativeError(
@@ -171,17 +177,38 @@ def compile(
     return exe
 
 
-def _frozen(program: Program, params: Mapping[str, Array] | None, seed: int) -> Program:
-    """The program with its weights, or those given, as constants."""
-    with importing():
-        from pirkit.frontend.freeze import freeze  # noqa: PLC0415  it imports the passes
+def _made_frozen(
+    program: Program, form: Form, pipeline: str, entry: str | None, library: KernelLibrary,
+    weights: dict[str, Array],
+) -> tuple[Made, dict[str, Array]]:  # fmt: skip
+    """What is made of a program whose weights are constants, and its weights and constants.
 
-    held = program if params is None else Program(program.module, dict(params), program.source)
+    Two plans are kept: the program's own, and the one that computes the constants.
+    """
+    keys = [cache_key(program, library, form, pipeline, entry, part) for part in _FROZEN]
+    kept = [load_entry(key) if key is not None else None for key in keys]
+    main, constants = kept
+    if main is None or constants is None:
+        with importing():
+            from pirkit.frontend.freeze import freeze  # noqa: PLC0415  it imports the passes
 
-    def run(part: Program, name: str) -> Executable:
-        return compile(part, pipeline="", entry=name, seed=seed)
+        held, apart = freeze(Program(program.module, weights, program.source), entry)
+        main = _made(held, form, pipeline, entry, library)
+        if apart is None:
+            return main, weights
+        constants = _made(apart, "kernels", "", None, KernelLibrary(CPU))
+        for key, made in zip(keys, (main, constants), strict=True):
+            if key is not None:
+                save_entry(key, made)
+    exe = Executable(constants[0], KernelLibrary(CPU), weights, 0)
+    return main, weights | {name: _in_pages(array) for name, array in exe.run({}).items()}
 
-    return freeze(held, run)
+
+def _in_pages(array: Array) -> Array:
+    """A copy in rows, as an output may be a view; a large one begins with a page."""
+    copy = HOST.empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
 
 
 def _fused_by(fused: str | None) -> str:

@@ -1,48 +1,37 @@
-"""Programs whose weights are known: what depends on them alone is computed once."""
+"""Programs whose weights are known: what depends on them alone is a program of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pirkit.dialect.program import Program
 from pirkit.passes import run_pipeline
 from pirkit.passes.hoist_constants import SUFFIX
-from pirkit.runtime.executor import Executable
-
-Array = np.ndarray[Any, Any]
 
 FREEZE: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
-    "functionalize,fold-batch-norm,constant-fold,hoist-constants,dce"
+    "functionalize,fold-batch-norm,block-channels,dce,constant-fold,hoist-constants,dce"
 )
 
 
-def freeze(program: Program, run: Callable[[Program, str], Executable]) -> Program:
-    """The program with its weights as constants: folded, and computed with once.
+def freeze(program: Program, entry: str | None) -> tuple[Program, Program | None]:
+    """The program with its weights as constants, and the one that computes further constants.
 
-    ``run`` compiles a program and gives its executable. Batch norm in inference and constant scales
-    become part of filters and weights (`fold-batch-norm`), and whatever else depends on weights
-    alone becomes a weight (`hoist-constants`). Parameters that the program writes stay what they
-    are. A program without weights is not changed.
+    Batch norm in inference and constant scales become part of filters and weights
+    (`fold-batch-norm`), convolutions get blocks of channels (`block-channels`), and whatever else
+    depends on weights alone is an output of the second program, and a parameter of the first
+    (`hoist-constants`). Parameters that the program writes stay what they are.
     """
-    if not program.params:
-        return program
     made = program.copy()
     run_pipeline(made.module, FREEZE, verify_each=False)
-    for name, apart in made.programs.items():
-        if not name.endswith(SUFFIX):
-            continue
-        single = Program(made.module.clone(), made.params, made.source)
-        exe = run(single, name)
-        made.params.update(_owned(exe.run({})))
-        apart.detach()
-        apart.erase()
-    return made
-
-
-def _owned(outputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Copies: an output may lie in memory that the executable uses again."""
-    return {name: np.array(array) for name, array in outputs.items()}
+    wanted = made.entry(entry).symbol + SUFFIX
+    apart = made.copy() if wanted in made.programs else None
+    for name, op in made.programs.items():
+        if name.endswith(SUFFIX):
+            op.detach()
+            op.erase()
+    for name, op in apart.programs.items() if apart is not None else ():
+        if name != wanted:
+            op.detach()
+            op.erase()
+    return made, apart

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.analysis.effects import keeps_statistics
 from pirkit.dialect.operation import PirOp
 from pirkit.onnx.element_types import TO_ONNX
 from pirkit.onnx.write_model import GraphWriter, meta, writes
@@ -206,12 +207,9 @@ def _(w: GraphWriter, op: PirOp) -> Any:
                   ceil_mode=int(op.attribute("ceil_mode")), **held)  # fmt: skip
 
 
-@writes("batch_norm")
+@writes("batch_norm", "batch_norm_")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    fixed = op.attribute("use_global_stats") or (
-        op.attribute("is_test") and not op.attribute("trainable_statistics")
-    )
-    if not fixed:
+    if not keeps_statistics(op):
         raise w.unsupported(op, "is training")
     _is_first(w, op)
     x, mean, variance, scale, bias = op.operand_slots

@@ -8,11 +8,12 @@ from typing import Any, cast
 import numpy as np
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import ConstraintError, DynamicShapeError, UnsupportedError
+from pirkit.analysis.constants import UNKNOWN_VALUE
+from pirkit.analysis.evaluation import call_of, placeholder, results_of
+from pirkit.diag.errors import DynamicShapeError, UnsupportedError
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.opdef import PURE, infer_meta, reference
+from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.dialect.types import meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
@@ -129,43 +130,26 @@ class NodeBuilder(Builder):
             return None
         if owner.name == "pir.parameter":
             return self.weights.get(cast(str, owner.attribute("parameter_name")))
-        definition = owner.definition
         if owner.name == "pir.combine":
             parts = [self.evaluated(v) for v in owner.operands]
             return None if any(p is None for p in parts) else parts
-        rule = reference.get(definition)
-        if definition.effects != PURE or rule is None or infer_meta.get(definition) is None:
+        if owner.definition.effects != PURE:
             return None
-        arguments: list[Any] = []
-        keywords = owner.attribute_values()
-        slots = definition.operands
-        for index, operand in enumerate(owner.operand_slots):
-            slot = slots[min(index, len(slots) - 1)]
-            found = None
-            if operand is not None:
-                meta = meta_of(operand.type)
-                if (
-                    slot.name in definition.reads_meta_only
-                    and isinstance(meta, TensorMeta) and meta.is_static
-                ):  # fmt: skip
-                    found = np.broadcast_to(np.zeros((), meta.dtype.np), meta.shape)
-                else:
-                    found = self.evaluated(operand)
-                if found is None:
-                    return None
-            if slot.kind is None:
-                arguments.append(found)
-            elif operand is not None:
-                keywords[slot.name] = _attribute(found, slot.kind)
-            else:
-                keywords[slot.name] = owner.attribute(slot.name)
-        try:
-            with np.errstate(all="ignore"):
-                made = rule(*arguments, **keywords)
-        except (ConstraintError, ArithmeticError, LookupError, TypeError, ValueError):
-            return None
-        several: tuple[Any, ...] = made if isinstance(made, tuple) else (made,)  # pyright: ignore[reportUnknownVariableType]
-        for slot_value, array in zip(owner.result_slots, several, strict=False):
+
+        def elements(operand: SSAValue, meta_only: bool) -> Any:
+            found = placeholder(operand) if meta_only else None
+            return self.evaluated(operand) if found is None else found
+
+        def attribute(name: str, kind: str) -> Any:
+            operand = owner.operand_named(name)
+            if operand is None:
+                return owner.attribute(name)
+            found = self.evaluated(operand)
+            return UNKNOWN_VALUE if found is None else _attribute(found, kind)
+
+        call = call_of(owner, elements, attribute)
+        made = results_of(owner, call) if call is not None else None
+        for slot_value, array in zip(owner.result_slots, made or (), strict=False):
             if slot_value is not None:
                 self._known[slot_value] = array
         return self._known.get(value)

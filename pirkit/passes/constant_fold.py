@@ -11,21 +11,21 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.constants import UNKNOWN_VALUE, array_of, attribute_of
+from pirkit.analysis.constants import array_of, attribute_of
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.analysis.effects import is_pure
+from pirkit.analysis.evaluation import call_of, placeholder, results_of
 from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import CONSTANT_LIKE
-from pirkit.dialect.opdef import infer_meta, reference
+from pirkit.dialect.opdef import reference
 from pirkit.dialect.operation import PirOp, declares, make
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.replace_ops import is_as_precise, replace
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.meta import Meta, TensorMeta
 
 Array = np.ndarray[Any, Any]
@@ -82,29 +82,18 @@ class ConstantFoldPass(Pass):
         self, op: PirOp, classes: AliasClasses, wrong: AbstractSet[SSAValue]
     ) -> list[Array] | None:
         """The results of the op, if they are known and small, and all of them are tensors."""
-        definition = op.definition
-        rule = reference.get(definition)
-        if rule is None or infer_meta.get(definition) is None or not op.results:
+        if not op.results:
             return None
-        arguments: list[Any] = []
-        keywords = op.attribute_values()
-        slots = definition.operands
-        for index, value in enumerate(op.operand_slots):
-            slot = slots[min(index, len(slots) - 1)]
-            if slot.kind is not None:
-                known = attribute_of(op, slot.name, classes)
-                if known is UNKNOWN_VALUE:
-                    return None
-                keywords[slot.name] = known
-                continue
-            argument = None
-            if value is not None:
-                meta_only = slot.name in definition.reads_meta_only
-                argument = self.argument(value, classes, wrong, meta_only=meta_only)
-                if argument is None:
-                    return None
-            arguments.append(argument)
-        return self.compute(op, rule, arguments, keywords)
+        call = call_of(
+            op,
+            lambda value, meta_only: self.argument(value, classes, wrong, meta_only=meta_only),
+            lambda name, _: attribute_of(op, name, classes),
+        )
+        if call is None or not self.gives_little(op):
+            return None
+        values = results_of(op, call)
+        slots = zip(op.result_slots, values or (), strict=values is not None)
+        return [np.asarray(v) for slot, v in slots if slot is not None] if values else None
 
     def argument(
         self,
@@ -115,9 +104,8 @@ class ConstantFoldPass(Pass):
         meta_only: bool,
     ) -> Array | list[Array] | None:
         """An operand in the form that the reference rule takes, or None if it is not constant."""
-        meta = meta_of(value.type)
-        if meta_only and isinstance(meta, TensorMeta) and meta.is_static and value not in wrong:
-            return np.broadcast_to(np.zeros((), meta.dtype.np), meta.shape)
+        if meta_only and value not in wrong and (found := placeholder(value)) is not None:
+            return found
         owner = value.owner
         if isinstance(owner, Operation) and owner.name == "pir.combine":
             parts = [array_of(v, classes, self.max_elements) for v in owner.operands]
@@ -125,21 +113,14 @@ class ConstantFoldPass(Pass):
             return known if len(known) == len(parts) else None
         return array_of(value, classes, self.max_elements)
 
-    def compute(
-        self, op: PirOp, rule: Any, arguments: list[Any], keywords: dict[str, Any]
-    ) -> list[Array] | None:
+    def gives_little(self, op: PirOp) -> bool:
+        """True if all results are small tensors."""
         try:
             types = infer_result_types(op.definition, op.operand_slots, op.call_properties)
-            metas = [meta_of(t) for t in types if t is not None]
-            if len(metas) != len(op.results) or not all(map(self.is_small, metas)):
-                return None
-            with np.errstate(all="ignore"):
-                found = rule(*arguments, **keywords)
-        except (ConstraintError, *KERNEL_FAULTS):
-            return None  # the program raises the error, but only if it runs the operation
-        values = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
-        slots = zip(op.result_slots, values, strict=True)
-        return [np.asarray(value) for slot, value in slots if slot is not None]
+        except ConstraintError:
+            return False
+        metas = [meta_of(t) for t in types if t is not None]
+        return len(metas) == len(op.results) and all(map(self.is_small, metas))
 
     def is_small(self, meta: Meta) -> bool:
         return isinstance(meta, TensorMeta) and 0 <= meta.numel <= self.max_elements

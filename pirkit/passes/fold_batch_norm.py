@@ -9,6 +9,7 @@ from typing import Final
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from pirkit.analysis.effects import keeps_statistics
 from pirkit.analysis.frozen_values import frozen_values
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp
@@ -121,14 +122,11 @@ class _Root:
         return isinstance(meta, TensorMeta) and meta.dtype is self.out.dtype and self.spreads(meta)
 
     def takes_batch_norm(self, user: PirOp, value: SSAValue) -> bool:
-        fixed = user.attribute("use_global_stats") or (
-            user.attribute("is_test") and not user.attribute("trainable_statistics")
-        )
         rank = len(self.out.shape)
         first = str(user.attribute("data_format")).startswith("NC") or rank == 2
         others = [r for r in user.results[1:] if r.uses]
         return (
-            bool(fixed)
+            keeps_statistics(user)
             and user.operands[0] is value
             and self.axis == (1 if first else rank - 1)
             and not others

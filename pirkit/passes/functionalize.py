@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.differentiation import block_of
-from pirkit.analysis.effects import WRITE_BACK
+from pirkit.analysis.effects import WRITE_BACK, keeps_statistics
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
@@ -22,6 +22,7 @@ from pirkit.passes.replace_ops import replace, semantic_properties, successor
 from pirkit.runtime.meta import compatible
 
 _IF: Final = "pd_op.if"
+_BATCH_NORM: Final = "pd_op.batch_norm"
 
 STOP_GRADIENT: Final = "stop_gradient"
 
@@ -238,7 +239,7 @@ class _Versions:
             return
         self.ctx.rewrote("functionalize", op)
         self.ctx.count("functionalized")
-        new = _pure_twin(op, pure)
+        new, definition = _pure_twin(op, pure), op.definition
         there = {
             r.name for r, value in zip(op.definition.results, op.result_slots, strict=True) if value
         }
@@ -248,9 +249,15 @@ class _Versions:
         replace(op, remaining, [new])
         for result, target in targets.items():
             made = new.result_named(result)
-            if made is not None:
-                self.storage[made] = target
-                self.content[target] = made
+            if made is None:
+                continue
+            self.storage[made] = target
+            if new.name == _BATCH_NORM and keeps_statistics(new):
+                held = new.operand_named(definition.inplace[result])
+                assert held is not None
+                made.replace_all_uses_with(held)
+                made = held
+            self.content[target] = made
 
     def finish(self) -> None:
         """Let outputs show the last contents, and write these back to inputs and parameters."""
@@ -266,7 +273,7 @@ class _Versions:
                 if value is not None:
                     op.operands[0] = value
         for target, value in self.content.items():
-            if _is_source(target):
+            if _is_source(target) and value is not target:
                 made = self.program if isinstance(value.owner, Block) else value.owner
                 types = (target.type if _is_alike(value, target) else value.type,)
                 back = create(WRITE_BACK, (value, target), types, location=made.location)

@@ -51,7 +51,8 @@ class HoistConstantsPass(Pass):
     def hoist(self, ctx: PassContext, module: ModuleOp, program: ProgramOp) -> None:
         frozen = frozen_values(program)
         sources = _sources(program, frozen)
-        moved = {v for v in frozen if sources[v] and self.is_small(v, sources[v])}
+        moved = {v for v in frozen if sources[v] and self.is_small(v, sources[v])
+                 and isinstance(meta_of(v.type), TensorMeta)}  # fmt: skip
         wanted: list[SSAValue] = [v for op in program.block.ops for v in op.results if v in moved
                   and op.name != PARAMETER and _is_left(v, moved)]  # fmt: skip
         if not wanted:

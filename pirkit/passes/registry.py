@@ -29,6 +29,7 @@ GROUP: Final = "pirkit.passes"
 PASSES: Final[dict[str, str | type[Pass]]] = {
     "absorb-attributes": "pirkit.passes.absorb_attributes:AbsorbAttributesPass",
     "autodiff": "pirkit.passes.differentiate:AutodiffPass",
+    "block-channels": "pirkit.passes.block_channels:BlockChannelsPass",
     "canonicalize": "pirkit.passes.canonicalize:CanonicalizePass",
     "constant-fold": "pirkit.passes.constant_fold:ConstantFoldPass",
     "convert-dtype": "pirkit.passes.convert_dtype:ConvertDtypePass",

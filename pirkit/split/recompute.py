@@ -12,6 +12,7 @@ from typing import Final
 
 from xdsl.ir import SSAValue
 
+from pirkit.analysis.effects import keeps_statistics
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
@@ -50,7 +51,7 @@ def placeholders(op: PirOp, b: Builder) -> Iterator[tuple[int, SSAValue]]:
 def _updates(op: PirOp) -> Iterator[tuple[SSAValue, SSAValue | None]]:
     """Operands that are not read, each with the result that is wrong for it."""
     named = _SAVED_STATISTICS.get(op.name)
-    if named is None or not _is_training(op):
+    if named is None or keeps_statistics(op):
         return
     for operand, result in named.items():
         value = op.operand_named(operand)
@@ -58,12 +59,6 @@ def _updates(op: PirOp) -> Iterator[tuple[SSAValue, SSAValue | None]]:
         if value is None or uses != 1 or not _is_known(value):
             return
         yield value, op.result_named(result)
-
-
-def _is_training(op: PirOp) -> bool:
-    if op.attribute("use_global_stats"):
-        return False
-    return not op.attribute("is_test") or op.attribute("trainable_statistics")
 
 
 def _is_known(value: SSAValue) -> bool:

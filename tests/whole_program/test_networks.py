@@ -20,3 +20,18 @@ def test_a_network_is_one_native_call(name: str) -> None:
         for key, wanted in exact.items():
             scale = float(np.abs(wanted).max())
             np.testing.assert_allclose(found[key], wanted, rtol=1e-4, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v3", "squeezenet", "unet", "crnn"])
+def test_a_frozen_network_gives_the_same(name: str) -> None:
+    """With channels that fill blocks, batch norm in filters, and constants computed once."""
+    network = NETWORKS[name]
+    small = network.small | ({"width": 16} if "width" in network.small else {})
+    built = network.build(batch=2, **small)
+    exact = pirkit.compile(built.program, pipeline="", backend="reference").run(built.inputs)
+    frozen = pirkit.compile(built.program, freeze=True)
+    assert frozen.native is not None, frozen.reasons
+    found = frozen.run(built.inputs)
+    for key, wanted in exact.items():
+        scale = float(np.abs(wanted).max())
+        np.testing.assert_allclose(found[key], wanted, rtol=1e-4, atol=1e-4 * scale)

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
+from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
@@ -34,6 +35,7 @@ from pirkit.lowering.whole_program.conv_kernels import (
     transposed_slots,
 )
 from pirkit.lowering.whole_program.matmul import matmul_of
+from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.dtype import REAL_OF
@@ -114,6 +116,8 @@ class _SequenceBuilder:
             self.matmul(call)
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
+        elif call.kernel == NCHWC:
+            self.nchwc(call)
         elif not renames(call):
             self.constant(call)
 
@@ -189,6 +193,12 @@ class _SequenceBuilder:
         found = convolution_of(call, self.meta, self.transposed)
         slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
         self.functions(found, [self.buffer(self.transposed.get(s, s)) for s in slots])
+
+    def nchwc(self, call: Call) -> None:
+        given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
+        metas = [None if slot is None else self.meta(slot) for slot in given]
+        found = native_nchwc(nchwc_conv_of(metas, self.meta(out), call.attrs))
+        self.functions(found, [*(self.buffer(s) for s in given if s is not None), out])
 
     def copy(self, source: int, meta: TensorMeta) -> int:
         """Copy a buffer into a new temporary."""

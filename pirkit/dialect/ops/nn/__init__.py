@@ -12,6 +12,7 @@ from pirkit.dialect.ops.nn import (  # noqa: F401
     interp,
     lp_pool,
     matrix_rank,
+    nchwc_conv,
     norm,
     pool,
     pool_index,

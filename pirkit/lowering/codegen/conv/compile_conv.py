@@ -17,6 +17,8 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import (
 )
 from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
 from pirkit.lowering.codegen.conv.filter_packing import emit_packing, packed_bytes, packing_tasks
+from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv, nchwc_blocking
+from pirkit.lowering.codegen.conv.nchwc_conv import NchwcEmitter
 from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
@@ -30,6 +32,8 @@ from pirkit.runtime.native.target import host
 _MULTIPLICATIONS_PER_NS: Final = 32
 """Multiplications per ns, for the estimate of work."""
 _BYTES_PER_NS: Final = 4
+_LONG_ROW: Final = 64
+"""Positions in a row of a 1x1 convolution, whose rows have any length."""
 
 
 def native_blocked_conv(phases: Sequence[ConvProblem]) -> NativeSequence:
@@ -47,6 +51,23 @@ def native_blocked_conv(phases: Sequence[ConvProblem]) -> NativeSequence:
         temporaries.append(max(packed_bytes(c, cut), 1))
         steps += [(_pack_filter(c, cut), (1, packed_slot)), (_compute(c, cut), (0, packed_slot, 2))]
     return NativeSequence(tuple(steps), 3, tuple(temporaries))
+
+
+def native_nchwc(c: NchwcConv) -> NativeSequence:
+    """The callable of a convolution over blocked channels; operands as `NchwcConv` says."""
+    c = c.flat(_LONG_ROW)
+    cut = nchwc_blocking(c, host(), thread_count())
+
+    def emit(b: Builder, routines: Routines) -> int:
+        NchwcEmitter(b, routines, c, cut, host()).emit()
+        return 0
+
+    sizes = tuple([count * c.dtype.itemsize for count in c.operand_elements])
+    known = about(NchwcEmitter, "convolution over blocked channels", lanes=cut.lanes,
+                  rows=cut.positions, vectors=cut.vectors, blocks=cut.tasks(c))  # fmt: skip
+    work = c.multiplications // _MULTIPLICATIONS_PER_NS + sizes[-1] // _BYTES_PER_NS
+    function = _function(("convolution over blocked channels", c, cut), emit, sizes, work, known)
+    return NativeSequence(((function, tuple(range(len(sizes)))),), len(sizes), ())
 
 
 def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> NativeSequence:

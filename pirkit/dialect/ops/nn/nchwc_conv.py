@@ -1,0 +1,145 @@
+"""Convolution of images whose channels are in blocks, with what follows it on each element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.ops.nn.conv import correlate
+from pirkit.dialect.samples import Sample, SampleMaker
+from pirkit.dialect.shapes import mul_dims, same_dim, show
+from pirkit.dialect.windows import patches, require_positions, slides
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
+
+KIND = "contraction"
+
+Array = np.ndarray[Any, Any]
+
+ACTIVATIONS: Final[dict[str, Callable[[Array], Array]]] = {
+    "identity": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "relu6": lambda x: np.minimum(np.maximum(x, 0), 6),
+    "hardswish": lambda x: x * np.minimum(np.maximum(x + 3, 0), 6) / 6,
+}
+"""What may be applied to the result."""
+
+
+@op
+class NchwcConv2d:
+    """`conv2d` of images `[N, C/b, H, W, b]`, plus a bias `[K]` and a summand, then an activation.
+
+    A filter `[K/b, C/b, kh, kw, b, b]` has blocks of filters last; `[C/b, kh, kw, b]` has one
+    filter for each channel. An image `[N, C, H, W]` has a filter `[K/b, 1, kh, kw, C, b]`. The
+    result is `[N, K/b, OH, OW, b]`. Programs of inference get this op from the pass
+    `block-channels`; the layout is that of Liu et al. (USENIX ATC 2019) and of MLAS.
+
+    C1: `input` has four or five dimensions, `filter` four or six, with the same dtype.
+    C2: the channels of `input` are those of `filter`, and its blocks too.
+    C3: strides, paddings and dilations fit two spatial dimensions, and the filter the image.
+    C4: `bias` is a vector with one element per filter, `residual` has the type of the result.
+    C5: `activation` is `identity`, `relu`, `relu6` or `hardswish`.
+    """
+
+    name = "pir.nchwc_conv2d"
+    dtypes = (dt.float32, dt.float64)
+    signature = (
+        "input, filter, bias?, residual? ; strides: i32[] = [1, 1], paddings: i32[] = [0, 0], "
+        'dilations: i32[] = [1, 1], activation: str = "identity" -> out'
+    )
+
+
+@infer_meta(NchwcConv2d)
+def _(
+    x: TensorMeta,
+    filter: TensorMeta,
+    bias: TensorMeta | None,
+    residual: TensorMeta | None,
+    *,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int],
+    activation: str,
+) -> TensorMeta:
+    fits = x.rank in (4, 5) and filter.rank in (4, 6) and (x.rank, filter.rank) != (4, 4)
+    require(fits, "C1", f"input {x} and filter {filter} have other dimensions")
+    require(x.dtype is filter.dtype, "C1", f"dtypes {x.dtype} and {filter.dtype} differ")
+    blocks, block = x.shape[1], x.shape[-1]
+    held = (blocks, block) if x.rank == 5 else (1, blocks)
+    if filter.rank == 4:
+        takes, filters, sizes = (
+            (filter.shape[0], filter.shape[3]),
+            filter.shape[0],
+            filter.shape[1:3],
+        )
+    else:
+        takes, filters, sizes = filter.shape[1:5:3], filter.shape[0], filter.shape[2:4]
+    agree = all(map(same_dim, held, takes))
+    require(agree, "C2", f"input {show(x.shape)} does not fit filter {show(filter.shape)}")
+    lengths = x.shape[2:4]
+    moves = slides(lengths, sizes, strides, paddings, "EXPLICIT", dilations, "C3")
+    out = [m.positions(n) for m, n in zip(moves, lengths, strict=True)]
+    require_positions(out, "C3", lengths)
+    made = TensorMeta((x.shape[0], filters, *out, filter.shape[-1]), x.dtype)
+    for given, want in ((bias, (mul_dims(filters, made.shape[-1]),)), (residual, made.shape)):
+        fits = given is None or (given.rank == len(want) and given.dtype is x.dtype)
+        fits = fits and (given is None or all(map(same_dim, given.shape, want)))
+        require(fits, "C4", f"{given} is not {show(want)} of {x.dtype}")
+    require(activation in ACTIVATIONS, "C5", f"activation {activation!r} is not known")
+    return made
+
+
+@reference(NchwcConv2d)
+def _(
+    x: Array,
+    filter: Array,
+    bias: Array | None,
+    residual: Array | None,
+    *,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int],
+    activation: str,
+) -> Array:
+    groups, block = 1, filter.shape[-1]
+    if filter.ndim == 4:
+        plain = np.moveaxis(filter, 3, 1).reshape(-1, 1, *filter.shape[1:3])
+        groups = plain.shape[0]
+    else:
+        filters, blocks, *sizes, depth, _ = filter.shape
+        plain = filter.transpose(0, 5, 1, 4, 2, 3).reshape(filters * block, blocks * depth, *sizes)
+    image = x if x.ndim == 4 else np.moveaxis(x, 4, 2).reshape(len(x), -1, *x.shape[2:4])
+    lengths, extents = image.shape[2:], plain.shape[2:]
+    moves = slides(lengths, extents, strides, paddings, "EXPLICIT", dilations, "C3")
+    out = correlate(patches(image, moves), plain, groups)
+    blocked = np.moveaxis(out.reshape(len(out), -1, block, *out.shape[2:]), 2, 4)
+    if bias is not None:
+        blocked = blocked + bias.reshape(-1, 1, 1, block)
+    if residual is not None:
+        blocked = blocked + residual
+    return ACTIVATIONS[activation](blocked).astype(x.dtype, copy=False)
+
+
+@samples(NchwcConv2d)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    x, filter = s.tensor(2, 3, 5, 6, 4), s.tensor(2, 3, 3, 2, 4, 4)
+    yield s(x, filter, s.tensor(8), None, strides=(2, 1), paddings=(1, 0), activation="relu")
+    yield s(x, filter, None, s.tensor(2, 2, 3, 5, 4), activation="relu6")
+    yield s(s.tensor(1, 3, 7, 7), s.tensor(2, 1, 3, 3, 3, 4), None, None, dilations=(2, 2))
+    yield s(x, s.tensor(3, 3, 3, 4), s.tensor(12), None, paddings=(1, 1), activation="hardswish")
+
+
+@bad_samples(NchwcConv2d)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    x, filter = s.tensor(1, 2, 5, 5, 4), s.tensor(3, 2, 3, 3, 4, 4)
+    yield "C1", s(s.tensor(5, 5, 4), filter, None, None)
+    yield "C1", s(x, s.tensor(3, 2, 3, 3, 4, 4, dtype=dt.int32), None, None)
+    yield "C2", s(s.tensor(1, 3, 5, 5, 4), filter, None, None)
+    yield "C3", s(x, filter, None, None, strides=(0, 1))
+    yield "C3", s(s.tensor(1, 2, 2, 5, 4), filter, None, None)
+    yield "C4", s(x, filter, s.tensor(4), None)
+    yield "C4", s(x, filter, None, s.tensor(1, 3, 5, 5, 4))
+    yield "C5", s(x, filter, None, None, activation="selu")

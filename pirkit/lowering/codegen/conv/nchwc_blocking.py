@@ -1,0 +1,121 @@
+"""Sizes of convolutions over blocked channels, and of the blocks that compute them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import Target
+
+_FILTER_BYTES: Final = 6 << 10
+"""Bytes of a stack of filters that are read again for each tile, so that they, the rows that meet
+them and what is prefetched stay in the L1 cache."""
+_WHOLE_FILTERS: Final = 72 << 10
+"""Bytes of a stack of filters up to which all of it is read for each tile, from the L2 cache."""
+_MAX_POSITIONS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NchwcConv:
+    """A convolution of images with blocked channels; pairs are height and width.
+
+    A filter has the shape ``[K/b, C/b, kh, kw, b, b]``, filters last; ``depthwise``
+    ``[C/b, kh, kw, b]``. An image in ``planar`` form is ``[N, depth, H, W]`` and its filter
+    ``[K/b, 1, kh, kw, depth, b]``. ``depth`` channels are a block of the image, of which there are
+    ``blocks``. Operands are image, filter, a bias ``[K]`` and a summand of the shape of the result,
+    as far as there are any, and the result, to which ``activation`` is applied.
+    """
+
+    n: int
+    block: int
+    blocks: int
+    depth: int
+    filter_blocks: int
+    lengths: tuple[int, int]
+    sizes: tuple[int, int]
+    positions: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    before: tuple[int, int]
+    dtype: DType
+    planar: bool = False
+    depthwise: bool = False
+    bias: bool = False
+    residual: bool = False
+    activation: str = "identity"
+
+    @property
+    def multiplications(self) -> int:
+        depth = 1 if self.depthwise else self.blocks * self.depth
+        terms = depth * prod(self.sizes)
+        return self.n * self.filter_blocks * self.block * prod(self.positions) * terms
+
+    @property
+    def operand_elements(self) -> tuple[int, ...]:
+        """Elements of each operand, the result included."""
+        filters = self.filter_blocks * self.block
+        weights = filters * prod(self.sizes)
+        weights *= 1 if self.depthwise else self.blocks * self.depth
+        result = self.n * filters * prod(self.positions)
+        image = self.n * self.blocks * self.depth * prod(self.lengths)
+        return (image, weights, *[filters] * self.bias, *[result] * self.residual, result)
+
+    def flat(self, most: int) -> NchwcConv:
+        """The same in longer rows, if each position meets one of the image.
+
+        A row has at most ``most`` positions, or as many as now.
+        """
+        if prod(self.sizes) > 1 or prod(self.strides) > 1 or any(self.before):
+            return self
+        if self.positions != self.lengths:
+            return self
+        room = prod(self.lengths)
+        most = max(most, self.lengths[1])
+        width = max(n for n in range(1, most + 1) if room % n == 0)
+        return replace(self, lengths=(room // width, width), positions=(room // width, width))
+
+
+@dataclass(frozen=True, slots=True)
+class NchwcBlocking:
+    """Sizes of tiles: positions, vectors; of blocks: filters, channels (in blocks), rows."""
+
+    lanes: int
+    vectors: int
+    filters: int
+    positions: int
+    channels: int
+    rows: int
+    """Rows of the result that a task computes."""
+
+    def tasks(self, c: NchwcConv) -> int:
+        return c.n * -(-c.positions[0] // self.rows) * -(-c.filter_blocks // self.filters)
+
+
+def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
+    """Block sizes for the caches of a CPU."""
+    size = c.dtype.itemsize
+    lanes = min(c.block, target.vector_bits // (8 * size))
+    each = c.block // lanes
+    filters = 1
+    if not c.depthwise:
+        most = max(1, 3 // each)
+        exact = [f for f in (2, 3) if f <= most and c.filter_blocks % f == 0]
+        filters = exact[0] if exact else min(2, most, c.filter_blocks)
+    vectors = filters * each
+    fitting = min(rows_that_fit(vectors, _MAX_POSITIONS, target), c.positions[1])
+    positions = -(-c.positions[1] // -(-c.positions[1] // fitting))
+    term_bytes = prod(c.sizes) * c.depth * filters * c.block * size
+    wanted = max(1, _FILTER_BYTES // term_bytes)
+    # What an overlapping stack computes twice must not be added to itself by another thread.
+    overlaps = c.filter_blocks % filters != 0
+    whole = overlaps or prod(c.sizes) == 1 or term_bytes * c.blocks <= _WHOLE_FILTERS
+    channels = c.blocks if whole or c.depthwise else -(-c.blocks // -(-c.blocks // wanted))
+    row_bytes = c.lengths[1] * c.strides[0] * c.depth * (1 if c.depthwise else c.blocks) * size
+    rows = max(1, min(c.positions[0], target.l2_bytes // 4 // row_bytes))
+    found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)
+    while threads > 1 and found.rows > 1 and found.tasks(c) < 2 * threads:
+        found = replace(found, rows=-(-found.rows // 2))
+    return found

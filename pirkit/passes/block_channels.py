@@ -1,0 +1,312 @@
+"""Blocked layouts for convolutions of programs whose weights are known, and all between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeGuard
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, SSAValue
+
+from pirkit.analysis.effects import keeps_statistics
+from pirkit.analysis.frozen_values import frozen_values
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.infer import infer_result_types
+from pirkit.dialect.kinds import ELEMENTWISE
+from pirkit.dialect.operation import PirOp, ProgramOp, create
+from pirkit.dialect.types import meta_of
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.replace_ops import erase, semantic_properties
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.target import host
+
+_ACTIVATIONS: Final = {f"pd_op.{name}": name for name in "relu relu6 hardswish".split()}
+
+
+@dataclass(frozen=True)
+class BlockChannelsPass(Pass):
+    """Give convolutions with known filters, and what is between them, blocks of channels.
+
+    An image ``[N, C, H, W]`` becomes ``[N, C/b, H, W, b]`` (Liu et al., USENIX ATC 2019), so that
+    native code has the channels of a block in the lanes of a register. A convolution takes its
+    bias, a summand and an activation behind it along. Elementwise operations, pooling and
+    concatenation of channels keep the layout; others get the plain one back. `hoist-constants`
+    takes the packing of filters out of the program.
+
+    ::
+
+        %1 = pd_op.conv2d(%0, %w) ... : (tensor<1x16x8x8xf32>, ...) -> tensor<1x32x8x8xf32>
+        %2 = pd_op.add(%1, %b)
+        %3 = pd_op.relu(%2)
+        // becomes, with packed %0, %w and %b
+        %3 = pir.nchwc_conv2d(%0, %w, %b) {activation = "relu"} ... -> tensor<1x4x8x8x8xf32>
+    """
+
+    name = "block-channels"
+    stats = Stats(convolutions="convolutions in blocks", kept="operations that keep the layout")
+
+    block: int = option(0, "channels of a block; 0 for those that suit this CPU")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        # At least a cache line, of float32 at most a vector register.
+        block = self.block or max(8, host().vector_bits // 32)
+        for program in ctx.programs(module):
+            _Layouts(ctx, program, block).run()
+
+
+@dataclass
+class _Epilogue:
+    """A convolution and the ops behind it that become part of it, with what they add and apply."""
+
+    chain: list[PirOp]
+    bias: SSAValue | None = None
+    residual: SSAValue | None = None
+    activation: str = "identity"
+
+
+@dataclass
+class _Layouts:
+    """One traversal of a program; ``blocked`` holds the blocked form of plain values."""
+
+    ctx: PassContext
+    program: ProgramOp
+    block: int
+    blocked: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+
+    def run(self) -> None:
+        self.frozen = frozen_values(self.program)
+        rules: dict[str, Callable[[PirOp], None]] = {
+            "pd_op.conv2d": self.convolution,
+            "pd_op.depthwise_conv2d": self.convolution,
+            "pd_op.pool2d": self.pool,
+            "pd_op.concat": self.concat,
+            "pd_op.batch_norm": self.batch_norm,
+        }
+        for op in self.ctx.each([o for o in self.program.block.ops if isinstance(o, PirOp)]):
+            if op.parent is None:
+                continue  # it has become part of a convolution
+            rule = rules.get(op.name)
+            if rule is not None:
+                rule(op)
+            elif op.definition.kind == ELEMENTWISE:
+                self.elementwise(op)
+
+    def builder(self, op: PirOp) -> Builder:
+        block = op.parent
+        assert isinstance(block, Block)
+        return Builder(block, before=op, location=op.location)
+
+    def in_blocks(self, b: Builder, value: SSAValue) -> Value:
+        """The blocked form of an image."""
+        found = self.blocked.get(value)
+        if found is None:
+            n, channels, *sides = _meta(value).shape
+            split = b.reshape(b.wrap(value), (n, channels // self.block, self.block, *sides))
+            found = b.transpose(split, perm=(0, 1, 3, 4, 2))
+            self.blocked[value] = found
+        return found
+
+    def replace(self, b: Builder, op: PirOp, made: Value) -> None:
+        """Replace an op by its blocked form, and the plain form of that for other readers."""
+        n, blocks, *sides, block = made.shape
+        plain = made
+        if any(side != 1 for side in sides):
+            plain = b.transpose(made, perm=(0, 1, 4, 2, 3))
+        plain = b.reshape(plain, (n, blocks * block, *sides))
+        plain.ssa.name_hint = op.results[0].name_hint
+        self.blocked[plain.ssa] = made
+        op.results[0].replace_all_uses_with(plain.ssa)
+        erase(op)
+
+    # --- convolutions ---
+
+    def convolution(self, op: PirOp) -> None:
+        x, filter = op.operands
+        image, weights = (meta_of(v.type) for v in (x, filter))
+        if not _is_image(image) or not isinstance(weights, TensorMeta):
+            return
+        channels, (filters, depth, *_) = image.shape[1], weights.shape
+        groups, size = op.attribute("groups"), self.block
+        depthwise = groups > 1 and groups == channels == filters
+        if (
+            filter not in self.frozen
+            or not weights.is_static
+            or not str(op.attribute("data_format")).startswith("NC")
+            or op.attribute("padding_algorithm") != "EXPLICIT"
+            or not (depthwise or groups == 1)
+            or filters % size
+            or (channels % size and (depthwise or channels > size))
+        ):
+            return
+        end = self.epilogue(op, channels=filters)
+        last, bias, residual = end.chain[-1], end.bias, end.residual
+        b = self.builder(last)
+        planar = channels % size != 0
+        operands = [
+            b.wrap(x) if planar else self.in_blocks(b, x),
+            self.packed_filter(b, filter, depth, depthwise),
+            None if bias is None else b.reshape(b.wrap(bias), (filters,)),
+            None if residual is None else self.blocked[residual],
+        ]
+        same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
+        made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation)
+        self.ctx.rewrote("convolution", op)
+        self.ctx.count("convolutions")
+        self.replace(b, last, made)
+        for part in end.chain[-2::-1]:
+            erase(part)
+
+    def packed_filter(self, b: Builder, filter: SSAValue, depth: int, depthwise: bool) -> Value:
+        """The filter with blocks of filters last, and of channels before them."""
+        filters, _, *sizes = _meta(filter).shape
+        size, given = self.block, b.wrap(filter)
+        if depthwise:
+            return b.transpose(b.reshape(given, (filters // size, size, *sizes)), perm=(0, 2, 3, 1))
+        inner = depth if depth % size else size
+        split = b.reshape(given, (filters // size, size, depth // inner, inner, *sizes))
+        return b.transpose(split, perm=(0, 2, 4, 5, 3, 1))
+
+    def epilogue(self, op: PirOp, channels: int) -> _Epilogue:
+        """What follows a convolution and becomes part of it."""
+        end = _Epilogue([op])
+        while (user := _only_user(end.chain[-1].results[0])) is not None:
+            value = end.chain[-1].results[0]
+            if user.parent is not op.parent or [r.type for r in user.results] != [value.type]:
+                break
+            if user.name in _ACTIVATIONS:
+                end.activation = _ACTIVATIONS[user.name]
+                end.chain.append(user)
+                break
+            if user.name != "pd_op.add":
+                break
+            other = user.operands[1] if user.operands[0] is value else user.operands[0]
+            if end.bias is None and end.residual is None and self.is_bias(other, channels):
+                end.bias = other
+            elif end.residual is None and other.type == value.type and other in self.blocked:
+                end.residual = other
+            else:
+                break
+            end.chain.append(user)
+        return end
+
+    def is_bias(self, value: SSAValue, channels: int) -> bool:
+        """True for a known vector with one element for each channel, in the channels' place."""
+        meta = meta_of(value.type)
+        return (
+            value in self.frozen
+            and isinstance(meta, TensorMeta)
+            and meta.numel == channels
+            and meta.shape[-3:] == (channels, 1, 1)
+        )
+
+    # --- what keeps the layout ---
+
+    def elementwise(self, op: PirOp) -> None:
+        meta = meta_of(op.results[0].type) if len(op.results) == 1 else None
+        if not _is_image(meta) or meta.shape[1] % self.block:
+            return
+        whole = [v for v in op.operands if v in self.blocked and _meta(v).shape == meta.shape]
+        if not whole or not all(map(self.follows, op.operands)):
+            return
+        b = self.builder(op)
+        operands = [None if v is None else self.spread(b, v) for v in op.operand_slots]
+        self.kept(op, b, _again(b, op, operands))
+
+    def follows(self, value: SSAValue) -> bool:
+        """True for an operand with a blocked form, and for one number for each channel or all."""
+        meta = meta_of(value.type)
+        if value in self.blocked:
+            return True
+        if not isinstance(meta, TensorMeta) or not meta.is_static:
+            return False
+        return meta.numel == 1 or (
+            meta.rank in (3, 4)
+            and meta.shape[-3] % self.block == 0
+            and meta.numel == meta.shape[-3]
+        )
+
+    def spread(self, b: Builder, value: SSAValue) -> Value:
+        """An operand of an elementwise op on blocked images."""
+        found, given = self.blocked.get(value), b.wrap(value)
+        if found is not None or given.meta.numel == 1:
+            return found or (b.reshape(given, (1,)) if given.rank > 1 else given)
+        return b.reshape(given, (given.meta.numel // self.block, 1, 1, self.block))
+
+    def pool(self, op: PirOp) -> None:
+        """A pool of NHWC images: a block of channels is an image of its own."""
+        x = self.blocked.get(op.operands[0])
+        if x is None or len(op.operands) > 1 or len(op.results) > 1:
+            return
+        b = self.builder(op)
+        n, blocks, *rest = x.shape
+        last = {"data_format": encode("str", "NHWC")}
+        made = _again(b, op, [b.reshape(x, (n * blocks, *rest)), None], last)
+        self.kept(op, b, b.reshape(made, (n, blocks, *made.shape[1:])))
+
+    def concat(self, op: PirOp) -> None:
+        owner = op.operands[0].owner
+        if not isinstance(owner, PirOp) or owner.name != "pir.combine" or len(op.operands) > 1:
+            return
+        axis, rank = op.attribute("axis"), len(_meta(op.results[0]).shape)
+        parts: Sequence[SSAValue] = owner.operands
+        if rank != 4 or axis not in (1, -3) or not all(v in self.blocked for v in parts):
+            return
+        b = self.builder(op)
+        self.kept(op, b, b.concat([self.blocked[v] for v in parts], axis=1))
+
+    def batch_norm(self, op: PirOp) -> None:
+        """A factor and a summand for each channel, where no filter has taken them."""
+        x, mean, variance, scale, bias = op.operand_slots
+        if x is None or x not in self.blocked or not keeps_statistics(op):
+            return
+        known = all(v in self.frozen for v in op.operands[1:])
+        if not known or any(r.uses for r in op.results[1:]):
+            return
+        assert mean is not None
+        assert variance is not None
+        b, image = self.builder(op), self.blocked[x]
+        factor = b.rsqrt(b.wrap(variance) + op.attribute("epsilon"))
+        factor = factor if scale is None else factor * b.wrap(scale)
+        summand = b.wrap(mean) * factor * -1.0
+        summand = summand if bias is None else summand + b.wrap(bias)
+        shape = (image.shape[1], 1, 1, self.block)
+        scaled = b.multiply(image, b.reshape(factor, shape))
+        self.kept(op, b, b.add(scaled, b.reshape(summand, shape)))
+
+    def kept(self, op: PirOp, b: Builder, made: Value) -> None:
+        self.ctx.rewrote("layout", op)
+        self.ctx.count("kept")
+        self.replace(b, op, made)
+
+
+def _again(
+    b: Builder, op: PirOp, operands: Sequence[Value | None],
+    changed: Mapping[str, Attribute] | None = None,
+) -> Value:  # fmt: skip
+    """The op on other operands, with its attributes as far as they are not ``changed``."""
+    slots = [None if v is None else v.ssa for v in operands]
+    properties = semantic_properties(op) | dict(changed or {})
+    types = infer_result_types(op.definition, slots, properties)
+    return b.results(b.insert(create(op.definition, slots, types, properties)))
+
+
+def _is_image(meta: object) -> TypeGuard[TensorMeta]:
+    floats = (dt.float32, dt.float64)
+    return isinstance(meta, TensorMeta) and meta.is_static and meta.rank == 4 and (
+        meta.dtype in floats and meta.numel > 0
+    )  # fmt: skip
+
+
+def _meta(value: SSAValue) -> TensorMeta:
+    meta = meta_of(value.type)
+    assert isinstance(meta, TensorMeta)
+    return meta
+
+
+def _only_user(value: SSAValue) -> PirOp | None:
+    uses = list(value.uses)
+    user = uses[0].operation if len(uses) == 1 else None
+    return user if isinstance(user, PirOp) else None

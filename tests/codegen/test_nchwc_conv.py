@@ -1,0 +1,101 @@
+"""Convolutions over blocked channels, against the reference rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit.dialect.opdef import lookup, reference
+from pirkit.lowering.codegen.conv import compile_conv
+from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
+from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, nchwc_blocking
+from pirkit.lowering.codegen.conv.nchwc_conv import ACTIVATIONS
+from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+
+Array = np.ndarray[Any, Any]
+
+# image, filter, strides, paddings, dilations
+CASES: dict[str, tuple[Any, ...]] = {
+    "plain": ((2, 3, 11, 13, 8), (4, 3, 3, 3, 8, 8), (1, 1), (1, 1), (1, 1)),
+    "planar": ((2, 3, 19, 18), (3, 1, 7, 7, 3, 8), (2, 2), (3, 3), (1, 1)),
+    "one by one": ((2, 5, 7, 9, 8), (5, 5, 1, 1, 8, 8), (1, 1), (0, 0), (1, 1)),
+    "one by one, stride 2": ((1, 2, 7, 8, 8), (3, 2, 1, 1, 8, 8), (2, 2), (0, 0), (1, 1)),
+    "depthwise": ((2, 3, 9, 10, 8), (3, 3, 3, 8), (1, 1), (1, 1), (1, 1)),
+    "depthwise, stride 2": ((1, 2, 11, 12, 8), (2, 5, 5, 8), (2, 2), (2, 2), (1, 1)),
+    "dilated": ((1, 2, 12, 17, 8), (2, 2, 3, 3, 8, 8), (1, 1), (2, 5), (2, 5)),
+    "stride and dilation": ((1, 1, 15, 20, 8), (2, 1, 3, 4, 8, 8), (2, 3), (2, 5, 1, 4), (2, 3)),
+    "filter wider than the image": ((1, 2, 3, 4, 8), (2, 2, 5, 7, 8, 8), (1, 1), (2, 3), (1, 1)),
+    "padding only": ((1, 1, 1, 1, 8), (1, 1, 3, 3, 8, 8), (1, 1), (4, 3), (1, 1)),
+    "wide blocks": ((1, 2, 6, 7, 16), (2, 2, 3, 3, 16, 16), (1, 1), (1, 1), (1, 1)),
+    "many channels": ((1, 20, 6, 7, 8), (4, 20, 3, 3, 8, 8), (1, 1), (1, 1), (1, 1)),
+    "many channels, odd filters": ((1, 20, 5, 6, 8), (3, 20, 3, 3, 8, 8), (1, 1), (1, 1), (1, 1)),
+}
+
+
+def check(case: tuple[Any, ...], dtype: DType, activation: str, with_all: bool) -> None:
+    image, filter, strides, paddings, dilations = case
+    random = np.random.default_rng(0)
+    attrs = {"strides": strides, "paddings": paddings, "dilations": dilations}
+    rule = reference.of(lookup(NCHWC))
+
+    def drawn(*shape: int) -> Array:
+        return random.standard_normal(shape).astype(dtype.np)
+
+    x, w = drawn(*image), drawn(*filter)
+    shape = rule(x, w, None, None, **attrs, activation="identity").shape
+    bias, residual = (drawn(filter[0] * filter[-1]), drawn(*shape)) if with_all else (None, None)
+    wanted = rule(x, w, bias, residual, **attrs, activation=activation)
+    given = (x, w, bias, residual)
+    metas = [None if a is None else TensorMeta(a.shape, dtype) for a in given]
+    conv = nchwc_conv_of(metas, TensorMeta(shape, dtype), {**attrs, "activation": activation})
+    out = np.full(shape, np.nan, dtype.np)
+    native_nchwc(conv).bind([*(a for a in given if a is not None), out])()
+    tolerance = 1e-5 if dtype is dt.float32 else 1e-12
+    scale = float(np.abs(wanted).max())
+    np.testing.assert_allclose(out, wanted, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_agrees_with_the_reference_rule(name: str) -> None:
+    check(CASES[name], dt.float32, "relu", with_all=True)
+
+
+@pytest.mark.parametrize("name", ["plain", "depthwise", "planar"])
+def test_it_agrees_in_float64_without_bias_and_summand(name: str) -> None:
+    check(CASES[name], dt.float64, "identity", with_all=False)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations(activation: str) -> None:
+    check(CASES["one by one"], dt.float32, activation, with_all=True)
+
+
+def test_nan_stays() -> None:
+    rule, nan = reference.of(lookup(NCHWC)), np.full((1, 1, 1, 1, 8), np.nan, np.float32)
+    w = np.eye(8, dtype=np.float32).reshape(1, 1, 1, 1, 8, 8)
+    meta = TensorMeta(nan.shape, dt.float32)
+    attrs: dict[str, Any] = dict(strides=(1, 1), paddings=(0, 0), dilations=(1, 1))
+    for activation in ACTIVATIONS:
+        attrs["activation"] = activation
+        metas = [meta, TensorMeta(w.shape, dt.float32), None, None]
+        conv, out = nchwc_conv_of(metas, meta, attrs), np.zeros_like(nan)
+        native_nchwc(conv).bind([nan, w, out])()
+        np.testing.assert_array_equal(out, rule(nan, w, None, None, **attrs))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_bands_of_rows_and_ranges_of_channels(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of other sizes give the same: a task has some rows, sums are kept in between."""
+
+    def smaller(*arguments: Any) -> NchwcBlocking:
+        found = nchwc_blocking(*arguments)
+        return replace(found, rows=rows, channels=min(found.channels, 2))
+
+    monkeypatch.setattr(compile_conv, "nchwc_blocking", smaller)
+    check(CASES["plain"], dt.float32, "relu6", with_all=True)

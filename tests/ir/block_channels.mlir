@@ -1,0 +1,71 @@
+// RUN: pirkit-opt %s -p 'block-channels{block=8},dce' | filecheck %s
+
+// A convolution takes bias, summand and activation along; pooling and concatenation keep blocks.
+// CHECK-LABEL: pir.program @chain
+// CHECK:         [[B:%.*]] = pd_op.reshape(%b) {shape = array<i64: 16>}
+// CHECK:         [[A:%.*]] = pir.nchwc_conv2d(%x, {{%.*}}, [[B]]) {{.*}}activation = "relu"{{.*}} : (tensor<1x3x8x8xf32>, tensor<2x1x3x3x3x8xf32>, tensor<16xf32>) -> tensor<1x2x8x8x8xf32>
+// CHECK:         [[R:%.*]] = pir.nchwc_conv2d([[A]], {{%.*}}, [[A]]) {{.*}}activation = "identity"{{.*}} -> tensor<1x2x8x8x8xf32>
+// CHECK:         [[P:%.*]] = pd_op.reshape([[R]]) {shape = array<i64: 2, 8, 8, 8>}
+// CHECK:         [[M:%.*]] = pd_op.pool2d([[P]]) {{.*}}data_format = "NHWC"{{.*}} -> tensor<2x4x4x8xf32>
+// CHECK:         [[Q:%.*]] = pd_op.reshape([[M]]) {shape = array<i64: 1, 2, 4, 4, 8>}
+// CHECK:         [[D:%.*]] = pir.nchwc_conv2d([[Q]], {{%.*}}) {{.*}} : (tensor<1x2x4x4x8xf32>, tensor<2x3x3x8xf32>) -> tensor<1x2x4x4x8xf32>
+// CHECK:         [[L:%.*]] = pir.combine([[D]], [[Q]])
+// CHECK:         [[C:%.*]] = pd_op.concat([[L]])
+// CHECK:         [[T:%.*]] = pd_op.transpose([[C]]) {perm = array<i32: 0, 1, 4, 2, 3>}
+// CHECK:         [[Y:%.*]] = pd_op.reshape([[T]]) {shape = array<i64: 1, 32, 4, 4>}
+// CHECK:         pir.shadow_output([[Y]])
+pir.program @chain(%x "x" : tensor<1x3x8x8xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<16x3x3x3xf32>
+  %b = pir.parameter() {parameter_name = "b"} : () -> tensor<16x1x1xf32>
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<16x16x1x1xf32>
+  %d = pir.parameter() {parameter_name = "d"} : () -> tensor<16x1x3x3xf32>
+  %1 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x3x8x8xf32>, tensor<16x3x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %2 = pd_op.add(%1, %b) : (tensor<1x16x8x8xf32>, tensor<16x1x1xf32>) -> tensor<1x16x8x8xf32>
+  %3 = pd_op.relu(%2) : (tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
+  %4 = pd_op.conv2d(%3, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x8x8xf32>, tensor<16x16x1x1xf32>) -> tensor<1x16x8x8xf32>
+  %5 = pd_op.add(%3, %4) : (tensor<1x16x8x8xf32>, tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
+  %6 = pd_op.pool2d(%5) {kernel_size = array<i64: 2, 2>, strides = array<i64: 2, 2>, paddings = array<i64: 0, 0>, ceil_mode = false, exclusive = true, data_format = "NCHW", pooling_type = "max", global_pooling = false, adaptive = false, padding_algorithm = "EXPLICIT"} : (tensor<1x16x8x8xf32>) -> tensor<1x16x4x4xf32>
+  %7 = pd_op.depthwise_conv2d(%6, %d) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 16 : i32} : (tensor<1x16x4x4xf32>, tensor<16x1x3x3xf32>) -> tensor<1x16x4x4xf32>
+  %8 = pir.combine(%7, %6) : (tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>) -> !pir.vec<tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>>
+  %9 = pd_op.concat(%8) {axis = 1 : i32} : (!pir.vec<tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>>) -> tensor<1x32x4x4xf32>
+  pir.shadow_output(%9) {output_name = "y"} : (tensor<1x32x4x4xf32>) -> ()
+}
+
+// -----
+// Filters that are inputs, and counts that fill no block, stay as they are.
+// CHECK-LABEL: pir.program @kept
+// CHECK-NOT:     pir.nchwc_conv2d
+// CHECK:         pir.shadow_output
+pir.program @kept(%x "x" : tensor<1x8x8x8xf32>, %w "w" : tensor<8x8x1x1xf32>) {
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<12x8x1x1xf32>
+  %1 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x8x8xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x8x8xf32>
+  %2 = pd_op.conv2d(%1, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x8x8xf32>, tensor<12x8x1x1xf32>) -> tensor<1x12x8x8xf32>
+  pir.shadow_output(%2) {output_name = "y"} : (tensor<1x12x8x8xf32>) -> ()
+}
+
+// -----
+// Batch norm whose statistics no filter takes is a factor and a summand of blocks.
+// CHECK-LABEL: pir.program @norm
+// CHECK:         [[A:%.*]] = pir.nchwc_conv2d(%x, {{%.*}})
+// CHECK:         [[M:%.*]] = pd_op.multiply([[A]], {{%.*}}) : (tensor<1x1x4x4x8xf32>, tensor<1x1x1x8xf32>)
+// CHECK:         [[S:%.*]] = pd_op.add([[M]], {{%.*}})
+// CHECK:         [[T:%.*]] = pd_op.transpose([[S]])
+// CHECK:         [[Y:%.*]] = pd_op.reshape([[T]])
+// CHECK:         pir.shadow_output([[Y]]) {output_name = "y"}
+pir.program @norm(%x "x" : tensor<1x3x4x4xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<8x3x1x1xf32>
+  %m = pir.parameter() {parameter_name = "m"} : () -> tensor<8xf32>
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<8xf32>
+  %c = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x3x4x4xf32>, tensor<8x3x1x1xf32>) -> tensor<1x8x4x4xf32>
+  %y, %1, %2, %3, %4, %5 = pd_op.batch_norm(%c, %m, %v) {is_test = true, momentum = 0.9 : f32, epsilon = 0.00001 : f32, data_format = "NCHW", use_global_stats = true, trainable_statistics = false} : (tensor<1x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<1x8x4x4xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<0xui8>)
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<1x8x4x4xf32>) -> ()
+}
+
+// -----
+// CHECK-LABEL: pir.program @alone
+// CHECK:         pir.nchwc_conv2d(%x, {{%.*}})
+pir.program @alone(%x "x" : tensor<1x3x4x4xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<8x3x1x1xf32>
+  %c = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x3x4x4xf32>, tensor<8x3x1x1xf32>) -> tensor<1x8x4x4xf32>
+  pir.shadow_output(%c) {output_name = "y"} : (tensor<1x8x4x4xf32>) -> ()
+}
