@@ -81,7 +81,7 @@ def _fetched() -> Path | None:
     ]
     for step in steps[FETCHED.exists() :]:
         try:
-            subprocess.run(step, check=True, capture_output=True, text=True, timeout=300)
+            subprocess.run(step, check=True, capture_output=True, text=True, timeout=60)
         except (OSError, subprocess.SubprocessError) as error:
             told = getattr(error, "stderr", None) or str(error)
             print(f"skipped: the suite is not here and cannot be fetched: {told.strip()}")
