@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Hashable
 from typing import Any, Final
@@ -10,7 +11,7 @@ import numpy as np
 
 from pirkit.deepxde.libraries import deepxde, torch
 from pirkit.deepxde.probes import NotCovered
-from pirkit.deepxde.programs import MOST_KINDS, Adam, Bound, Losses, Programs, tuples
+from pirkit.deepxde.programs import MOST_KINDS, Adam, Bound, Losses, Programs, flat, tuples
 from pirkit.diag.errors import PirkitError, UsageError
 
 Array = np.ndarray[Any, Any]
@@ -18,6 +19,8 @@ _SPECIAL: Final = (
     "amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay",
 )  # fmt: skip
 """Settings of Adam with which a step of torch's is another than ours."""
+_POINTS: Final = ("train_x", "test_x", "train_aux_vars", "test_aux_vars")
+"""Attributes of DeepXDE's data that their losses read."""
 
 
 def accelerate(model: Any) -> Any:
@@ -90,15 +93,30 @@ class Accelerated:
         self, kind: Hashable, losses: Losses, data: tuple[Any, Any, Any], make: Callable[[], Bound]
     ) -> Bound:
         """The bound program of a kind for these points, recorded anew if they are others."""
-        key = (kind, str(self.model.loss_weights))
-        inputs = tuples(data[0])
-        now: tuple[Any, ...] = (*inputs, data[1], data[2])
+        arrays = flat(data)
+        key = (kind, str(self.model.loss_weights), *[a.shape for a in arrays])
+        fixed = self._fixed(data)
         held = self._bound.get(key)
-        if held is None or not all(a is b for a, b in zip(held[0], now, strict=True)):
+        if held is None or not (
+            len(held[0]) == len(fixed) and all(map(operator.is_, held[0], fixed))
+        ):
             if len(self._bound) >= MOST_KINDS:
                 self._bound.clear()
-            held = self._bound[key] = (now, make())
+            held = self._bound[key] = (fixed, make())
+        held[1].take(arrays)
         return held[1]
+
+    def _fixed(self, data: tuple[Any, Any, Any]) -> tuple[Any, ...]:
+        """What a recording read besides its inputs, so that others need another recording.
+
+        DeepXDE's own data read their sets of points, which are others than the inputs where these
+        are batches. Data of the user's may read any thing, so each batch is recorded.
+        """
+        held = self.model.data
+        if not type(held).__module__.startswith("deepxde."):
+            return (*tuples(data[0]), *data[1:])
+        parts = [held, getattr(held, "pde", None)]
+        return tuple([a for d in parts for n in _POINTS for a in tuples(getattr(d, n, None))])
 
     def losses(self, kind: str, theirs: Losses, data: tuple[Any, Any, Any]) -> Any:
         """Outputs of the network and losses, as DeepXDE's `outputs_losses`."""

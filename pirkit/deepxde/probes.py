@@ -12,12 +12,14 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+import pirkit
 from pirkit.deepxde.libraries import overrides, torch
 from pirkit.dialect.build import Value
 
 Call = Callable[[Any, str, Sequence[Any], Mapping[str, Any]], Any]
 """Records a call: the recording, the name of the function, its arguments."""
 
+Array = np.ndarray[Any, Any]
 Rows = tuple[int, int]
 """The first and the last but one row of a tensor that are meant."""
 
@@ -76,9 +78,9 @@ class Recording(overrides.TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         named = dict(kwargs or {})
-        if not any(self.is_recorded(a) for a in _tensors((args, named))):
-            return func(*args, **named)
         name = _name(func)
+        if name != "requires_grad_" and not any(map(self.is_recorded, _tensors((args, named)))):
+            return func(*args, **named)
         if name in QUERIES or name.endswith(".__get__"):
             if name.endswith(".__get__") and name[:-8] not in _PROPERTIES | {"T", "mT"}:
                 raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
@@ -86,6 +88,23 @@ class Recording(overrides.TorchFunctionMode):
                 with torch._C.DisableTorchFunctionSubclass():
                     return func(*args, **named)
         return self._call(self, name, args, named)
+
+    def __enter__(self) -> Any:
+        """Record from now on, forward derivatives too: torch's would run the function itself."""
+        self._jvp, torch.func.jvp = torch.func.jvp, self.jvp
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        torch.func.jvp = self._jvp
+        super().__exit__(*error)
+
+    def jvp(self, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """``torch.func.jvp`` of a function of one tensor."""
+        if len(primals) != 1:
+            raise NotCovered("`torch.func.jvp` of several tensors is not recorded")
+        x, v = self.whole(primals[0]), self.whole(tangents[0])
+        found = pirkit.jvp(lambda value: self.whole(f(Probe.of(value))), (x,), (v,))
+        return tuple(map(Probe.of, found))
 
     def is_recorded(self, tensor: Any) -> bool:
         """True for probes and trainable variables."""
@@ -116,8 +135,15 @@ class Recording(overrides.TorchFunctionMode):
         if tensor.requires_grad or tensor.layout != torch.strided or tensor.is_cuda:
             raise NotCovered("a tensor with a gradient of its own, or one that is sparse, is read")
         if id(tensor) not in self.kept:
-            self.kept[id(tensor)] = (tensor, np.ascontiguousarray(tensor.numpy()))
+            self.kept[id(tensor)] = (tensor, np.require(tensor.numpy(), requirements="C"))
         return self.captured(self.kept[id(tensor)][1])
+
+    def entries(self, matrix: Any) -> tuple[Array, Array]:
+        """Rows and columns of the entries of a sparse matrix, and the entries."""
+        if id(matrix) not in self.kept:
+            held = matrix.coalesce()
+            self.kept[id(matrix)] = (matrix, (held.indices().numpy(), held.values().numpy()))
+        return self.kept[id(matrix)][1]
 
     def captured(self, array: Any) -> Value:
         """An array as an input of the program."""

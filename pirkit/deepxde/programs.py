@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -24,6 +25,11 @@ Losses = Callable[[Any, Any, Any], Any]
 def tuples(inputs: Any) -> tuple[Any, ...]:
     """The arrays of the points: several for networks such as DeepONet, else one."""
     return cast("tuple[Any, ...]", inputs) if isinstance(inputs, tuple) else (inputs,)
+
+
+def flat(data: tuple[Any, Any, Any]) -> list[Array]:
+    """All arrays of a batch: inputs, targets and auxiliary variables, of which some are None."""
+    return [*tuples(data[0]), *(part for part in data[1:] if part is not None)]
 
 
 @dataclass(frozen=True)
@@ -50,21 +56,21 @@ class Programs:
         With ``adam`` it updates them and ``state``: the step size, the correction of second
         moments, first and second moments. Raises NotCovered for what is not recorded.
         """
-        inputs, targets, aux = data
-        points = tuples(inputs)
-        arrays = [np.ascontiguousarray(p) for p in points]
+        points = len(tuples(data[0]))
+        arrays = [np.ascontiguousarray(a) for a in flat(data)]
         weights = [_memory(v) for v in self.variables]
         keep: list[Any] = []
 
         def recorded(xs: Sequence[Value], values: Sequence[Value], held: Sequence[Value]) -> Any:
             known = {id(v): value for v, value in zip(self.variables, values, strict=True)}
-            recording = Recording(known, len(arrays[0]), call)
+            recording = Recording(known, len(arrays[points - 1]), call)
             keep.append(recording)
             probes = tuple(map(Probe.of, xs))
+            inputs = probes[:points] if isinstance(data[0], tuple) else probes[0]
+            more = iter(probes[points:])
             with recording:
-                outputs, found = losses(
-                    probes if isinstance(inputs, tuple) else probes[0], targets, aux
-                )
+                given = [None if part is None else next(more) for part in data[1:]]
+                outputs, found = losses(inputs, *given)
             whole = [recording.whole(v) for v in (outputs, found)]
             if adam is None and not held:
                 return whole
@@ -84,7 +90,7 @@ class Programs:
             self.held[key] = pirkit.compile(program, fast_math=True)
         leaves = [*arrays, *weights, *state]
         given = {f"x{i}": a for i, a in enumerate(leaves)} | traced.captured
-        return Bound(self.held[key], given, keep)
+        return Bound(self.held[key], given, keep, flat(data))
 
 
 def _memory(tensor: Any) -> Array:
@@ -121,29 +127,46 @@ def _updated(
 
 
 class Bound:
-    """A program on fixed memory: ``run()`` computes ``results``, those in place included."""
+    """A program on fixed memory: ``run()`` computes ``results``, those in place included.
 
-    def __init__(self, executable: Executable, given: dict[str, Array], keep: Any) -> None:
-        self.executable, self.given, self.keep = executable, given, keep
+    Its first inputs, ``x0``..., are those of ``data``.
+    """
+
+    def __init__(
+        self, executable: Executable, given: dict[str, Array], keep: Any, data: list[Array]
+    ) -> None:
+        self.executable, self.given, self.keep, self.data = executable, given, keep, data
         native = executable.native
         self.results: dict[str, Array] = {}
         self._call: Callable[[], None] | None = None
+        self._owned: list[Array] = []
         if native is not None:
-            names, outputs = native.names
-            arrays = [np.require(given[n], requirements=["C", "A"]) for n in names]
+            self._native, (_, self._names) = native, native.names
             self.results = {
                 n: np.empty(m.shape, m.dtype.np)
-                for n, m in zip(outputs, native.results, strict=True)
+                for n, m in zip(self._names, native.results, strict=True)
             }
-            self._native, self._names, self._arrays = native, outputs, arrays
 
     def write_to(self, targets: dict[str, Array]) -> Bound:
         """Write these results to other memory, which may be that of an operand."""
         self.results |= targets
         if self.executable.native is not None:
-            results = [self.results[n] for n in self._names]
-            self._call = self._native.bind(self._arrays, results)
+            arrays = [np.require(self.given[n], requirements="CA") for n in self._native.names[0]]
+            self._call = self._native.bind(arrays, [self.results[n] for n in self._names])
         return self
+
+    def take(self, data: list[Array]) -> None:
+        """Read other arrays of the same shapes: from the second time on, they are copied."""
+        if all(map(operator.is_, data, self.data)):
+            return
+        if not self._owned:
+            self._owned = [np.array(a, self.given[f"x{i}"].dtype) for i, a in enumerate(data)]
+            self.given |= {f"x{i}": a for i, a in enumerate(self._owned)}
+            self.write_to({})
+        for own, new, old in zip(self._owned, data, self.data, strict=True):
+            if new is not old:
+                np.copyto(own, new)
+        self.data = data
 
     def run(self) -> None:
         """Compute the results from what memory holds now."""
