@@ -139,10 +139,19 @@ class Recording(overrides.TorchFunctionMode):
         return self.captured(self.kept[id(tensor)][1])
 
     def entries(self, matrix: Any) -> tuple[Array, Array]:
-        """Rows and columns of the entries of a sparse matrix, and the entries."""
+        """Columns and values of the entries of a sparse matrix, by rows of one length (ELLPACK).
+
+        Shorter rows end with zeros, so that sums need no scatter.
+        """
         if id(matrix) not in self.kept:
             held = matrix.coalesce()
-            self.kept[id(matrix)] = (matrix, (held.indices().numpy(), held.values().numpy()))
+            (rows, columns), values = held.indices().numpy(), held.values().numpy()
+            counts = np.bincount(rows, minlength=matrix.shape[0])
+            within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+            found = np.zeros((2, len(counts), counts.max(initial=1)))
+            found[0, rows, within], found[1, rows, within] = columns, values
+            entries = found[0].astype(np.int64), found[1].astype(values.dtype)
+            self.kept[id(matrix)] = (matrix, entries)
         return self.kept[id(matrix)][1]
 
     def captured(self, array: Any) -> Value:

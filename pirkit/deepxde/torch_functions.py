@@ -13,6 +13,7 @@ from pirkit.deepxde.elementwise import ELEMENTWISE, Rule, filled, ops
 from pirkit.deepxde.libraries import torch
 from pirkit.deepxde.probes import NotCovered, Probe, Recording, Rows
 from pirkit.dialect.build import Value
+from pirkit.dialect.infer import fill_value
 
 
 def call(recording: Recording, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -184,8 +185,15 @@ def _detach(recording: Recording, x: Any) -> Any:
 
 
 def _watched(recording: Recording, x: Any, *_: Any) -> Any:
-    """A tensor made while recording, with respect to which the model differentiates."""
-    return Probe.of(recording.lifted(x))
+    """A tensor made while recording, with respect to which the model differentiates.
+
+    A constant becomes an input, for an input is never folded into what is computed of it.
+    """
+    value = recording.lifted(x)
+    number = fill_value(value.ssa)
+    if number is not None:
+        value = recording.captured(np.full(value.shape, number, value.dtype.np))
+    return Probe.of(value, getattr(x, "rows", None))
 
 
 def _setitem(recording: Recording, x: Any, index: Any, given: Any) -> Any:
@@ -204,13 +212,11 @@ def _sparse_matmul(recording: Recording, matrix: Any, x: Any) -> Any:
     """A constant sparse matrix times a dense one: gathered rows, scaled and added up."""
     if isinstance(matrix, Probe) or matrix.layout != torch.sparse_coo:
         raise NotCovered("a sparse matrix that is not constant, or not of coordinates, is read")
-    places, scales = recording.entries(matrix)
+    columns, scales = recording.entries(matrix)
     value = recording.whole(x)
-    found = ops.gather(value, recording.captured(places[1]), axis=0)
-    found = found * recording.captured(scales[:, None])
-    b: Any = value.b
-    empty = b.const(0.0, value.dtype, (matrix.shape[0], *found.shape[1:]))
-    return ops.scatter_nd_add(empty, recording.captured(places[0][:, None]), found)
+    found = ops.gather(value, recording.captured(columns.ravel()), axis=0)
+    found = found.reshape((*columns.shape, *found.shape[1:]))
+    return (found * recording.captured(scales[..., None])).sum(axis=1)
 
 
 def _stack(recording: Recording, tensors: Any, dim: int = 0) -> Any:
