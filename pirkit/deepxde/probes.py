@@ -13,7 +13,8 @@ from typing import Any, Final, cast
 import numpy as np
 
 import pirkit
-from pirkit.deepxde.libraries import overrides, torch
+from pirkit.deepxde.libtorch import overrides, torch
+from pirkit.deepxde.programs import NotCovered
 from pirkit.dialect.build import Value
 
 Call = Callable[[Any, str, Sequence[Any], Mapping[str, Any]], Any]
@@ -31,10 +32,6 @@ _PROPERTIES: Final = frozenset(
     "shape dtype ndim device requires_grad is_leaf layout is_sparse is_meta is_quantized"
     " grad_fn names is_cuda is_mps is_nested".split()
 )
-
-
-class NotCovered(Exception):
-    """The model does what is not recorded; the message says what."""
 
 
 class Probe(torch.Tensor):

@@ -10,9 +10,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 import pirkit
-from pirkit.deepxde.libraries import deepxde, torch
-from pirkit.deepxde.probes import NotCovered, Probe, Recording
-from pirkit.deepxde.torch_functions import call
+from pirkit.deepxde.libraries import deepxde
 from pirkit.dialect.build import Value
 from pirkit.frontend.tracing import fingerprint, trace
 from pirkit.runtime.executor import Executable
@@ -20,6 +18,17 @@ from pirkit.runtime.executor import Executable
 Array = np.ndarray[Any, Any]
 Losses = Callable[[Any, Any, Any], Any]
 """DeepXDE's ``outputs_losses_train`` and its like: outputs and losses of inputs, targets, aux."""
+
+
+Record = Callable[
+    [Losses, tuple[Any, Any, Any], Sequence[Value], Sequence[Value]], tuple[Value, Value, Any]
+]
+"""Records a loss for values of the arrays of a batch and of the variables: gives outputs, losses
+and what has to live as long as the program."""
+
+
+class NotCovered(Exception):
+    """The model does what is not recorded; the message says what."""
 
 
 def tuples(inputs: Any) -> tuple[Any, ...]:
@@ -46,6 +55,9 @@ class Programs:
     """The executables of a model by content, so that other points need no other code."""
 
     variables: Sequence[Any]
+    record: Record
+    memory: Callable[[Any], Array]
+    """The array over the memory of a variable."""
     held: dict[Hashable, Executable] = field(default_factory=dict[Hashable, Executable])
 
     def bound(
@@ -56,22 +68,14 @@ class Programs:
         With ``adam`` it updates them and ``state``: the step size, the correction of second
         moments, first and second moments. Raises NotCovered for what is not recorded.
         """
-        points = len(tuples(data[0]))
         arrays = [np.ascontiguousarray(a) for a in flat(data)]
-        weights = [_memory(v) for v in self.variables]
+        weights = [self.memory(v) for v in self.variables]
         keep: list[Any] = []
 
         def recorded(xs: Sequence[Value], values: Sequence[Value], held: Sequence[Value]) -> Any:
-            known = {id(v): value for v, value in zip(self.variables, values, strict=True)}
-            recording = Recording(known, len(arrays[points - 1]), call)
-            keep.append(recording)
-            probes = tuple(map(Probe.of, xs))
-            inputs = probes[:points] if isinstance(data[0], tuple) else probes[0]
-            more = iter(probes[points:])
-            with recording:
-                given = [None if part is None else next(more) for part in data[1:]]
-                outputs, found = losses(inputs, *given)
-            whole = [recording.whole(v) for v in (outputs, found)]
+            outputs, found, made = self.record(losses, data, xs, values)
+            keep.append(made)
+            whole = [outputs, found]
             if adam is None and not held:
                 return whole
             total = whole[1].sum()
@@ -91,14 +95,6 @@ class Programs:
         leaves = [*arrays, *weights, *state]
         given = {f"x{i}": a for i, a in enumerate(leaves)} | traced.captured
         return Bound(self.held[key], given, keep, flat(data))
-
-
-def _memory(tensor: Any) -> Array:
-    if tensor.layout != torch.strided or tensor.device.type != "cpu":
-        raise NotCovered("a variable is not in the memory of the CPU")
-    if not tensor.is_contiguous():
-        raise NotCovered("a variable is not contiguous")
-    return tensor.detach().numpy()
 
 
 def _slopes(total: Value, values: Sequence[Value]) -> list[Value]:

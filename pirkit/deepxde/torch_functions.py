@@ -10,8 +10,9 @@ import numpy as np
 
 import pirkit
 from pirkit.deepxde.elementwise import ELEMENTWISE, Rule, filled, ops
-from pirkit.deepxde.libraries import torch
-from pirkit.deepxde.probes import NotCovered, Probe, Recording, Rows
+from pirkit.deepxde.libtorch import torch
+from pirkit.deepxde.probes import Probe, Recording, Rows
+from pirkit.deepxde.programs import NotCovered
 from pirkit.dialect.build import Value
 from pirkit.dialect.infer import fill_value
 
