@@ -27,8 +27,6 @@ class Accelerated(NativeModel):
     framework = "torch"
 
     def __init__(self, model: Any) -> None:
-        if type(model.opt).__name__ == "NNCG":
-            raise NotCovered("NNCG differentiates slopes in torch")
         self._steps: Array = np.zeros(0, np.float32)
         self._first: Any = None
         variables = [p for group in model.opt.param_groups for p in group["params"]]
@@ -89,6 +87,8 @@ class Accelerated(NativeModel):
 
     def with_slopes(self, slopes: list[Array], losses: Callable[[], Array]) -> None:
         """See `NativeModel`."""
+        if type(self.model.opt).__name__ == "NNCG":
+            raise NotCovered("NNCG differentiates slopes in torch")
         held = [torch.from_numpy(slope) for slope in slopes]
 
         def closure() -> Any:
