@@ -183,4 +183,3 @@ class NativeModel(ABC):
         bound = self._program(kind, theirs, data, make)
         bound.run()
         return tuple([self.tensor(bound.results[f"y{i}"].copy()) for i in range(2)])
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from pirkit.dialect.build import Value
 from pirkit.frontend.compile import run_passes
 from pirkit.paddle.libpaddle import paddle
 from pirkit.paddle.live_program import captured
+from pirkit.paddle.requested_gradients import replaced
 from pirkit.paddle.shared_memory import array_of
 
 Array = np.ndarray[Any, Any]
@@ -101,6 +103,17 @@ class Accelerated(NativeModel):
             rate.step()
 
 
+def _to_tensor(theirs: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
+    """A tensor of an array, where Paddle would put its elements into the program.
+
+    It becomes a parameter there, and DeepXDE, which keeps it, can use it after the capture.
+    """
+    if not isinstance(data, np.ndarray | np.generic | int | float):
+        return theirs(data, *args, **kwargs)
+    with paddle.base.dygraph.guard(paddle.CPUPlace()):
+        return theirs(data, *args, **kwargs)
+
+
 class Recorder:
     """Records losses by capturing them in a program of Paddle's, with its derivatives requested."""
 
@@ -123,18 +136,9 @@ class Recorder:
         def outputs_losses(arrays: Any) -> Any:
             return body(arrays)
 
-        held, views = self.model.data, {}
-        for name in ("train_x", "test_x"):
-            if isinstance(getattr(held, name, None), np.ndarray):
-                views[name] = getattr(held, name)
-                # DeepXDE keeps tensors by the id of these arrays; those of a program are no tensors
-                setattr(held, name, views[name].view())
-        keep = [getattr(held, name) for name in views]
-        try:
-            capture = captured(outputs_losses, [[paddle.to_tensor(a) for a in given]])
-        finally:
-            for name, array in views.items():
-                setattr(held, name, array)
+        arrays = [paddle.to_tensor(a) for a in given]
+        with replaced(paddle, {"to_tensor": partial(_to_tensor, paddle.to_tensor)}):
+            capture = captured(outputs_losses, [arrays])
         named = dict(zip(capture.inputs, xs, strict=True))
         tensors = {id(t): name for name, t in capture.tensors.items()}
         for v, value in zip(self.variables, values, strict=True):
@@ -142,4 +146,4 @@ class Recorder:
                 named[tensors[id(v)]] = value
         program = run_passes(capture.program, "absorb-attributes")
         outputs, found = cast("tuple[Value, Value]", program(**named))
-        return outputs, found, (capture, keep)
+        return outputs, found, capture

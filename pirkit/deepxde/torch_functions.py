@@ -101,9 +101,7 @@ def _over_all(recording: Recording, given: Any, rows: Rows, rank: int) -> Any:
     return None if recording.is_recorded(given) else recording.padded(given, rows)
 
 
-_SAME: Final = frozenset(
-    "as_tensor contiguous cpu to float double retain_grad clone".split()
-)
+_SAME: Final = frozenset("as_tensor contiguous cpu to float double retain_grad clone".split())
 """Functions whose result is the tensor that they get."""
 
 _TYPED: Final = {"float": torch.float32, "double": torch.float64}

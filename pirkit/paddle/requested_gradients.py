@@ -7,11 +7,12 @@ the result of a `pir.gradient`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+import numpy as np
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import SSAValue
 
@@ -58,8 +59,8 @@ def requested() -> Generator[list[Request]]:
         requests.append(Request(targets, seeds, wrt, found))
         return found
 
-    with _replaced(paddle, {"grad": grad}), _replaced(paddle.Tensor, _operators()):
-        with _replaced(paddle.pir.Value, _operators(paddle.pir.Value)):
+    with replaced(paddle, {"grad": grad}), replaced(paddle.Tensor, _operators()):
+        with replaced(paddle.pir.Value, _operators(paddle.pir.Value)):
             yield requests
 
 
@@ -81,13 +82,22 @@ def _operators(kind: Any = None) -> dict[str, Any]:
 
 def _converted(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def ours(*operands: Any) -> Any:
-        return theirs(*map(pir_core._convert_into_value, operands))
+        values = [pir_core._convert_into_value(v) for v in operands]
+        return theirs(*[_exact(v, values) for v in values])
 
     return ours
 
 
+def _exact(given: Any, operands: Sequence[Any]) -> Any:
+    """A number that float32 does not hold as a tensor: Paddle's attributes would round it."""
+    if not isinstance(given, float) or given == float(np.float32(given)):
+        return given
+    return paddle.full([], given, next(v.dtype for v in operands if not isinstance(v, float)))
+
+
 @contextmanager
-def _replaced(holder: Any, names: Mapping[str, Any]) -> Iterator[None]:
+def replaced(holder: Any, names: Mapping[str, Any]) -> Iterator[None]:
+    """Other attributes of a module or class for a while."""
     kept = {name: getattr(holder, name) for name in names}
     for name, each in names.items():
         setattr(holder, name, each)
