@@ -89,7 +89,7 @@ class NativeModel(ABC):
                 try:
                     return ours(*args)
                 except _FAILURES as error:
-                    self.refuse(str(getattr(error, "message", error)).strip().partition("\n")[0])
+                    self.refuse(_first_line(str(getattr(error, "message", error))))
             return theirs(*args)
 
         return either
@@ -183,3 +183,9 @@ class NativeModel(ABC):
         bound = self._program(kind, theirs, data, make)
         bound.run()
         return tuple([self.tensor(bound.results[f"y{i}"].copy()) for i in range(2)])
+
+
+def _first_line(message: str) -> str:
+    """The line that tells the reason: Paddle puts it behind the lines of the captured code."""
+    lines = message.strip().splitlines() or ["an error without message"]
+    return lines[-1 if lines[0].startswith("In transformed code") else 0].strip()

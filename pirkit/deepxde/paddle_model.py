@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from pirkit.paddle.requested_gradients import replaced
 from pirkit.paddle.shared_memory import array_of
 
 Array = np.ndarray[Any, Any]
+_TABLES = count()
 
 
 class Accelerated(NativeModel):
@@ -64,12 +66,12 @@ class Accelerated(NativeModel):
         if places == self._places:
             return None
         self._places = places
-        count = len(variables)
+        size = len(variables)
         arrays = [array_of(t) for t in held]
-        self._powers = arrays[2 * count : 3 * count], arrays[3 * count :]
+        self._powers = arrays[2 * size : 3 * size], arrays[3 * size :]
         if any(len({float(p.item()) for p in powers}) > 1 for powers in self._powers):
             raise NotCovered("variables have made different numbers of steps")
-        return arrays[: 2 * count]
+        return arrays[: 2 * size]
 
     def next_step(self, adam: Adam) -> tuple[float, float]:
         """See `NativeModel`."""
@@ -111,7 +113,9 @@ def _to_tensor(theirs: Callable[..., Any], data: Any, *args: Any, **kwargs: Any)
     if not isinstance(data, np.ndarray | np.generic | int | float):
         return theirs(data, *args, **kwargs)
     with paddle.base.dygraph.guard(paddle.CPUPlace()):
-        return theirs(data, *args, **kwargs)
+        found = theirs(data, *args, **kwargs)
+        found.name = f"table_{next(_TABLES)}"  # Paddle counts anew in each capture
+        return found
 
 
 class Recorder:
