@@ -89,18 +89,22 @@ class Recording(overrides.TorchFunctionMode):
     def __enter__(self) -> Any:
         """Record from now on, forward derivatives too: torch's would run the function itself."""
         self._jvp, torch.func.jvp = torch.func.jvp, self.jvp
-        return super().__enter__()
+        return super().__enter__()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
     def __exit__(self, *error: Any) -> None:
         torch.func.jvp = self._jvp
-        super().__exit__(*error)
+        super().__exit__(*error)  # pyright: ignore[reportUnknownMemberType]
 
     def jvp(self, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         """``torch.func.jvp`` of a function of one tensor."""
         if len(primals) != 1:
             raise NotCovered("`torch.func.jvp` of several tensors is not recorded")
         x, v = self.whole(primals[0]), self.whole(tangents[0])
-        found = pirkit.jvp(lambda value: self.whole(f(Probe.of(value))), (x,), (v,))
+
+        def values(value: Value) -> Any:
+            return self.whole(f(Probe.of(value)))
+
+        found = pirkit.jvp(values, (x,), (v,))
         return tuple(map(Probe.of, found))
 
     def is_recorded(self, tensor: Any) -> bool:

@@ -147,7 +147,9 @@ class Bound:
         """Write these results to other memory, which may be that of an operand."""
         self.results |= targets
         if self.executable.native is not None:
-            arrays = [np.require(self.given[n], requirements="CA") for n in self._native.names[0]]
+            arrays = [
+                np.require(self.given[n], requirements=["C", "A"]) for n in self._native.names[0]
+            ]
             self._call = self._native.bind(arrays, [self.results[n] for n in self._names])
         return self
 

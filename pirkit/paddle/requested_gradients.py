@@ -7,7 +7,7 @@ the result of a `pir.gradient`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -96,7 +96,7 @@ def _exact(given: Any, operands: Sequence[Any]) -> Any:
 
 
 @contextmanager
-def replaced(holder: Any, names: Mapping[str, Any]) -> Iterator[None]:
+def replaced(holder: Any, names: Mapping[str, Any]) -> Generator[None]:
     """Other attributes of a module or class for a while."""
     kept = {name: getattr(holder, name) for name in names}
     for name, each in names.items():

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("paddle")
 pytest.importorskip("deepxde")
 
-NAMES = "poisson resampled decay_and_weights adam_then_lbfgs rmsprop beam burgers inverse system".split()
+NAMES = "poisson resampled decay_and_weights adam_then_lbfgs rmsprop beam burgers inverse".split()
 
 
 def test_weights_are_those_of_paddle() -> None:
