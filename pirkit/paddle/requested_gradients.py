@@ -21,8 +21,9 @@ from pirkit.dialect.operation import PirOp, create
 from pirkit.paddle.libpaddle import listed, paddle, pir_core
 
 _OPERATORS: Final = (
-    "add sub mul truediv floordiv mod pow matmul radd rsub rmul rtruediv rpow rmatmul"
-    " eq ne lt le gt ge neg abs getitem"
+    "__add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __pow__ __matmul__ __radd__ __rsub__"
+    " __rmul__ __rtruediv__ __rpow__ __rmatmul__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __neg__"
+    " __abs__ __getitem__"
 ).split()
 
 
@@ -74,9 +75,9 @@ def _stand_in(x: Any) -> Any:
 def _operators(kind: Any = None) -> dict[str, Any]:
     """Operators whose operands are values: those of a tensor around the function are made so."""
     return {
-        f"__{name}__": _converted(getattr(paddle.pir.Value, f"__{name}__"))
+        name: _converted(getattr(paddle.pir.Value, name))
         for name in _OPERATORS
-        if hasattr(kind or paddle.Tensor, f"__{name}__")
+        if hasattr(kind or paddle.Tensor, name)
     }
 
 
