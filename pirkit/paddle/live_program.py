@@ -29,7 +29,7 @@ from pirkit.paddle.requested_gradients import insert_gradients, requested
 from pirkit.paddle.shared_memory import array_of
 
 _FRAME: Final = re.compile(r'\s*File "([^"]+)", line (\d+)')
-_PADDLE: Final = str(Path(paddle.__file__).parent)
+_INTERNAL: Final = (str(Path(paddle.__file__).parent), str(Path(__file__).parent), "<")
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,10 @@ def _walk(block: Any) -> Iterator[Any]:
 
 
 def _location(live: Any) -> mlir.LocationAttr | None:
-    """The innermost line of Python that is not Paddle's own."""
+    """The innermost line of Python that is neither Paddle's own nor of this room."""
     frames = [match for line in reversed(live.callstack) if (match := _FRAME.match(line))]
     for frame in frames:
-        if not frame[1].startswith((_PADDLE, "<")):
+        if not frame[1].startswith(_INTERNAL):
             return location_of(frame[1], int(frame[2]))
     return None
 

@@ -90,10 +90,12 @@ def _converted(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _exact(given: Any, operands: Sequence[Any]) -> Any:
-    """A number that float32 does not hold as a tensor: Paddle's attributes would round it."""
+    """A number beside float64 that float32 does not hold, as a tensor: an attribute rounds it."""
     if not isinstance(given, float) or given == float(np.float32(given)):
         return given
-    return paddle.full([], given, next(v.dtype for v in operands if not isinstance(v, float)))
+    kinds = {v.dtype for v in operands if isinstance(v, paddle.pir.Value)}
+    is_double = paddle.base.core.DataType.FLOAT64 in kinds
+    return paddle.full([], given, "float64") if is_double else given
 
 
 @contextmanager
