@@ -1,8 +1,8 @@
 """DeepXDE models that train in native code: ``pirkit.deepxde.accelerate(model)``.
 
-For DeepXDE's PyTorch backend. Needs torch and deepxde; nothing else of pirkit does.
+For DeepXDE's backends PyTorch and Paddle. Needs deepxde and one of these.
 """
 
-from pirkit.deepxde.accelerate import Accelerated, accelerate
+from pirkit.deepxde.accelerate import accelerate
 
-__all__ = ["Accelerated", "accelerate"]
+__all__ = ["accelerate"]

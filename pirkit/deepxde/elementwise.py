@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 import pirkit
-from pirkit.deepxde.probes import NotCovered
+from pirkit.deepxde.programs import NotCovered
 from pirkit.dialect.build import Value
 
 ops: Final[Any] = pirkit.ops

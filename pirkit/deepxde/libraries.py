@@ -1,13 +1,8 @@
-"""DeepXDE and PyTorch as untyped modules: their own annotations are partial.
-
-Everything of this room that needs them imports them from here.
-"""
+"""DeepXDE as an untyped module: its own annotations are partial."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-torch: Any = import_module("torch")
-overrides: Any = import_module("torch.overrides")
 deepxde: Any = import_module("deepxde")

@@ -12,12 +12,15 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.deepxde.libraries import overrides, torch
+import pirkit
+from pirkit.deepxde.libtorch import overrides, torch
+from pirkit.deepxde.programs import NotCovered
 from pirkit.dialect.build import Value
 
 Call = Callable[[Any, str, Sequence[Any], Mapping[str, Any]], Any]
 """Records a call: the recording, the name of the function, its arguments."""
 
+Array = np.ndarray[Any, Any]
 Rows = tuple[int, int]
 """The first and the last but one row of a tensor that are meant."""
 
@@ -29,10 +32,6 @@ _PROPERTIES: Final = frozenset(
     "shape dtype ndim device requires_grad is_leaf layout is_sparse is_meta is_quantized"
     " grad_fn names is_cuda is_mps is_nested".split()
 )
-
-
-class NotCovered(Exception):
-    """The model does what is not recorded; the message says what."""
 
 
 class Probe(torch.Tensor):
@@ -76,9 +75,9 @@ class Recording(overrides.TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         named = dict(kwargs or {})
-        if not any(self.is_recorded(a) for a in _tensors((args, named))):
-            return func(*args, **named)
         name = _name(func)
+        if name != "requires_grad_" and not any(map(self.is_recorded, _tensors((args, named)))):
+            return func(*args, **named)
         if name in QUERIES or name.endswith(".__get__"):
             if name.endswith(".__get__") and name[:-8] not in _PROPERTIES | {"T", "mT"}:
                 raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
@@ -86,6 +85,27 @@ class Recording(overrides.TorchFunctionMode):
                 with torch._C.DisableTorchFunctionSubclass():
                     return func(*args, **named)
         return self._call(self, name, args, named)
+
+    def __enter__(self) -> Any:
+        """Record from now on, forward derivatives too: torch's would run the function itself."""
+        self._jvp, torch.func.jvp = torch.func.jvp, self.jvp
+        return super().__enter__()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+    def __exit__(self, *error: Any) -> None:
+        torch.func.jvp = self._jvp
+        super().__exit__(*error)  # pyright: ignore[reportUnknownMemberType]
+
+    def jvp(self, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """``torch.func.jvp`` of a function of one tensor."""
+        if len(primals) != 1:
+            raise NotCovered("`torch.func.jvp` of several tensors is not recorded")
+        x, v = self.whole(primals[0]), self.whole(tangents[0])
+
+        def values(value: Value) -> Any:
+            return self.whole(f(Probe.of(value)))
+
+        found = pirkit.jvp(values, (x,), (v,))
+        return tuple(map(Probe.of, found))
 
     def is_recorded(self, tensor: Any) -> bool:
         """True for probes and trainable variables."""
@@ -116,8 +136,24 @@ class Recording(overrides.TorchFunctionMode):
         if tensor.requires_grad or tensor.layout != torch.strided or tensor.is_cuda:
             raise NotCovered("a tensor with a gradient of its own, or one that is sparse, is read")
         if id(tensor) not in self.kept:
-            self.kept[id(tensor)] = (tensor, np.ascontiguousarray(tensor.numpy()))
+            self.kept[id(tensor)] = (tensor, np.require(tensor.numpy(), requirements="C"))
         return self.captured(self.kept[id(tensor)][1])
+
+    def entries(self, matrix: Any) -> tuple[Array, Array]:
+        """Columns and values of the entries of a sparse matrix, by rows of one length (ELLPACK).
+
+        Shorter rows end with zeros, so that sums need no scatter.
+        """
+        if id(matrix) not in self.kept:
+            held = matrix.coalesce()
+            (rows, columns), values = held.indices().numpy(), held.values().numpy()
+            counts = np.bincount(rows, minlength=matrix.shape[0])
+            within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+            found = np.zeros((2, len(counts), counts.max(initial=1)))
+            found[0, rows, within], found[1, rows, within] = columns, values
+            entries = found[0].astype(np.int64), found[1].astype(values.dtype)
+            self.kept[id(matrix)] = (matrix, entries)
+        return self.kept[id(matrix)][1]
 
     def captured(self, array: Any) -> Value:
         """An array as an input of the program."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -9,9 +10,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 import pirkit
-from pirkit.deepxde.libraries import deepxde, torch
-from pirkit.deepxde.probes import NotCovered, Probe, Recording
-from pirkit.deepxde.torch_functions import call
+from pirkit.deepxde.libraries import deepxde
 from pirkit.dialect.build import Value
 from pirkit.frontend.tracing import fingerprint, trace
 from pirkit.runtime.executor import Executable
@@ -21,9 +20,25 @@ Losses = Callable[[Any, Any, Any], Any]
 """DeepXDE's ``outputs_losses_train`` and its like: outputs and losses of inputs, targets, aux."""
 
 
+Record = Callable[
+    [Losses, tuple[Any, Any, Any], Sequence[Value], Sequence[Value]], tuple[Value, Value, Any]
+]
+"""Records a loss for values of the arrays of a batch and of the variables: gives outputs, losses
+and what has to live as long as the program."""
+
+
+class NotCovered(Exception):
+    """The model does what is not recorded; the message says what."""
+
+
 def tuples(inputs: Any) -> tuple[Any, ...]:
     """The arrays of the points: several for networks such as DeepONet, else one."""
     return cast("tuple[Any, ...]", inputs) if isinstance(inputs, tuple) else (inputs,)
+
+
+def flat(data: tuple[Any, Any, Any]) -> list[Array]:
+    """All arrays of a batch: inputs, targets and auxiliary variables, of which some are None."""
+    return [*tuples(data[0]), *(part for part in data[1:] if part is not None)]
 
 
 @dataclass(frozen=True)
@@ -40,6 +55,9 @@ class Programs:
     """The executables of a model by content, so that other points need no other code."""
 
     variables: Sequence[Any]
+    record: Record
+    memory: Callable[[Any], Array]
+    """The array over the memory of a variable."""
     held: dict[Hashable, Executable] = field(default_factory=dict[Hashable, Executable])
 
     def bound(
@@ -50,22 +68,14 @@ class Programs:
         With ``adam`` it updates them and ``state``: the step size, the correction of second
         moments, first and second moments. Raises NotCovered for what is not recorded.
         """
-        inputs, targets, aux = data
-        points = tuples(inputs)
-        arrays = [np.ascontiguousarray(p) for p in points]
-        weights = [_memory(v) for v in self.variables]
+        arrays = [np.ascontiguousarray(a) for a in flat(data)]
+        weights = [self.memory(v) for v in self.variables]
         keep: list[Any] = []
 
         def recorded(xs: Sequence[Value], values: Sequence[Value], held: Sequence[Value]) -> Any:
-            known = {id(v): value for v, value in zip(self.variables, values, strict=True)}
-            recording = Recording(known, len(arrays[0]), call)
-            keep.append(recording)
-            probes = tuple(map(Probe.of, xs))
-            with recording:
-                outputs, found = losses(
-                    probes if isinstance(inputs, tuple) else probes[0], targets, aux
-                )
-            whole = [recording.whole(v) for v in (outputs, found)]
+            outputs, found, made = self.record(losses, data, xs, values)
+            keep.append(made)
+            whole = [outputs, found]
             if adam is None and not held:
                 return whole
             total = whole[1].sum()
@@ -84,15 +94,7 @@ class Programs:
             self.held[key] = pirkit.compile(program, fast_math=True)
         leaves = [*arrays, *weights, *state]
         given = {f"x{i}": a for i, a in enumerate(leaves)} | traced.captured
-        return Bound(self.held[key], given, keep)
-
-
-def _memory(tensor: Any) -> Array:
-    if tensor.layout != torch.strided or tensor.device.type != "cpu":
-        raise NotCovered("a variable is not in the memory of the CPU")
-    if not tensor.is_contiguous():
-        raise NotCovered("a variable is not contiguous")
-    return tensor.detach().numpy()
+        return Bound(self.held[key], given, keep, flat(data))
 
 
 def _slopes(total: Value, values: Sequence[Value]) -> list[Value]:
@@ -121,29 +123,48 @@ def _updated(
 
 
 class Bound:
-    """A program on fixed memory: ``run()`` computes ``results``, those in place included."""
+    """A program on fixed memory: ``run()`` computes ``results``, those in place included.
 
-    def __init__(self, executable: Executable, given: dict[str, Array], keep: Any) -> None:
-        self.executable, self.given, self.keep = executable, given, keep
+    Its first inputs, ``x0``..., are those of ``data``.
+    """
+
+    def __init__(
+        self, executable: Executable, given: dict[str, Array], keep: Any, data: list[Array]
+    ) -> None:
+        self.executable, self.given, self.keep, self.data = executable, given, keep, data
         native = executable.native
         self.results: dict[str, Array] = {}
         self._call: Callable[[], None] | None = None
+        self._owned: list[Array] = []
         if native is not None:
-            names, outputs = native.names
-            arrays = [np.require(given[n], requirements=["C", "A"]) for n in names]
+            self._native, (_, self._names) = native, native.names
             self.results = {
                 n: np.empty(m.shape, m.dtype.np)
-                for n, m in zip(outputs, native.results, strict=True)
+                for n, m in zip(self._names, native.results, strict=True)
             }
-            self._native, self._names, self._arrays = native, outputs, arrays
 
     def write_to(self, targets: dict[str, Array]) -> Bound:
         """Write these results to other memory, which may be that of an operand."""
         self.results |= targets
         if self.executable.native is not None:
-            results = [self.results[n] for n in self._names]
-            self._call = self._native.bind(self._arrays, results)
+            arrays = [
+                np.require(self.given[n], requirements=["C", "A"]) for n in self._native.names[0]
+            ]
+            self._call = self._native.bind(arrays, [self.results[n] for n in self._names])
         return self
+
+    def take(self, data: list[Array]) -> None:
+        """Read other arrays of the same shapes: from the second time on, they are copied."""
+        if all(map(operator.is_, data, self.data)):
+            return
+        if not self._owned:
+            self._owned = [np.array(a, self.given[f"x{i}"].dtype) for i, a in enumerate(data)]
+            self.given |= {f"x{i}": a for i, a in enumerate(self._owned)}
+            self.write_to({})
+        for own, new, old in zip(self._owned, data, self.data, strict=True):
+            if new is not old:
+                np.copyto(own, new)
+        self.data = data
 
     def run(self) -> None:
         """Compute the results from what memory holds now."""

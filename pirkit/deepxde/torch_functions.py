@@ -10,9 +10,11 @@ import numpy as np
 
 import pirkit
 from pirkit.deepxde.elementwise import ELEMENTWISE, Rule, filled, ops
-from pirkit.deepxde.libraries import torch
-from pirkit.deepxde.probes import NotCovered, Probe, Recording, Rows
+from pirkit.deepxde.libtorch import torch
+from pirkit.deepxde.probes import Probe, Recording, Rows
+from pirkit.deepxde.programs import NotCovered
 from pirkit.dialect.build import Value
+from pirkit.dialect.infer import fill_value
 
 
 def call(recording: Recording, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -48,7 +50,7 @@ def _plain(name: str) -> tuple[str, bool]:
         if inner[:1] == "i" and inner[1:] in ELEMENTWISE:
             return inner[1:], True
         return inner, False
-    if name.endswith("_") and name not in _SAME:
+    if name.endswith("_") and name not in _SAME and name not in _RULES:
         return name[:-1], True
     return name, False
 
@@ -92,16 +94,14 @@ def _has_rows(recording: Recording, probe: Probe) -> bool:
 
 def _over_all(recording: Recording, given: Any, rows: Rows, rank: int) -> Any:
     """An operand beside values of all rows; None if it has rows in another way."""
-    if not isinstance(given, torch.Tensor) or isinstance(given, Probe):
+    if not isinstance(given, torch.Tensor) or given.ndim < rank or given.shape[0] == 1:
         return recording.lifted(given)
-    if given.ndim < rank or given.shape[0] == 1:
-        return recording.lifted(given)
+    if isinstance(given, Probe) and _has_rows(recording, given):
+        return given.value
     return None if recording.is_recorded(given) else recording.padded(given, rows)
 
 
-_SAME: Final = frozenset(
-    "requires_grad_ as_tensor contiguous cpu to float double retain_grad clone".split()
-)
+_SAME: Final = frozenset("as_tensor contiguous cpu to float double retain_grad clone".split())
 """Functions whose result is the tensor that they get."""
 
 _TYPED: Final = {"float": torch.float32, "double": torch.float64}
@@ -183,6 +183,41 @@ def _detach(recording: Recording, x: Any) -> Any:
     return Probe.of(pirkit.stop_gradient(recording.lifted(x)), getattr(x, "rows", None))
 
 
+def _watched(recording: Recording, x: Any, *_: Any) -> Any:
+    """A tensor made while recording, with respect to which the model differentiates.
+
+    A constant becomes an input, for an input is never folded into what is computed of it.
+    """
+    value = recording.lifted(x)
+    number = fill_value(value.ssa)
+    if number is not None:
+        value = recording.captured(np.full(value.shape, number, value.dtype.np))
+    return Probe.of(value, getattr(x, "rows", None))
+
+
+def _setitem(recording: Recording, x: Any, index: Any, given: Any) -> Any:
+    """Elements at places known before the program runs, as a selection by a mask."""
+    places = torch.zeros(x.shape, dtype=torch.bool)
+    places[index] = True
+    value = recording.whole(x)
+    given = recording.whole(given)
+    if isinstance(given, Value) and given.rank and tuple(given.shape) != tuple(x.shape):
+        raise NotCovered("a tensor is written into a part of another one")
+    given = given if isinstance(given, Value) else filled(value, given)
+    x.value, x.rows = pirkit.where(recording.captured(places.numpy()), given, value), None
+
+
+def _sparse_matmul(recording: Recording, matrix: Any, x: Any) -> Any:
+    """A constant sparse matrix times a dense one: gathered rows, scaled and added up."""
+    if isinstance(matrix, Probe) or matrix.layout != torch.sparse_coo:
+        raise NotCovered("a sparse matrix that is not constant, or not of coordinates, is read")
+    columns, scales = recording.entries(matrix)
+    value = recording.whole(x)
+    found = ops.gather(value, recording.captured(columns.ravel()), axis=0)
+    found = found.reshape((*columns.shape, *found.shape[1:]))
+    return (found * recording.captured(scales[..., None])).sum(axis=1)
+
+
 def _stack(recording: Recording, tensors: Any, dim: int = 0) -> Any:
     """Numbers are selected by masks, not joined: so a program stays one loop over points."""
     values = [recording.whole(t) for t in tensors]
@@ -205,6 +240,9 @@ _RULES: Final[dict[str, Rule]] = {
     "ones_like": _like(1.0),
     "detach": _detach,
     "stack": _stack,
+    "requires_grad_": _watched,
+    "setitem": _setitem,
+    **{name: _sparse_matmul for name in ("_sparse_mm", "sparse_mm")},
 }
 
 

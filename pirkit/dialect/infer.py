@@ -185,7 +185,10 @@ def fill_value(value: SSAValue) -> Constant:
     if not isinstance(owner, Operation) or owner.name not in ("pd_op.full", "pd_op.full_like"):
         return None
     number = constant_scalar(value)
-    return cast(Any, owner).attribute("value") if number is None else number
+    if number is not None or "value" in owner.properties:
+        return cast(Any, owner).attribute("value") if number is None else number
+    operand = cast(Any, owner).operand_named("value")
+    return None if operand is None else constant_scalar(operand)
 
 
 def constant_scalar(value: SSAValue) -> Constant:

@@ -58,8 +58,9 @@ class Program:
         """The output of the first program for tensors, or a tuple of outputs.
 
         Inputs are given by position, in the order of the program, or by name; parameters are
-        ``params``. Derivatives go through it: ``pirkit.grad(lambda x: net(x).sum())``. Raises
-        UsageError (PK0701) for wrong inputs, and for a program that updates its parameters.
+        ``params``, unless they are given by name too. Derivatives go through it:
+        ``pirkit.grad(lambda x: net(x).sum())``. Raises UsageError (PK0701) for wrong inputs, and
+        for a program that updates its parameters.
         """
         calls = import_module("pirkit.frontend.program_calls")  # the room above
         return calls.call_program(self, args, kwargs)

@@ -32,10 +32,11 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta, compatible
 def call_program(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What `Program.__call__` gives. Raises UsageError (PK0701)."""
     main = program.main
-    named = {n: v for n, v in inputs_of(main).items() if not declares(v.owner, PARAMETER)}
+    declared = inputs_of(main)
+    named = {n: v for n, v in declared.items() if not declares(v.owner, PARAMETER)}
     given = dict(zip(named, args, strict=False))
     twice, missing = given.keys() & kwargs.keys(), named.keys() - given.keys() - kwargs.keys()
-    unknown = kwargs.keys() - named.keys()
+    unknown = kwargs.keys() - declared.keys()
     if twice or missing or unknown or len(args) > len(named) or not named:
         raise UsageError(
             f"@{main.symbol} takes {', '.join(f'`{n}`' for n in named) or 'no inputs'}, and got "
@@ -47,10 +48,10 @@ def call_program(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any
     given |= kwargs
 
     def recorded(b: Recorder, *values: Value) -> Any:
-        found = _inlined(b, program, dict(zip(named, values, strict=True)))
+        found = _inlined(b, program, dict(zip(given, values, strict=True)))
         return found[0] if len(found) == 1 else tuple(found)
 
-    return entered(recorded, *[given[name] for name in named])
+    return entered(recorded, *given.values())
 
 
 def _inlined(b: Recorder, program: Program, given: Mapping[str, Value]) -> list[Value]:

@@ -10,6 +10,7 @@ from typing import Any
 
 paddle: Any = import_module("paddle")
 core: Any = import_module("paddle.base.core")
+pir_core: Any = import_module("paddle.pir.core")
 translator: Any = import_module("paddle.jit.dy2static.program_translator")
 
 

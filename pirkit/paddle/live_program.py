@@ -25,10 +25,11 @@ from pirkit.frontend.paddle.json_reader import read_paddle_json
 from pirkit.frontend.paddle.params import unfilled_parameters
 from pirkit.paddle.libpaddle import paddle, translator
 from pirkit.paddle.live_bytes import serialized
+from pirkit.paddle.requested_gradients import insert_gradients, requested
 from pirkit.paddle.shared_memory import array_of
 
 _FRAME: Final = re.compile(r'\s*File "([^"]+)", line (\d+)')
-_PADDLE: Final = str(Path(paddle.__file__).parent)
+_INTERNAL: Final = (str(Path(paddle.__file__).parent), str(Path(__file__).parent), "<")
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,11 @@ def from_static(function: Any, inputs: Sequence[Any]) -> Program:
 def captured(function: Any, inputs: Sequence[Any]) -> Captured:
     """See `from_static`."""
     static = _static(function)
-    if any(isinstance(each, paddle.static.InputSpec) for each in inputs):
-        concrete = static.concrete_program_specify_input_spec(list(inputs))
-    else:
-        concrete, _ = static.get_concrete_program(*inputs)
+    with requested() as gradients:
+        if any(isinstance(each, paddle.static.InputSpec) for each in inputs):
+            concrete = static.concrete_program_specify_input_spec(list(inputs))
+        else:
+            concrete, _ = static.get_concrete_program(*inputs)
     module = read_paddle_json(serialized(concrete.main_program), "<paddle>")
     theirs = list(_walk(concrete.main_program.global_block()))
     ours = [op for op in module.walk() if isinstance(op, PirOp)]
@@ -80,6 +82,7 @@ def captured(function: Any, inputs: Sequence[Any]) -> Captured:
     for name, each in tensors.items():
         program.params[name] = array_of(each) if each._is_initialized() else np.empty(0, np.uint8)
     structure = _with_outputs(program, concrete.outputs, made)
+    insert_gradients(gradients, made)
     verify_module(module)
     values = [v for v in paddle.utils.flatten(concrete.inputs) if _is_value(v)]
     names = [made[v.get_defining_op().id()].attribute("name") for v in values]
@@ -114,10 +117,10 @@ def _walk(block: Any) -> Iterator[Any]:
 
 
 def _location(live: Any) -> mlir.LocationAttr | None:
-    """The innermost line of Python that is not Paddle's own."""
+    """The innermost line of Python that is neither Paddle's own nor of this room."""
     frames = [match for line in reversed(live.callstack) if (match := _FRAME.match(line))]
     for frame in frames:
-        if not frame[1].startswith((_PADDLE, "<")):
+        if not frame[1].startswith(_INTERNAL):
             return location_of(frame[1], int(frame[2]))
     return None
 

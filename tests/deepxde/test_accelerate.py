@@ -200,10 +200,10 @@ def trained(make: Case, *, native: bool) -> tuple[Any, list[Any]]:
     return model, [p.detach().numpy() for g in model.opt.param_groups for p in g["params"]]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_weights_are_those_of_torch(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    theirs, expected = trained(CASES[name], native=False)
-    ours, found = trained(CASES[name], native=True)
+def compared(make: Case) -> tuple[Any, Any]:
+    """Train a model in torch and in native code; both must find the same. Returns both."""
+    theirs, expected = trained(make, native=False)
+    ours, found = trained(make, native=True)
     assert ours.accelerated.refused is None
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
@@ -212,6 +212,12 @@ def test_weights_are_those_of_torch(name: str, capsys: pytest.CaptureFixture[str
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
     points = theirs.train_state.X_test
     np.testing.assert_allclose(ours.predict(points), theirs.predict(points), rtol=1e-7, atol=1e-8)
+    return ours, theirs
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_weights_are_those_of_torch(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    compared(CASES[name])
 
 
 def test_a_beam_is_one_native_call_with_one_series() -> None:

@@ -35,7 +35,7 @@ class AssignValueInplace:
     signature = (
         "output ; shape: i32[], dtype: dtype, values: scalar[], place: place = undefined -> out"
     )
-    dtypes = (dt.float32, dt.int64, dt.bool_)
+    dtypes = (dt.float32, dt.float64, dt.int32, dt.int64, dt.bool_)
     inplace = {"out": "output"}
     effects = WRITE
     reads_meta_only = ("output",)

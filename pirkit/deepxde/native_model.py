@@ -1,0 +1,191 @@
+"""Losses of a DeepXDE model in native code, and what their programs are bound to."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.deepxde.programs import (
+    MOST_KINDS,
+    Adam,
+    Bound,
+    Losses,
+    NotCovered,
+    Programs,
+    Record,
+    flat,
+    tuples,
+)
+from pirkit.diag.errors import PirkitError
+
+Array = np.ndarray[Any, Any]
+_POINTS: Final = ("train_x", "test_x", "train_aux_vars", "test_aux_vars")
+"""Attributes of DeepXDE's data that their losses read."""
+_FAILURES: Final = (NotCovered, PirkitError, TypeError, AttributeError, ValueError)
+"""What Python raises for a tensor that has no content, besides errors of ours."""
+
+
+class NativeModel(ABC):
+    """The native programs of a model, in place of its callables; one class for each framework."""
+
+    framework: str
+
+    def __init__(self, model: Any, variables: list[Any], record: Record) -> None:
+        self.model = model
+        self.variables = variables
+        self.programs = Programs(variables, record, self.memory)
+        self.refused: str | None = None
+        self._bound: dict[Hashable, tuple[tuple[Any, ...], Bound]] = {}
+        self._losses, self._tested = model.outputs_losses_train, model.outputs_losses_test
+        self._scalars = [np.zeros((), self.memory(variables[0]).dtype) for _ in range(2)]
+        self._moments: list[Array] = []
+        model.train_step = self._or_theirs(self.train_step, model.train_step)
+        model.outputs_losses_train = self._or_theirs(
+            lambda *data: self.losses("train", self._losses, data), self._losses
+        )
+        model.outputs_losses_test = self._or_theirs(
+            lambda *data: self.losses("test", self._tested, data), self._tested
+        )
+        model.accelerated = self
+
+    @abstractmethod
+    def memory(self, variable: Any) -> Array:
+        """The array over the memory of a variable. Raises NotCovered if there is none."""
+
+    @abstractmethod
+    def tensor(self, array: Array) -> Any:
+        """The framework's tensor over the memory of an array."""
+
+    @abstractmethod
+    def adam(self) -> Adam | None:
+        """The settings of the optimizer if a step of it is native; None for others."""
+
+    @abstractmethod
+    def moments(self) -> list[Array] | None:
+        """First and second moments of all variables if they are elsewhere than before."""
+
+    @abstractmethod
+    def next_step(self, adam: Adam) -> tuple[float, float]:
+        """Count a step; gives its rate, and the root of the correction of second moments."""
+
+    @abstractmethod
+    def with_slopes(self, slopes: list[Array], losses: Callable[[], Array]) -> None:
+        """A step of the framework's optimizer; ``losses()`` computes the loss and the slopes."""
+
+    @abstractmethod
+    def schedule(self) -> None:
+        """A step of the schedule of the learning rate."""
+
+    def _or_theirs(
+        self, ours: Callable[..., Any], theirs: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        def either(*args: Any) -> Any:
+            if self.refused is None:
+                try:
+                    return ours(*args)
+                except _FAILURES as error:
+                    self.refuse(_first_line(str(getattr(error, "message", error))))
+            return theirs(*args)
+
+        return either
+
+    def refuse(self, reason: str) -> None:
+        """Let the framework run the model from now on."""
+        self.refused = reason
+        print(f"pirkit.deepxde: {self.framework} runs this model: {reason}", file=sys.stderr)
+
+    # --- steps ---
+
+    def train_step(self, *data: Any) -> None:
+        """One step of the optimizer, and of the schedule of its rate."""
+        adam = self.adam()
+        if adam is None:
+            self._slopes_step(data)
+        else:
+            self._adam_step(adam, data)
+        self.schedule()
+
+    def _adam_step(self, adam: Adam, data: Any) -> None:
+        moved = self.moments()
+        if moved is not None:
+            self._bound.clear()
+            self._moments = moved
+        bound = self._program(
+            ("adam", adam), self._losses, data, lambda: self._updating(adam, data)
+        )
+        rate, correction = self.next_step(adam)
+        self._scalars[0][()], self._scalars[1][()] = rate, correction
+        bound.run()
+
+    def _updating(self, adam: Adam, data: Any) -> Bound:
+        state = [*self._scalars, *self._moments]
+        bound = self.programs.bound(self._losses, data, adam, state)
+        places = [*map(self.memory, self.variables), *self._moments]
+        return bound.write_to({f"y{i + 2}": a for i, a in enumerate(places)})
+
+    def _slopes_step(self, data: Any) -> None:
+        bound = self._program("slopes", self._losses, data, lambda: self._with_slopes(data))
+        slopes = [bound.results[f"y{i + 2}"] for i in range(len(self.variables))]
+
+        def losses() -> Array:
+            bound.run()
+            return bound.results["y0"].copy()
+
+        self.with_slopes(slopes, losses)
+
+    def _with_slopes(self, data: Any) -> Bound:
+        bound = self.programs.bound(self._losses, data, None, self._scalars[:1])
+        places = [np.zeros_like(self.memory(v)) for v in self.variables]
+        return bound.write_to({f"y{i + 2}": a for i, a in enumerate(places)})
+
+    # --- programs by points ---
+
+    def _program(
+        self, kind: Hashable, losses: Losses, data: tuple[Any, Any, Any], make: Callable[[], Bound]
+    ) -> Bound:
+        """The bound program of a kind for these points, recorded anew if they are others."""
+        arrays = flat(data)
+        key = (kind, str(self.model.loss_weights), *[a.shape for a in arrays])
+        fixed = self._fixed(data)
+        held = self._bound.get(key)
+        if held is None or not (
+            len(held[0]) == len(fixed) and all(map(operator.is_, held[0], fixed))
+        ):
+            if len(self._bound) >= MOST_KINDS:
+                self._bound.clear()
+            held = self._bound[key] = (fixed, make())
+        held[1].take(arrays)
+        return held[1]
+
+    def _fixed(self, data: tuple[Any, Any, Any]) -> tuple[Any, ...]:
+        """What a recording read besides its inputs, so that others need another recording.
+
+        DeepXDE's own data read their sets of points, which are others than the inputs where these
+        are batches. Data of the user's may read any thing, so each batch is recorded.
+        """
+        held = self.model.data
+        if not type(held).__module__.startswith("deepxde."):
+            return (*tuples(data[0]), *data[1:])
+        parts = [held, getattr(held, "pde", None)]
+        return tuple([a for d in parts for n in _POINTS for a in tuples(getattr(d, n, None))])
+
+    def losses(self, kind: str, theirs: Losses, data: tuple[Any, Any, Any]) -> Any:
+        """Outputs of the network and losses, as DeepXDE's `outputs_losses`."""
+
+        def make() -> Bound:
+            return self.programs.bound(theirs, data, None, ()).write_to({})
+
+        bound = self._program(kind, theirs, data, make)
+        bound.run()
+        return tuple([self.tensor(bound.results[f"y{i}"].copy()) for i in range(2)])
+
+
+def _first_line(message: str) -> str:
+    """The line that tells the reason: Paddle puts it behind the lines of the captured code."""
+    lines = message.strip().splitlines() or ["an error without message"]
+    return lines[-1 if lines[0].startswith("In transformed code") else 0].strip()
