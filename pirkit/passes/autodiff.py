@@ -267,7 +267,7 @@ class Backward:
                 self.add(value, cotangent)
             elif op.name != WHERE:
                 self.add(value, cotangent, part.support, is_spoiled)
-            elif (found := branch(part, op, name)) is not None:
+            elif (found := branch(self.b, part, op, name)) is not None:
                 self.add(value, cotangent, found.support, found.spoiled)
 
     def _spread(self, op: PirOp, values: Sequence[SSAValue], part: Part) -> None:

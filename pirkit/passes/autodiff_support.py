@@ -33,8 +33,8 @@ Cotangent = Any
 
 WHERE: Final = "pd_op.where"
 _TAKEN: Final = {"x": True, "y": False}
-_MOST: Final = 8
-"""Conditions in a support; a cotangent under more is masked, and counts everywhere from there."""
+_MOST: Final = 4
+"""Conditions in a support; more are computed, as one."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def aligned(b: Builder, parts: Sequence[Part]) -> list[Part]:
     there = [p.support for p in parts if p.value is not None]
     if all(s == there[0] for s in there):
         return list(parts)
-    terms = dict.fromkeys(t for s in there if s is not None for t in s.terms)
-    union = Support(tuple(terms)) if None not in there and _small(terms) else None
+    terms = [t for s in there if s is not None for t in s.terms]
+    union = None if None in there else _simplified(b, terms)
     return [Part(cleaned(b, p).value, union) for p in parts]
 
 
@@ -101,7 +101,7 @@ def cleaned(b: Builder, part: Part) -> Part:
     return Part(masked, part.support)
 
 
-def branch(part: Part, op: PirOp, slot: str) -> Part | None:
+def branch(b: Builder, part: Part, op: PirOp, slot: str) -> Part | None:
     """What a `where` gives one branch, without its value; None if it takes no element of it.
 
     The sizes of both are equal and known.
@@ -111,9 +111,8 @@ def branch(part: Part, op: PirOp, slot: str) -> Part | None:
     terms = ((),) if part.support is None else part.support.terms
     if (literal,) in terms:  # all elements that are taken are in the support
         return Part(None, Support(((literal,),)))
-    both = dict.fromkeys((*[o for o in t if o != literal], literal)
-                         for t in terms if opposite not in t)  # fmt: skip
-    return Part(None, Support(tuple(both)), part.spoiled) if both else None
+    both = [(*[o for o in t if o != literal], literal) for t in terms if opposite not in t]
+    return Part(None, _simplified(b, both), part.spoiled) if both else None
 
 
 def through(op: PirOp, slot: str, support: Support) -> Support | None:
@@ -162,8 +161,14 @@ def _is_float(value: SSAValue) -> bool:
     return isinstance(meta, TensorMeta) and (meta.dtype.is_float or meta.dtype.is_complex)
 
 
-def _small(terms: Iterable[tuple[Literal, ...]]) -> bool:
-    return sum(map(len, terms)) <= _MOST
+def _simplified(b: Builder, terms: Sequence[tuple[Literal, ...]]) -> Support:
+    """The support of the terms that no other one contains; one condition if they are many."""
+    sets = {frozenset(t): t for t in terms}
+    least = [t for s, t in sets.items() if not any(other < s for other in sets)]
+    support = Support(tuple(least))
+    if sum(map(len, least)) <= _MOST:
+        return support
+    return Support((((_condition(b, support).ssa, True),),))
 
 
 def _condition(b: Builder, support: Support) -> Value:
