@@ -56,19 +56,16 @@ from pirkit.passes.autodiff_support import (
     Cotangent,
     Part,
     Support,
-    branch,
     cleaned,
+    give,
     joined,
     keeps_elements,
-    reads,
-    same_sizes,
-    through,
 )
 from pirkit.passes.autodiff_taylor import Curves, SeriesStep
 from pirkit.passes.decompose import decompose_op
 from pirkit.passes.functionalize import write_backs
 from pirkit.passes.gradient_calls import call_gradient, serves
-from pirkit.runtime.meta import UNKNOWN, VecMeta
+from pirkit.runtime.meta import VecMeta
 
 
 def append_backward(
@@ -175,6 +172,11 @@ class Backward:
     paddle_residuals: bool = False
     grads: dict[SSAValue, list[Part]] = field(default_factory=dict[SSAValue, "list[Part]"])
 
+    @property
+    def active(self) -> set[SSAValue]:
+        """The values that get cotangents."""
+        return self.shared.paths.active
+
     def inside(self) -> Backward:
         """A sweep over a nested block, with cotangents of its own."""
         return replace(self, grads={})
@@ -236,54 +238,10 @@ class Backward:
             if value is not None and cotangent is not None and slot.name in wanted
         ]
         if len(parts) == 1 and (parts[0].support is not None or op.name == WHERE):
-            self._give(op, parts[0], given_to, self.b.emitted[before:])
+            give(self, op, parts[0], given_to, self.b.emitted[before:])
             return
         for _, value, cotangent in given_to:
             self.add(value, cotangent)
-
-    def _give(
-        self,
-        op: PirOp,
-        part: Part,
-        given: Sequence[tuple[str, SSAValue, Cotangent]],
-        made: Sequence[PirOp],
-    ) -> None:
-        """Add what an op gives its operands, for a cotangent that is not everywhere other than 0."""
-        if not keeps_elements(op):
-            for name, value, cotangent in given:
-                support = through(op, name, cast(Support, part.support))
-                self.add(value, cotangent, support if isinstance(cotangent, Value) else None)
-            return
-        spoils = [part.spoiled or (op.name != WHERE and reads(ct, made, part.value))
-                  for _, _, ct in given]  # fmt: skip
-        spread = [v for (_, v, _), is_spoiled in zip(given, spoils, strict=True)
-                  if is_spoiled and not same_sizes(v, op)]  # fmt: skip
-        if spread and UNKNOWN not in self.b.wrap(op.results[0]).shape:
-            # The rule sums over what an operand is spread to: that has to be masked before.
-            self._spread(op, spread, part)
-            return
-        for (name, value, cotangent), is_spoiled in zip(given, spoils, strict=True):
-            if not same_sizes(value, op):
-                self.add(value, cotangent)
-            elif op.name != WHERE:
-                self.add(value, cotangent, part.support, is_spoiled)
-            elif (found := branch(self.b, part, op, name)) is not None:
-                self.add(value, cotangent, found.support, found.spoiled)
-
-    def _spread(self, op: PirOp, values: Sequence[SSAValue], part: Part) -> None:
-        """Differentiate an op whose operands are spread by ops of their own."""
-        b = Builder(cast(Block, op.parent), op, location=op.location)
-        made: list[PirOp] = []
-        for value in values:
-            wide = b.expand_like(b.wrap(value), b.wrap(op.results[0]))
-            made.append(b.emitted[-1])
-            self.shared.paths.active.add(wide.ssa)
-            for index, operand in enumerate(op.operands):
-                if operand is value:
-                    op.operands[index] = wide.ssa
-        self.apply(op, [part])
-        for expand in made:
-            self.visit(expand)
 
     def derivative(
         self, op: PirOp, wanted: frozenset[str], held: list[Cotangent], given: list[Cotangent]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -28,6 +28,7 @@ from pirkit.dialect.operation import PirOp, bodies, create, declares, span_of
 from pirkit.dialect.types import INLET, OUTLET, STACK, meta_of
 from pirkit.passes.autodiff_support import Cotangent, Part, Support
 from pirkit.runtime.meta import VecMeta
+
 
 @dataclass
 class Shared:

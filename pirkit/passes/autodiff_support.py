@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import fill_value
@@ -69,6 +69,86 @@ class Part:
     spoiled: bool = False
 
 
+class Sweep(Protocol):
+    """A reverse sweep over one block; see `pirkit.passes.autodiff`."""
+
+    b: Builder
+
+    @property
+    def active(self) -> set[SSAValue]:
+        """The values that get cotangents."""
+        ...
+
+    def add(
+        self,
+        value: SSAValue,
+        cotangent: Cotangent,
+        support: Support | None = None,
+        spoiled: bool = False,
+    ) -> None:
+        """Add a contribution to the cotangent of a value."""
+        ...
+
+    def apply(self, op: PirOp, parts: list[Part]) -> None:
+        """Apply the rule of an op to the cotangents of its results."""
+        ...
+
+    def visit(self, op: PirOp) -> None:
+        """Propagate the cotangents of an op's results to its operands."""
+        ...
+
+
+def give(
+    back: Sweep,
+    op: PirOp,
+    part: Part,
+    given: Sequence[tuple[str, SSAValue, Cotangent]],
+    made: Sequence[PirOp],
+) -> None:
+    """Add what an op gives its operands, by slot, for a cotangent that has a support.
+
+    ``made`` are the ops that its rule has emitted.
+    """
+    if not keeps_elements(op):
+        for slot, value, cotangent in given:
+            support = None if part.support is None else _through(op, slot, part.support)
+            back.add(value, cotangent, support if isinstance(cotangent, Value) else None)
+        return
+    spoils = [
+        part.spoiled or (op.name != WHERE and _reads(cotangent, made, part.value))
+        for _, _, cotangent in given
+    ]
+    spread = [v for (_, v, _), is_spoiled in zip(given, spoils, strict=True)
+              if is_spoiled and not _same_sizes(v, op)]  # fmt: skip
+    if spread and UNKNOWN not in back.b.wrap(op.results[0]).shape:
+        # The rule sums over what an operand is spread to: that has to be masked before.
+        _spread(back, op, spread, part)
+        return
+    for (slot, value, cotangent), is_spoiled in zip(given, spoils, strict=True):
+        if not _same_sizes(value, op):
+            back.add(value, cotangent)
+        elif op.name != WHERE:
+            back.add(value, cotangent, part.support, is_spoiled)
+        elif (taken := _branch(back.b, part, op, slot)) is not None:
+            back.add(value, cotangent, taken.support, taken.spoiled)
+
+
+def _spread(back: Sweep, op: PirOp, values: Sequence[SSAValue], part: Part) -> None:
+    """Differentiate an op after its operands are spread by ops of their own."""
+    b = Builder(cast(Block, op.parent), op, location=op.location)
+    made: list[PirOp] = []
+    for value in values:
+        wide = b.expand_like(b.wrap(value), b.wrap(op.results[0]))
+        made.append(b.emitted[-1])
+        back.active.add(wide.ssa)
+        for index, operand in enumerate(op.operands):
+            if operand is value:
+                op.operands[index] = wide.ssa
+    back.apply(op, [part])
+    for expand in made:
+        back.visit(expand)
+
+
 def aligned(b: Builder, parts: Sequence[Part]) -> list[Part]:
     """The parts with one support, the union of theirs."""
     there = [p.support for p in parts if p.value is not None]
@@ -81,11 +161,16 @@ def aligned(b: Builder, parts: Sequence[Part]) -> list[Part]:
 
 def joined(b: Builder, parts: Sequence[Part]) -> Part:
     """The sum of tensors."""
-    parts = aligned(b, parts)
-    if len(parts) < 2:
-        return parts[0] if parts else Part(None)
-    total = b.total([p.value for p in parts])
-    return Part(total, parts[0].support, any(p.spoiled for p in parts))
+    alike: dict[Support | None, list[Part]] = {}
+    for part in parts:
+        alike.setdefault(part.support, []).append(part)
+    sums = aligned(b, [
+        Part(b.total([p.value for p in held]), support, any(p.spoiled for p in held))
+        for support, held in alike.items()
+    ])  # fmt: skip
+    if len(sums) < 2:
+        return sums[0] if sums else Part(None)
+    return Part(b.total([p.value for p in sums]), sums[0].support)
 
 
 def cleaned(b: Builder, part: Part) -> Part:
@@ -101,7 +186,7 @@ def cleaned(b: Builder, part: Part) -> Part:
     return Part(masked, part.support)
 
 
-def branch(b: Builder, part: Part, op: PirOp, slot: str) -> Part | None:
+def _branch(b: Builder, part: Part, op: PirOp, slot: str) -> Part | None:
     """What a `where` gives one branch, without its value; None if it takes no element of it.
 
     The sizes of both are equal and known.
@@ -115,7 +200,7 @@ def branch(b: Builder, part: Part, op: PirOp, slot: str) -> Part | None:
     return Part(None, _simplified(b, both), part.spoiled) if both else None
 
 
-def through(op: PirOp, slot: str, support: Support) -> Support | None:
+def _through(op: PirOp, slot: str, support: Support) -> Support | None:
     """The support behind an op that moves or adds elements."""
     linear = op.name.removeprefix("pd_op.") in LINEAR and vjp.get(op.definition) is not None
     kind, alone = op.definition.kind, len(op.results) == 1
@@ -130,7 +215,7 @@ def keeps_elements(op: PirOp) -> bool:
     return op.definition.kind == ELEMENTWISE and op.name in PRIMITIVES and len(op.results) == 1
 
 
-def same_sizes(value: SSAValue, op: PirOp) -> bool:
+def _same_sizes(value: SSAValue, op: PirOp) -> bool:
     """True if a value has the sizes of the result of an op, and they are known."""
     (meta, like) = (meta_of(v.type) for v in (value, op.results[0]))
     if not isinstance(meta, TensorMeta) or not isinstance(like, TensorMeta):
@@ -138,7 +223,7 @@ def same_sizes(value: SSAValue, op: PirOp) -> bool:
     return meta.shape == like.shape and UNKNOWN not in meta.shape
 
 
-def reads(value: Value, made: Iterable[PirOp], given: Value) -> bool:
+def _reads(value: Value, made: Iterable[PirOp], given: Value) -> bool:
     """True if a cotangent that ``made`` compute from ``given`` reads numbers of the program."""
     inside, pending, seen = set(made), [value.ssa], set[SSAValue]()
     while pending:
