@@ -15,7 +15,7 @@ def test_an_example_trains_in_one_native_call(name: str) -> None:
     module: Any = example(name)
     from pinn import adam, state  # pyright: ignore
 
-    params, data = module.problem(n=20, dtype="float64")
+    params, data = module.problem(n=64, dtype="float64")
     step, held, losses = adam(module.loss), state(params), list[float]()
     for _ in range(3):
         value, held = step(held, *data)
@@ -26,17 +26,18 @@ def test_an_example_trains_in_one_native_call(name: str) -> None:
 
     jax = pytest.importorskip("jax")
     with jax.enable_x64(True):
-        expected = float(in_jax(name)(params, *data))
+        lowered = jax.jit(in_jax(name, "jvp")).lower(params, *data)
+        quick = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+        expected = float(lowered.compile(compiler_options=quick)(params, *data))
     np.testing.assert_allclose(losses[0], expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["inverse_heat", "beam"])
-def test_steps_are_those_of_jax(name: str) -> None:
+def test_steps_are_those_of_jax() -> None:
     jax = pytest.importorskip("jax")
-    module: Any = example(name)
+    module: Any = example(name := "inverse_heat")
     from pinn import adam, state  # pyright: ignore
 
-    params, data = module.problem(n=20, dtype="float64")
+    params, data = module.problem(n=64, dtype="float64")
     step, held, found = adam(module.loss), state(params), list[float]()
     with jax.enable_x64(True):
         other, theirs, expected = jax_adam(in_jax(name)), jax_state(params), list[float]()
