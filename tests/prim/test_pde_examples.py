@@ -1,4 +1,4 @@
-"""The problems of `examples/pde`: losses and steps are those of jax in float64, in one native call."""
+"""The problems of `examples/pde`: losses and steps are those of jax, in one native call."""
 
 from __future__ import annotations
 
