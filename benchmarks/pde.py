@@ -125,23 +125,33 @@ class _JaxJet:
 
 
 def jax_adam(loss: Any, rate: float = 1e-3) -> Any:
-    """The step of `examples/pde/pinn.py` in jax."""
+    """The step of `examples/pde/pinn.py` in jax; see `jax_state`."""
     import jax
 
     @jax.jit
     def step(state: Any, *data: Any) -> Any:
-        params, first, second, count = state
+        params, (count, first, second) = state
         value, slopes = jax.value_and_grad(loss)(params, *data)
-        count = count + 1.0
-        scale = rate * (1 - 0.999**count) ** 0.5 / (1 - 0.9**count)
+        count = count + 1
+        scale, root = rate / (1 - 0.9**count), (1 - 0.999**count) ** 0.5
         first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, slopes)
         second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, slopes)
         params = jax.tree.map(
-            lambda p, m, v: p - scale * m / (v**0.5 + 1e-8), params, first, second
+            lambda p, m, v: p - scale * m / (v**0.5 / root + 1e-8), params, first, second
         )
-        return value, (params, first, second, count)
+        return value, (params, (count, first, second))
 
     return step
+
+
+def jax_state(params: Any) -> Any:
+    """Parameters, and the number of steps and both moments of Adam, in jax."""
+    import jax
+    import jax.numpy as jnp
+
+    params = jax.tree.map(jnp.asarray, params)
+    zeros = jax.tree.map(jnp.zeros_like, params)
+    return params, (jnp.zeros((), int), zeros, zeros)
 
 
 def torch_adam(name: str, params: Any, data: Any) -> Callable[[], Any]:
@@ -237,7 +247,7 @@ def measure(name: str, rounds: int, with_torch: bool) -> dict[str, tuple[float, 
 
     add("pirkit", lambda: adam(module.loss), state(params), *data)
     for form in forms_of(name):
-        on_device = [jax.tree.map(jax.numpy.asarray, a) for a in (state(params), *data)]
+        on_device = [jax_state(params), *map(jax.numpy.asarray, data)]
         add(f"jax {form}", lambda form=form: jax_adam(in_jax(name, form)), *on_device)
     if with_torch:
         add("torch", lambda: torch_adam(name, params, data))

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 import pirkit
-from pirkit import ops
+from pirkit import ops, optim
 
 
 def parameters(*sizes, seed=0, dtype="float32"):
@@ -49,32 +49,21 @@ def edges(n, *ranges, seed=2, dtype="float32"):
 
 def adam(loss, rate=1e-3):
     """A compiled Adam step: ``step(state, *data) -> value, state`` with ``state(params)`` first."""
+    optimizer = optim.adam(rate)
 
     @pirkit.jit
     def step(state, *data):
-        params, first, second, count = state
+        params, moments = state
         value, slopes = pirkit.value_and_grad(loss)(params, *data)
-        count = count + 1.0
-        scale = rate * (1 - 0.999**count) ** 0.5 / (1 - 0.9**count)
-        first = pirkit.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, slopes)
-        second = pirkit.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, slopes)
-        params = pirkit.tree.map(
-            lambda p, m, v: p - scale * m / (v**0.5 + 1e-8), params, first, second
-        )
-        return value, (params, first, second, count)
+        updates, moments = optimizer.update(slopes, moments)
+        return value, (optim.apply_updates(params, updates), moments)
 
     return step
 
 
 def state(params):
-    """Parameters, both moments and the number of steps, as `adam` wants them."""
-    zeros = pirkit.tree.map(np.zeros_like, params)
-    return (
-        params,
-        zeros,
-        pirkit.tree.map(np.zeros_like, params),
-        pirkit.tree.leaves(params)[0].dtype.type(0),
-    )
+    """Parameters and the state of Adam, as a step wants them."""
+    return params, optim.adam(1e-3).init(params)
 
 
 def train(loss, params, data, steps=1000):

@@ -51,14 +51,21 @@ from pirkit.passes.autodiff_regions import (
     differentiate_while,
     has_pushes,
 )
+from pirkit.passes.autodiff_support import (
+    WHERE,
+    Cotangent,
+    Part,
+    Support,
+    cleaned,
+    give,
+    joined,
+    keeps_elements,
+)
 from pirkit.passes.autodiff_taylor import Curves, SeriesStep
 from pirkit.passes.decompose import decompose_op
 from pirkit.passes.functionalize import write_backs
 from pirkit.passes.gradient_calls import call_gradient, serves
 from pirkit.runtime.meta import VecMeta
-
-Cotangent = Any
-"""A Value, a list of cotangents for a list value, or None for zero."""
 
 
 def append_backward(
@@ -163,9 +170,12 @@ class Backward:
     order: int
     defer: bool = True
     paddle_residuals: bool = False
-    grads: dict[SSAValue, list[Cotangent]] = field(
-        default_factory=dict[SSAValue, "list[Cotangent]"]
-    )
+    grads: dict[SSAValue, list[Part]] = field(default_factory=dict[SSAValue, "list[Part]"])
+
+    @property
+    def active(self) -> set[SSAValue]:
+        """The values that get cotangents."""
+        return self.shared.paths.active
 
     def inside(self) -> Backward:
         """A sweep over a nested block, with cotangents of its own."""
@@ -189,8 +199,8 @@ class Backward:
             if self.curves.pull_back(self, op):
                 return
         slots = op.result_slots
-        held = [None if r is None else self.total(r) for r in slots]
-        if all(h is None for h in held) and not has_pushes(self.shared, op):
+        parts = [Part(None) if r is None else self.part(r) for r in slots]
+        if all(p.value is None for p in parts) and not has_pushes(self.shared, op):
             return
         # All users of the results have been visited, so their cotangents are complete and can be
         # dropped; those of `wrt` are read when the sweep is over.
@@ -201,14 +211,17 @@ class Backward:
         self.b.attributes = _provenance(op, self.order)
         structural = _STRUCTURE.get(op.name)
         if structural is not None:
-            structural(self, op, held)
+            structural(self, op, [cleaned(self.b, p).value for p in parts])
         else:
-            self.apply(op, held)
+            self.apply(op, parts)
 
-    def apply(self, op: PirOp, held: list[Cotangent]) -> None:
+    def apply(self, op: PirOp, parts: list[Part]) -> None:
         """Apply the vjp rule of an op, or its gradient op."""
         if op.definition.writes:
             raise _no_derivative(op)
+        if not keeps_elements(op):
+            parts = [cleaned(self.b, p) for p in parts]
+        held, before = [p.value for p in parts], len(self.b.emitted)
         tensors = [
             (slot, value)
             for slot, value in zip(op.definition.operands, op.operand_slots, strict=False)
@@ -219,9 +232,16 @@ class Backward:
         given = [_as_list(h, r) for h, r in zip(held, op.result_slots, strict=True)]
         found = self.derivative(op, wanted, held, given)
         results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
-        for (slot, value), cotangent in zip(tensors, results, strict=False):
-            if value is not None and cotangent is not None and slot.name in wanted:
-                self.add(value, cotangent)
+        given_to = [
+            (slot.name, value, cotangent)
+            for (slot, value), cotangent in zip(tensors, results, strict=False)
+            if value is not None and cotangent is not None and slot.name in wanted
+        ]
+        if len(parts) == 1 and (parts[0].support is not None or op.name == WHERE):
+            give(self, op, parts[0], given_to, self.b.emitted[before:])
+            return
+        for _, value, cotangent in given_to:
+            self.add(value, cotangent)
 
     def derivative(
         self, op: PirOp, wanted: frozenset[str], held: list[Cotangent], given: list[Cotangent]
@@ -261,8 +281,14 @@ class Backward:
                 raise
             return None
 
-    def add(self, value: SSAValue, cotangent: Cotangent) -> None:
-        """Add a contribution to the cotangent of a value."""
+    def add(
+        self,
+        value: SSAValue,
+        cotangent: Cotangent,
+        support: Support | None = None,
+        spoiled: bool = False,
+    ) -> None:
+        """Add a contribution to the cotangent of a value; see `Part` for its support."""
         owner = value.owner
         if isinstance(cotangent, tuple):
             cotangent = list(cast("tuple[Any, ...]", cotangent))
@@ -271,15 +297,19 @@ class Backward:
                 if each is not None:
                     self.add(element, each)
             return
-        self.grads.setdefault(value, []).append(cotangent)
+        self.grads.setdefault(value, []).append(Part(cotangent, support, spoiled))
 
     def total(self, value: SSAValue) -> Cotangent:
         """The sum of the contributions to one value; lists are summed element by element."""
+        return cleaned(self.b, self.part(value)).value
+
+    def part(self, value: SSAValue) -> Part:
+        """The same, with its support."""
         terms = self.grads.get(value, [])
-        if not any(isinstance(t, list) for t in terms):
-            return self.b.total(terms)
-        lists = [cast("list[Any]", t) for t in terms]
-        return [self.b.total(parts) for parts in zip(*lists, strict=True)]
+        if not any(isinstance(t.value, list) for t in terms):
+            return joined(self.b, terms)
+        lists = [cast("list[Any]", t.value) for t in terms]
+        return Part([self.b.total(parts) for parts in zip(*lists, strict=True)])
 
     def marked_total(self, value: SSAValue) -> Cotangent:
         """Like `total`, for a value whose cotangent leaves the sweep; sets the provenance first."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -26,9 +26,8 @@ from pirkit.dialect import kinds
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, bodies, create, declares, span_of
 from pirkit.dialect.types import INLET, OUTLET, STACK, meta_of
+from pirkit.passes.autodiff_support import Cotangent, Part, Support
 from pirkit.runtime.meta import VecMeta
-
-Cotangent = Any
 
 
 @dataclass
@@ -51,7 +50,7 @@ class Sweep(Protocol):
 
     b: Builder
     shared: Shared
-    grads: dict[SSAValue, list[Cotangent]]
+    grads: dict[SSAValue, list[Part]]
 
     def inside(self) -> Sweep:
         """A sweep over a nested block, with cotangents of its own."""
@@ -61,8 +60,18 @@ class Sweep(Protocol):
         """Visit the ops in reverse order: users before the ops that define their operands."""
         ...
 
-    def add(self, value: SSAValue, cotangent: Cotangent) -> None:
-        """Add a contribution to the cotangent of a value."""
+    def add(
+        self,
+        value: SSAValue,
+        cotangent: Cotangent,
+        support: Support | None = None,
+        spoiled: bool = False,
+    ) -> None:
+        """Add a contribution to the cotangent of a value; see `Part` for its support."""
+        ...
+
+    def part(self, value: SSAValue) -> Part:
+        """The sum of the contributions to one value, with its support."""
         ...
 
     def total(self, value: SSAValue) -> Cotangent:
@@ -295,7 +304,7 @@ def _places(back: Sweep, sweeps: Sequence[Sweep], op: PirOp) -> list[_Place]:
             if not isinstance(meta, VecMeta):
                 found[_Place(value)] = None
                 continue
-            lists = cast("list[list[Cotangent]]", sweep.grads[value])
+            lists = [cast("list[Cotangent]", part.value) for part in sweep.grads[value]]
             held = [i for i in range(len(meta)) if any(each[i] is not None for each in lists)]
             found.update({_Place(value, i): None for i in held})
     return list(found)

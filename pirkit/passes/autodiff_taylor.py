@@ -21,6 +21,7 @@ from pirkit.dialect.operation import PirOp
 from pirkit.dialect.rules.taylor.series import scaled, times
 from pirkit.dialect.series_algebra import Algebra
 from pirkit.passes.autodiff_regions import Sweep
+from pirkit.passes.autodiff_support import Part, aligned
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +66,11 @@ class Curves:
                 self._of.pop(part, None)
             return False
         self._done.add(found)
-        cotangents = self._cotangents(back, found)
-        if all(g is None for g in cotangents):
+        parts = aligned(back.b, self._cotangents(back, found))
+        there = [p for p in parts if p.value is not None]
+        if not there:
             return True
+        cotangents, support = [p.value for p in parts], there[0].support
         value, result = (back.b.wrap(v[0]) for v in (found.op.operands, found.op.results))
         xs, ys = ([self._latest(back, v) for v in series] for series in (found.x, found.y))
         rule = local_derivatives.of(found.op.definition)
@@ -83,10 +86,10 @@ class Curves:
                 ]
                 total = back.b.total(terms)
                 if total is not None:
-                    back.add(x.ssa, total)
+                    back.add(x.ssa, total, support, support is not None)
         return True
 
-    def _cotangents(self, back: Sweep, found: SeriesStep) -> list[Value | None]:
+    def _cotangents(self, back: Sweep, found: SeriesStep) -> list[Part]:
         """The cotangents of the coefficients of the result; each value is taken once.
 
         Two coefficients may be one value, or a coefficient may not be computed by this step at all
@@ -94,13 +97,13 @@ class Curves:
         value keeps its cotangent for the op that defines it.
         """
         left = {r for op in found.made for r in op.results}
-        cotangents: list[Value | None] = []
+        cotangents: list[Part] = []
         for y in found.y:
             if y is None or y.ssa not in left:
-                cotangents.append(None)
+                cotangents.append(Part(None))
                 continue
             left.discard(y.ssa)
-            cotangents.append(back.total(y.ssa))
+            cotangents.append(back.part(y.ssa))
             back.grads.pop(y.ssa, None)
         return cotangents
 

@@ -1,8 +1,9 @@
 """Expansion of `pir.jet`: derivatives along a curve, in one forward sweep (Taylor mode).
 
-An op without a series rule is decomposed. If a part still has none, first derivatives are computed
-by reverse mode twice: the pullback is linear in the cotangent, so the pullback of the pullback is
-the forward derivative.
+An op without a series rule is decomposed. If a part still has none, derivatives are computed one
+after the other by reverse mode twice: the pullback is linear in the cotangent, so the pullback of
+the pullback is the forward derivative. Higher ones are those of a copy of the ops, as a function of
+the number that runs along the curve.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from xdsl.ir import Block, SSAValue
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import RULE, SOURCE, Builder
 from pirkit.dialect.infer import fill_value
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.opdef import may_draw
+from pirkit.dialect.operation import PirOp, ProgramOp, with_nested
 from pirkit.dialect.series_algebra import powers
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.autodiff_taylor import SeriesStep
@@ -47,7 +49,7 @@ def expand_jet(program: ProgramOp, op: PirOp, report: Report) -> list[SeriesStep
     Returns the series steps that a later reverse sweep can differentiate as units.
 
     Raises UnsupportedError (PK0402) if second or higher derivatives go through an op without a
-    series.
+    series that writes or draws, or that has no derivative.
     """
     curve = _read(program, op)
     ops, curve.targets = prepared(curve.targets, list(curve.given))
@@ -56,10 +58,10 @@ def expand_jet(program: ProgramOp, op: PirOp, report: Report) -> list[SeriesStep
         _require_series(ops)
         found = _by_series(curve, ops, series_steps)
     except UnsupportedError as error:
-        if curve.order > 1:
+        if curve.order > 1 and not all(map(_repeats, ops)):
             raise
         report("missed", f"{error.message}: reverse mode twice gives the derivative forward")
-        found = _by_reverse_mode(curve)
+        found = _by_reverse_mode(curve) if curve.order == 1 else _by_nested_sweeps(curve, ops)
     else:
         report("passed", f"forward mode: a series of order {curve.order} through {len(ops)} ops")
     replace(op, found)
@@ -110,6 +112,39 @@ def _by_series(
         for k, c in enumerate(known.get(target, [None] * curve.order), 1):
             found.append((b.zeros_like(like) if c is None else c * math.factorial(k)).ssa)
     return found
+
+
+def _repeats(op: PirOp) -> bool:
+    """True if a copy of an op computes the same."""
+    inner = [cast(PirOp, o) for o in with_nested(op)]
+    draws = any(may_draw(o.definition, o.attribute_values()) for o in inner)
+    return not draws and not any(o.definition.writes for o in inner)
+
+
+def _by_nested_sweeps(curve: _Curve, ops: Sequence[PirOp]) -> list[SSAValue]:
+    """Derivatives of the ops along ``x + t x' + t^2 x''/2 + ...``, by ``t`` at 0, one by one."""
+    b = Builder(cast(Block, curve.op.parent), curve.op, location=curve.op.location)
+    first = b.wrap(next(iter(curve.given)))
+    t = b.assign(b.const(0.0, first.dtype))
+    mapped: dict[SSAValue, SSAValue] = {}
+    for value, derivatives in curve.given.items():
+        at, power = b.wrap(value), t
+        for k, d in enumerate(derivatives, 1):
+            if d is not None:
+                at = at + b.wrap(d) * (b.cast(power, b.wrap(d).dtype) * (1 / math.factorial(k)))
+            power = power * t
+        mapped[value] = at.ssa
+    for op in ops:
+        b.insert(op.clone(value_mapper=mapped))
+    series: list[list[SSAValue]] = []
+    for target in curve.targets:
+        series.append([mapped.get(target, target)])
+        for _ in range(curve.order):
+            along = _Curve(
+                curve.program, curve.op, series[-1][-1:], {t.ssa: [b.ones_like(t).ssa]}, 1
+            )
+            series[-1] += _by_reverse_mode(along)
+    return [d for each in series for d in each[1:]]
 
 
 def _by_reverse_mode(curve: _Curve) -> list[SSAValue]:

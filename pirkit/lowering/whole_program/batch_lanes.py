@@ -24,7 +24,7 @@ from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram, f
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError
 from pirkit.lowering.whole_program.outlined_loops import OutlinedLoops
 from pirkit.lowering.whole_program.scheduling import ProgramSchedule, schedule_of
-from pirkit.runtime.dtype import DType, float32, float64
+from pirkit.runtime.dtype import DType, bool_, float32, float64, int32, int64
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.program import NativeProgram, ProgramStep
 from pirkit.runtime.native.target import Target, host
@@ -33,6 +33,10 @@ _VECTORS_PER_NS: Final = 3.0
 _MAX_INPUT_COLUMNS: Final = 4096
 """Largest number of elements of multi-column inputs and results without a matmul: their strided
 column accesses cost more than vectorizing along the columns."""
+
+
+_BESIDE: Final = (bool_, int32, int64, float32, float64)
+"""The element types of values of one element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,18 +230,28 @@ def _refuse_columns(steps: ProgramSchedule) -> None:
 
 
 def _float_of(steps: ProgramSchedule) -> DType:
-    """The one float type of a program, float32 or float64. Raises NotNativeError otherwise."""
+    """The one float type of the tensors of a program, float32 or float64.
+
+    Values of one element outside batch groups, as an optimizer's count of steps and what it
+    computes in double precision, may have other types. Raises NotNativeError otherwise.
+    """
     graph = steps.graph
     used = {*graph.inputs, *(op.out for op in graph.ops), *graph.fills}
     used |= {a for op in graph.ops for a in op.args}
-    dtypes = {graph.dtype(v) for v in used}
+    alone = {v for v in used if graph.metas[v].numel == 1 and not steps.is_row(v)}
+    dtypes = {graph.dtype(v) for v in used - alone} or {graph.dtype(v) for v in used}
     floats = {d for d in dtypes if d.is_float}
+    beside = {graph.dtype(v) for v in alone} - floats
     if len(floats) != 1 or not floats <= {float32, float64}:
         raise NotNativeError(f"element types {', '.join(sorted(d.name for d in dtypes))}")
-    if any(d.kind != "bool" for d in dtypes - floats):
-        raise NotNativeError(f"element types {', '.join(sorted(d.name for d in dtypes))}")
+    if any(d.kind != "bool" for d in dtypes - floats) or not beside <= {*_BESIDE}:
+        names = sorted(d.name for d in dtypes | beside)
+        raise NotNativeError(f"element types {', '.join(names)}")
     if any(graph.dtype(s.out) not in floats for s in steps.sums):
         raise NotNativeError("a sum of what are no floats")
+    for op in graph.ops:
+        if op.name in ("scale", "pow") and not graph.dtype(op.out).is_float:
+            raise NotNativeError(f"`{op.name}` of {graph.dtype(op.out).name}")
     (only,) = floats
     return only
 
