@@ -12,6 +12,11 @@ from tests.deepxde.test_accelerate import adam, dde, double, net, torch
 
 __all__ = ["double"]
 
+pytestmark = [  # of torch itself, about what DeepXDE uses
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning"),
+]
+
 PLACES: Final = np.linspace(0, 1, 6)[:, None]
 
 
@@ -29,7 +34,7 @@ def triple(points: int) -> tuple[Any, ...]:
 
 def case_triple() -> Any:
     (functions, places), values = triple(10)
-    pairs, at = (functions, places), np.diagonal(values)[:, None]
+    pairs, at = (functions, places), np.diagonal(values)[:, None].copy()
     return dde.Model(dde.data.Triple(pairs, at, pairs, at), deeponet("DeepONet")), adam(), []
 
 

@@ -114,7 +114,7 @@ def edited(tmp_path: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
         (lambda h: h["names"].update(fx=["z"]), "PK0502", "'x' of @forward is in none of fx fp"),
         (lambda h: h.update(returns=[["y", 7]]), "PK0502", "output that is none"),
         (lambda h: h.update(saved=[3]), "PK0502", "an object is missing"),
-        (lambda h: h.update(forward="builtin.module {"), "PK0101", "a.json:forward"),
+        (lambda h: h.update(forward="builtin.module {"), "PK0102", "a.json:forward"),
         (lambda h: h.update(forward="builtin.module {}"), "PK0502", "holds 0 programs"),
     ],
 )
