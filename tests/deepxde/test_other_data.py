@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 import numpy as np
 import pytest
 
-from tests.deepxde import test_accelerate as plain
-from tests.deepxde.test_accelerate import adam, dde, double, net, torch
+os.environ["DDE_BACKEND"] = "pytorch"
+torch: Any = pytest.importorskip("torch")
+dde: Any = pytest.importorskip("deepxde")
+if dde.backend.backend_name != "pytorch":
+    pytest.skip("deepxde runs on another backend", allow_module_level=True)
+
+from tests.deepxde import test_accelerate as plain  # noqa: E402
+from tests.deepxde.test_accelerate import adam, double, net  # noqa: E402
 
 __all__ = ["double"]
 
