@@ -26,7 +26,7 @@ from pirkit.dialect import kinds
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, bodies, create, declares, span_of
 from pirkit.dialect.types import INLET, OUTLET, STACK, meta_of
-from pirkit.passes.autodiff_support import Cotangent, Part, Support
+from pirkit.passes.autodiff_support import BlockSweep, Cotangent, Part
 from pirkit.runtime.meta import VecMeta
 
 
@@ -45,10 +45,9 @@ class Shared:
     which of the popped items have one."""
 
 
-class Sweep(Protocol):
-    """A reverse sweep over one block; see `pirkit.passes.autodiff`."""
+class Sweep(BlockSweep, Protocol):
+    """A reverse sweep over one block, which may have blocks inside."""
 
-    b: Builder
     shared: Shared
     grads: dict[SSAValue, list[Part]]
 
@@ -58,16 +57,6 @@ class Sweep(Protocol):
 
     def sweep(self, ops: Sequence[PirOp]) -> None:
         """Visit the ops in reverse order: users before the ops that define their operands."""
-        ...
-
-    def add(
-        self,
-        value: SSAValue,
-        cotangent: Cotangent,
-        support: Support | None = None,
-        spoiled: bool = False,
-    ) -> None:
-        """Add a contribution to the cotangent of a value; see `Part` for its support."""
         ...
 
     def part(self, value: SSAValue) -> Part:

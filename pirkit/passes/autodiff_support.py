@@ -69,7 +69,7 @@ class Part:
     spoiled: bool = False
 
 
-class Sweep(Protocol):
+class BlockSweep(Protocol):
     """A reverse sweep over one block; see `pirkit.passes.autodiff`."""
 
     b: Builder
@@ -99,7 +99,7 @@ class Sweep(Protocol):
 
 
 def give(
-    back: Sweep,
+    back: BlockSweep,
     op: PirOp,
     part: Part,
     given: Sequence[tuple[str, SSAValue, Cotangent]],
@@ -133,7 +133,7 @@ def give(
             back.add(value, cotangent, taken.support, taken.spoiled)
 
 
-def _spread(back: Sweep, op: PirOp, values: Sequence[SSAValue], part: Part) -> None:
+def _spread(back: BlockSweep, op: PirOp, values: Sequence[SSAValue], part: Part) -> None:
     """Differentiate an op after its operands are spread by ops of their own."""
     b = Builder(cast(Block, op.parent), op, location=op.location)
     made: list[PirOp] = []
