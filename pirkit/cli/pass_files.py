@@ -31,7 +31,7 @@ def load_passes(arguments: argparse.Namespace) -> int:
 def _load(path: str) -> None:
     if not Path(path).is_file():
         raise ArtifactError(f"there is no file {path}", code="PK0506", span=Span(path))
-    name = Path(path).stem
+    name = f"<{path}>"  # no other module has that name
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(
@@ -39,7 +39,7 @@ def _load(path: str) -> None:
             help="its name ends in .py",
         )  # fmt: skip
     module = module_from_spec(spec)
-    sys.modules.setdefault(name, module)  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # the user's code may raise anything

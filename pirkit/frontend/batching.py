@@ -315,8 +315,8 @@ def _joined(one: OneRow) -> Any:
 def _matmul(one: OneRow) -> Any:
     """Vectors become matrices, and axes in front of matrices are aligned.
 
-    Rows times one matrix are one product of matrices, which is tiled; a product for each row, of
-    one row each, reads the matrix anew for each of them.
+    Rows times one matrix are one matmul, which is tiled; a matmul for each row reads the matrix
+    anew for each of them.
     """
     b, ranks = one.b, [one.meta(0).rank, one.meta(1).rank]
     x, y = one.operands

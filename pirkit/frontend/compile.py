@@ -33,7 +33,7 @@ Array = np.ndarray[Any, Any]
 
 DEFAULT_PIPELINE: Final = "@default"
 _FROZEN: Final = ("frozen", "its constants")
-"""Parts of the keys of what is kept of a program with constant weights."""
+"""Parts of the cache keys of a program with constant weights."""
 
 
 @overload

@@ -13,7 +13,7 @@ import numpy as np
 from pirkit.diag.errors import ArtifactError, UsageError
 from pirkit.diag.span import Span
 from pirkit.frontend.files import Program
-from pirkit.runtime.plan import SEGMENT, Call
+from pirkit.runtime.plan import SEGMENT
 from pirkit.runtime.trace import Entry
 from pirkit.torch.backend import WATCH, Outside, pirkit
 from pirkit.torch.capture import functional_graph
@@ -146,13 +146,13 @@ def _line(f: Fallback) -> str:
 def _report(graph: CompiledGraph, special: Specialized) -> GraphReport:
     level = special.level
     learns = torch.is_grad_enabled() and any(graph.differentiable)
-    plan = (level.forward if learns else level.inference).executable.plan
-    calls = [i for i in plan.body if isinstance(i, Call)]
+    # The plan for the sizes of this call: the declared one may have other segments.
+    ran = Counter(e.what for e in special.watched if not e.depth)
     return GraphReport(
         Counter(special.imported.counts),
         tuple([_line(f) for f in special.imported.fallbacks]),
-        sum(c.kernel == SEGMENT for c in calls),
-        Counter(c.kernel for c in calls if c.kernel != SEGMENT),
+        ran.pop(SEGMENT, 0),
+        ran,
         level.parts.report.bytes if learns else None,
         _timed(special.watched),
     )  # fmt: skip

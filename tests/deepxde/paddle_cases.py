@@ -13,27 +13,15 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.deepxde import accelerate
+from tests.deepxde.problems import adam, beam, dde, net, sine
 
 paddle: Final[Any] = importlib.import_module("paddle")
-dde: Final[Any] = importlib.import_module("deepxde")
 
 STEPS: Final = 100
 
 
-def net(*sizes: int) -> Any:
-    return dde.nn.FNN(list(sizes), "tanh", "Glorot uniform")
-
-
-def sine(x: Any) -> Any:
-    return np.sin(np.pi * x[:, 0:1])
-
-
 def on_boundary(_: Any, on: Any) -> Any:
     return on
-
-
-def on_right(x: Any, on: Any) -> Any:
-    return on and dde.utils.isclose(x[0], 1)
 
 
 def poisson(**more: Any) -> Any:
@@ -44,10 +32,6 @@ def poisson(**more: Any) -> Any:
 
     bc = dde.icbc.DirichletBC(line, sine, on_boundary)
     return dde.data.PDE(line, pde, bc, 12, 2, solution=sine, num_test=20, **more)
-
-
-def adam(**more: Any) -> list[dict[str, Any]]:
-    return [{"optimizer": "adam", "lr": 1e-3, **more}]
 
 
 def case_poisson() -> Any:
@@ -72,25 +56,6 @@ def case_adam_then_lbfgs() -> Any:
 
 def case_rmsprop() -> Any:
     return dde.Model(poisson(), net(1, 8, 1)), [{"optimizer": "rmsprop", "lr": 1e-3}], []
-
-
-def case_beam() -> Any:
-    geom = dde.geometry.Interval(0, 1)
-
-    def second(y: Any, x: Any) -> Any:
-        return dde.grad.hessian(y, x)
-
-    def start(x: Any, on: Any) -> Any:
-        return on and dde.utils.isclose(x[0], 0)
-
-    bcs = [
-        dde.icbc.DirichletBC(geom, lambda x: 0, start),
-        dde.icbc.NeumannBC(geom, lambda x: 0, start),
-        dde.icbc.OperatorBC(geom, lambda x, y, _: second(y, x), on_right),
-        dde.icbc.OperatorBC(geom, lambda x, y, _: dde.grad.jacobian(second(y, x), x), on_right),
-    ]
-    data = dde.data.PDE(geom, lambda x, y: second(second(y, x), x) + 1, bcs, 10, 2)
-    return dde.Model(data, net(1, 8, 8, 1)), adam(), []
 
 
 def case_burgers() -> Any:
@@ -138,7 +103,7 @@ def case_system() -> Any:
 
 CASES: Final[dict[str, Any]] = {
     name.removeprefix("case_"): value for name, value in globals().items() if "case_" in name
-}
+} | {"beam": beam}
 
 
 def trained(name: str, *, native: bool) -> tuple[Any, list[Any]]:

@@ -16,6 +16,7 @@ if dde.backend.backend_name != "pytorch":
     pytest.skip("deepxde runs on another backend", allow_module_level=True)
 
 from pirkit.deepxde import accelerate  # noqa: E402
+from tests.deepxde.problems import adam, beam, net, on_right, sine  # noqa: E402
 
 STEPS: Final = 100
 Case = Callable[[], tuple[Any, list[dict[str, Any]], list[Any]]]
@@ -33,24 +34,12 @@ def double() -> Any:
     dde.config.set_default_float("float32")
 
 
-def net(*sizes: Any) -> Any:
-    return dde.nn.FNN(list(sizes), "tanh", "Glorot uniform")
-
-
 def laplace(x: Any, y: Any) -> Any:
     return -dde.grad.hessian(y, x) - np.pi**2 * torch.sin(np.pi * x)
 
 
-def sine(x: Any) -> Any:
-    return np.sin(np.pi * x[:, 0:1])
-
-
 def on_left(x: Any, on: Any) -> Any:
     return on and dde.utils.isclose(x[0], -1)
-
-
-def on_right(x: Any, on: Any) -> Any:
-    return on and dde.utils.isclose(x[0], 1)
 
 
 def line() -> Any:
@@ -62,31 +51,8 @@ def poisson(*bcs: Any, points: int = 12, **more: Any) -> Any:
     return dde.data.PDE(line(), laplace, held, points, 2, solution=sine, num_test=20, **more)
 
 
-def adam(**more: Any) -> list[dict[str, Any]]:
-    return [{"optimizer": "adam", "lr": 1e-3, **more}]
-
-
 def case_poisson() -> Any:
     return dde.Model(poisson(), net(1, 8, 8, 1)), adam(metrics=["l2 relative error"]), []
-
-
-def case_beam() -> Any:
-    geom = dde.geometry.Interval(0, 1)
-
-    def second(y: Any, x: Any) -> Any:
-        return dde.grad.hessian(y, x)
-
-    def start(x: Any, on: Any) -> Any:
-        return on and dde.utils.isclose(x[0], 0)
-
-    bcs = [
-        dde.icbc.DirichletBC(geom, lambda x: 0, start),
-        dde.icbc.NeumannBC(geom, lambda x: 0, start),
-        dde.icbc.OperatorBC(geom, lambda x, y, _: second(y, x), on_right),
-        dde.icbc.OperatorBC(geom, lambda x, y, _: dde.grad.jacobian(second(y, x), x), on_right),
-    ]
-    data = dde.data.PDE(geom, lambda x, y: second(second(y, x), x) + 1, bcs, 10, 2)
-    return dde.Model(data, net(1, 8, 8, 1)), adam(), []
 
 
 def case_inverse() -> Any:
@@ -186,7 +152,7 @@ def case_function() -> Any:
 
 CASES: Final[dict[str, Case]] = {
     name.removeprefix("case_"): value for name, value in globals().items() if "case_" in name
-}
+} | {"beam": beam}
 
 
 def trained(make: Case, *, native: bool) -> tuple[Any, list[Any]]:
@@ -221,7 +187,7 @@ def test_weights_are_those_of_torch(name: str, capsys: pytest.CaptureFixture[str
 
 
 def test_a_beam_is_one_native_call_with_one_series() -> None:
-    model, _ = trained(case_beam, native=True)
+    model, _ = trained(beam, native=True)
     assert all(b.executable.native is not None for _, b in model.accelerated._bound.values())
 
 

@@ -1,4 +1,4 @@
-"""What Jacobians and functions of rows become: products of matrices, in one native call."""
+"""Jacobians and functions of rows become matmuls, in one native call."""
 
 from __future__ import annotations
 
