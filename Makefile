@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 CORPUS := tests/corpus/paddle
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev check lint format imports types coverage test levels array-api bench clean
+.PHONY: help demo dev check check-all lint format imports types coverage test levels array-api bench clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -50,7 +50,10 @@ imports: $(VENV)/.dev ## the rooms and who may import whom
 types: $(VENV)/.dev ## types, strictly
 	$(BIN)/pyright
 
-check: $(VENV)/.dev ## the tests alone
+check: $(VENV)/.dev ## the tests alone; of those with very many cases a third
+	PIRKIT_TEST_SHARE=3 $(BIN)/python -m pytest -n $(JOBS)
+
+check-all: $(VENV)/.dev ## the tests with all cases
 	$(BIN)/python -m pytest -n $(JOBS)
 
 levels: $(VENV)/.dev ## the tests of native code, for older levels of x86-64 than this CPU's

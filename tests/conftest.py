@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Generator
 from typing import Final
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -23,6 +26,10 @@ os.environ["PIRKIT_NATIVE_CACHE"] = "objects"
 
 CPU_SECONDS: Final = 120.0
 """How long a test may compute. A clock on the wall would tell how busy the machine is."""
+
+SHARE: Final = int(os.environ.get("PIRKIT_TEST_SHARE", "1"))
+"""Of tests that have MANY cases one case in so many runs; `make check-all` runs them all."""
+MANY: Final = 90
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,8 +59,12 @@ def _children_seconds() -> float:
     return times.children_user + times.children_system
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip everything under a ``PIRKIT_TARGET`` that this CPU lacks."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a share of the cases; skip all under a ``PIRKIT_TARGET`` that this CPU lacks."""
+    if SHARE > 1:
+        kept = set(_share(items))
+        config.hook.pytest_deselected(items=[i for i in items if i not in kept])
+        items[:] = [i for i in items if i in kept]
     try:
         host()
     except UsageError as error:
@@ -61,3 +72,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise
         for item in items:
             item.add_marker(pytest.mark.skip(reason=error.message))
+
+
+def _share(items: list[pytest.Item]) -> Generator[pytest.Item]:
+    """One case in SHARE of each test with MANY of them.
+
+    Neighbours are mostly cases of one op: each op keeps some of its cases. Tests of one case for
+    each op start at different ones.
+    """
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    for name, group in cases.items():
+        many = len(group) > MANY
+        yield from group[crc32(name.encode()) % SHARE :: SHARE] if many else group
+
+
+def pytest_collection_finish() -> None:
+    """The collected tests stay for the whole run: the garbage collector need not visit them."""
+    gc.collect()
+    gc.freeze()
