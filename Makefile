@@ -57,7 +57,7 @@ check-all: $(VENV)/.dev ## the tests with all cases
 	$(BIN)/python -m pytest -n $(JOBS)
 
 levels: $(VENV)/.dev ## the tests of native code, for older levels of x86-64 than this CPU's
-	$(BIN)/python tools/test_levels.py -n $(JOBS)
+	PIRKIT_TEST_SHARE=3 $(BIN)/python tools/test_levels.py -n $(JOBS)
 
 array-api: $(VENV)/.dev ## the official suite of the array API (SUITE=a checkout, else it is fetched)
 	$(BIN)/python tools/array_api.py $(SUITE)

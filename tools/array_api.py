@@ -27,6 +27,8 @@ COMMIT = "55fcc60179efa2680ddd6cd926ddf17b83530e2b"
 FETCHED = ROOT / "build" / "array-api-tests"
 LIST = ROOT / "tests" / "frontend" / "array_api_failures.txt"
 
+WORKERS = 2
+
 MODULES = {"computed": "pirkit.numpy", "recorded": "tests.frontend.traced_namespace"}
 OPERATORS = "not test_has_names and not test_iop and not __"
 """What the suite checks of functions: operators and methods of tensors are never recorded by it."""
@@ -94,6 +96,7 @@ def _verdicts(suite: Path, run: str, examples: int, more: list[str]) -> dict[str
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rA", "--tb=no", "-p", "no:warnings",
+         *(["-n", str(WORKERS)] if importlib.util.find_spec("xdist") else []),
          "-p", "no:cacheprovider", "--hypothesis-seed=0", f"--max-examples={examples}",
          "--disable-deadline", "array_api_tests",
          *(["-k", OPERATORS] if run == "recorded" else []), *more],
