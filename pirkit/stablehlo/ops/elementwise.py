@@ -150,11 +150,18 @@ def _(b: HloBuilder, x: Value, y: Value) -> Value:
 def _(
     b: HloBuilder, x: Value, y: Value, comparison_direction: str, compare_type: str = ""
 ) -> Value:
-    """Of floats in their total order only where it agrees with the usual one."""
-    if compare_type == "TOTALORDER":
-        raise b.unsupported("in the total order of floats has a rule only in a sort")
+    """In the total order of floats NaN is one number, the largest, and both zeros are equal.
+
+    jax gives all NaN the same bits, and zeros the same sign, before it compares so.
+    """
     left, right = b.ordered(x, b.ins[0]), b.ordered(y, b.ins[0])
-    return b.apply(_COMPARED[comparison_direction], left, right)
+    op = _COMPARED[comparison_direction]
+    if compare_type != "TOTALORDER" or not x.dtype.is_float:
+        return b.apply(op, left, right)
+    numbers = [b.isnan(v) for v in (x, y)]
+    is_nan = b.logical_or(*numbers)
+    ranks = [b.cast(v, dt.int32) for v in numbers]
+    return b.where(is_nan, b.apply(op, *ranks), b.apply(op, left, right))
 
 
 @rule("select")

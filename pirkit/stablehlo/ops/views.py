@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from pirkit.dialect.build import Value
@@ -178,7 +179,7 @@ def _(b: HloBuilder, x: Value, *places: Value, slice_sizes: Sequence[int]) -> Va
 
 @rule("dynamic_update_slice")
 def _(b: HloBuilder, x: Value, part: Value, *places: Value) -> Value:
-    """Where one start is computed, a slice is written; else single elements."""
+    """The last start possible is taken for one that is beyond it."""
     if len(places) != x.rank or part.rank != x.rank:
         raise b.malformed("there is one start for each dimension")
     if not part.meta.numel:
@@ -190,17 +191,28 @@ def _(b: HloBuilder, x: Value, part: Value, *places: Value) -> Value:
     if all(isinstance(s, int) for s in starts):
         known = [int(s) for s in starts if isinstance(s, int)]
         ends = [s + part.shape[d] for s, d in zip(known, axes, strict=True)]
-        return _written(b, x, part, tuple(known), tuple(ends), axes)
-    first = [b.reshape(b.const(s, dt.int64) if isinstance(s, int) else b.cast(s, dt.int64), (1,))
-             for s in starts]  # fmt: skip
-    start = b.concat(first, 0)
-    end = b.add(start, b.integers([part.shape[d] for d in axes]))
-    return _written(b, x, part, start, end, axes)
+        return b("pd_op.set_value_with_tensor", x, part, starts=tuple(known), ends=tuple(ends),
+                 steps=(1,) * len(axes), axes=tuple(axes), decrease_axes=(), none_axes=())  # fmt: skip
+    return _rows_written(b, x, part, dict(zip(axes, starts, strict=True)))
 
 
-def _written(b: HloBuilder, x: Value, part: Value, starts: Any, ends: Any, axes: Sequence[int]) -> Value:  # fmt: skip
-    return b("pd_op.set_value_with_tensor", x, part, starts=starts, ends=ends,
-             steps=(1,) * len(axes), axes=tuple(axes), decrease_axes=(), none_axes=())  # fmt: skip
+def _rows_written(b: HloBuilder, x: Value, part: Value, starts: Mapping[int, Value | int]) -> Value:
+    """Rows of the dimensions up to the last that is cut, written at their places."""
+    count = max(starts) + 1
+    places: Value | None = None
+    for d in range(count):
+        along = b.counted(part.shape[d])
+        start = starts.get(d, 0)
+        along = b.add(along, b.cast(start, dt.int64)) if isinstance(start, Value) else b.binary(
+            "pd_op.add", along, b.const(start, dt.int64))  # fmt: skip
+        along = b.scaled(along, prod(x.shape[d + 1 : count]))
+        along = b.reshape(along, [-1 if i == d else 1 for i in range(count)])
+        places = along if places is None else b.add(places, along)
+    assert places is not None  # a dimension is cut
+    rest = x.shape[count:]
+    rows = b.reshape(x, (-1, *rest))
+    found = b.scatter(rows, b.reshape(places, (-1,)), b.reshape(part, (-1, *rest)), overwrite=True)
+    return b.reshape(found, x.shape)
 
 
 @rule("get_dimension_size")
