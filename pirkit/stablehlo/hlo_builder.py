@@ -41,6 +41,8 @@ class HloBuilder(Builder):
         self.scope: Scope = {}
         self.calls = 0
         """How deep calls of functions nest here."""
+        self.reflected: dict[SSAValue, Value] = {}
+        """The Q of a QR factorization, by the factors of its reflectors."""
         self.iotas: dict[SSAValue, int] = {}
         """Tensors that hold the places along one dimension."""
         self.lanes = False

@@ -107,11 +107,40 @@ def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
     """The results are: the operand, overwritten; the singular values; U; V transposed."""
     mode = _letter(b, "mode", "A")
     u, s, v = b.svd(x, full_matrices=mode == "A")
+    if mode == "N":  # nothing reads the vectors
+        u, v = (b.filled(0.0, t.dtype, t.sizes) for t in b.outs[2:4])
     return x, s, u, v, _fine(b, 4)
+
+
+@_lapack("geqrf")
+def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
+    """R above the diagonal. Q is kept for the call that makes it of the reflectors below."""
+    q, r = b.qr(x, mode="complete")
+    taus = b.filled(0.0, b.outs[1].dtype, b.outs[1].sizes)
+    taus = b.assign(taus)
+    b.reflected[taus.ssa] = q
+    return r, taus
+
+
+@_lapack("orgqr", "ungqr")
+def _(b: HloBuilder, x: Value, taus: Value) -> Value:
+    """The first columns of the Q whose reflectors the operands are."""
+    q = b.reflected.get(taus.ssa)
+    if q is None:
+        raise b.unsupported("of reflectors that no QR factorization beside it made has no rule")
+    return b.cut(q, q.rank - 1, 0, b.outs[0].sizes[-1])
 
 
 @_lapack("geev")
 def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
-    """Eigenvalues, in two parts if the matrix is real, left and right eigenvectors."""
-    raise b.unsupported("has no rule: eigenvectors of matrices without symmetry",
-                        "use `jnp.linalg.eigh` where the matrix is symmetric")  # fmt: skip
+    """Eigenvalues, of a real matrix as two parts, and the left and right eigenvectors.
+
+    Of those of a conjugate pair LAPACK gives the real and the imaginary part; jax joins them.
+    """
+    values, _ = b.eig(x)
+    if "V" in (_letter(b, "compute_left", "N"), _letter(b, "compute_right", "N")):
+        raise b.unsupported("gives eigenvectors of a matrix without symmetry, which has no rule",
+                            "use `jnp.linalg.eigh` where the matrix is symmetric")  # fmt: skip
+    unread = [b.filled(0.0, t.dtype, t.sizes) for t in b.outs[-3:-1]]
+    parts = [values] if x.dtype.is_complex else [b("pd_op.real", values), b("pd_op.imag", values)]
+    return *parts, *unread, _fine(b, len(b.outs) - 1)

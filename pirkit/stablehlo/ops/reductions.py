@@ -78,8 +78,10 @@ def reduced(b: HloBuilder, x: Value, how: str, dimensions: Sequence[int]) -> Val
     axis = tuple(dimensions)
     if x.dtype is dt.bool_:
         return b(f"pd_op.{_LOGICAL[how]}", x, axis=axis) if how in _LOGICAL else None
-    if how not in _REDUCED or (how in ("maximum", "minimum") and b.ins[0].is_unsigned):
+    if how not in _REDUCED:
         return None
+    if b.ins[0].is_unsigned and how in ("maximum", "minimum"):
+        return b.ordered(b.apply(_REDUCED[how], b.ordered(x, b.ins[0]), axis=axis), b.ins[0])
     if how == "add":
         total = b("pd_op.sum", x, axis=axis, keepdim=False)
         return b.cast(total, x.dtype)
@@ -93,7 +95,7 @@ def _by_region(
 ) -> tuple[Value, ...]:
     body = b.node.regions[0]
     op = _FIRST.get(form_of(body))
-    if op is not None and len(dimensions) == 1 and not b.ins[0].is_unsigned:
+    if op is not None and len(dimensions) == 1:
         found = _first(b, op, operands, dimensions[0])
         if found is not None:
             return found
@@ -110,11 +112,12 @@ def _by_region(
 def _first(b: HloBuilder, op: str, operands: Sequence[Value], axis: int) -> tuple[Value, ...] | None:
     """The first largest or least element and its place, if the places are those of the dimension."""
     x, places = operands
-    if not b.is_iota(places, axis) or x.dtype not in (*dt.FLOATS, *dt.INTS):
+    if not b.is_iota(places, axis) or x.dtype.is_complex:
         return None
-    at = b(f"pd_op.{op}", x, axis=axis)
-    value = b("pd_op.max" if op == "argmax" else "pd_op.min", x, axis=(axis,))
-    return value, b.cast(at, places.dtype)
+    held = b.ordered(x, b.ins[0])
+    at = b(f"pd_op.{op}", b.cast(held, dt.int32) if held.dtype.itemsize < 4 and not held.dtype.is_float else held, axis=axis)
+    best = b.apply("max" if op == "argmax" else "min", held, axis=(axis,))
+    return b.ordered(best, b.ins[0]), b.cast(at, places.dtype)
 
 
 def _halved(b: HloBuilder, values: Sequence[Value], dimensions: Sequence[int], step: Any) -> list[Value]:  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.stablehlo.hlo_builder import HloBuilder
 from pirkit.stablehlo.nodes import Dense
 from pirkit.stablehlo.ops.elementwise import BINARY
-from pirkit.stablehlo.ops.reductions import combine, is_neutral
+from pirkit.stablehlo.ops.reductions import is_neutral
 from pirkit.stablehlo.ops.regions import combiner_of
 from pirkit.stablehlo.ops.views import padded
 from pirkit.stablehlo.rules import rule
@@ -48,6 +48,19 @@ class Window:
         return cls(list(sizes), list(strides or ones), list(spread or ones), list(inner or ones),
                    given[:, 0].tolist(), given[:, 1].tolist())  # fmt: skip
 
+    def scanned(self, shape: Sequence[int]) -> tuple[int, bool] | None:
+        """The dimension along which a window holds all elements up to each, or from each on."""
+        wide = [d for d, n in enumerate(self.sizes) if n > 1]
+        if len(wide) != 1 or any(n != 1 for n in (*self.strides, *self.spread, *self.inner)):
+            return None
+        (axis,) = wide
+        reach = self.sizes[axis] - 1
+        pads = [(low, high) for low, high in zip(self.low, self.high, strict=True)]
+        others = [p for d, p in enumerate(pads) if d != axis and p != (0, 0)]
+        if others or shape[axis] != reach + 1 or pads[axis] not in ((reach, 0), (0, reach)):
+            return None
+        return axis, pads[axis][0] == 0
+
     def parts(self, b: HloBuilder, x: Value) -> list[Value]:
         """For each place in the window the elements under it, of a padded tensor."""
         found = [x]
@@ -69,57 +82,85 @@ def _(
     window_strides: Sequence[int] | None = None, base_dilations: Sequence[int] | None = None,
     window_dilations: Sequence[int] | None = None, padding: Dense | None = None,
 ) -> Any:  # fmt: skip
-    how = combiner_of(b.node.regions[0])
-    if len(values) != 2 or f"stablehlo.{how}" not in BINARY:
-        raise b.unsupported("combines elements by a function of several operations")
-    x, init = values
-    window = Window.of(b, x.rank, window_dimensions, window_strides, base_dilations,
+    body = b.node.regions[0]
+    how = combiner_of(body) if len(values) == 2 else None
+    count = len(values) // 2
+    operands, inits = values[:count], values[count:]
+    window = Window.of(b, operands[0].rank, window_dimensions, window_strides, base_dilations,
                        window_dilations, padding)  # fmt: skip
-    scanned = _cumulative(b, x, init, window, str(how))
+    if how is not None and f"stablehlo.{how}" in BINARY and is_neutral(b, inits[0], how):
+        found = _cumulative(b, operands[0], window, how) or _pooled(b, operands[0], window, how)
+        if found is not None:
+            return found
+
+    def step(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        return b.elementwise(body, [*left, *right])
+
+    scanned = window.scanned(operands[0].shape)
     if scanned is not None:
-        return scanned
-    pooled = _pooled(b, x, init, window, str(how))
-    if pooled is not None:
-        return pooled
+        axis, backward = scanned
+        made = _scan(b, operands, axis, backward, step)
+    else:
+        made = _combined(b, operands, inits, window, step)
+    if how is not None and is_neutral(b, inits[0], how):
+        return tuple(made)
+    return tuple(step([b.expanded(i, m.shape) for i, m in zip(inits, made, strict=True)], made))
+
+
+Step = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
+
+
+def _combined(
+    b: HloBuilder, operands: Sequence[Value], inits: Sequence[Value], window: Window, step: Step
+) -> list[Value]:
+    """The places of a window one after the other, dimension by dimension.
+
+    What is around the elements is the first number, which a reduction may take as often as it likes.
+    """
     if max(window.sizes) > _UNROLLED:
         raise b.unsupported(f"has windows of {max(window.sizes)} elements")
     inner = [n - 1 for n in window.inner]
-    found = padded(b, x, init, window.low, window.high, inner)
-    for d in range(x.rank):
-        if window.sizes[d] > 1 or window.strides[d] > 1:
-            found = combine(b, str(how), window.along(b, found, d))
-    if not is_neutral(b, init, str(how)):
-        found = combine(b, str(how), [found, b.expanded(init, found.shape)])
-    return found
+    made = [padded(b, x, init, window.low, window.high, inner)
+            for x, init in zip(operands, inits, strict=True)]  # fmt: skip
+    for d in range(operands[0].rank):
+        if window.sizes[d] == window.strides[d] == 1:
+            continue
+        first, *others = zip(*(window.along(b, v, d) for v in made), strict=True)
+        made = list(first)
+        for other in others:
+            made = step(made, other)
+    return made
 
 
-def _cumulative(b: HloBuilder, x: Value, init: Value, window: Window, how: str) -> Value | None:
-    """A window as long as its dimension, which ends or begins at each element."""
-    wide = [d for d, n in enumerate(window.sizes) if n > 1]
-    plain = [*window.strides, *window.spread, *window.inner]
-    if len(wide) != 1 or any(n != 1 for n in plain) or not is_neutral(b, init, how):
+def _scan(
+    b: HloBuilder, values: Sequence[Value], axis: int, backward: bool, step: Step
+) -> list[Value]:
+    """Each element combined with all before it, in steps of doubled length (Hillis and Steele)."""
+    held = [b.flip(v, axis=(axis,)) if backward else v for v in values]
+    size, reach = held[0].shape[axis], 1
+    while reach < size:
+        early = [b.cut(v, axis, 0, size - reach) for v in held]
+        late = [b.cut(v, axis, reach, size) for v in held]
+        held = [b.concat([b.cut(v, axis, 0, reach), m], axis)
+                for v, m in zip(held, step(early, late), strict=True)]  # fmt: skip
+        reach *= 2
+    return [b.flip(v, axis=(axis,)) if backward else v for v in held]
+
+
+def _cumulative(b: HloBuilder, x: Value, window: Window, how: str) -> Value | None:
+    """Sums, products and extremes of all elements up to each, or from each on."""
+    scanned = window.scanned(x.shape)
+    if scanned is None:
         return None
-    (d,) = wide
-    n = window.sizes[d]
-    others = [w for i in range(x.rank) if i != d for w in (window.low[i], window.high[i])]
-    pads = (window.low[d], window.high[d])
-    ops = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
-    if any(others) or n != x.shape[d] or pads not in ((n - 1, 0), (0, n - 1)) or how not in ops:
-        return None
-    backward = pads[0] == 0
-    if how == "add":
-        return b.cast(b.cumsum(x, axis=d, reverse=backward), x.dtype)
-    held = b.flip(x, axis=(d,)) if backward else x
-    if how == "multiply":
-        found = b.apply("cumprod", held, dim=d)
-    elif held.dtype in (dt.float32, dt.float64, dt.int32, dt.int64) and not b.ins[0].is_unsigned:
-        found = b(f"pd_op.{ops[how]}", held, axis=d)[0]
-    else:
-        return None
-    return b.flip(found, axis=(d,)) if backward else found
+    axis, backward = scanned
+    if how == "add" and x.dtype is not dt.bool_:
+        return b.cast(b.cumsum(x, axis=axis, reverse=backward), x.dtype)
+    if how == "multiply" and x.dtype is not dt.bool_:
+        return b.apply("cumprod", x, dim=axis, reverse=backward)
+    return None
 
 
-def _pooled(b: HloBuilder, x: Value, init: Value, window: Window, how: str) -> Value | None:
+def _pooled(b: HloBuilder, x: Value, window: Window, how: str) -> Value | None:
     """Images and volumes, whose windows run over two or three dimensions side by side."""
     wide = [d for d in range(x.rank) if window.sizes[d] > 1 or window.strides[d] > 1]
     even = window.low == window.high
@@ -127,7 +168,7 @@ def _pooled(b: HloBuilder, x: Value, init: Value, window: Window, how: str) -> V
     plain = all(n == 1 for n in [*window.spread, *window.inner]) and even and fits
     if not plain or not x.dtype.is_float or how not in ("add", "maximum"):
         return None
-    if x.rank != 4 or wide not in ([1, 2], [2, 3]) or not is_neutral(b, init, how):
+    if x.rank != 4 or wide not in ([1, 2], [2, 3]):
         return None
     layout = "NHWC" if wide == [1, 2] else "NCHW"
     pads = tuple([window.low[d] for d in wide])
