@@ -263,8 +263,9 @@ class ModuleReader(Reader):
                 self._ranges(node)
             elif kind == "symbol" or kind == "string" or text == "dense":
                 node.attributes[next(words, text)] = self.value()
-                if text == "dense":
+                if text == "dense":  # its type is that of the operation
                     node.types = [node.attributes["value"].type]
+                    return
             elif kind == "word" and text not in ("cond", "reducer", "loc", "attributes"):
                 if not self._keyword(node, form, words):
                     return

@@ -193,7 +193,7 @@ class Reader:
             self.depth -= 1
 
     def _value(self) -> Any:
-        kind, text, start = self.token
+        kind, text, _ = self.token
         match kind:
             case "string":
                 self.advance()
@@ -229,7 +229,10 @@ class Reader:
             return self.dictionary("}")
         if text == "<":
             return self._body()
-        self.token = Token(kind, text, start)
+        if self.accept("("):  # the type of a function
+            inputs = self.listed(")", self.type)
+            self.expect("->")
+            return inputs, self.result_types()
         self.fail("expected an attribute", "PK0106")
 
     def _element_type(self) -> None:

@@ -39,7 +39,9 @@ def _(
     return b.reshape(b.cast(found, out.dtype), out.sizes)
 
 
-def _matrix(b: HloBuilder, x: Value, batch: Sequence[int], over: Sequence[int], last: bool) -> Value:
+def _matrix(
+    b: HloBuilder, x: Value, batch: Sequence[int], over: Sequence[int], last: bool
+) -> Value:
     """Batches of matrices, of which the contracted dimensions are the columns, or the rows."""
     free = [d for d in range(x.rank) if d not in batch and d not in over]
     order = [*batch, *free, *over] if last else [*batch, *over, *free]
@@ -76,7 +78,9 @@ def _(
     if batch_group_count > 1:  # the groups of the batch are groups of channels
         groups, (n, c, *sizes) = batch_group_count, x.shape
         rows = b.reshape(x, (groups, n // groups, c, *sizes))
-        x = b.reshape(b.permute(rows, [1, 0, *range(2, rows.rank)]), (n // groups, groups * c, *sizes))
+        x = b.reshape(
+            b.permute(rows, [1, 0, *range(2, rows.rank)]), (n // groups, groups * c, *sizes)
+        )
         feature_group_count = groups
     low, high = [[0, 0, *(pad[i] for pad in pads)] for i in (0, 1)]
     symmetric = [n if n == m and n > 0 and not any(inner) else 0
@@ -95,7 +99,11 @@ def _(
     out = b.reshape(out, (*out.shape[:2], out.shape[3])) if flat else out
     back = _order(to, "b", "f")
     out = b.permute(out, [back.index(d) for d in range(len(back))])
-    return b.cast(out, b.outs[0].dtype) if wide is b.outs[0].dtype else b.cast(b.round(out), b.outs[0].dtype)
+    return (
+        b.cast(out, b.outs[0].dtype)
+        if wide is b.outs[0].dtype
+        else b.cast(b.round(out), b.outs[0].dtype)
+    )
 
 
 def _order(names: Sequence[str], first: str, second: str) -> list[int]:

@@ -50,7 +50,11 @@ def _(
 ) -> Any:  # fmt: skip
     """An operation of another dialect, which has a rule of its own or is called."""
     own = RULES.get(name)
-    return called(b, decomposition, values) if own is None else own(b, *values, **(composite_attributes or {}))
+    return (
+        called(b, decomposition, values)
+        if own is None
+        else own(b, *values, **(composite_attributes or {}))
+    )
 
 
 @rule("custom_call")
@@ -69,7 +73,12 @@ def _(b: HloBuilder, *values: Value) -> tuple[Value, ...]:
     return values
 
 
-for _name in ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"):
+for _name in (
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "annotate_device_placement",
+):
     rule(f"custom_call:{_name}")(lambda b, x: x)
 
 
@@ -144,7 +153,9 @@ def _(b: HloBuilder, *state: Value) -> list[Value]:
     (holds,) = b.run(test, state)
     if holds.dtype is not dt.bool_ or holds.shape:
         raise b.malformed(f"the condition of a loop is {holds.meta}")
-    carried = [b.assign(v) if v.ssa in [w.ssa for w in state[:i]] else v for i, v in enumerate(state)]
+    carried = [
+        b.assign(v) if v.ssa in [w.ssa for w in state[:i]] else v for i, v in enumerate(state)
+    ]
     block = RegionBlock(arg_types=[type_of(v.meta) for v in carried])
     with b.inside(block):
         after = b.run(turn, [b.wrap(a) for a in block.args])

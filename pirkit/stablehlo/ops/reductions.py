@@ -55,8 +55,12 @@ def _(
         return b.expanded(init, b.outs[0].sizes)
     made = reduced(b, x, how, dimensions)
     if made is None:
-        return _halved(b, [x], dimensions, lambda left, right: [combine(b, how, [left[0], right[0]])])[0]
-    return made if is_neutral(b, init, how) else combine(b, how, [made, b.expanded(init, made.shape)])
+        return _halved(
+            b, [x], dimensions, lambda left, right: [combine(b, how, [left[0], right[0]])]
+        )[0]
+    return (
+        made if is_neutral(b, init, how) else combine(b, how, [made, b.expanded(init, made.shape)])
+    )
 
 
 _NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf, "or": 0.0,
@@ -109,13 +113,19 @@ def _by_region(
     return tuple(b.elementwise(body, [*start, *made]))
 
 
-def _first(b: HloBuilder, op: str, operands: Sequence[Value], axis: int) -> tuple[Value, ...] | None:
+def _first(
+    b: HloBuilder, op: str, operands: Sequence[Value], axis: int
+) -> tuple[Value, ...] | None:
     """The first largest or least element and its place, if the places are those of the dimension."""
     x, places = operands
     if not b.is_iota(places, axis) or x.dtype.is_complex:
         return None
     held = b.ordered(x, b.ins[0])
-    at = b(f"pd_op.{op}", b.cast(held, dt.int32) if held.dtype.itemsize < 4 and not held.dtype.is_float else held, axis=axis)
+    at = b(
+        f"pd_op.{op}",
+        b.cast(held, dt.int32) if held.dtype.itemsize < 4 and not held.dtype.is_float else held,
+        axis=axis,
+    )
     best = b.apply("max" if op == "argmax" else "min", held, axis=(axis,))
     return b.ordered(best, b.ins[0]), b.cast(at, places.dtype)
 

@@ -80,7 +80,9 @@ def _part(block: Block, made: Mapping[str, Node], name: str) -> tuple[Block, lis
     used = [i for i, argument in enumerate(block.names) if argument in needed]
     nodes = [n for n in block.nodes if needed.intersection(n.results)]
     end = Node("stablehlo.return", block.nodes[-1].line, operands=[name])
-    return Block([block.names[i] for i in used], [block.types[i] for i in used], [], [*nodes, end]), used
+    return Block(
+        [block.names[i] for i in used], [block.types[i] for i in used], [], [*nodes, end]
+    ), used
 
 
 @rule("sort")
@@ -113,7 +115,9 @@ def _(
 
 
 @rule("chlo.top_k", "custom_call:mhlo.topk")
-def _(b: HloBuilder, x: Value, k: int = 0, largest: bool = True, **_: object) -> tuple[Value, Value]:
+def _(
+    b: HloBuilder, x: Value, k: int = 0, largest: bool = True, **_: object
+) -> tuple[Value, Value]:
     """The ``k`` largest elements of each row; of equal ones the first."""
     count = b.outs[0].sizes[-1]
     held = x if x.dtype in (*dt.FLOATS, *dt.INTS) else b.cast(x, dt.int32)
