@@ -41,6 +41,8 @@ class HloBuilder(Builder):
         self.scope: Scope = {}
         self.calls = 0
         """How deep calls of functions nest here."""
+        self.caller: Place | None = None
+        """The line of Python of the call whose function is emitted."""
         self.reflected: dict[SSAValue, Value] = {}
         """The Q of a QR factorization, by the factors of its reflectors."""
         self.iotas: dict[SSAValue, int] = {}
@@ -57,7 +59,7 @@ class HloBuilder(Builder):
         """The line of Python that a node comes from, if the text names one."""
         if node.location not in self._places:
             self._places[node.location] = place_of(node.location, self.module.places)
-        return self._places[node.location]
+        return self._places[node.location] or self.caller
 
     def span(self) -> Span:
         return Span(self.module.file, self.node.line)

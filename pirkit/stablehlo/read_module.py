@@ -107,7 +107,7 @@ class ModuleReader(Reader):
             if node.name != "func.func":
                 self._refuse(node.name, node.line)
             held = node.attributes
-            results = held.get("res_attrs") or []
+            results: list[Any] = held.get("res_attrs") or [{}] * len(held["function_type"][1])
             name = str(held.get("sym_name"))
             functions[name] = Function(name, node.regions[0], held["function_type"][1],
                                        [r.get("jax.result_info") for r in results], node.line)  # fmt: skip
@@ -199,6 +199,8 @@ class ModuleReader(Reader):
             self._pretty(node)
         if self.token.text == "loc":
             node.location = self.location()
+        if results and not node.types:
+            self.fail("expected the types of the operation")
         if len(results) != len(node.types) and not (node.types and not results):
             raise ParseError(f"`{node.name}` has {len(node.types)} results, not {len(results)}",
                              span=Span(self.file, line))  # fmt: skip

@@ -30,11 +30,12 @@ def called(b: HloBuilder, name: str, values: Sequence[Value]) -> list[Value]:
     given = [(v.shape, v.dtype) for v in values]
     if given != [(t.sizes, t.dtype) for t in function.body.types]:
         raise b.malformed(f"@{name} is called with other types than it declares")
+    held, b.caller = b.caller, b.place_of(b.node)
     b.calls += 1
     if b.calls > _CALLS:
         raise b.unsupported("nests too deep", "a function must not call itself")
     found = b.run(function.body, values, {})
-    b.calls -= 1
+    b.calls, b.caller = b.calls - 1, held
     return found
 
 
