@@ -1,4 +1,4 @@
-"""From a module of StableHLO to a program: each node by its rule, functions where they are called."""
+"""From a module of StableHLO to a program: each node by its rule, calls by what they call."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pirkit.diag.gc_pause import uncollected
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.build import Value
-from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.opdef import PURE
+from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.parser_limits import guard_characters
 from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module

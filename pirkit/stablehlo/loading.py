@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,7 @@ def from_jax(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program
     Arguments are arrays, numbers, `jax.ShapeDtypeStruct`, or trees of them; each leaf becomes an
     input. Raises what `program_of_text` raises, and ImportError without jax.
     """
-    import jax  # noqa: PLC0415  an optional package
-    from jax import export  # noqa: PLC0415
-
-    held: Any = function if hasattr(function, "lower") else jax.jit(function)
-    exported = export.export(held, platforms=["cpu"])(*args, **kwargs)
-    return load(exported.mlir_module())
+    jax: Any = import_module("jax")
+    export: Any = import_module("jax.export")
+    held = function if hasattr(function, "lower") else jax.jit(function, keep_unused=True)
+    return load(export.export(held, platforms=["cpu"])(*args, **kwargs).mlir_module())

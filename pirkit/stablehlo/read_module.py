@@ -107,10 +107,13 @@ class ModuleReader(Reader):
             if node.name != "func.func":
                 self._refuse(node.name, node.line)
             held = node.attributes
-            results: list[Any] = held.get("res_attrs") or [{}] * len(held["function_type"][1])
+            results: list[dict[str, Any]] = held.get("res_attrs") or [{}] * len(
+                held["function_type"][1]
+            )
             name = str(held.get("sym_name"))
-            functions[name] = Function(name, node.regions[0], held["function_type"][1],
-                                       [r.get("jax.result_info") for r in results], node.line)  # fmt: skip
+            labels = [r.get("jax.result_info") for r in results]
+            types = held["function_type"][1]
+            functions[name] = Function(name, node.regions[0], types, labels, node.line)
 
     def _refuse(self, name: str, line: int) -> None:
         raise ParseError(f"`{name}` stands where a function must", span=Span(self.file, line))

@@ -125,9 +125,11 @@ class Reader:
         """Raise a ParseError at the token."""
         if self.token.kind == "end":
             raise ParseError(
-                "the text ends in the middle of an operation or a region", code="PK0102",
-                span=self.span(len(self.text.rstrip())), help="the file was cut, or a `}` is missing",
-            )  # fmt: skip
+                "the text ends in the middle of an operation or a region",
+                code="PK0102",
+                span=self.span(len(self.text.rstrip())),
+                help="the file was cut, or a `}` is missing",
+            )
         raise ParseError(f"{message}, found `{self.token.text}`", code=code, span=self.span())
 
     # --- types ---
@@ -244,8 +246,9 @@ class Reader:
 
     def _array(self) -> list[Any]:
         self.expect("<")
-        self.advance()
-        return self.listed(">", self.value) if self.accept(":") else self.listed(">", self.value)
+        self.advance()  # the element type
+        self.accept(":")
+        return self.listed(">", self.value)
 
     def _body(self) -> Any:
         """What a dialect writes between angle brackets: a dictionary, words, or dimensions."""

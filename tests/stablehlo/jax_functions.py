@@ -131,7 +131,9 @@ def fourier(x: Any, y: Any) -> Any:
 def branches(x: Any, which: Any) -> Any:
     y = lax.cond(x.sum() > 0, jnp.sin, lambda a: a - 1, x)
     z = lax.switch(which, [lambda a: a, lambda a: a * 2, lambda a: a + 3], y)
-    n, w = lax.while_loop(lambda s: (s[1] < 50).all(), lambda s: (s[0] + 1, s[1] * 2 + 1), (0, z**2))
+    n, w = lax.while_loop(
+        lambda s: (s[1] < 50).all(), lambda s: (s[0] + 1, s[1] * 2 + 1), (0, z**2)
+    )
     return y, z, n, w
 
 

@@ -16,17 +16,20 @@ with warnings.catch_warnings():
     import jax.numpy as jnp
     from jax import export, lax, nn
 
-    from tests.stablehlo.jax_functions import FUNCTIONS, arguments, computed, exported
+    from tests.stablehlo.jax_functions import arguments, computed, exported
 
-import pirkit  # noqa: E402
-from pirkit.stablehlo import from_jax, load  # noqa: E402
-from tests.stablehlo.test_programs import RELATIVE, require_equal, run  # noqa: E402
+import pirkit
+from pirkit.stablehlo import from_jax, load
+from tests.stablehlo.test_programs import RELATIVE, require_equal, run
 
 pytestmark = pytest.mark.filterwarnings("default")
 
 
-@pytest.mark.parametrize("dtype", RELATIVE)
-@pytest.mark.parametrize("name", ["transformer", "pinn", "indexing", "bits", "solvers"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("transformer", "float32"), ("pinn", "float64"), ("indexing", "float32"),
+     ("solvers", "float64"), ("decode", "float64")],
+)  # fmt: skip
 def test_this_jax_exports_programs_that_are_read(name: str, dtype: str) -> None:
     with jax.enable_x64(True):
         given = arguments(name, dtype)
@@ -57,7 +60,9 @@ def picked(x: Any, w: Any) -> Any:
 def shifted(x: Any, w: Any) -> Any:
     at = jnp.argmax(x[0]) % 2
     part = lax.dynamic_slice(w, (at, at), (2, 3))
-    return lax.dynamic_update_slice(x, part[:, :2], (at, at)) * x, lax.cond(at > 0, jnp.sin, jnp.cos, w)
+    return lax.dynamic_update_slice(x, part[:, :2], (at, at)) * x, lax.cond(
+        at > 0, jnp.sin, jnp.cos, w
+    )
 
 
 @pytest.mark.parametrize("function", [attention, recurrence, pooled, picked, shifted])
@@ -96,7 +101,9 @@ def test_large_constants_are_parameters() -> None:
     table = np.arange(300.0, dtype=np.float32).reshape(100, 3)
     program = from_jax(lambda i: jnp.asarray(table)[i], np.array([7, 99, 0], np.int32))
     assert [a.shape for a in program.params.values()] == [(100, 3)]
-    np.testing.assert_array_equal(program(np.array([7, 99, 0], np.int32)).numpy(), table[[7, 99, 0]])
+    np.testing.assert_array_equal(
+        program(np.array([7, 99, 0], np.int32)).numpy(), table[[7, 99, 0]]
+    )
 
 
 def test_symbolic_sizes_are_refused() -> None:

@@ -50,7 +50,8 @@ GENERIC = """
     %0 = "stablehlo.constant"() <{value = dense<0.000000e+00> : tensor<f32>}> : () -> tensor<f32>
     %1 = "stablehlo.reduce"(%arg0, %0) <{dimensions = array<i64: 0>}> ({
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-      %2 = "stablehlo.compare"(%a, %b) <{comparison_direction = #stablehlo<comparison_direction GT>}>
+      %2 = "stablehlo.compare"(%a, %b)
+        <{comparison_direction = #stablehlo<comparison_direction GT>}>
         : (tensor<f32>, tensor<f32>) -> tensor<i1>
       %3 = "stablehlo.select"(%2, %a, %b) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
       "stablehlo.return"(%3) : (tensor<f32>) -> ()
@@ -69,9 +70,11 @@ def body(*lines: str, result: str = "tensor<3xf32>") -> str:
 
 def test_the_pretty_form() -> None:
     program = pirkit.stablehlo.load(PRETTY)
-    sums, state = pirkit.compile(program).run(
-        {"arg_0": np.ones((2, 3), np.float32) * 3, "arg_1": np.array(1, np.int32)}
-    ).values()
+    sums, state = (
+        pirkit.compile(program)
+        .run({"arg_0": np.ones((2, 3), np.float32) * 3, "arg_1": np.array(1, np.int32)})
+        .values()
+    )
     np.testing.assert_array_equal(sums, [2, 2])
     np.testing.assert_array_equal(state, [4, 8])
 
@@ -82,17 +85,20 @@ def test_the_generic_form() -> None:
     assert found["result_0"] == 5
 
 
-@pytest.mark.parametrize("name", ["tosa", "unsigned"])
-def test_dense_elements(name: str) -> None:
-    texts = {
-        "tosa": ("%0 = stablehlo.constant dense<[true, false]> : tensor<2xi1>", [True, False]),
-        "unsigned": ("%0 = stablehlo.constant dense<[4294967295, 7]> : tensor<2xui32>", [-1, 7]),
-    }
-    line, wanted = texts[name]
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("%0 = stablehlo.constant dense<[true, false]> : tensor<2xi1>", [True, False]),
+        ("%0 = stablehlo.constant dense<[4294967295, 7]> : tensor<2xui32>", [-1, 7]),
+        ("%0 = stablehlo.constant dense<(1.0, -2.5)> : tensor<1xcomplex<f32>>", [1 - 2.5j]),
+        ('%0 = stablehlo.constant dense<"0x00C0"> : tensor<1xbf16>', [-2.0]),
+        ("%0 = stablehlo.constant dense<> : tensor<0xf32>", []),
+    ],
+)
+def test_elements_of_constants(line: str, wanted: list[Any]) -> None:
     program = pirkit.loads(body(line, result=line.rpartition(" ")[2]))
-    (found,) = pirkit.compile(program).run({"x": np.zeros(3, np.float32)}).values() if False else (
-        pirkit.compile(program).run({"arg_0": np.zeros(3, np.float32)}).values())
-    np.testing.assert_array_equal(found, wanted)
+    found = pirkit.compile(program).run({"arg_0": np.zeros(3, np.float32)})["result_0"]
+    np.testing.assert_array_equal(found.astype(np.array(wanted).dtype), wanted)
 
 
 def test_ops_are_located_at_lines_of_python() -> None:

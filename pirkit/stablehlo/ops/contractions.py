@@ -59,17 +59,16 @@ def _(
     window_reversal: Sequence[bool] | None = None,
 ) -> Value:  # fmt: skip
     """In the layout [N, C, ...] with filters [O, I, ...], to which the dimensions are moved."""
-    given = window or {}
+    given: Mapping[str, Any] = window or {}
     rank = x.rank - 2
     if not 1 <= rank <= 3:
         raise b.unsupported(f"over {rank} dimensions has no rule")
     ones = [1] * rank
-    steps = list(given.get("stride") or window_strides or ones)
-    spread = list(given.get("rhs_dilate") or rhs_dilation or ones)
-    inner = [n - 1 for n in given.get("lhs_dilate") or lhs_dilation or ones]
-    turned = given.get("reverse") or window_reversal or []
-    pads = given.get("pad") or (padding.array.tolist() if padding else [[0, 0]] * rank)
-    pads = [pads] * rank if not isinstance(pads, list) else pads
+    steps: list[int] = list(given.get("stride") or window_strides or ones)
+    spread: list[int] = list(given.get("rhs_dilate") or rhs_dilation or ones)
+    inner: list[int] = [n - 1 for n in given.get("lhs_dilate") or lhs_dilation or ones]
+    turned: Sequence[Any] = given.get("reverse") or window_reversal or []
+    pads: Any = given.get("pad") or (padding.array.tolist() if padding else [[0, 0]] * rank)
     from_x, from_weight, to = dimension_numbers
     x = b.permute(x, _order(from_x, "b", "f"))
     weight = b.permute(weight, _order(from_weight, "o", "i"))
@@ -78,32 +77,28 @@ def _(
     if batch_group_count > 1:  # the groups of the batch are groups of channels
         groups, (n, c, *sizes) = batch_group_count, x.shape
         rows = b.reshape(x, (groups, n // groups, c, *sizes))
-        x = b.reshape(
-            b.permute(rows, [1, 0, *range(2, rows.rank)]), (n // groups, groups * c, *sizes)
-        )
+        moved = b.permute(rows, [1, 0, *range(2, rows.rank)])
+        x = b.reshape(moved, (n // groups, groups * c, *sizes))
         feature_group_count = groups
-    low, high = [[0, 0, *(pad[i] for pad in pads)] for i in (0, 1)]
-    symmetric = [n if n == m and n > 0 and not any(inner) else 0
-                 for n, m in zip(low[2:], high[2:], strict=True)]  # fmt: skip
-    low = [n - m for n, m in zip(low, [0, 0, *symmetric], strict=True)]
-    high = [n - m for n, m in zip(high, [0, 0, *symmetric], strict=True)]
+    low, high = [int(pad[0]) for pad in pads], [int(pad[1]) for pad in pads]
+    # What pads both sides alike is the convolution's; the rest is done before.
+    even = [n if n == m and n > 0 and not any(inner) else 0
+            for n, m in zip(low, high, strict=True)]  # fmt: skip
+    low = [0, 0, *(n - m for n, m in zip(low, even, strict=True))]
+    high = [0, 0, *(n - m for n, m in zip(high, even, strict=True))]
     wide = b.outs[0].dtype if b.outs[0].dtype.is_float else dt.float64
     x, weight = b.cast(x, wide), b.cast(weight, wide)
     x = padded(b, x, b.const(0.0, wide), low, high, [0, 0, *inner])
     flat = rank == 1
     if flat:  # an image of one row
         x, weight = (b.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (x, weight))
-        steps, spread, symmetric = [1, *steps], [1, *spread], [0, *symmetric]
+        steps, spread, even = [1, *steps], [1, *spread], [0, *even]
     out = b("pd_op.conv3d" if rank == 3 else "pd_op.conv2d", x, weight, strides=tuple(steps),
-            paddings=tuple(symmetric), dilations=tuple(spread), groups=feature_group_count)  # fmt: skip
+            paddings=tuple(even), dilations=tuple(spread), groups=feature_group_count)  # fmt: skip
     out = b.reshape(out, (*out.shape[:2], out.shape[3])) if flat else out
     back = _order(to, "b", "f")
     out = b.permute(out, [back.index(d) for d in range(len(back))])
-    return (
-        b.cast(out, b.outs[0].dtype)
-        if wide is b.outs[0].dtype
-        else b.cast(b.round(out), b.outs[0].dtype)
-    )
+    return b.cast(out if wide is b.outs[0].dtype else b.round(out), b.outs[0].dtype)
 
 
 def _order(names: Sequence[str], first: str, second: str) -> list[int]:

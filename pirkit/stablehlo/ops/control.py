@@ -74,13 +74,12 @@ def _(b: HloBuilder, *values: Value) -> tuple[Value, ...]:
     return values
 
 
-for _name in (
-    "Sharding",
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "annotate_device_placement",
-):
-    rule(f"custom_call:{_name}")(lambda b, x: x)
+_ALIKE = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement")
+
+
+@rule(*(f"custom_call:{name}" for name in _ALIKE))
+def _(b: HloBuilder, x: Value) -> Value:
+    return x
 
 
 # --- branches ---
@@ -107,7 +106,9 @@ def _metas(b: HloBuilder) -> list[TensorMeta]:
     return [TensorMeta(t.sizes, t.dtype) for t in b.outs]
 
 
-def _if(b: HloBuilder, condition: Value, regions: Sequence[Any], types: Sequence[TensorMeta]) -> list[Value]:  # fmt: skip
+def _if(
+    b: HloBuilder, condition: Value, regions: Sequence[Any], types: Sequence[TensorMeta]
+) -> list[Value]:
     """A branch of two regions, or functions that make them."""
     made = b.insert(create("pd_op.if", (condition.ssa,), [type_of(t) for t in types],
                            regions=[region() for region in regions]))  # fmt: skip
@@ -164,6 +165,7 @@ def _(b: HloBuilder, *state: Value) -> list[Value]:
             raise b.malformed("a turn of a loop changes the types of its state")
         (again,) = b.run(test, after)
         _yielded(b, block, after, (again.ssa,))
-    made = b.insert(create("pd_op.while", (holds.ssa, *(v.ssa for v in carried)),
-                           [type_of(v.meta) for v in carried], regions=[Region(block)]))  # fmt: skip
+    types = [type_of(v.meta) for v in carried]
+    operands = (holds.ssa, *(v.ssa for v in carried))
+    made = b.insert(create("pd_op.while", operands, types, regions=[Region(block)]))
     return [b.wrap(r) for r in made.results]

@@ -197,7 +197,9 @@ def _(b: HloBuilder, x: Value) -> Value:
 
 
 @rule("reduce_precision")
-def _(b: HloBuilder, x: Value, format: str = "", exponent_bits: int = 0, mantissa_bits: int = 0) -> Value:  # fmt: skip
+def _(
+    b: HloBuilder, x: Value, format: str = "", exponent_bits: int = 0, mantissa_bits: int = 0
+) -> Value:
     """Rounding to a format that an element type has."""
     formats = {"e5m10": dt.float16, "e8m7": dt.bfloat16, "e8m23": dt.float32, "e11m52": dt.float64}
     name = format or f"e{exponent_bits}m{mantissa_bits}"

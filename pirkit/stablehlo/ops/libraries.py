@@ -45,7 +45,9 @@ def _turned(b: HloBuilder, x: Value) -> Value:
     return b.permute(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
 
 
-def _solved(b: HloBuilder, x: Value, y: Value, left: bool, lower: bool, unit: bool, how: str) -> Value:  # fmt: skip
+def _solved(
+    b: HloBuilder, x: Value, y: Value, left: bool, lower: bool, unit: bool, how: str
+) -> Value:
     """``op(x) @ out = y``, or ``out @ op(x) = y``, which is the transposed one."""
     if how in ("A", "C"):
         x = b.conj(x) if x.dtype.is_complex else x
@@ -56,16 +58,10 @@ def _solved(b: HloBuilder, x: Value, y: Value, left: bool, lower: bool, unit: bo
     return found if left else _turned(b, found)
 
 
-def _config(b: HloBuilder, name: str, default: Any = None) -> Any:
-    """An attribute of a call; letters are numbers."""
-    held = b.node.attributes.get("mhlo.backend_config") or b.node.attributes.get("backend_config")
-    found = held.get(name, default) if isinstance(held, dict) else default
-    return found
-
-
 def _letter(b: HloBuilder, name: str, default: str) -> str:
-    found = _config(b, name, ord(default))
-    return chr(found) if isinstance(found, int) else str(found)
+    """An attribute of a call, which is the number of a letter."""
+    held: dict[str, int] = b.node.attributes.get("mhlo.backend_config") or {}
+    return chr(held[name]) if name in held else default
 
 
 def _lapack(*names: str) -> Any:

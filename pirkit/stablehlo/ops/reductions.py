@@ -55,12 +55,14 @@ def _(
         return b.expanded(init, b.outs[0].sizes)
     made = reduced(b, x, how, dimensions)
     if made is None:
-        return _halved(
-            b, [x], dimensions, lambda left, right: [combine(b, how, [left[0], right[0]])]
-        )[0]
-    return (
-        made if is_neutral(b, init, how) else combine(b, how, [made, b.expanded(init, made.shape)])
-    )
+
+        def step(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+            return [combine(b, how, [left[0], right[0]])]
+
+        (made,) = _halved(b, [x], dimensions, step)
+    if is_neutral(b, init, how):
+        return made
+    return combine(b, how, [made, b.expanded(init, made.shape)])
 
 
 _NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf, "or": 0.0,
@@ -109,28 +111,31 @@ def _by_region(
     start = [b.expanded(i, t.sizes) for i, t in zip(inits, b.outs, strict=True)]
     if not size:
         return tuple(start)
-    made = _halved(b, operands, dimensions, lambda x, y: b.elementwise(body, [*x, *y]))
+
+    def step(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        return b.elementwise(body, [*left, *right])
+
+    made = _halved(b, operands, dimensions, step)
     return tuple(b.elementwise(body, [*start, *made]))
 
 
 def _first(
     b: HloBuilder, op: str, operands: Sequence[Value], axis: int
 ) -> tuple[Value, ...] | None:
-    """The first largest or least element and its place, if the places are those of the dimension."""
+    """The first largest or least element and its place; None for places of another kind."""
     x, places = operands
     if not b.is_iota(places, axis) or x.dtype.is_complex:
         return None
     held = b.ordered(x, b.ins[0])
-    at = b(
-        f"pd_op.{op}",
-        b.cast(held, dt.int32) if held.dtype.itemsize < 4 and not held.dtype.is_float else held,
-        axis=axis,
-    )
+    is_narrow = not held.dtype.is_float and held.dtype.itemsize < 4
+    at = b(f"pd_op.{op}", b.cast(held, dt.int32) if is_narrow else held, axis=axis)
     best = b.apply("max" if op == "argmax" else "min", held, axis=(axis,))
     return b.ordered(best, b.ins[0]), b.cast(at, places.dtype)
 
 
-def _halved(b: HloBuilder, values: Sequence[Value], dimensions: Sequence[int], step: Any) -> list[Value]:  # fmt: skip
+def _halved(
+    b: HloBuilder, values: Sequence[Value], dimensions: Sequence[int], step: Any
+) -> list[Value]:
     """One half of the elements combined with the other, until one is left; the order is kept."""
     rank = values[0].rank
     kept = [d for d in range(rank) if d not in dimensions]

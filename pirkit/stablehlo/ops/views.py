@@ -191,8 +191,9 @@ def _(b: HloBuilder, x: Value, part: Value, *places: Value) -> Value:
     if all(isinstance(s, int) for s in starts):
         known = [int(s) for s in starts if isinstance(s, int)]
         ends = [s + part.shape[d] for s, d in zip(known, axes, strict=True)]
-        return b("pd_op.set_value_with_tensor", x, part, starts=tuple(known), ends=tuple(ends),
-                 steps=(1,) * len(axes), axes=tuple(axes), decrease_axes=(), none_axes=())  # fmt: skip
+        bounds = {"starts": tuple(known), "ends": tuple(ends), "steps": (1,) * len(axes)}
+        return b("pd_op.set_value_with_tensor", x, part, axes=tuple(axes), decrease_axes=(),
+                 none_axes=(), **bounds)  # fmt: skip
     return _rows_written(b, x, part, dict(zip(axes, starts, strict=True)))
 
 

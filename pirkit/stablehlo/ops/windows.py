@@ -115,7 +115,7 @@ def _combined(
 ) -> list[Value]:
     """The places of a window one after the other, dimension by dimension.
 
-    What is around the elements is the first number, which a reduction may take as often as it likes.
+    Around the elements is the first number, which a reduction may take any number of times.
     """
     if max(window.sizes) > _UNROLLED:
         raise b.unsupported(f"has windows of {max(window.sizes)} elements")
@@ -173,8 +173,9 @@ def _pooled(b: HloBuilder, x: Value, window: Window, how: str) -> Value | None:
     layout = "NHWC" if wide == [1, 2] else "NCHW"
     pads = tuple([window.low[d] for d in wide])
     sizes = tuple([window.sizes[d] for d in wide])
-    found = b("pd_op.pool2d", x, kernel_size=sizes, strides=tuple([window.strides[d] for d in wide]),
-              paddings=pads, ceil_mode=False, exclusive=False, data_format=layout,
+    strides = tuple([window.strides[d] for d in wide])
+    found = b("pd_op.pool2d", x, kernel_size=sizes, strides=strides, paddings=pads,
+              ceil_mode=False, exclusive=False, data_format=layout,
               pooling_type="max" if how == "maximum" else "avg", global_pooling=False,
               adaptive=False, padding_algorithm="EXPLICIT")  # fmt: skip
     return found if how == "maximum" else b.scaled(found, float(sizes[0] * sizes[1]))
