@@ -26,6 +26,15 @@ from pirkit.stablehlo.nodes import DTYPES, Function, Node, Place, Tensor
 from pirkit.stablehlo.read_module import read_module
 from pirkit.stablehlo.rules import RULES
 
+FAULTS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+"""What rules and the reader raise for attributes of a wrong kind."""
 _WORD: Final = re.compile(r"\W+")
 
 
@@ -142,8 +151,8 @@ class Importer:
             raise b.unsupported(f"has a form without a rule: {error}") from None
         try:
             return rule(b, *operands, **keywords)
-        except ConstraintError as error:
-            raise b.malformed(f"`{node.name}` does not fit: {error.message}") from error
+        except (ConstraintError, *FAULTS) as error:
+            raise b.malformed(f"`{node.name}` does not fit: {error}") from error
         except UnsupportedError as error:
             error.span = error.span or b.span()
             raise

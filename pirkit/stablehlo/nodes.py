@@ -15,7 +15,6 @@ DTYPES: Final[Mapping[str, DType]] = {
     "i1": dt.bool_, "i8": dt.int8, "i16": dt.int16, "i32": dt.int32, "i64": dt.int64,
     "ui8": dt.uint8, "ui16": dt.int16, "ui32": dt.int32, "ui64": dt.int64,
     "f16": dt.float16, "bf16": dt.bfloat16, "f32": dt.float32, "f64": dt.float64,
-    "f8E4M3FN": dt.float8_e4m3fn, "f8E5M2": dt.float8_e5m2,
     "complex<f32>": dt.complex64, "complex<f64>": dt.complex128,
 }  # fmt: skip
 """Element types. Unsigned integers of 16 bits and more have the bits of signed ones."""

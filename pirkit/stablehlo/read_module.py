@@ -352,4 +352,8 @@ class ModuleReader(Reader):
 
 def read_module(text: str, file: str = "<text>") -> Module:
     """The functions of a module of StableHLO. Raises ParseError with the place in the text."""
-    return ModuleReader(text, file).read()
+    reader = ModuleReader(text, file)
+    try:
+        return reader.read()
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ParseError(f"malformed text: {error}", span=reader.span()) from error

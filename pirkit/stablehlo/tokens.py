@@ -35,9 +35,7 @@ _TOKEN: Final = re.compile(
       )""",
     re.VERBOSE | re.DOTALL,
 )
-_LOCATION: Final = re.compile(
-    r"""loc\((?:[^()"]|"(?:[^"\\\n]|\\.)*"|\((?:[^()"]|"(?:[^"\\\n]|\\.)*"|\([^()]*\))*\))*\)"""
-)
+_BRACKET: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"|[()]')
 _ALIAS: Final = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _FILE: Final = re.compile(r'"((?:[^"\\]|\\.)+)":(\d+):(\d+)')
 _LOC_NAME: Final = re.compile(r"#loc\d*")
@@ -307,11 +305,16 @@ class Reader:
 
     def location(self) -> str:
         """``loc(...)``, as text; see `place_of`."""
-        m = _LOCATION.match(self.text, self.token.start)
-        if m is None:
-            self.fail("expected a location")
-        self.resume(m.end())
-        return m[0][4:-1]
+        start = self.next_at
+        self.advance()
+        depth = 0
+        for m in _BRACKET.finditer(self.text, self.token.start):
+            depth += {"(": 1, ")": -1}.get(m[0], 0)
+            if depth == 0:
+                self.resume(m.end())
+                return self.text[start + 1 : m.end() - 1]
+        self.resume(len(self.text))
+        self.fail("expected `)`")
 
 
 def _number(text: str) -> int | float:

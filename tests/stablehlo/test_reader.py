@@ -155,6 +155,22 @@ def test_wrong_texts_have_a_code_and_a_place(name: str) -> None:
     assert caught.value.span.line > 0
 
 
+NESTED = """
+func.func @main(%x: tensor<3xf32> loc("a b"("w.py":7:1))) -> tensor<3xf32> {
+  %0 = stablehlo.tanh %x : tensor<3xf32> loc("g(x"(callsite("f"("m.py":3:4 to :9) at "h"(#loc1))))
+  return %0 : tensor<3xf32> loc(#loc)
+} loc(fused["p", unknown])
+#loc = loc(unknown)
+#loc1 = loc("n.py":5:6)
+"""
+
+
+def test_nested_locations_and_a_function_without_a_module() -> None:
+    program = pirkit.stablehlo.load(NESTED)
+    spans = [span_of(op) for op in program.main.walk() if op.name == "pd_op.tanh"]
+    assert [(s.file, s.line, s.column) for s in spans if s is not None] == [("m.py", 3, 4)]
+
+
 def test_every_cut_of_a_text_is_refused_with_a_code() -> None:
     text = MLP.read_text()[:3000]
     for end in range(0, len(text), 61):

@@ -7,7 +7,9 @@ from typing import Final
 
 from pirkit.stablehlo.nodes import Block, Node
 
-_SYMMETRIC: Final = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+_SYMMETRIC: Final = frozenset(
+    f"stablehlo.{name}" for name in "add multiply maximum minimum and or xor".split()
+)
 
 
 def combiner_of(block: Block) -> str | None:
@@ -17,9 +19,10 @@ def combiner_of(block: Block) -> str | None:
         return None
     if not nodes:
         return "second" if last.operands[0] == block.names[1] else None
-    name = nodes[0].name.removeprefix("stablehlo.")
+    name = nodes[0].name
     if len(nodes) == 1 and nodes[0].results == last.operands and name in _SYMMETRIC:
-        return name if sorted(nodes[0].operands) == sorted(block.names) else None
+        both = sorted(nodes[0].operands) == sorted(block.names)
+        return name.removeprefix("stablehlo.") if both else None
     return None
 
 
