@@ -17,8 +17,8 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
+from pirkit.stablehlo.locations import place_of
 from pirkit.stablehlo.nodes import Block, Module, Node, Place, Tensor
-from pirkit.stablehlo.tokens import place_of
 
 Array = np.ndarray[Any, Any]
 Scope = dict[str, tuple[Value, Tensor]]

@@ -3,51 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from pirkit.diag.errors import ParseError
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
+from pirkit.stablehlo.assembly_forms import FORMS, Form
+from pirkit.stablehlo.locations import places_in
 from pirkit.stablehlo.nodes import Block, Function, Module, Node, Tensor
-from pirkit.stablehlo.tokens import Reader, places_in
+from pirkit.stablehlo.tokens import Reader
 
 T = TypeVar("T")
 
-
-class Form(NamedTuple):
-    """How the pretty form of an operation spells attributes.
-
-    ``names`` are those that differ from the names of the generic form; ``words`` what stands alone:
-    a keyword, a symbol or a string, in that order.
-    """
-
-    names: Mapping[str, str] = {}
-    words: tuple[str, ...] = ()
-
-
-FORMS: Final[Mapping[str, Form]] = {
-    "broadcast_in_dim": Form({"dims": "broadcast_dimensions"}),
-    "transpose": Form({"dims": "permutation"}),
-    "reverse": Form({"dims": "dimensions"}),
-    "iota": Form({"dim": "iota_dimension"}),
-    "concatenate": Form({"dim": "dimension"}),
-    "get_dimension_size": Form({"dim": "dimension"}),
-    "compare": Form(words=("comparison_direction", "compare_type")),
-    "dynamic_slice": Form({"sizes": "slice_sizes"}),
-    "slice": Form(words=("ranges",)),
-    "pad": Form({"low": "edge_padding_low", "high": "edge_padding_high",
-                 "interior": "interior_padding"}),
-    "fft": Form({"type": "fft_type", "length": "fft_length"}),
-    "constant": Form(words=("value",)),
-    "custom_call": Form(words=("call_target_name",)),
-    "composite": Form(words=("name",)),
-    "call": Form(words=("callee",)),
-    "reduce": Form(words=("combiner",)),
-    "convolution": Form({"dim_numbers": "dimension_numbers"}),
-    "rng_bit_generator": Form({"algorithm": "rng_algorithm"}),
-}  # fmt: skip
-"""Operations of StableHLO whose pretty form is more than operands, attributes and types."""
 
 _FORM: Final = Form()
 _RANGES: Final = re.compile(r"\[\s*(?:\d+:\d+(?::\d+)?\s*,?\s*)*\]")

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
-
-import numpy as np
 
 from pirkit.diag.errors import ParseError, UnsupportedError
 from pirkit.diag.span import Span
-from pirkit.stablehlo.nodes import DTYPES, Dense, Place, Tensor
+from pirkit.stablehlo.constants import elements_of
+from pirkit.stablehlo.nodes import DTYPES, Dense, Tensor
 
 T = TypeVar("T")
 
@@ -36,11 +35,7 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _BRACKET: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"|[()]')
-_ALIAS: Final = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
-_FILE: Final = re.compile(r'"((?:[^"\\]|\\.)+)":(\d+):(\d+)')
-_LOC_NAME: Final = re.compile(r"#loc\d*")
 _ELEMENT: Final = re.compile(r"(?:u?i|f|bf)\d+|index")
-_NUMBERS: Final = re.compile(r"[^\s,()\[\]]+")
 _WORD_OF: Final = {"true": True, "false": False, "unit": True}
 _DEPTH: Final = 100
 
@@ -297,7 +292,7 @@ class Reader:
                 help="convert the constant to a type of at least 8 bits before the export",
             )  # fmt: skip
         try:
-            array = _elements(written, type_)
+            array = elements_of(written, type_)
         except ValueError as error:
             raise ParseError(f"these are no elements of {type_}: {error}", code="PK0106",
                              span=self.span(start)) from error  # fmt: skip
@@ -319,59 +314,3 @@ class Reader:
 
 def _number(text: str) -> int | float:
     return float(text) if re.search(r"[.eE]", text) and "x" not in text else int(text, 0)
-
-
-def _elements(written: str, type_: Tensor) -> np.ndarray[Any, Any]:
-    """The elements of a constant; a single one is an array without dimensions."""
-    target, shape = type_.dtype.np, type_.sizes
-    if written.startswith('"'):
-        data = bytes.fromhex(written.strip('"').removeprefix("0x"))
-        if target == np.bool_ and len(data) != np.prod(shape):  # eight of them in a byte
-            bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
-            return bits[: int(np.prod(shape))].astype(np.bool_).reshape(shape)
-        held = np.frombuffer(data, target)
-        return held.reshape(()) if held.size == 1 else held.reshape(shape)
-    parts = _NUMBERS.findall(written)
-    kind = target.kind
-    real = np.dtype(f"f{target.itemsize // 2}") if kind == "c" else target
-    numbers = np.array([_element(p, real) for p in parts], dtype=real)
-    if kind == "c":
-        numbers = numbers.view(target)
-    is_splat = numbers.size == 1 and "[" not in written
-    return numbers.reshape(()) if is_splat else numbers.reshape(shape)
-
-
-def _element(text: str, dtype: np.dtype[Any]) -> Any:
-    """A number; hexadecimal digits are the bits of a float."""
-    if text in ("true", "false"):
-        return text == "true"
-    if text.startswith("0x") and dtype.kind not in "iub":
-        data = int(text, 16).to_bytes(dtype.itemsize, "little")
-        return np.frombuffer(data, dtype)[0]
-    if dtype.kind not in "iub":
-        return float(text)
-    number = int(text, 0)
-    bits = 8 * dtype.itemsize
-    if dtype.kind == "i" and 1 << (bits - 1) <= number < 1 << bits:
-        number -= 1 << bits  # the bits of an unsigned number
-    if not -(1 << (bits - 1)) <= number < 1 << bits:
-        raise ValueError(f"{text} does not fit")
-    return number
-
-
-def places_in(text: str) -> Mapping[str, str]:
-    """The aliases of locations that a text defines, before or behind their uses."""
-    return dict(_ALIAS.findall(text))
-
-
-def place_of(location: str | None, aliases: Mapping[str, str]) -> Place | None:
-    """The place in a file that a location names first: that of the innermost call; None if none."""
-    for _ in range(_DEPTH):
-        alias = _LOC_NAME.search(location or "")
-        found = _FILE.search(location or "", 0, alias.start() if alias else len(location or ""))
-        if found is not None:
-            return Place(found[1], int(found[2]), int(found[3]))
-        if alias is None or location is None:
-            return None
-        location = location[: alias.start()] + aliases.get(alias[0], "") + location[alias.end() :]
-    return None
