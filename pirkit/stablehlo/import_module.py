@@ -51,7 +51,7 @@ def program_of_text(text: str, file: str = "<text>") -> Program:
     Raises ParseError for a malformed text, UnsupportedError (PK0411) for an operation, a type or a
     form without a rule, with the place.
     """
-    guard_characters(text, file)
+    guard_characters(text, file, long_lines=True)  # a constant is one line
     return Importer(text, file).run()
 
 

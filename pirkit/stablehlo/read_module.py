@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pirkit.diag.errors import ParseError
 from pirkit.diag.limits import check
@@ -12,9 +12,6 @@ from pirkit.stablehlo.assembly_forms import FORMS, Form
 from pirkit.stablehlo.locations import places_in
 from pirkit.stablehlo.nodes import Block, Function, Module, Node, Tensor
 from pirkit.stablehlo.tokens import Reader
-
-T = TypeVar("T")
-
 
 _FORM: Final = Form()
 _RANGES: Final = re.compile(r"\[\s*(?:\d+:\d+(?::\d+)?\s*,?\s*)*\]")

@@ -207,3 +207,11 @@ def test_the_commands_read_it(capsys: pytest.CaptureFixture[str], monkeypatch: A
     monkeypatch.setattr("sys.argv", ["pirkit-run", str(MLP), "--inputs", "random:0"])
     assert run.main() == 0
     assert "result: float32[8, 3]" in capsys.readouterr().out
+
+
+def test_a_constant_of_a_megabyte_is_one_line() -> None:
+    numbers = np.arange(300_000, dtype=np.float32)
+    line = f'%0 = stablehlo.constant dense<"0x{numbers.tobytes().hex()}"> : tensor<300000xf32>'
+    program = pirkit.stablehlo.load(body(line, result="tensor<300000xf32>"))
+    (weights,) = program.params.values()
+    np.testing.assert_array_equal(weights, numbers)
