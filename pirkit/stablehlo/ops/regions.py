@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from pirkit.stablehlo.nodes import Block, Node
+from pirkit.stablehlo.ops.elementwise import BINARY
 
-_SYMMETRIC: Final = frozenset(
-    f"stablehlo.{name}" for name in "add multiply maximum minimum and or xor".split()
-)
+_ORDERED: Final = ("stablehlo.subtract", "stablehlo.atan2")
+"""Binary operations whose operands cannot be exchanged."""
 
 
 def combiner_of(block: Block) -> str | None:
@@ -20,7 +20,8 @@ def combiner_of(block: Block) -> str | None:
     if not nodes:
         return "second" if last.operands[0] == block.names[1] else None
     name = nodes[0].name
-    if len(nodes) == 1 and nodes[0].results == last.operands and name in _SYMMETRIC:
+    is_symmetric = name in BINARY and name not in _ORDERED
+    if len(nodes) == 1 and nodes[0].results == last.operands and is_symmetric:
         both = sorted(nodes[0].operands) == sorted(block.names)
         return name.removeprefix("stablehlo.") if both else None
     return None
