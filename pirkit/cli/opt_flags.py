@@ -11,7 +11,7 @@ from typing import Final
 from pirkit.cli.arguments import ArgumentParser
 from pirkit.diag.limits import PROFILES
 
-FORMATS: Final = ("auto", "mlir", "paddle-text", "paddle-json")
+FORMATS: Final = ("auto", "mlir", "stablehlo", "paddle-text", "paddle-json")
 TARGETS: Final = (
     "mlir",
     "mlir-generic",

@@ -88,6 +88,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0405": "unknown file format",
         "PK0409": "op of torch without a rule",
         "PK0410": "operator of ONNX without a rule",
+        "PK0411": "operation of StableHLO without a rule",
     },
     DynamicShapeError: {
         "PK0406": "known only when the program runs",

@@ -45,11 +45,12 @@ def guard(text: str, file: str) -> None:
     _guard_tokens(text, file)
 
 
-def guard_characters(text: str, file: str) -> None:
-    """Bound the size of the text and of its lines; refuse characters that hide."""
+def guard_characters(text: str, file: str, *, long_lines: bool = False) -> None:
+    """Bound the size of the text and, but for ``long_lines``, of them; refuse hidden characters."""
     check("input_bytes", len(text), Span(file))
     check("ops", text.count("\n"), Span(file))
-    _guard_lines(text, file)
+    if not long_lines:
+        _guard_lines(text, file)
     hidden = _HIDDEN.search(text)
     if hidden is not None:
         raise ParseError(

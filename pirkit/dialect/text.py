@@ -55,8 +55,8 @@ _OWN_DIALECTS: Final = "programs are written in the dialects `pir` and `pd_op`"
 _FOREIGN: Final = {
     **dict.fromkeys(
         ("stablehlo", "mhlo", "chlo", "vhlo", "sdy"),
-        "this is StableHLO, which pirkit does not read: trace the function with `pirkit.trace` and"
-        " `pirkit.numpy` in the place of `jax.numpy`",
+        "this is StableHLO, which `-f stablehlo` and `pirkit.stablehlo.load` read, in a module of"
+        " its own",
     ),
     **dict.fromkeys(
         ("func", "linalg", "arith", "tensor", "scf", "affine", "memref", "vector", "tosa", "torch"),

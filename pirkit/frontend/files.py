@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -54,8 +55,14 @@ def _write_onnx(module: mlir.ModuleOp) -> str:
     return _onnx("-t onnx", "text_of_program")(Program(module))
 
 
+def _stablehlo(text: str, name: str) -> Program:
+    """The program of a module of StableHLO, read by a room that lies above this one."""
+    return import_module("pirkit.stablehlo").program_of_text(text, name)
+
+
 READERS: Final[Mapping[str, Reader]] = {
     "mlir": parse_mlir,
+    "stablehlo": lambda text, name: _stablehlo(text, name).module,
     "paddle-text": read_paddle_text,
     "paddle-json": read_paddle_json,
 }
@@ -73,6 +80,8 @@ WRITERS: Final[Mapping[str, Writer]] = {
 }
 """The values of ``pirkit-opt -t``."""
 
+_STABLEHLO: Final = re.compile(r"\b(?:stablehlo|chlo|mhlo|jax)\.\w")
+
 _SUFFIXES: Final = {".json": "paddle-json", ".mlir": "mlir", ".txt": "paddle-text"}
 
 
@@ -88,6 +97,8 @@ def detect_format(text: str, name: str = "") -> str:
             return "paddle-json"
         if inner.startswith(("(", "^", "}")):
             return "paddle-text"
+    if _STABLEHLO.search(text) and "pir.program" not in text:
+        return "stablehlo"
     if start.startswith(('"builtin.module"', "builtin.module", "pir.program", "module", "//")):
         return "mlir"
     if start.startswith(('"pir.program"', "!", "#")):
@@ -184,7 +195,18 @@ def loads(
             f"`loads` takes the text of a program, not a {type(text).__name__}",
             "`pirkit.load` takes the path of a file")  # fmt: skip
     register_source("<text>", text)
-    return Program(parse(text, format=format, outputs=outputs), dict(params or {}))
+    program = _read(text, format, "<text>", outputs)
+    program.params.update(params or {})
+    return program
+
+
+def _read(text: str, format: str, name: str, outputs: Sequence[str]) -> Program:
+    """The program of a text, with the constants of StableHLO, which are its parameters."""
+    if format == "auto":
+        format = detect_format(text, name)
+    if format == "stablehlo" and not outputs:
+        return _stablehlo(text, name)
+    return Program(parse(text, format=format, name=name, outputs=outputs), source=name)
 
 
 def load(
@@ -201,7 +223,8 @@ def load(
 
     ``params`` is a ``.pdiparams``, ``.npz`` or ``.safetensors`` file. A ``NAME.json`` with a
     ``NAME.pdiparams`` beside it takes its weights from there. A ``.onnx`` file is a model of ONNX
-    with its weights (see `pirkit.onnx`).
+    with its weights (see `pirkit.onnx`), a text of StableHLO has its constants (see
+    `pirkit.stablehlo`).
 
     Raises InputError (what is wrong with the file, and where).
     """
@@ -212,12 +235,12 @@ def load(
     source = "<stdin>" if name == "-" else name
     if name == "-":
         register_source(source, text)
-    program = Program(parse(text, format=format, name=source, outputs=outputs), source=source)
+    program = _read(text, format, source, outputs)
     params_file = Path(name).with_suffix(".pdiparams")
     if params is None and name.endswith(".json") and params_file.is_file():
         params = params_file
     if params is not None:
-        program.params = load_params(str(params), program.module)
+        program.params.update(load_params(str(params), program.module))
     return program
 
 

@@ -16,7 +16,10 @@ _EXPORT_HELP: Final = (
     " pirkit-opt reads"
 )
 _WEIGHTS_HELP: Final = "name the program that they belong to, and give this file with --params"
-_MLIR_HELP: Final = "write it as text, in the dialects `pir` and `pd_op`"
+_MLIR_HELP: Final = (
+    "write it as text, in the dialects `pir` and `pd_op`, or StableHLO's: `mlir_module()` of"
+    " `jax.export` does"
+)
 
 
 class Foreign(NamedTuple):

@@ -138,10 +138,12 @@ def _why_no_tile(reader: Reader, tiled: Needs | None, limit: int) -> str:
         return "the indices differ by more than the order of loops"
     if reader.additions(tiled) > limit:
         return "other values would have to be computed again"
+    extents = [n for n in shape if n != 1]
+    if not extents:
+        return "one element needs no order of loops"
     in_tiles = [reader.members[v] for v in tiled.members if v in reader.in_tiles]
     orders = [reader.orders(tiled.members[u.result]) for u in (*in_tiles, *tiled.tiles)]
     parallel_iterations = [_transposition(some[0], other) for some in orders for other in some[1:]]
-    extents = [n for n in shape if n != 1]
     if reader.in_tiles and factorial(len(extents)) > MAX_IMAGES:
         return "with what is in tiles already it might be read in too many orders"
     try:

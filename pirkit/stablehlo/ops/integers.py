@@ -1,0 +1,236 @@
+"""Unsigned numbers as signed ones of the same bits, division of integers, and bits of floats."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.dialect.build import Value
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.stablehlo.hlo_builder import HloBuilder
+from pirkit.stablehlo.nodes import Tensor
+from pirkit.stablehlo.rules import rule
+
+_MANTISSA: Final = {dt.float16: 10, dt.bfloat16: 7, dt.float32: 23, dt.float64: 52}
+"""Bits of the fraction that a float stores."""
+_WORDS: Final = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}
+
+
+# --- unsigned numbers ---
+
+
+def as_unsigned(b: HloBuilder, x: Value) -> Value:
+    """The number that bits stand for as an int64; of 64 bits the bits themselves."""
+    if x.dtype is dt.int64:
+        return x
+    return b.bitwise_and(b.cast(x, dt.int64), b.const((1 << 8 * x.dtype.itemsize) - 1, dt.int64))
+
+
+def as_float(b: HloBuilder, x: Value) -> Value:
+    """The number that bits stand for as a float64: of 64 bits both halves, rounded once."""
+    wide = as_unsigned(b, x)
+    if x.dtype is not dt.int64:
+        return b.cast(wide, dt.float64)
+    high = b.bitwise_right_shift(wide, b.const(32, dt.int64), is_arithmetic=False)
+    low = b.bitwise_and(wide, b.const(0xFFFFFFFF, dt.int64))
+    return b.cast(high, dt.float64) * float(1 << 32) + b.cast(low, dt.float64)
+
+
+def as_word(b: HloBuilder, x: Value, to: Tensor) -> Value:
+    """A float as an unsigned number: what 63 bits do not hold is counted from 2 ** 63."""
+    if to.element != "ui64":
+        return b.cast(b.cast(x, dt.int64), to.dtype)
+    wide = b.cast(x, dt.float64)
+    half = float(1 << 63)
+    is_large = b.greater_equal(wide, b.const(half, dt.float64))
+    inside = b.cast(b.where(is_large, wide - half, wide), dt.int64)
+    flipped = b.bitwise_xor(inside, b.const(-(1 << 63), dt.int64))
+    return b.where(is_large, flipped, inside)
+
+
+def _unsigned_quotient(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
+    """The quotient of unsigned numbers, by that of half of the dividend (Hacker's Delight, 9-3)."""
+    one, zero = b.const(1, x.dtype), b.const(0, x.dtype)
+    left, right = b.ordered(x, type_), b.ordered(y, type_)
+    is_small = b.greater_than(y, zero)
+    divisor = b.where(is_small, y, one)
+    half = b.bitwise_right_shift(x, one, is_arithmetic=False)
+    estimate = b.bitwise_left_shift(b.floor_divide(half, divisor), one)
+    rest = b.subtract(x, b.multiply(estimate, divisor))
+    more = b.greater_equal(b.ordered(rest, type_), right)
+    exact = b.add(estimate, b.cast(more, x.dtype))
+    return b.where(is_small, exact, b.cast(b.greater_equal(left, right), x.dtype))
+
+
+def divided(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
+    """The quotient of integers, towards zero."""
+    if x.dtype not in (dt.int32, dt.int64):
+        wide = [as_unsigned(b, v) if type_.is_unsigned else b.cast(v, dt.int32) for v in (x, y)]
+        return b.cast(_towards_zero(b, *wide), x.dtype)
+    return _unsigned_quotient(b, x, y, type_) if type_.is_unsigned else _towards_zero(b, x, y)
+
+
+def _towards_zero(b: HloBuilder, x: Value, y: Value) -> Value:
+    """One more than the floor where it is negative and there is a rest."""
+    floored = b.floor_divide(x, y)
+    rest = b.subtract(x, b.multiply(floored, y))
+    zero = b.const(0, x.dtype)
+    below = b.logical_and(b.less_than(floored, zero), b.not_equal(rest, zero))
+    return b.add(floored, b.cast(below, x.dtype))
+
+
+def remainder_of(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
+    """The rest of the division towards zero, which has the sign of the dividend."""
+    if x.dtype.is_float:
+        wide, by = b.wide(x), b.wide(y)
+        size = b.remainder(b.abs(wide), b.abs(by))
+        return b.cast(b.copysign(size, wide), x.dtype)
+    return b.apply("subtract", x, b.apply("multiply", divided(b, x, y, type_), y))
+
+
+# --- shifts and counts of bits ---
+
+
+def _shift(op: str, arithmetic: bool) -> Any:
+    def emit(b: HloBuilder, x: Value, y: Value) -> Value:
+        keeps_sign = arithmetic and not b.ins[0].element.startswith("ui")
+        return b(f"pd_op.{op}", x, y, is_arithmetic=keeps_sign)
+
+    return emit
+
+
+rule("shift_left")(_shift("bitwise_left_shift", True))
+rule("shift_right_arithmetic")(_shift("bitwise_right_shift", True))
+rule("shift_right_logical")(_shift("bitwise_right_shift", False))
+
+
+def _down(b: HloBuilder, x: Value, by: int) -> Value:
+    return b.bitwise_right_shift(x, b.const(by, x.dtype), is_arithmetic=False)
+
+
+def _ones(b: HloBuilder, x: Value) -> Value:
+    """How many bits are set: sums of pairs, of fours, of bytes (Hacker's Delight, 5-1)."""
+    bits = 8 * x.dtype.itemsize
+
+    def repeated(byte: int) -> Value:
+        word = int.from_bytes(bytes([byte]) * x.dtype.itemsize, "little", signed=True)
+        return b.array(np.array(word, x.dtype.np))
+
+    pairs = b.subtract(x, b.bitwise_and(_down(b, x, 1), repeated(0x55)))
+    fours = b.add(b.bitwise_and(pairs, repeated(0x33)),
+                  b.bitwise_and(_down(b, pairs, 2), repeated(0x33)))  # fmt: skip
+    octets = b.bitwise_and(b.add(fours, _down(b, fours, 4)), repeated(0x0F))
+    for by in (8, 16, 32):
+        if by < bits:
+            octets = b.add(octets, _down(b, octets, by))
+    return b.bitwise_and(octets, b.const(127, x.dtype))
+
+
+def _widened(b: HloBuilder, x: Value) -> tuple[Value, int]:
+    """A word of at least 32 bits with zeros in front, and how many of them are new."""
+    if x.dtype.itemsize >= 4:
+        return x, 0
+    bits = 8 * x.dtype.itemsize
+    wide = b.bitwise_and(b.cast(x, dt.int32), b.const((1 << bits) - 1, dt.int32))
+    return wide, 32 - bits
+
+
+@rule("popcnt")
+def _(b: HloBuilder, x: Value) -> Value:
+    return b.cast(_ones(b, _widened(b, x)[0]), x.dtype)
+
+
+@rule("count_leading_zeros")
+def _(b: HloBuilder, x: Value) -> Value:
+    """The first one moved down to all places behind it; zeros are what is left."""
+    word, new = _widened(b, x)
+    bits = 8 * word.dtype.itemsize
+    by = 1
+    while by < bits:
+        word = b.bitwise_or(word, _down(b, word, by))
+        by *= 2
+    zeros = b.subtract(b.const(bits - new, word.dtype), _ones(b, word))
+    return b.cast(zeros, x.dtype)
+
+
+# --- floats and their bits ---
+
+
+@rule("bitcast_convert")
+def _(b: HloBuilder, x: Value) -> Value:
+    """The same bits as another type of the same width, by arithmetic, which is exact."""
+    source, to = b.ins[0], b.outs[0]
+    if source.dtype.itemsize != to.dtype.itemsize or source.sizes != to.sizes:
+        raise b.unsupported("to a type of another width has no rule")
+    if source.dtype is to.dtype:
+        return x
+    if source.dtype.is_integer and to.dtype.is_integer:
+        return b.cast(x, to.dtype)
+    if to.dtype in _MANTISSA and source.dtype.is_integer:
+        return float_of_bits(b, x, to.dtype)
+    if source.dtype in _MANTISSA and to.dtype.is_integer:
+        return bits_of_float(b, x)
+    raise b.unsupported(f"from {source} to {to} has no rule")
+
+
+def _scales(dtype: DType) -> tuple[Any, int, int]:
+    """For each stored exponent the power of two of the last bit; bits of fraction and exponent."""
+    fraction = _MANTISSA[dtype]
+    width = 8 * dtype.itemsize - 1 - fraction
+    held = dt.float64 if dtype is dt.float64 else dt.float32
+    lowest = 2 - (1 << (width - 1)) - fraction
+    stored = np.maximum(np.arange(1 << width), 1) - 1
+    return np.ldexp(held.np.type(1), (lowest + stored).astype(np.int32)), fraction, width
+
+
+def float_of_bits(b: HloBuilder, x: Value, dtype: DType) -> Value:
+    """The float whose bits are ``x``."""
+    powers, fraction, width = _scales(dtype)
+    word = _WORDS[8] if dtype is dt.float64 else dt.int32
+    bits = b.cast(x, word)
+    exponent = b.bitwise_and(_down(b, bits, fraction), b.const((1 << width) - 1, word))
+    rest = b.bitwise_and(bits, b.const((1 << fraction) - 1, word))
+    zero = b.const(0, word)
+    is_last = b.equal(exponent, b.const((1 << width) - 1, word))
+    first = b.where(b.greater_than(exponent, zero), b.const(1 << fraction, word), zero)
+    at = b.reshape(b.where(is_last, zero, exponent), (-1,))
+    scale = b.reshape(b.gather(b.array(powers, "powers"), at, axis=0), x.shape)
+    size = b.multiply(b.cast(b.add(rest, first), scale.dtype), scale)
+    special = b.where(b.equal(rest, zero), b.const(float("inf"), scale.dtype),
+                      b.const(float("nan"), scale.dtype))  # fmt: skip
+    size = b.where(is_last, special, size)
+    return b.cast(b.where(b.less_than(x, b.const(0, x.dtype)), b.scaled(size, -1.0), size), dtype)
+
+
+def bits_of_float(b: HloBuilder, x: Value) -> Value:
+    """The bits of a float; those of NaN are the usual ones."""
+    dtype = x.dtype
+    powers, fraction, width = _scales(dtype)
+    held = dt.float64 if dtype is dt.float64 else dt.float32
+    word = _WORDS[8] if dtype is dt.float64 else dt.int32
+    top = (1 << width) - 1
+    wide = b.cast(x, held)
+    size = b.abs(wide)
+    # The lowest numbers of the exponents from 1 on: a number belongs to the last not above it.
+    bounds = b.array(powers[1:top] * held.np.type(1 << fraction), "bounds")
+    flat = b.reshape(size, (-1,))
+    exponent = b.cast(b.searchsorted(bounds, flat, right=True), word)
+    finite = b.where(b.isfinite(flat), flat, 0.0)
+    clamped = b.minimum(exponent, b.const(top - 1, word))
+    scale = b.gather(b.array(powers, "powers"), clamped, axis=0)
+    digits = b.cast(b.divide(finite, scale), word)
+    zero = b.const(0, word)
+    first = b.where(b.greater_than(clamped, zero), b.const(1 << fraction, word), zero)
+    whole = b.bitwise_left_shift(clamped, b.const(fraction, word))
+    found = b.add(whole, b.subtract(digits, first))
+    special = b.where(b.isnan(flat), b.const((top << fraction) + (1 << (fraction - 1)), word),
+                      b.const(top << fraction, word))  # fmt: skip
+    found = b.where(b.isfinite(flat), found, special)
+    # The sign of -0 shows in its quotient.
+    turned = b.less_than(b.copysign(b.const(1.0, held, flat.shape), b.reshape(wide, (-1,))),
+                         b.const(0.0, held))  # fmt: skip
+    lowest = b.const(-(1 << (8 * word.itemsize - 1)) if dtype.itemsize >= 4 else 1 << 15, word)
+    signed = b.where(turned, b.bitwise_or(found, lowest), found)
+    return b.cast(b.reshape(signed, x.shape), _WORDS[dtype.itemsize])

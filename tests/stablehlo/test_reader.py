@@ -1,0 +1,217 @@
+"""The text: its forms, locations, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+import pirkit.stablehlo
+from pirkit.cli import opt, run
+from pirkit.diag.errors import ParseError, PirkitError, UnsupportedError
+from pirkit.dialect.operation import PirOp, span_of
+
+MLP = Path(__file__).parent / "programs" / "mlp.float32.mlir"
+
+PRETTY = """
+module @m {
+  func.func public @main(%arg0: tensor<2x3xf32>, %arg1: tensor<i32>) -> (tensor<2xf32>, tensor<2xi32>) {
+    %cst = stablehlo.constant dense<[1.0, -2.0, 0x7F800000]> : tensor<3xf32>
+    %c = stablehlo.constant dense<"0x0100000002000000"> : tensor<2xi32>
+    %zero = stablehlo.constant dense<0.0> : tensor<f32>
+    %0 = stablehlo.broadcast_in_dim %cst, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32>
+    %1 = stablehlo.minimum %arg0, %0 : tensor<2x3xf32>
+    %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>
+    %3:2 = stablehlo.while(%i = %arg1, %s = %c) : tensor<i32>, tensor<2xi32>
+    cond {
+      %four = stablehlo.constant dense<4> : tensor<i32>
+      %5 = stablehlo.compare LT, %i, %four, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %5 : tensor<i1>
+    } do {
+      %5 = stablehlo.add %i, %i : tensor<i32>
+      %6 = func.call @twice(%s) : (tensor<2xi32>) -> tensor<2xi32>
+      stablehlo.return %5, %6 : tensor<i32>, tensor<2xi32>
+    }
+    return %2, %3#1 : tensor<2xf32>, tensor<2xi32>
+  }
+  func.func private @twice(%arg0: tensor<2xi32>) -> tensor<2xi32> {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<2xi32>
+    return %0 : tensor<2xi32>
+  }
+}
+"""  # noqa: E501
+GENERIC = """
+"builtin.module"() ({
+  "func.func"() <{function_type = (tensor<3xf32>) -> tensor<f32>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<3xf32> loc("weights")):
+    %0 = "stablehlo.constant"() <{value = dense<0.000000e+00> : tensor<f32>}> : () -> tensor<f32>
+    %1 = "stablehlo.reduce"(%arg0, %0) <{dimensions = array<i64: 0>}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %2 = "stablehlo.compare"(%a, %b)
+        <{comparison_direction = #stablehlo<comparison_direction GT>}>
+        : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %3 = "stablehlo.select"(%2, %a, %b) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%3) : (tensor<f32>) -> ()
+    }) : (tensor<3xf32>, tensor<f32>) -> tensor<f32>
+    "func.return"(%1) : (tensor<f32>) -> ()
+  }) : () -> ()
+}) : () -> ()
+"""
+
+
+def body(*lines: str, result: str = "tensor<3xf32>") -> str:
+    inner = "\n    ".join(lines)
+    return (f"module {{\n  func.func @main(%x: tensor<3xf32>) -> {result} {{\n    {inner}\n"
+            f"    return %0 : {result}\n  }}\n}}\n")  # fmt: skip
+
+
+def test_the_pretty_form() -> None:
+    program = pirkit.stablehlo.load(PRETTY)
+    sums, state = (
+        pirkit.compile(program)
+        .run({"arg_0": np.ones((2, 3), np.float32) * 3, "arg_1": np.array(1, np.int32)})
+        .values()
+    )
+    np.testing.assert_array_equal(sums, [2, 2])
+    np.testing.assert_array_equal(state, [4, 8])
+
+
+def test_the_generic_form() -> None:
+    program = pirkit.loads(GENERIC)
+    found = pirkit.compile(program).run({"weights": np.array([1, 5, 3], np.float32)})
+    assert found["result_0"] == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("%0 = stablehlo.constant dense<[true, false]> : tensor<2xi1>", [True, False]),
+        ("%0 = stablehlo.constant dense<[4294967295, 7]> : tensor<2xui32>", [-1, 7]),
+        ("%0 = stablehlo.constant dense<(1.0, -2.5)> : tensor<1xcomplex<f32>>", [1 - 2.5j]),
+        ('%0 = stablehlo.constant dense<"0x00C0"> : tensor<1xbf16>', [-2.0]),
+        ("%0 = stablehlo.constant dense<> : tensor<0xf32>", []),
+    ],
+)
+def test_elements_of_constants(line: str, wanted: list[Any]) -> None:
+    program = pirkit.loads(body(line, result=line.rpartition(" ")[2]))
+    found = pirkit.compile(program).run({"arg_0": np.zeros(3, np.float32)})["result_0"]
+    np.testing.assert_array_equal(found.astype(np.array(wanted).dtype), wanted)
+
+
+def test_ops_are_located_at_lines_of_python() -> None:
+    program = pirkit.load(MLP)
+    spans = {op.name: span_of(op) for op in program.main.walk() if isinstance(op, PirOp)}
+    lines = (Path(__file__).parent / "jax_functions.py").read_text().splitlines()
+    span = spans["pd_op.matmul"]
+    assert span is not None
+    assert span.file == "tests/stablehlo/jax_functions.py"
+    assert "x @ w" in lines[span.line - 1]
+    assert [op.attribute("name") for op in program.main.walk() if isinstance(op, PirOp)
+            and op.name == "pd_op.data"] == ["x", "w", "b", "v"]  # fmt: skip
+
+
+WRONG: dict[str, tuple[str, str, str]] = {
+    "cut": (PRETTY[: PRETTY.index("do {")], "PK0102", "ends in the middle"),
+    "cut constant": (PRETTY[: PRETTY.index("0x7F")], "PK0102", "ends in the middle"),
+    "unknown": (body("%0 = stablehlo.frobnicate %x : tensor<3xf32>"), "PK0411", "frobnicate"),
+    "undefined": (body("%0 = stablehlo.tanh %y : tensor<3xf32>"), "PK0103", "%y"),
+    "operands": (body("%0 = stablehlo.real %x : (tensor<4xf32>) -> tensor<4xf32>"), "PK0105",
+                 "other types"),
+    "result": (body("%0 = stablehlo.tanh %x : tensor<4xf32>"), "PK0105", "the text states"),
+    "shapes": (body("%1 = stablehlo.constant dense<1.0> : tensor<2xf32>",
+                    "%0 = stablehlo.add %x, %1 : tensor<3xf32>"), "PK0105", "does not fit"),
+    "type": (body("%0 = stablehlo.tanh %x : tensor<?xf32>"), "PK0411", "concrete shapes"),
+    "element": (body("%0 = stablehlo.convert %x : (tensor<3xf32>) -> tensor<3xi4>"), "PK0411",
+                "i4"),
+    "attribute": (body("%0 = stablehlo.transpose %x, dims = [0] {odd = 1 : i64} : "
+                       "(tensor<3xf32>) -> tensor<3xf32>"), "PK0411", "odd"),
+    "elements": (body("%0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<3xf32>"), "PK0106",
+                 "no elements"),
+    "number": (body("%0 = stablehlo.constant dense<[1.0, a, 2.0]> : tensor<3xf32>"), "PK0106",
+               "no elements"),
+    "call": (body("%0 = call @f(%x) : (tensor<3xf32>) -> tensor<3xf32>"), "PK0103", "@f"),
+    "library": (body("%0 = stablehlo.custom_call @secret(%x) : (tensor<3xf32>) -> tensor<3xf32>"),
+                "PK0411", "@secret"),
+    "endless": (body("%0 = call @main(%x) : (tensor<3xf32>) -> tensor<3xf32>"), "PK0411", "deep"),
+    "count": (body("%0:2 = stablehlo.tanh %x : (tensor<3xf32>) -> tensor<3xf32>"), "PK0101",
+              "1 results"),
+    "garbage": (body("%0 = stablehlo.tanh %x ] : tensor<3xf32>"), "PK0101", "]"),
+    "returned": (body("%0 = stablehlo.tanh %x : tensor<3xf32>", result="tensor<3xf64>"), "PK0105",
+                 "declares"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_texts_have_a_code_and_a_place(name: str) -> None:
+    text, code, told = WRONG[name]
+    with pytest.raises((ParseError, UnsupportedError)) as caught:
+        pirkit.stablehlo.load(text)
+    assert caught.value.code == code
+    assert told in f"{caught.value.message} {caught.value.help}"
+    assert caught.value.span is not None
+    assert caught.value.span.line > 0
+
+
+NESTED = """
+func.func @main(%x: tensor<3xf32> loc("a b"("w.py":7:1))) -> tensor<3xf32> {
+  %0 = stablehlo.tanh %x : tensor<3xf32> loc("g(x"(callsite("f"("m.py":3:4 to :9) at "h"(#loc1))))
+  return %0 : tensor<3xf32> loc(#loc)
+} loc(fused["p", unknown])
+#loc = loc(unknown)
+#loc1 = loc("n.py":5:6)
+"""
+
+
+def test_nested_locations_and_a_function_without_a_module() -> None:
+    program = pirkit.stablehlo.load(NESTED)
+    spans = [span_of(op) for op in program.main.walk() if op.name == "pd_op.tanh"]
+    assert [(s.file, s.line, s.column) for s in spans if s is not None] == [("m.py", 3, 4)]
+
+
+def test_every_cut_of_a_text_is_refused_with_a_code() -> None:
+    text = MLP.read_text()[:3000]
+    for end in range(0, len(text), 61):
+        with pytest.raises(PirkitError):
+            pirkit.stablehlo.load(text[:end] + "\n")
+
+
+def test_an_unknown_operation_is_named_with_its_line_of_python() -> None:
+    text = MLP.read_text().replace("stablehlo.maximum", "stablehlo.maximus")
+    with pytest.raises(UnsupportedError, match="maximus") as caught:
+        pirkit.stablehlo.load(text)
+    assert any("jax_functions.py" in note for note in caught.value.notes)
+
+
+def test_a_rule_of_the_user() -> None:
+    @pirkit.stablehlo.rule("custom_call:thrice")
+    def _(b: Any, x: Any) -> Any:
+        return b.scaled(x, 3.0)
+
+    line = "%0 = stablehlo.custom_call @thrice(%x) : (tensor<3xf32>) -> tensor<3xf32>"
+    try:
+        program = pirkit.stablehlo.load(body(line))
+        np.testing.assert_array_equal(program(np.ones(3, np.float32)).numpy(), [3, 3, 3])
+    finally:
+        del pirkit.stablehlo.RULES["custom_call:thrice"]
+
+
+def test_the_commands_read_it(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.setattr("sys.argv", ["pirkit-opt", str(MLP), "-p", "cse,dce", "--locs"])
+    assert opt.main() == 0
+    printed = capsys.readouterr().out
+    assert "pd_op.matmul" in printed
+    assert "jax_functions.py" in printed
+    monkeypatch.setattr("sys.argv", ["pirkit-run", str(MLP), "--inputs", "random:0"])
+    assert run.main() == 0
+    assert "result: float32[8, 3]" in capsys.readouterr().out
+
+
+def test_a_constant_of_a_megabyte_is_one_line() -> None:
+    numbers = np.arange(300_000, dtype=np.float32)
+    line = f'%0 = stablehlo.constant dense<"0x{numbers.tobytes().hex()}"> : tensor<300000xf32>'
+    program = pirkit.stablehlo.load(body(line, result="tensor<300000xf32>"))
+    (weights,) = program.params.values()
+    np.testing.assert_array_equal(weights, numbers)
