@@ -1,0 +1,102 @@
+"""Decomposed gradient ops that a sweep copies, where a network repeats its layers.
+
+A gradient op that is decomposed in a scope of its own (`gradient_ops`) becomes ops that depend on
+the types of its operands and on its attributes alone, not on where the operands come from. So a
+sweep decomposes one of several equal calls, and copies the ops for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from xdsl.ir import SSAValue
+
+from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
+from pirkit.dialect.opcall import DynamicAttribute
+from pirkit.dialect.opdef import OpDef, decompose
+from pirkit.dialect.operation import PirOp
+
+SCOPED: Final[set[Callable[..., Any]]] = set()
+"""Decompose rules that work in a scope of their own."""
+
+_PROVENANCE: Final = (SOURCE, RULE, ORDER)
+_Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class _Template:
+    """The ops of one call, the operands that it had, and its results by slot."""
+
+    ops: tuple[PirOp, ...]
+    given: tuple[SSAValue, ...]
+    results: tuple[SSAValue | None, ...]
+
+
+class Templates:
+    """The decomposed calls of one sweep."""
+
+    def __init__(self) -> None:
+        self._made: dict[_Key, _Template | None] = {}
+        """None for a call whose ops read more than its operands."""
+
+    def copied(self, b: Builder, key: _Key | None, named: Mapping[str, Any]) -> Any | None:
+        """The results of a call by copies of the ops of an equal one; None if there is none."""
+        template = None if key is None else self._made.get(key)
+        if template is None:
+            return None
+        of = dict(zip(template.given, _operands(named), strict=True))
+        for op in template.ops:
+            made = type(op).create(
+                operands=[of[v] for v in op.operands],
+                result_types=[r.type for r in op.results],
+                properties=op.properties,
+                attributes={k: v for k, v in op.attributes.items() if k not in _PROVENANCE},
+            )
+            of.update(zip(op.results, b.insert(made).results, strict=True))
+        return tuple([None if v is None else b.wrap(of[v]) for v in template.results])
+
+    def hold(
+        self, key: _Key | None, named: Mapping[str, Any], ops: Sequence[PirOp], found: Any
+    ) -> None:
+        """Remember the ops of a call and its results, if they read nothing but its operands."""
+        if key is None or key in self._made:
+            return
+        given = _operands(named)
+        results = [v.ssa if isinstance(v, Value) else v for v in _slots(found)]
+        inside = {*given, *(r for op in ops for r in op.results)}
+        read = {v for op in ops for v in op.operands} | {v for v in results if v is not None}
+        is_closed = read <= inside and not any(op.regions for op in ops)
+        self._made[key] = _Template(tuple(ops), given, tuple(results)) if is_closed else None
+
+
+def key_of(gradient: OpDef, named: Mapping[str, Any], wanted: frozenset[str]) -> _Key | None:
+    """What the ops of a call depend on, or None if they may depend on more.
+
+    Equal operands count, because a rule may use that they are equal.
+    """
+    if decompose.get(gradient) not in SCOPED:
+        return None
+    first: dict[SSAValue, int] = {}
+    parts: list[Any] = [gradient, wanted]
+    for name, value in named.items():
+        if isinstance(value, DynamicAttribute | list | tuple) and _holds_values(value):
+            return None
+        if isinstance(value, Value):
+            parts += (name, value.ssa.type, first.setdefault(value.ssa, len(first)))
+        else:
+            parts += (name, repr(value))  # 0.0 and -0.0 are equal, and so are 1 and True
+    return tuple(parts)
+
+
+def _holds_values(value: Any) -> bool:
+    return isinstance(value, Value) or any(isinstance(item, Value) for item in value)
+
+
+def _operands(named: Mapping[str, Any]) -> tuple[SSAValue, ...]:
+    return tuple([v.ssa for v in named.values() if isinstance(v, Value)])
+
+
+def _slots(found: Any) -> tuple[Any, ...]:
+    return cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
