@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 from pirkit.dialect.opdef import OpDef, find
 from pirkit.dialect.ops.gradient.gradients import SOURCES, SUFFIX, forward_name
@@ -44,7 +44,7 @@ class Spelling:
                 return
 
 
-@lru_cache(maxsize=None)
+@cache
 def spelling(gradient: OpDef, forward: OpDef) -> Spelling:
     """The `Spelling` of a pair of ops, found once."""
     return Spelling(gradient, forward)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.opcall import DynamicAttribute
@@ -26,12 +26,25 @@ _Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class _Template:
-    """The ops of one call, the operands that it had, and its results by slot."""
+class _Op:
+    """One op, without its provenance; the sweep may still change the op itself."""
 
-    ops: tuple[PirOp, ...]
-    given: tuple[SSAValue, ...]
-    results: tuple[SSAValue | None, ...]
+    cls: type[PirOp]
+    operands: tuple[int, ...]
+    result_types: tuple[Attribute, ...]
+    properties: Mapping[str, Attribute]
+    attributes: Mapping[str, Attribute]
+
+
+@dataclass(frozen=True)
+class _Template:
+    """The ops of one call and its results by slot.
+
+    Values are numbered: first the operands of the call, then the results of the ops.
+    """
+
+    ops: tuple[_Op, ...]
+    results: tuple[int | None, ...]
 
 
 class Templates:
@@ -46,16 +59,16 @@ class Templates:
         template = None if key is None else self._made.get(key)
         if template is None:
             return None
-        of = dict(zip(template.given, _operands(named), strict=True))
+        values = _operands(named)
         for op in template.ops:
-            made = type(op).create(
-                operands=[of[v] for v in op.operands],
-                result_types=[r.type for r in op.results],
-                properties=op.properties,
-                attributes={k: v for k, v in op.attributes.items() if k not in _PROVENANCE},
+            made = op.cls.create(
+                operands=[values[v] for v in op.operands],
+                result_types=op.result_types,
+                properties=dict(op.properties),
+                attributes=dict(op.attributes),
             )
-            of.update(zip(op.results, b.insert(made).results, strict=True))
-        return tuple([None if v is None else b.wrap(of[v]) for v in template.results])
+            values += b.insert(made).results
+        return tuple([None if v is None else b.wrap(values[v]) for v in template.results])
 
     def hold(
         self, key: _Key | None, named: Mapping[str, Any], ops: Sequence[PirOp], found: Any
@@ -63,12 +76,28 @@ class Templates:
         """Remember the ops of a call and its results, if they read nothing but its operands."""
         if key is None or key in self._made:
             return
-        given = _operands(named)
+        values = [*_operands(named), *(r for op in ops for r in op.results)]
+        numbers: dict[SSAValue | None, int | None] = {None: None}
+        for index, value in enumerate(values):
+            numbers.setdefault(value, index)
         results = [v.ssa if isinstance(v, Value) else v for v in _slots(found)]
-        inside = {*given, *(r for op in ops for r in op.results)}
-        read = {v for op in ops for v in op.operands} | {v for v in results if v is not None}
-        is_closed = read <= inside and not any(op.regions for op in ops)
-        self._made[key] = _Template(tuple(ops), given, tuple(results)) if is_closed else None
+        is_closed = {*results, *(v for op in ops for v in op.operands)} <= numbers.keys()
+        if not is_closed or any(op.regions for op in ops):
+            self._made[key] = None
+            return
+        self._made[key] = _Template(
+            tuple([_snapshot(op, numbers) for op in ops]), tuple([numbers[v] for v in results])
+        )
+
+
+def _snapshot(op: PirOp, numbers: Mapping[SSAValue | None, int | None]) -> _Op:
+    return _Op(
+        type(op),
+        tuple([cast(int, numbers[v]) for v in op.operands]),
+        tuple([r.type for r in op.results]),
+        dict(op.properties),
+        {k: v for k, v in op.attributes.items() if k not in _PROVENANCE},
+    )
 
 
 def key_of(gradient: OpDef, named: Mapping[str, Any], wanted: frozenset[str]) -> _Key | None:
@@ -81,21 +110,24 @@ def key_of(gradient: OpDef, named: Mapping[str, Any], wanted: frozenset[str]) ->
     first: dict[SSAValue, int] = {}
     parts: list[Any] = [gradient, wanted]
     for name, value in named.items():
-        if isinstance(value, DynamicAttribute | list | tuple) and _holds_values(value):
+        if _may_vary(value):
             return None
         if isinstance(value, Value):
             parts += (name, value.ssa.type, first.setdefault(value.ssa, len(first)))
         else:
-            parts += (name, repr(value))  # 0.0 and -0.0 are equal, and so are 1 and True
+            parts += (name, repr(cast(object, value)))  # 0.0 and -0.0 are equal, and so are 1 and True
     return tuple(parts)
 
 
-def _holds_values(value: Any) -> bool:
-    return isinstance(value, Value) or any(isinstance(item, Value) for item in value)
+def _may_vary(value: Any) -> bool:
+    """True for a list of values, and for an attribute that is known only at run time."""
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, Value) for item in cast("Sequence[Any]", value))
+    return isinstance(value, DynamicAttribute)
 
 
-def _operands(named: Mapping[str, Any]) -> tuple[SSAValue, ...]:
-    return tuple([v.ssa for v in named.values() if isinstance(v, Value)])
+def _operands(named: Mapping[str, Any]) -> list[SSAValue]:
+    return [v.ssa for v in named.values() if isinstance(v, Value)]
 
 
 def _slots(found: Any) -> tuple[Any, ...]:
