@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pirkit.cli.arguments import ArgumentParser
+from pirkit.cli.arguments import ArgumentParser, natural, seconds
 from pirkit.cli.commands import run_command
 from pirkit.diag.entry import run_main
 
@@ -34,9 +34,11 @@ def _parser() -> ArgumentParser:
         choices=("reference", "cpu", "gpu"),
         help="kernels that `numbers` compares with the reference, one by one",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs")
     parser.add_argument(
-        "--seconds", type=float, default=60.0, metavar="N", help="stop after about that time"
+        "--seed", type=natural, default=0, metavar="N", help="seed of random inputs"
+    )
+    parser.add_argument(
+        "--seconds", type=seconds, default=60.0, metavar="N", help="stop after about that time"
     )
     parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")
     return parser

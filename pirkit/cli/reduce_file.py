@@ -48,9 +48,17 @@ def _oracle(module: ModuleOp, arguments: argparse.Namespace) -> Oracle:
 
     wanted = code_of(module.clone())
     if wanted is None:
-        raise UsageError("there is nothing to reduce: the program shows no error")
+        raise UsageError(
+            "there is nothing to reduce: the program shows no error",
+            code="PK0701",
+            help="name the passes that show it with -p, or test with a command: `-- CMD...`",
+        )
     if arguments.oracle == "numbers" and not wanted.startswith(("PK0804", "PK0909")):
-        raise UsageError(f"the numbers do not change; the program ends in {wanted}")
+        raise UsageError(
+            f"the numbers do not change; the program ends in {wanted}",
+            code="PK0701",
+            help="the oracle `error` reduces that",
+        )
     return lambda trial: code_of(trial) == wanted
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from pirkit.cli.arguments import ArgumentParser, positive
 from pirkit.cli.commands import run_command
+from pirkit.cli.opt_flags import FORMATS
 from pirkit.diag.entry import run_main
 from pirkit.diag.errors import UsageError
 
@@ -28,7 +29,11 @@ def _run() -> int:
         check = "check_programs" if are_programs else "check_cases"
         return run_command(f"check_cases:{check}", arguments)
     if len(arguments.paths) != 1:
-        raise UsageError("give one program, or --check and the folders of cases")
+        raise UsageError(
+            f"pirkit-run takes one program, not {len(arguments.paths)}",
+            code="PK0701",
+            help="`pirkit-run PROGRAM --inputs random:0`, or `pirkit-run --check DIR...`",
+        )
     return run_command("run_program:run_program", arguments)
 
 
@@ -56,7 +61,9 @@ def _parser() -> ArgumentParser:
     both.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_load(both)
     run = parser.add_argument_group("running a program")
-    run.add_argument("-f", "--format", default="auto", help="format of the program")
+    run.add_argument(
+        "-f", "--format", default="auto", choices=FORMATS, help="format of the program"
+    )
     run.add_argument("--params", metavar="P", help="weights: .pdiparams, .npz or .safetensors")
     run.add_argument(
         "--inputs",

@@ -115,7 +115,10 @@ def key_of(gradient: OpDef, named: Mapping[str, Any], wanted: frozenset[str]) ->
         if isinstance(value, Value):
             parts += (name, value.ssa.type, first.setdefault(value.ssa, len(first)))
         else:
-            parts += (name, repr(cast(object, value)))  # 0.0 and -0.0 are equal, and so are 1 and True
+            parts += (
+                name,
+                repr(cast(object, value)),
+            )  # 0.0 and -0.0 are equal, and so are 1 and True
     return tuple(parts)
 
 
