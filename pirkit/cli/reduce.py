@@ -23,8 +23,10 @@ def _parser() -> ArgumentParser:
     parser.add_argument("file", metavar="FILE", help="a program; - is standard input")
     parser.add_argument(
         "oracle",
-        choices=("error", "numbers"),
-        help="the same error code, or wrong numbers of a pass or a kernel",
+        nargs="+",
+        metavar="ORACLE",
+        help="error: the same error code; numbers: wrong numbers of a pass or a kernel; or behind"
+        " `--` a command that exits as it does for FILE, {} being the smaller file",
     )
     parser.add_argument("-p", "--pipeline", default="", help="passes that the oracle runs")
     parser.add_load(parser)
