@@ -21,7 +21,7 @@ def main() -> int:
 
 
 def _run() -> int:
-    arguments = _parser().parse_args()
+    arguments = _parser().parse_command_line()
     if arguments.load:
         run_command("pass_files:load_passes", arguments)
     if arguments.check:
@@ -34,6 +34,10 @@ def _run() -> int:
             code="PK0701",
             help="`pirkit-run PROGRAM --inputs random:0`, or `pirkit-run --check DIR...`",
         )
+    if arguments.profile is not None:
+        return run_command("profile_run:profile_program", arguments)
+    if arguments.compare:
+        return run_command("profile_run:compare_pipelines", arguments)
     return run_command("run_program:run_program", arguments)
 
 
@@ -77,6 +81,19 @@ def _parser() -> ArgumentParser:
     run.add_argument("--freeze", action="store_true", help="compute what weights determine once")
     run.add_argument("--no-fallback", action="store_true", help="refuse ops the device cannot run")
     run.add_argument("--trace", action="store_true", help="print each instruction with its time")
+    parser.add_optional_value(
+        run,
+        "--profile",
+        metavar="FILE",
+        help="print time, bytes, flops and share of the roofline of each instruction;"
+        " --profile=FILE.json writes a trace for Perfetto, another name stacks for a flame graph",
+    )
+    run.add_argument(
+        "--compare",
+        nargs=2,
+        metavar=("A", "B"),
+        help="compare two pipelines: numbers, time, instructions, bytes; `native` is no pipeline",
+    )
     run.add_argument("--timing", action="store_true", help="print how long the runs took")
     check = parser.add_argument_group("checking cases")
     check.add_argument(
