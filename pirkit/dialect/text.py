@@ -13,7 +13,6 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import Builtin
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils import exceptions as xdsl_errors
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
@@ -28,6 +27,7 @@ from pirkit.dialect.opdef import all_ops, lookup
 from pirkit.dialect.operation import ProgramOp, class_named, class_of
 from pirkit.dialect.parse_advice import explained
 from pirkit.dialect.parser_limits import depth_of, guard
+from pirkit.dialect.printing import ProgramPrinter
 from pirkit.dialect.types import types
 
 _CODES: Final = (
@@ -339,6 +339,6 @@ def print_mlir(module: mlir.ModuleOp, *, generic: bool = False, locations: bool 
     """
     stream = StringIO()
     options: dict[str, Any] = {"print_generic_format": generic, "print_debuginfo": locations}
-    Printer(stream, **options).print_op(module)
+    ProgramPrinter(stream, **options).print_op(module)
     stream.write("\n")
     return stream.getvalue()
