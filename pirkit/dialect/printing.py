@@ -11,6 +11,13 @@ from xdsl.printer import Printer
 class ProgramPrinter(Printer):
     """As xDSL's, with the same text: types repeat on every line, and take most of its time."""
 
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        if "\n" in text or self.stream is None:
+            super().print_string(text, indent=indent)
+            return
+        self._current_column += len(text)
+        self.stream.write(text)
+
     def print_attribute(self, attribute: Attribute) -> None:
         texts = self.__dict__.setdefault("_texts", {})
         held: tuple[Attribute, str] | None = texts.get(id(attribute))
