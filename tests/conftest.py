@@ -21,6 +21,8 @@ settings.register_profile("explore", deadline=None, max_examples=1000)
 # The same examples on every run; a campaign looks for new ones with HYPOTHESIS_PROFILE=explore.
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and diagnostics would be cut to it
+
 # Tests change what compiles programs: what they make of one is nobody else's.
 os.environ["PIRKIT_NATIVE_CACHE"] = "objects"
 

@@ -22,8 +22,11 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "legacy",
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".mlir", ".yml", ".yaml", ".cfg", ".sh", ""}
 
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "marshal", "shelve", "subprocess"}
-STARTS_PROCESSES = {"pirkit/runtime/native/compile_workers.py"}
-"""The file that starts the processes that compile."""
+STARTS_PROCESSES = {
+    "pirkit/cli/reduce_command.py",
+    "pirkit/runtime/native/compile_workers.py",
+}
+"""The files that start the command that a user names, and the processes that compile."""
 UNSAFE_CALLS = {"eval", "exec", "__import__"}
 
 # Written in pieces, so that this file does not contain them.

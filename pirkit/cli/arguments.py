@@ -14,6 +14,7 @@ from pirkit.diag.version import VERSION
 
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (\S+)")
 _ARGUMENT: Final = re.compile(r"argument (\S+): invalid choice")
+_NAMED: Final = re.compile(r"argument (\S+): ")
 _CHOICE: Final = re.compile(r"invalid choice: '([^']*)'")
 
 
@@ -68,7 +69,9 @@ class ArgumentParser(argparse.ArgumentParser):
         """Raise UsageError instead of printing the usage."""
         choices = _ARGUMENT.search(message)
         words = self._words() if choices is None else self._choices_of(choices[1])
-        hint = self._hint(message) or did_you_mean(self._wrong_word(message), words)
+        word = self._wrong_word(message)
+        near = did_you_mean(word, words) if word.startswith("-") or choices else None
+        hint = self._hint(message) or near or self._described(message)
         raise UsageError(
             message, code="PK0701", help=hint or f"`{self.prog} --help` describes the arguments"
         )
@@ -76,6 +79,22 @@ class ArgumentParser(argparse.ArgumentParser):
     def _wrong_word(self, message: str) -> str:
         match = _UNKNOWN.search(message) or _CHOICE.search(message)
         return match[1].partition("=")[0] if match else ""
+
+    def _operands(self) -> str:
+        positional = [a for a in self._actions if not a.option_strings]
+        shown = [a.metavar or "|".join(map(str, a.choices or (a.dest,))) for a in positional]
+        return " ".join(map(str, shown))
+
+    def _described(self, message: str) -> str | None:
+        """What the argument is that a message is about, or which ones there are."""
+        named = _NAMED.search(message)
+        flags = named[1] if named else ""
+        for action in self._actions:
+            if flags and flags in ("/".join(action.option_strings), action.metavar, action.dest):
+                return f"{flags} {action.metavar or ''}: {action.help}".replace(" :", ":")
+        if _UNKNOWN.search(message):
+            return f"it is `{self.prog} [OPTIONS] {self._operands()}`"
+        return f"it is `{self.prog} {self._operands()}`" if "are required" in message else None
 
     def _hint(self, message: str) -> str | None:
         """How a flag with an optional value is written, if a file name follows it."""
@@ -110,6 +129,24 @@ def positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
     return int(text)
+
+
+def natural(text: str) -> int:
+    """A number of at least 0, for ``type=`` of an argument."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 0")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A time above 0, for ``type=`` of an argument."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not found > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return found
 
 
 def did_you_mean(word: str, known: list[str]) -> str | None:

@@ -17,7 +17,9 @@ def bisect_parts(modules: Sequence[ModuleOp], arguments: argparse.Namespace) -> 
     """Print the pass or the kernel that breaks each part; exit code 3 if there is one."""
     passes = parse_pipeline(arguments.pipeline)
     if not passes:
-        raise UsageError("--bisect needs a pipeline: -p PASSES", code="PK0701")
+        raise UsageError(
+            "--bisect needs a pipeline", code="PK0701", help="`pirkit-opt FILE -p PASSES --bisect`"
+        )
     found: list[str | None] = []
     for module in modules:
         culprit = bisect(module, passes, arguments.seed)

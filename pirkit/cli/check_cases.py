@@ -27,7 +27,11 @@ from pirkit.lowering.prim import default_pipeline
 def check_cases(arguments: argparse.Namespace) -> int:
     """Check captured cases and print a table; exit code 1 if one fails."""
     if not arguments.paths:
-        raise UsageError("--check needs the folders of captured cases")
+        raise UsageError(
+            "--check needs programs, or the folders of captured cases",
+            code="PK0701",
+            help="`pirkit-run --check net.mlir` compares each kernel with the reference",
+        )
     tasks = [
         (path, arguments.source, arguments.pipeline, arguments.backend)
         for path in _folders(arguments.paths)

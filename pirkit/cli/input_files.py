@@ -32,7 +32,7 @@ def read_inputs(given: str, exe: Executable) -> Arrays:
 
 
 def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    if part.startswith(RANDOM):
+    if part == RANDOM[:-1] or part.startswith(RANDOM):
         yield from _random(exe, part.removeprefix(RANDOM)).items()
     elif part.startswith(SAFETENSORS) or part.endswith(SUFFIX):
         yield from read_safetensors(part.removeprefix(SAFETENSORS)).items()
@@ -60,6 +60,10 @@ def _input_of(path: str, exe: Executable) -> str:
 
 def _random(exe: Executable, seed: str) -> Arrays:
     if not seed.isdigit():
-        raise UsageError(f"--inputs random:SEED needs a number, not {seed!r}", code="PK0701")
+        raise UsageError(
+            f"the seed of random inputs is a number, not {seed!r}",
+            code="PK0701",
+            help="for instance `--inputs random:0`",
+        )
     exe.params = {**random_weights(exe.plan.params, int(seed)), **exe.params}
     return random_inputs(exe.plan.inputs, int(seed))

@@ -26,5 +26,9 @@ def why_not(module: mlir.ModuleOp, question: str) -> str:
     about, _, values = question.partition(":")
     names = [name.strip().removeprefix("%") for name in values.split(",")]
     if about != "fuse" or len(names) != 2 or not all(names):
-        raise UsageError("it is --why-not fuse:%A,%B", code="PK0701")
+        raise UsageError(
+            "--why-not names two values",
+            code="PK0701",
+            help="`--why-not fuse:%A,%B`, with names of the program that is printed",
+        )
     return why_not_fused(module, names[0], names[1]) + "\n"

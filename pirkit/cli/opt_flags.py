@@ -8,7 +8,7 @@ from importlib.resources import files
 from textwrap import indent
 from typing import Final
 
-from pirkit.cli.arguments import ArgumentParser
+from pirkit.cli.arguments import ArgumentParser, natural
 from pirkit.diag.limits import PROFILES
 
 FORMATS: Final = ("auto", "mlir", "stablehlo", "paddle-text", "paddle-json")
@@ -148,7 +148,7 @@ def make_parser() -> ArgumentParser:
     guard.add_argument(
         "--show-kernel", action="store_true", help="of --bisect: print the MapExpr that is wrong"
     )
-    guard.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs")
+    guard.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of random inputs")
     guard.add_argument(
         "--limits", default="default", choices=tuple(PROFILES), help="how large programs may be"
     )

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from pirkit.diag.errors import ArtifactError, UsageError
+from pirkit.diag.errors import UsageError
+from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
 from pirkit.passes import Pass, register_pass
 
@@ -30,7 +31,7 @@ def load_passes(arguments: argparse.Namespace) -> int:
 
 def _load(path: str) -> None:
     if not Path(path).is_file():
-        raise ArtifactError(f"there is no file {path}", code="PK0506", span=Span(path))
+        raise unreadable(path)
     name = f"<{path}>"  # no other module has that name
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -47,6 +48,7 @@ def _load(path: str) -> None:
             f"{path} cannot be run: {type(error).__name__}: {error}",
             code="PK0701",
             span=Span(path, _line_of(error, path)),
+            help=f"`{Path(sys.executable).name} {path}` shows the whole error",
         ) from error
     classes = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == name]
     passes = [c for c in classes if issubclass(c, Pass) and not inspect.isabstract(c)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pirkit.cli.arguments import ArgumentParser
+from pirkit.cli.arguments import ArgumentParser, natural, seconds
 from pirkit.cli.commands import run_command
 from pirkit.diag.entry import run_main
 
@@ -23,8 +23,10 @@ def _parser() -> ArgumentParser:
     parser.add_argument("file", metavar="FILE", help="a program; - is standard input")
     parser.add_argument(
         "oracle",
-        choices=("error", "numbers"),
-        help="the same error code, or wrong numbers of a pass or a kernel",
+        nargs="+",
+        metavar="ORACLE",
+        help="error: the same error code; numbers: wrong numbers of a pass or a kernel; or behind"
+        " `--` a command that exits as it does for FILE, {} being the smaller file",
     )
     parser.add_argument("-p", "--pipeline", default="", help="passes that the oracle runs")
     parser.add_load(parser)
@@ -34,9 +36,11 @@ def _parser() -> ArgumentParser:
         choices=("reference", "cpu", "gpu"),
         help="kernels that `numbers` compares with the reference, one by one",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of random inputs")
     parser.add_argument(
-        "--seconds", type=float, default=60.0, metavar="N", help="stop after about that time"
+        "--seed", type=natural, default=0, metavar="N", help="seed of random inputs"
+    )
+    parser.add_argument(
+        "--seconds", type=seconds, default=60.0, metavar="N", help="stop after about that time"
     )
     parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")
     return parser

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 
+from pirkit.cli.reduce_command import command_oracle
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
@@ -16,12 +18,17 @@ from pirkit.frontend.kernel_check import check_module
 from pirkit.frontend.numeric_check import NumberCheck
 from pirkit.passes import parse_pipeline, run_pipeline
 
+BUILTIN: Final = ("error", "numbers")
+
 
 def reduce_file(arguments: argparse.Namespace) -> int:
     """Reduce the program of a file and print it; the exit code."""
     text = read_text(arguments.file)
     module = READERS[detect_format(text, arguments.file)](text, arguments.file)
-    oracle = _oracle(module, arguments)
+    if arguments.oracle[0] in BUILTIN:
+        oracle = _oracle(module, arguments)
+    else:
+        oracle = command_oracle(module, arguments.oracle, arguments.seconds, BUILTIN)
     found = reduce(module, oracle, arguments.seconds)
     print(
         f"{size(module)} operations became {size(found.module)} in {found.tried} trials",
@@ -48,9 +55,17 @@ def _oracle(module: ModuleOp, arguments: argparse.Namespace) -> Oracle:
 
     wanted = code_of(module.clone())
     if wanted is None:
-        raise UsageError("there is nothing to reduce: the program shows no error")
-    if arguments.oracle == "numbers" and not wanted.startswith(("PK0804", "PK0909")):
-        raise UsageError(f"the numbers do not change; the program ends in {wanted}")
+        raise UsageError(
+            "there is nothing to reduce: the program shows no error",
+            code="PK0701",
+            help="name the passes that show it with -p, or test with a command: `-- CMD...`",
+        )
+    if arguments.oracle[0] == "numbers" and not wanted.startswith(("PK0804", "PK0909")):
+        raise UsageError(
+            f"the numbers do not change; the program ends in {wanted}",
+            code="PK0701",
+            help="the oracle `error` reduces that",
+        )
     return lambda trial: code_of(trial) == wanted
 
 
@@ -60,7 +75,7 @@ def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> str | None:
     Raises what else is wrong.
     """
     verify_module(module)
-    if arguments.oracle == "error":
+    if arguments.oracle[0] == "error":
         run_pipeline(module, arguments.pipeline)
         return None
     check = NumberCheck.of(module, arguments.seed)

@@ -7,6 +7,7 @@ from typing import Final
 
 from pirkit.cli.arguments import ArgumentParser, positive
 from pirkit.cli.commands import run_command
+from pirkit.cli.opt_flags import FORMATS
 from pirkit.diag.entry import run_main
 from pirkit.diag.errors import UsageError
 
@@ -20,7 +21,7 @@ def main() -> int:
 
 
 def _run() -> int:
-    arguments = _parser().parse_args()
+    arguments = _parser().parse_command_line()
     if arguments.load:
         run_command("pass_files:load_passes", arguments)
     if arguments.check:
@@ -28,7 +29,15 @@ def _run() -> int:
         check = "check_programs" if are_programs else "check_cases"
         return run_command(f"check_cases:{check}", arguments)
     if len(arguments.paths) != 1:
-        raise UsageError("give one program, or --check and the folders of cases")
+        raise UsageError(
+            f"pirkit-run takes one program, not {len(arguments.paths)}",
+            code="PK0701",
+            help="`pirkit-run PROGRAM --inputs random:0`, or `pirkit-run --check DIR...`",
+        )
+    if arguments.profile is not None:
+        return run_command("profile_run:profile_program", arguments)
+    if arguments.compare:
+        return run_command("profile_run:compare_pipelines", arguments)
     return run_command("run_program:run_program", arguments)
 
 
@@ -56,7 +65,9 @@ def _parser() -> ArgumentParser:
     both.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_load(both)
     run = parser.add_argument_group("running a program")
-    run.add_argument("-f", "--format", default="auto", help="format of the program")
+    run.add_argument(
+        "-f", "--format", default="auto", choices=FORMATS, help="format of the program"
+    )
     run.add_argument("--params", metavar="P", help="weights: .pdiparams, .npz or .safetensors")
     run.add_argument(
         "--inputs",
@@ -70,6 +81,19 @@ def _parser() -> ArgumentParser:
     run.add_argument("--freeze", action="store_true", help="compute what weights determine once")
     run.add_argument("--no-fallback", action="store_true", help="refuse ops the device cannot run")
     run.add_argument("--trace", action="store_true", help="print each instruction with its time")
+    parser.add_optional_value(
+        run,
+        "--profile",
+        metavar="FILE",
+        help="print time, bytes, flops and share of the roofline of each instruction;"
+        " --profile=FILE.json writes a trace for Perfetto, another name stacks for a flame graph",
+    )
+    run.add_argument(
+        "--compare",
+        nargs=2,
+        metavar=("A", "B"),
+        help="compare two pipelines: numbers, time, instructions, bytes; `native` is no pipeline",
+    )
     run.add_argument("--timing", action="store_true", help="print how long the runs took")
     check = parser.add_argument_group("checking cases")
     check.add_argument(

@@ -125,6 +125,8 @@ def _one(
             report.begin(module)
         watchers = () if report is None else (report,)
         result = run_passes(module, arguments, lambda: _read(part, name, arguments), watchers)
+        if report is not None:
+            report.end(module)
         _number(module, arguments)  # operations that stand in for none
     if arguments.check is not None:
         _kernel_views().check_kernels(module, arguments)

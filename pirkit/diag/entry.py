@@ -10,7 +10,9 @@ from contextlib import suppress
 from typing import Final, TextIO
 
 from pirkit.diag.errors import ArtifactError, InternalError, PirkitError, RuntimeFault
+from pirkit.diag.paths import remedy
 from pirkit.diag.source import trust_source
+from pirkit.diag.span import Span
 
 # What shells report for a command that SIGINT (2) or SIGPIPE (13) ended.
 INTERRUPTED: Final = 128 + 2
@@ -71,7 +73,13 @@ def _report(error: PirkitError, as_json: bool) -> int:
 def _as_artifact_error(error: OSError) -> ArtifactError:
     what = f"cannot use `{error.filename}`" if error.filename is not None else "cannot write"
     reason = error.strerror or str(error) or type(error).__name__
-    return ArtifactError(f"{what}: {reason.lower()}", code="PK0506", notes=_debug_notes(error))
+    return ArtifactError(
+        f"{what}: {reason.lower()}",
+        code="PK0506",
+        span=None if error.filename is None else Span(str(error.filename)),
+        notes=_debug_notes(error),
+        help=None if error.filename is None else remedy(str(error.filename), error),
+    )
 
 
 def _as_runtime_fault(error: MemoryError) -> RuntimeFault:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pirkit.diag.advice import ADVICE
 from pirkit.diag.span import Span
 
 
@@ -53,7 +54,7 @@ class PirkitError(Exception):
         self.code = code or self.default_code
         self.span = span
         self.notes = notes
-        self.help = help
+        self.help = help or ADVICE.get(self.code)
         self._added: list[str] = []
 
     def add_note(self, note: str, /) -> None:

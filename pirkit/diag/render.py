@@ -14,6 +14,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -38,6 +40,9 @@ HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that a terminal would interpret, reorder or drop instead of showing."""
 
 
+_WORD: Final = re.compile(r"[%@^#!]?[\w.]+", re.ASCII)
+
+
 def escape(text: str) -> str:
     """The text with control, bidirectional and other invisible characters spelled out."""
     if text.isascii() and text.isprintable():
@@ -49,14 +54,15 @@ def print_error(error: PirkitError, stream: TextIO | None = None, *, as_json: bo
     """Write a diagnostic to a stream, standard error unless given.
 
     Colour and the width of the window are used on a terminal only (never with ``NO_COLOR``); in a
-    pipe each fact stays on one line, so that it can be searched for.
+    pipe each fact stays on one line, so that it can be searched for, unless ``COLUMNS`` is set.
     """
     out = stream or sys.stderr
     if as_json:
         out.write(json.dumps(to_json(error)) + "\n")
         return
     console = Console(file=out, soft_wrap=True, highlight=False, markup=False, emoji=False)
-    width = console.width if console.is_terminal else None
+    columns = os.environ.get("COLUMNS", "")
+    width = console.width if console.is_terminal or columns.isdigit() else None
     for line in _lines(error, width):
         console.print(line)
 
@@ -125,7 +131,10 @@ def _excerpt(span: Span, gutter: str, width: int) -> Iterator[Text]:
 def _window(line: str, span: Span, room: int) -> tuple[str, str, str]:
     """The text before, above and after the carets; at most ``room`` columns together."""
     start = min(max(span.column - 1, 0), len(line))
-    end = min(start + max(span.length, 1), len(line)) if span.column else start
+    # Places of operations are points: the carets are as wide as the word there.
+    word = _WORD.match(line, start) if span.length <= 1 else None
+    length = max(span.length, len(word[0]) if word else 1)
+    end = min(start + length, len(line)) if span.column else start
     # The columns are cut before they are escaped: a line may be 64 MiB long.
     before = _shown(line[max(0, start - room) : start])
     marked = _shown(line[start : min(end, start + room)])

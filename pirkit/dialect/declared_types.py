@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.dialect.gradient_names import Spelling, forward_of
+from pirkit.dialect.gradient_names import forward_of, spelling
 from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import paddle_meta
 from pirkit.dialect.operation import PirOp
@@ -139,7 +139,7 @@ def has_mismatched_type(op: PirOp) -> bool:
     forward = forward_of(op.definition)
     if forward is None or paddle_meta.get(forward) is None:
         return False
-    names = Spelling(op.definition, forward)
+    names = spelling(op.definition, forward)
     held = dict(zip((o.name for o in op.definition.operands), op.operand_slots, strict=True))
     operands = [held.get(names.operands.get(o.name, "")) for o in forward.operands]
     if any(v is None and not o.optional for o, v in zip(forward.operands, operands, strict=True)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from pirkit.dialect.opdef import OpDef, find
 from pirkit.dialect.ops.gradient.gradients import SOURCES, SUFFIX, forward_name
@@ -41,6 +42,12 @@ class Spelling:
                 free.discard(spelled)
                 table[name] = spelled
                 return
+
+
+@cache
+def spelling(gradient: OpDef, forward: OpDef) -> Spelling:
+    """The `Spelling` of a pair of ops, found once."""
+    return Spelling(gradient, forward)
 
 
 def _spellings(name: str) -> list[str]:

@@ -227,7 +227,9 @@ def lookup(name: str) -> OpDef:
     """
     definition = find(name)
     if definition is None:
-        near = difflib.get_close_matches(name, OPS, n=3)
+        is_full = "." in name  # else a word of another language, or an op without its dialect
+        full, cutoff = (name, 0.6) if is_full else (f"pd_op.{name}", 0.9)
+        near = difflib.get_close_matches(full, OPS, n=3, cutoff=cutoff)
         hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
         raise UnsupportedError(
             f"unknown op `{name}`",

@@ -42,7 +42,9 @@ def _segments(filled: tuple[bool, ...]) -> Attribute:
 
 def declares(op: object, trait: str) -> TypeGuard[PirOp]:
     """True if the record of an operation has the trait (see :mod:`pirkit.dialect.kinds`)."""
-    return isinstance(op, PirOp) and trait in op.definition.traits
+    # `isinstance` asks the abstract base class of xDSL, which takes longer than all the rest
+    definition = getattr(op, "definition", None)
+    return definition is not None and trait in definition.traits
 
 
 def host_name(op: PirOp) -> str:

@@ -89,7 +89,10 @@ def _guard_tokens(text: str, file: str) -> None:
             case "string":
                 if not m["end"]:
                     raise ParseError(
-                        "a string does not end", code="PK0102", span=_span(text, file, m.start())
+                        "a string does not end",
+                        code="PK0102",
+                        span=_span(text, file, m.start()),
+                        help="close it with a quote on the same line",
                     )
             case "integer_type":
                 check("literal_digits", len(m["width"]), _span(text, file, m.start()))

@@ -13,7 +13,6 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import Builtin
 from xdsl.ir import Attribute, Dialect, Operation, TypeAttribute
 from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.utils import exceptions as xdsl_errors
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
@@ -26,7 +25,9 @@ from pirkit.dialect.map_expr.affine import IndexParser
 from pirkit.dialect.map_expr.kernel_ops import OPERATIONS
 from pirkit.dialect.opdef import all_ops, lookup
 from pirkit.dialect.operation import ProgramOp, class_named, class_of
+from pirkit.dialect.parse_advice import explained
 from pirkit.dialect.parser_limits import depth_of, guard
+from pirkit.dialect.printing import ProgramPrinter
 from pirkit.dialect.types import types
 
 _CODES: Final = (
@@ -123,14 +124,14 @@ def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
         undefined = _UNDEFINED.search(error.msg)
         if undefined is not None:
             raise parser.undefined_value(undefined[1]) from error
-        if error.span.start >= len(text.rstrip()):
+        if parser.is_cut(error):
             raise ParseError(
                 "the text ends in the middle of an operation or a region",
                 code="PK0102",
                 span=parser.place(len(text.rstrip())),
                 help="the file was cut, or a `}` is missing",
             ) from error
-        raise _parse_error(error, parser.place(error.span.start)) from error
+        raise _parse_error(error, parser.place_of(error)) from error
     except PirkitError as error:
         error.span = error.span or parser.here()
         raise
@@ -145,7 +146,8 @@ def _parse_error(error: Exception, span: Span) -> ParseError:
     code = next((code for pattern, code in _CODES if pattern.search(first)), "PK0101")
     if first[1:2].islower():
         first = first[0].lower() + first[1:]
-    return ParseError(first, code=code, span=span)
+    message, help = explained(first, code)
+    return ParseError(message, code=code, span=span, help=help)
 
 
 class _Parser(Parser):
@@ -270,6 +272,19 @@ class _Parser(Parser):
         line = bisect_right(self.starts, position)
         return Span(self.file, line, position - self.starts[line - 1] + 1)
 
+    def is_cut(self, error: xdsl_errors.ParseError) -> bool:
+        """True if the text ends where the parser wants more, perhaps in the middle of a word."""
+        end = len(self.text.rstrip())
+        is_last_word = error.span.end >= end and self.text[end - 1 : end] not in ("}", ")")
+        return error.span.start >= end or (is_last_word and "entire input" not in error.msg)
+
+    def place_of(self, error: xdsl_errors.ParseError) -> Span:
+        """Where the error is: what is missing at the end of a line is not on the next one."""
+        start = error.span.start
+        before = len(self.text[:start].rstrip())
+        is_missing = "expected" in error.msg.lower() and "\n" in self.text[before:start]
+        return self.place(before if is_missing else start)
+
     def undefined_value(self, name: str) -> ParseError:
         """The error of the first use of a value that nothing defines."""
         use = re.search(rf"%{re.escape(name)}(?![\w$.-])", self.text)
@@ -305,8 +320,8 @@ class _Parser(Parser):
         try:
             lookup(name)
         except PirkitError as error:
-            column = self._current_token.span.start - len(name) - 1
-            error.span = self.place(max(column, 0))
+            column = self.text.rfind(name, 0, self._current_token.span.start)
+            error.span = replace(self.place(max(column, 0)), length=len(name))
             if "." in name and name.partition(".")[0] not in ("pir", "pd_op", "map_expr"):
                 error.code = "PK0404"
                 dialect = name.partition(".")[0]
@@ -324,6 +339,6 @@ def print_mlir(module: mlir.ModuleOp, *, generic: bool = False, locations: bool 
     """
     stream = StringIO()
     options: dict[str, Any] = {"print_generic_format": generic, "print_debuginfo": locations}
-    Printer(stream, **options).print_op(module)
+    ProgramPrinter(stream, **options).print_op(module)
     stream.write("\n")
     return stream.getvalue()

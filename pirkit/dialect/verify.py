@@ -25,6 +25,7 @@ from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, REGIONS, STRUCTURAL
 from pirkit.dialect.opdef import OpDef, infer_meta
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, describe, origin_of, span_of
+from pirkit.dialect.parse_advice import SPELLED
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import OPAQUE, check_names, meta_of
 from pirkit.runtime import dtype as dt
@@ -249,13 +250,24 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
         if kind is None:
             _unknown_attribute(op, name)
         if not KINDS[kind].accepts(value):
-            _fail(op, "PK0205", f"attribute `{name}` of `{op.name}` is `{value}`, expected {kind}")
+            _fail(
+                op,
+                "PK0205",
+                f"attribute `{name}` of `{op.name}` is `{value}`, expected {kind}",
+                f"for instance `{name} = {SPELLED.get(kind, kind)}`",
+            )
     for name in op.attributes:
         if name not in STRUCTURAL and not is_discardable(name):
             _unknown_attribute(op, name)
     for attr in definition.attrs:
         if attr.default is REQUIRED and not (attr.name in op.properties or op.is_kernel):
-            _fail(op, "PK0205", f"`{op.name}` lacks its attribute `{attr.name}`")
+            example = SPELLED.get(attr.kind, attr.kind)
+            _fail(
+                op,
+                "PK0205",
+                f"`{op.name}` lacks its attribute `{attr.name}`",
+                f"write it behind the operands: `{{{attr.name} = {example}}}`",
+            )
 
 
 def _unknown_attribute(op: PirOp, name: str) -> NoReturn:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import ArtifactError
+from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
 from pirkit.runtime.atomic_write import atomic_write
 from pirkit.runtime.dtype import BY_NAME, DType, bfloat16
@@ -59,7 +60,7 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
         with np.load(path, allow_pickle=False) as held:
             arrays = {name: np.asarray(held[name]) for name in held.files}
     except FileNotFoundError as error:
-        raise ArtifactError(f"there is no file {path}", code="PK0506", span=Span(path)) from error
+        raise unreadable(path, error) from error
     except _DAMAGE as error:
         raise _damaged(path, str(error)) from error
     for name, dtype in (dtypes or {}).items():
@@ -75,7 +76,7 @@ def read_npy(path: str) -> Array:
             raise _damaged(path, "it is no regular file", "npy")
         return np.asarray(np.load(path, allow_pickle=False))
     except FileNotFoundError as error:
-        raise ArtifactError(f"there is no file {path}", code="PK0506", span=Span(path)) from error
+        raise unreadable(path, error) from error
     except _DAMAGE as error:
         raise _damaged(path, str(error), "npy") from error
 

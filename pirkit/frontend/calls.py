@@ -147,5 +147,5 @@ def _wrong(definition: OpDef, problem: str, help: str | None = None) -> UsageErr
         f"`{definition.name}` {problem}",
         code="PK0701",
         notes=(f"its signature is: {definition.signature_text}",),
-        help=help,
+        help=help or "pass operands in the order of the signature, attributes by name",
     )

@@ -15,6 +15,7 @@ from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UnsupportedError, UsageError
 from pirkit.diag.limits import check, read_at_most
+from pirkit.diag.paths import unreadable
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
 from pirkit.dialect.program import Program
@@ -110,8 +111,17 @@ def detect_format(text: str, name: str = "") -> str:
         "the text is in no known format" if start else "the file is empty",
         code="PK0405" if start else "PK0102",
         span=Span(name or "<text>"),
-        help=f"say which with -f: {', '.join(READERS)}",
+        help=f"say which with -f: {', '.join(READERS)}"
+        if start
+        else "name another file: what should have written this one has not, or has not yet",
     )
+
+
+def _seems(text: str) -> str | None:
+    try:
+        return detect_format(text)
+    except ParseError:
+        return None
 
 
 def read_text(path: str) -> str:
@@ -154,9 +164,7 @@ def _read_bytes(path: str) -> bytes:
     except LimitError:
         raise
     except OSError as error:
-        raise ArtifactError(
-            f"cannot read {path}: {error.strerror}", code="PK0506", span=Span(path)
-        ) from error
+        raise unreadable(path, error) from error
 
 
 def parse(
@@ -168,13 +176,22 @@ def parse(
     """
     if format == "auto":
         format = detect_format(text, name)
+    require(format in READERS,
+            f"there is no format `{format}`",
+            f"formats are {', '.join(READERS)}, and `auto`")  # fmt: skip
     if outputs and format != "paddle-text":
         raise UsageError(
             f"outputs are named for the text that Paddle prints, and {name} is {format}",
             code="PK0701",
             help="write a `pir.shadow_output` into the program",
         )
-    module = read_paddle_text(text, name, outputs) if outputs else READERS[format](text, name)
+    try:
+        module = read_paddle_text(text, name, outputs) if outputs else READERS[format](text, name)
+    except (ParseError, ArtifactError) as error:
+        seems = _seems(text)
+        if seems not in (None, format):
+            error.help = f"the text begins like `{seems}`: write `-f {seems}`, or leave out -f"
+        raise
     verify_module(module)
     return module
 

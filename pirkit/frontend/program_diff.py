@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.printer import Printer
 
 from pirkit.analysis.matching import match_programs
+from pirkit.dialect.printing import ProgramPrinter
 
 
 class ProgramDiff(NamedTuple):
@@ -42,7 +42,7 @@ def diff_programs(first: ModuleOp, second: ModuleOp, names: tuple[str, str]) -> 
     return ProgramDiff(*counts, "".join(unified_diff(old_lines, new_lines, *names)))
 
 
-class _Recorder(Printer):
+class _Recorder(ProgramPrinter):
     """A printer that remembers the names that it gives to values."""
 
     def __init__(self) -> None:
@@ -66,6 +66,8 @@ class _Follower(_Recorder):
     def print_ssa_value(self, value: SSAValue) -> str:
         if value not in self.names:
             self.names[value] = self._fresh(value.name_hint or "")
+        # indices of kernels are printed from the table of the printer
+        self._ssa_values[value] = self.names[value]
         self.print_string(f"%{self.names[value]}")
         return self.names[value]
 

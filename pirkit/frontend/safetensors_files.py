@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from pirkit.diag.errors import ArtifactError
+from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.atomic_write import atomic_write
@@ -51,9 +52,7 @@ def read_safetensors(path: str) -> dict[str, Array]:
     try:
         held = _deserialize(Path(path).read_bytes())
     except OSError as error:
-        raise ArtifactError(
-            f"cannot read {path}: {error.strerror}", code="PK0506", span=Span(path)
-        ) from error
+        raise unreadable(path, error) from error
     except SafetensorError as error:
         raise ArtifactError(
             f"{path} is no usable .safetensors file: {error}", code="PK0504", span=Span(path)

@@ -56,7 +56,10 @@ def load_model(
             f"onnx cannot read {name}: {error}", code="PK0506", span=Span(name)
         ) from error
     if not model.HasField("graph"):  # as an empty file is read
-        raise ArtifactError(f"{name} holds no graph", code="PK0506", span=Span(name))
+        raise ArtifactError(
+            f"{name} holds no graph", code="PK0506", span=Span(name),
+            help="`onnx.checker.check_model` tells what is wrong; export the model again",
+        )  # fmt: skip
     return program_of_model(model, name, values=values, sizes=sizes)
 
 

@@ -65,6 +65,7 @@ from pirkit.passes.autodiff_taylor import Curves, SeriesStep
 from pirkit.passes.decompose import decompose_op
 from pirkit.passes.functionalize import write_backs
 from pirkit.passes.gradient_calls import call_gradient, serves
+from pirkit.passes.gradient_templates import Templates
 from pirkit.runtime.meta import VecMeta
 
 
@@ -171,6 +172,7 @@ class Backward:
     defer: bool = True
     paddle_residuals: bool = False
     grads: dict[SSAValue, list[Part]] = field(default_factory=dict[SSAValue, "list[Part]"])
+    templates: Templates = field(default_factory=Templates)
 
     @property
     def active(self) -> set[SSAValue]:
@@ -275,7 +277,7 @@ class Backward:
         if not self.paddle_residuals or not serves(op, self.shared.paths):
             return None
         try:
-            return call_gradient(self.b, op, held, wanted, decomposed=True)
+            return call_gradient(self.b, op, held, wanted, self.templates)
         except UnsupportedError:
             if vjp.get(op.definition) is None:
                 raise

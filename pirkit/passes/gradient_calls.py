@@ -15,13 +15,14 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.differentiation import Paths, is_differentiable
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.gradient_names import Spelling
+from pirkit.dialect.gradient_names import spelling
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import OpDef, decompose, find, may_draw, vjp
 from pirkit.dialect.operation import PirOp, span_of
 from pirkit.dialect.ops.gradient.gradients import SOURCES, SUFFIX
 from pirkit.dialect.rules.gradient.paddle_gradients import LOSSY
 from pirkit.dialect.signature import Operand, Result
+from pirkit.passes.gradient_templates import Templates, key_of
 from pirkit.runtime.meta import VecMeta
 
 _ENDINGS = (SUFFIX, "_double_grad", "_triple_grad")
@@ -49,7 +50,7 @@ def serves(op: PirOp, paths: Paths) -> bool:
         return False
     if vjp.get(definition) is None and may_draw(definition, op.attribute_values()):
         return False
-    names = Spelling(gradient, op.definition)
+    names = spelling(gradient, op.definition)
     operands = dict(_filled(op.definition.operands, op.operand_slots))
     results = dict(_filled(op.definition.results, op.result_slots))
     given = {names.wanted[r.name] for r in gradient.results if r.name in names.wanted}
@@ -79,19 +80,18 @@ def call_gradient(
     op: PirOp,
     held: Sequence[Any],
     wanted: frozenset[str],
-    *,
-    decomposed: bool = False,
+    templates: Templates | None = None,
 ) -> Any:
     """The cotangents of an op's operands by one call of its gradient op, one for each tensor slot.
 
     ``held`` are the cotangents of the results; None is zero. Returns None if there is no gradient
     op, or if it does not accept one of these cotangents or produce one of ``wanted``. With
-    ``decomposed`` the call is decomposed at once; UnsupportedError if that is impossible.
+    ``templates`` the call is decomposed at once; UnsupportedError if that is impossible.
     """
     gradient = gradient_of(op.definition)
     if gradient is None:
         return None
-    names = Spelling(gradient, op.definition)
+    names = spelling(gradient, op.definition)
     given = {names.wanted[r.name]: r.name for r in gradient.results if r.name in names.wanted}
     if not wanted <= given.keys():
         return None
@@ -116,10 +116,16 @@ def call_gradient(
     required = [s.name for s in gradient.operands if s.kind is None and not s.optional]
     if any(named.get(name) is None for name in required):
         return None
-    tensors = [named.pop(s.name, None) for s in gradient.operands if s.kind is None]
-    made = b.emit(gradient, tensors, named, {given[name] for name in wanted})
-    if decomposed:
-        made = _decomposed(b, b.emitted[-1])
+    key = None if templates is None else key_of(gradient, named, wanted)
+    made = None if templates is None else templates.copied(b, key, named)
+    if made is None:
+        others = dict(named)
+        tensors = [others.pop(s.name, None) for s in gradient.operands if s.kind is None]
+        made = b.emit(gradient, tensors, others, {given[name] for name in wanted})
+        if templates is not None:
+            start = len(b.emitted) - 1
+            made = _decomposed(b, b.emitted[start])
+            templates.hold(key, named, b.emitted[start:], made)
     slots = cast("tuple[Any, ...]", made if isinstance(made, tuple) else (made,))
     found = {r.name: _items(b, v) for r, v in zip(gradient.results, slots, strict=True)}
     operands = [s.name for s in op.definition.operands if s.kind is None]

@@ -22,7 +22,7 @@ from xdsl.ir import SSAValue
 from pirkit.diag.errors import ConstraintError, DynamicShapeError, UnsupportedError
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.declared_types import has_mismatched_type
-from pirkit.dialect.gradient_names import Spelling, forward_of
+from pirkit.dialect.gradient_names import forward_of, spelling
 from pirkit.dialect.opcall import DynamicAttribute, OpCall
 from pirkit.dialect.opdef import OpDef, decompose, find, may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
@@ -37,6 +37,7 @@ from pirkit.passes.gradient_attribute_inference import (
     is_value,
     possible,
 )
+from pirkit.passes.gradient_templates import SCOPED
 
 Given = Any
 """An operand: a Value, a list of Values, None, or the Python value of an attribute."""
@@ -133,7 +134,7 @@ class _Gradient:
         self.held = held
         self.lacking: dict[SSAValue, str] = {}
         """Argument -> name, for forward operands that the gradient op does not hold."""
-        self.names = Spelling(self.call.definition, forward)
+        self.names = spelling(self.call.definition, forward)
 
     def agrees(self) -> bool:
         """True if the forward results have the types of their cotangents."""
@@ -385,6 +386,7 @@ def _draws_again(c: OpCall) -> UnsupportedError:
 
 
 def _register() -> None:
+    SCOPED.add(decompose_gradient)
     for name in SOURCES:
         definition = find(name)
         if definition is None or decompose.get(definition) is not None:

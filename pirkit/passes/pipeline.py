@@ -111,6 +111,10 @@ class _Parser:
         name = self.word("the name of a pass")
         if name.text.startswith("@"):
             return _named_pipeline(name)
+        mark = re.search(r"[;()|]", name.text)
+        if mark is not None:
+            column = name.span.column + mark.start()
+            _fail(f"`{mark[0]}` has no place in a pipeline", Span(FILE, 1, column))
         cls = pass_named(name.text, name.span)
         options = self.options() if self.peek() == "{" else []
         return [_build(cls, name, options)]
@@ -119,6 +123,8 @@ class _Parser:
         self.expect("{", "before options")
         found: list[_Option] = []
         while self.peek() != "}":
+            if found and self.next == len(self.tokens):
+                self.expect("}", "behind options")
             if found:
                 self.expect(",", "between options")
             token = self.word("an option or a value")
@@ -210,7 +216,9 @@ def _unknown_option(cls: type[Pass], name: _Token, known: list[str]) -> NoReturn
 def _convert(type_: Any, option: _Option) -> Any:
     """The values of an option, converted to the type of its field."""
     if not option.values and type_ is not bool:
-        _bad_option(f"option `{option.name.text}` needs a value", option.name.span)
+        _bad_option(
+            f"option `{option.name.text}` needs a value", option.name.span, _example(option, type_)
+        )
     if type_ is bool:
         texts = [v.text.lower() for v in option.values] or ["true"]
         if len(texts) == 1 and texts[0] in ("true", "false"):
@@ -222,7 +230,7 @@ def _convert(type_: Any, option: _Option) -> Any:
         return _one(_SCALARS[type_], option, option.values[0])
     wanted = getattr(type_, "__name__", str(type_))
     span = option.values[-1].span if option.values else option.name.span
-    _bad_option(f"option `{option.name.text}` takes one {wanted}", span)
+    _bad_option(f"option `{option.name.text}` takes one {wanted}", span, _example(option, type_))
 
 
 def _one(make: Callable[[str], Any], option: _Option, value: _Token) -> Any:
@@ -230,7 +238,17 @@ def _one(make: Callable[[str], Any], option: _Option, value: _Token) -> Any:
         return make(value.text)
     except ValueError:
         wanted = getattr(make, "__name__", "value")
-        _bad_option(f"`{value.text}` is no {wanted} for option `{option.name.text}`", value.span)
+        _bad_option(
+            f"`{value.text}` is no {wanted} for option `{option.name.text}`",
+            value.span,
+            _example(option, make),
+        )
+
+
+def _example(option: _Option, type_: Any) -> str:
+    """How the option is written."""
+    values: dict[Any, str] = {bool: "true", int: "4", float: "0.5"}
+    return f"for instance `{option.name.text}={values.get(_ELEMENTS.get(type_, type_), 'x')}`"
 
 
 _SCALARS: Final[dict[Any, Callable[[str], Any]]] = {int: int, float: float, str: str}

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from pirkit.diag.errors import ArtifactError
-from pirkit.diag.span import Span
+from pirkit.diag.paths import unwritable
 
 
 @contextmanager
@@ -38,6 +37,4 @@ def atomic_write(path: str, *, durable: bool = True) -> Generator[IO[bytes]]:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise ArtifactError(
-            f"cannot write {path}: {error.strerror}", code="PK0506", span=Span(path)
-        ) from error
+        raise unwritable(path, error) from error

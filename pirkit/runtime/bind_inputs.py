@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.runtime.device import Device
 from pirkit.runtime.meta import Meta, TensorMeta, compatible, of_value
 from pirkit.runtime.plan import Port
+
+_WEIGHTS: Final = (
+    "`pirkit-run --params FILE` reads weights, `params=` of `pirkit.compile` takes them"
+)
 
 
 def bound_input(port: Port, value: Any, what: str, device: Device) -> tuple[Any, Meta | None]:
@@ -18,7 +22,10 @@ def bound_input(port: Port, value: Any, what: str, device: Device) -> tuple[Any,
     """
     if value is None:
         raise RuntimeFault(
-            f"{what} {port.name!r} is missing", code="PK0902", notes=(f"it is a {port.meta}",)
+            f"{what} {port.name!r} is missing",
+            code="PK0902",
+            notes=(f"it is a {port.meta}",),
+            help=_WEIGHTS if what == "parameter" else None,
         )
     if not isinstance(port.meta, TensorMeta):
         return value, None

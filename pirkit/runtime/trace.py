@@ -26,6 +26,8 @@ class Entry:
     depth: int = 0
     origin: tuple[str, ...] = ()
     """Notes on where it comes from, such as the lines of all operations of a fused kernel."""
+    call: Call | None = None
+    """The call of the plan, if it is one."""
 
     def __str__(self) -> str:
         shown = f"{', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}"
@@ -54,9 +56,10 @@ class Trace:
             seconds = self.clock() - begin
             self.depth -= 1
             after = tuple(_metas(slot_table, results(instruction)))
-            origin = instruction.origin if isinstance(instruction, Call) else ()
+            called = instruction if isinstance(instruction, Call) else None
+            origin = called.origin if called is not None else ()
             what, span = _name(instruction), instruction.span
-            entry = Entry(what, span, seconds, before, after, self.depth, origin)
+            entry = Entry(what, span, seconds, before, after, self.depth, origin, called)
             self.entries.insert(place, entry)
 
     def __str__(self) -> str:

@@ -81,8 +81,7 @@ def joint_of(program: ProgramOp, roles: Roles) -> Joint:
     for name in set(roles.gradients.values()):
         del outputs[name]
     seed_ops = {v.owner for v in seeds.values()}
-    named = [op for op in program.operations if declares(op, OUTPUT)]
-    ops = [op for op in program.operations if op not in seed_ops and op not in named]
+    ops = [o for o in program.operations if o not in seed_ops and not declares(o, OUTPUT)]
     boundary = _boundary(program, roles, set(seeds.values()))
     forward: list[PirOp] = []
     backward: list[PirOp] = []

@@ -83,15 +83,15 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
     """Split a joint program, which is consumed."""
     contents = Contents(joint)
     demand = demand_of(joint, contents)
-    notes = list(notes)
+    notes, before = list(notes), joint
     if mode == SAVE_ALL and budget is None:
         joint, moves = reordered(joint, contents, demand)
         notes += moves
     else:
         joint = floated(joint, contents, demand)
-    # Operations have moved, so versions and reads are computed again.
-    contents = Contents(joint)
-    demand = demand_of(joint, contents)
+    if joint is not before:  # operations have moved: versions and reads are others
+        contents = Contents(joint)
+        demand = demand_of(joint, contents)
     chooser = Chooser(joint, contents, demand)
     choice = chooser.choose(mode, budget)
     taken = saved_values(joint, contents, demand, choice)

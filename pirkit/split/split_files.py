@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, cast
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.limits import check, read_at_most
+from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
@@ -91,9 +92,7 @@ def _json(name: str) -> Any:
             text = read_at_most(file)
         check("input_bytes", len(text), Span(name))
     except OSError as error:
-        raise ArtifactError(
-            f"cannot read {name}: {error.strerror}", code="PK0506", span=Span(name)
-        ) from error
+        raise unreadable(name, error) from error
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

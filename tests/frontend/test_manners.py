@@ -37,6 +37,7 @@ def test_a_wrong_call_gets_a_sentence(name: str) -> None:
     assert caught.value.code == code
     assert words in caught.value.message
     assert "\n" not in caught.value.message
+    assert caught.value.help
 
 
 def test_tracebacks_show_the_remedy() -> None:

@@ -104,7 +104,13 @@ class Lines:
             if not line:
                 continue
             if line != "{":
-                self.fail(at - 1, "a program starts with a line that is `{`")
+                raise ParseError(
+                    "a program starts with a line that is `{`",
+                    code="PK0101",
+                    span=self.whole(at - 1, 1),
+                    help="a Paddle dump is `{`, one line per operation, `}`; pirkit's own text has"
+                    " the suffix .mlir",
+                )
             at, dump = self._dump(at)
             found = True
             yield dump

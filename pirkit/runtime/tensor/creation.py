@@ -40,7 +40,10 @@ def _copied(data: Any) -> Array:
     try:
         return np.array(cast(Any, data))
     except ValueError as error:
-        raise InputError(f"no tensor can be made of these values: {error}") from error
+        raise InputError(
+            f"no tensor can be made of these values: {error}",
+            help="a tensor is made of numbers, or of lists of numbers that are equally long",
+        ) from error
 
 
 def _wanted(data: Any, held: DType) -> DType:

@@ -145,6 +145,7 @@ def read(producer: Any, copy: bool | None = None) -> Any:
         raise UsageError(
             f"`{type(producer).__name__}` has no `__dlpack__`, and is no unused DLPack capsule",
             code="PK0701",
+            help="pass an array of numpy, torch, cupy or jax",
         )
     if described.device.kind not in _HOST_KINDS:
         raise UnsupportedError(

@@ -69,7 +69,7 @@ def test_other_commands_know_it_too(call: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        (None, "PK0506", "there is no file"),
+        (None, "PK0506", "cannot read"),
         ("x = 1", "PK0701", "defines no pass"),
         ("x = 1\ny = 1 / 0", "PK0701", "ZeroDivisionError"),
         ("def f(:", "PK0701", "SyntaxError"),

@@ -82,3 +82,10 @@ def test_output_goes_to_a_file(run: Run, file: str, tmp_path: Path) -> None:
     out = tmp_path / "small.mlir"
     assert run(file, "-p", "sine-to-cosine", "-o", str(out), "--", "numbers")[1] == ""
     assert names(out.read_text()) == ["pd_op.sin", "pir.shadow_output"]
+
+
+def test_a_command_with_the_same_exit_status(run: Run, file: str) -> None:
+    code, out, _ = run(file, "--", "grep", "-q", "pd_op.sin", "{}")
+    assert (code, names(out)) == (0, ["pd_op.sin"])
+    code, out, _ = run(file, "--", "sh", "-c", "grep -q pd_op.exp $1 && exit 7", "test")
+    assert (code, names(out)) == (0, ["pd_op.exp"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -135,3 +136,28 @@ def test_two_processes(run: Run) -> None:
     code, out, _ = run("--check", str(MLP), str(CORPUS / "if_else"), "--jobs", "2")
     assert code == 0
     assert "2 passed" in out
+
+
+def test_a_profile(run: Run, tmp_path: Path) -> None:
+    common = (FILE, "--inputs", "random:0", "--repeat", "2")
+    code, out, _ = run("--profile", *common, "--json")
+    rows = json.loads(out)
+    (matmul, *_) = [row for row in rows if row["instruction"] == "pd_op.matmul"]
+    (m, k), (_, n) = ([int(d) for d in re.findall(r"(\d+)x", t)] for t in matmul["inputs"])
+    assert code == 0
+    assert matmul["flops"] == 2 * m * k * n
+    assert matmul["bytes"] == 4 * (m * k + k * n + m * n)
+    assert all(0 <= row["roofline"] <= 1 and row["us"] > 0 for row in rows)
+    assert "GFLOP/s" in run("--profile", *common)[1]
+    stacks, trace = tmp_path / "stacks.txt", tmp_path / "trace.json"
+    assert run(f"--profile={stacks}", *common)[0] == run(f"--profile={trace}", *common)[0] == 0
+    assert re.search(r"program.txt:\d+;pd_op.matmul \d+\n", stacks.read_text())
+    assert len(json.loads(trace.read_text())["traceEvents"]) == len(rows)
+
+
+def test_a_comparison_of_pipelines(run: Run) -> None:
+    common = (FILE, "--inputs", "random:0", "--repeat", "2", "--compare")
+    code, out, _ = run(*common, "@simplify", "@default")
+    assert code == 0
+    assert re.search(r"^fused kernels|^instructions", out, re.MULTILINE)
+    assert out.endswith("the numbers agree\n")

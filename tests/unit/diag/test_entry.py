@@ -94,6 +94,8 @@ def test_missing_file_is_an_input_error(capsys: pytest.CaptureFixture[str]) -> N
     assert run_main(lambda: open("no/such/file").close()) == 1
     assert capsys.readouterr().err == (
         "error[PK0506]: cannot use `no/such/file`: no such file or directory\n"
+        "  --> no/such/file\n"
+        "  = help: there is no folder no/such\n"
     )
 
 

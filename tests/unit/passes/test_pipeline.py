@@ -89,7 +89,7 @@ def test_options(text: str, expected: Pass) -> None:
         ("cse dce", "PK0700", 5, "`,` is missing"),
         ("cse,,dce", "PK0700", 5, "is where the name of a pass"),
         ("cse,", "PK0700", 5, "the pipeline ends"),
-        ("sample{eager", "PK0700", 13, "`,` is missing"),
+        ("sample{eager", "PK0700", 13, "`}` is missing"),
         ('sample{mode="a', "PK0700", 13, "does not end"),
         ("{", "PK0700", 1, "is where"),
     ],

@@ -1,0 +1,32 @@
+"""What to do about an error, by its code, where the place that raises it knows nothing better."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_JSON: Final = (
+    "pirkit reads the JSON that `paddle.jit.save` writes in Paddle 3: save the model again"
+)
+
+ADVICE: Final[Mapping[str, str]] = {
+    "PK0102": "the file was cut: print or save the program again",
+    "PK0104": "each value has one definition: give one of the two another name",
+    "PK0105": "types look like `tensor<2x3xf32>`; a size that is not known is `?`, or -1 in a dump",
+    "PK0106": "`pirkit explain PK0106` shows how attributes are written",
+    "PK0107": "a program is text in UTF-8, or a file .onnx or .pt2; save it as one of these",
+    "PK0202": "declare the type that the op gives, or change what the op reads",
+    "PK0203": "change an operand or an attribute so that the constraint holds",
+    "PK0206": "`pir.yield` ends the regions of `pd_op.if` and `pd_op.while`, and nothing else",
+    "PK0207": "rename one of the two",
+    "PK0209": "`pirkit explain PK0209` shows which regions an op has",
+    "PK0501": _JSON,
+    "PK0502": _JSON,
+    "PK0503": _JSON,
+    "PK0504": "write the weights again, with `paddle.jit.save`, `numpy.savez` or safetensors",
+    "PK0507": "arrays are read from .npy, .npz and .safetensors; `numpy.savez('x.npz', x=x)` writes"
+    " one",
+    "PK0902": "give it by its name: `pirkit-run --inputs NAME=FILE.npy`, or `exe(NAME=array)`",
+    "PK0903": "change the array with `reshape` and `astype`, or compile a program of its type",
+}  # fmt: skip
+"""Code -> help. A code that is not here has no remedy that holds for all its errors."""

@@ -1,0 +1,72 @@
+"""What to do about a path that cannot be read or written."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Final
+
+from pirkit.diag.errors import ArtifactError
+from pirkit.diag.span import Span
+
+_SHOWN: Final = 4
+
+
+def unreadable(path: str, error: OSError | None = None) -> ArtifactError:
+    """The error (PK0506) of a file that is missing or cannot be read."""
+    reason = "No such file or directory" if error is None else error.strerror
+    return ArtifactError(
+        f"cannot read {path}: {reason}",
+        code="PK0506",
+        span=Span(path),
+        help=_other_file(Path(path)),
+    )
+
+
+def unwritable(path: str, error: OSError) -> ArtifactError:
+    """The error (PK0506) of a file that cannot be written."""
+    folder = Path(path).parent
+    help = "name a file in a folder that you may write to"
+    if not folder.is_dir():
+        help = f"there is no folder {folder}: make it first"
+    elif Path(path).is_dir():
+        help = f"that is a folder: name a file in it, such as {Path(path) / 'out'}"
+    return ArtifactError(
+        f"cannot write {path}: {error.strerror}", code="PK0506", span=Span(path), help=help
+    )
+
+
+def remedy(path: str, error: OSError) -> str:
+    """What to do about a path that cannot be used."""
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "a file is there already: name another folder"
+    return _other_file(Path(path))
+
+
+def _other_file(path: Path) -> str:
+    """Which file may be meant: one with a near name, or what the folder holds."""
+    if path.is_dir():
+        return f"that is a folder: name a file in it{_listed(path)}"
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    if path.exists():
+        return "its permissions forbid it"
+    near = difflib.get_close_matches(path.name, _names(folder), n=1)
+    if near:
+        return f"did you mean `{folder / near[0]}`?"
+    return f"see what is there{_listed(folder, path.suffix)}"
+
+
+def _listed(folder: Path, suffix: str = "") -> str:
+    names = sorted(_names(folder), key=lambda name: not name.endswith(suffix))
+    more = ", ..." if len(names) > _SHOWN else ""
+    return f": {folder} holds {', '.join(names[:_SHOWN])}{more}" if names else ": it is empty"
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except OSError:
+        return []

@@ -1,0 +1,121 @@
+"""Profiles: the time, traffic and arithmetic of each instruction, against what the machine can do.
+
+The roofline is the least time that an instruction needs: what it moves by the bandwidth of memory,
+or what it computes by the rate of a large matmul, whichever takes longer (Williams, Waterman and
+Patterson, 2009). Both rates are measured here, with numpy, on the threads that the process has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.span import Span
+from pirkit.lowering.call_work import Work, work_of
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.trace import Entry
+
+_COPIED: Final = 16 << 20
+_SIDE: Final = 512
+_NONE: Final = Work(0, 0)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the machine can do: bytes and arithmetic operations per second."""
+
+    bandwidth: float
+    flops: float
+
+    def least(self, work: Work) -> float:
+        """The seconds that the work takes at least."""
+        return max(work.nbytes / self.bandwidth, work.flops / self.flops)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One instruction: its median time in seconds, and its work."""
+
+    entry: Entry
+    seconds: float
+    work: Work
+
+    @property
+    def lines(self) -> tuple[Span, ...]:
+        """Where it was written, if that is known."""
+        return () if self.entry.span is None else (self.entry.span,)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The instructions in order; ``run`` is the median time of a run without the profiler."""
+
+    rows: tuple[Row, ...]
+    run: float
+    machine: Machine
+
+    @property
+    def work(self) -> Work:
+        """The work of all instructions."""
+        return Work(sum(r.work.nbytes for r in self.rows), sum(r.work.flops for r in self.rows))
+
+    def share(self, row: Row) -> float:
+        """The share of the roofline that an instruction reaches, from 0 to 1."""
+        return min(self.machine.least(row.work) / row.seconds, 1.0) if row.seconds else 0.0
+
+
+def profile(exe: Executable, inputs: Mapping[str, Any], repeat: int) -> Profile:
+    """Run a program ``repeat`` times, instruction by instruction; a first run only warms up."""
+    machine = measured()
+    exe.trace(inputs)
+    traces = [exe.trace(inputs).entries for _ in range(repeat)]
+    # A loop may run another number of times: then only the last run is counted.
+    same = [t for t in traces if [e.what for e in t] == [e.what for e in traces[-1]]]
+    rows = [
+        Row(entry, median(t[k].seconds for t in same), _work(entry))
+        for k, entry in enumerate(traces[-1])
+    ]
+    return Profile(tuple(rows), seconds_of(lambda: exe.run(inputs), repeat), machine)
+
+
+def seconds_of(
+    run: Callable[[], object], repeat: int, summary: Callable[[list[float]], float] = median
+) -> float:
+    """The median time of some runs, after one that warms up; or another summary."""
+    run()
+    times: list[float] = []
+    for _ in range(repeat):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return summary(times)
+
+
+def measured() -> Machine:
+    """The rates of this machine, which take about a tenth of a second."""
+    source = np.ones(_COPIED // 8)
+    target = np.empty_like(source)
+    copy = seconds_of(lambda: np.copyto(target, source), 9, min)
+    x = np.ones((_SIDE, _SIDE), np.float32)
+    product = seconds_of(lambda: np.matmul(x, x), 9, min)
+    return Machine(2 * _COPIED / copy, 2 * _SIDE**3 / product)
+
+
+def folded(rows: Sequence[Row]) -> str:
+    """Collapsed stacks, of file, line and instruction, in nanoseconds: for flame graph tools."""
+    found: dict[str, int] = {}
+    for row in rows:
+        span = row.entry.span
+        where = (span.file, f"{span.file}:{span.line}") if span else ("(unknown)",)
+        stack = ";".join(part.replace(";", ",") for part in (*where, row.entry.what))
+        found[stack] = found.get(stack, 0) + round(row.seconds * 1e9)
+    return "".join(f"{stack} {count}\n" for stack, count in found.items())
+
+
+def _work(entry: Entry) -> Work:
+    return _NONE if entry.call is None else work_of(entry.call, entry.inputs, entry.outputs)

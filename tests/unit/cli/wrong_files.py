@@ -1,0 +1,97 @@
+"""The files that the wrong usages in `wrong_usages.txt` name."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+GOOD = """pir.program @main(%x "x" : tensor<2xf32>) {
+  %a = pd_op.exp(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  pir.shadow_output(%a) {output_name = "y"} : (tensor<2xf32>) -> ()
+}
+"""
+T = "tensor<2x3xf32>"
+
+LINES = {
+    "undef": [f"%a = pd_op.exp(%b) : ({T}) -> {T}"],
+    "redef": [f"%a = pd_op.{op}(%x) : ({T}) -> {T}" for op in ("exp", "sin")],
+    "later": [f"%a = pd_op.exp(%b) : ({T}) -> {T}", f"%b = pd_op.sin(%x) : ({T}) -> {T}"],
+    "type": [f"%a = pd_op.exp(%x) : (tensor<2x4xf32>) -> {T}"],
+    "rtype": [f"%a = pd_op.exp(%x) : ({T}) -> tensor<2x4xf32>"],
+    "matmul": [f"%a = pd_op.matmul(%x, %x) : ({T}, {T}) -> tensor<2x2xf32>"],
+    "attr": [f"%a = pd_op.matmul(%x, %x) {{transpose_Y = true}} : ({T}, {T}) -> tensor<2x2xf32>"],
+    "attrval": [f'%a = pd_op.softmax(%x) {{axis = "one"}} : ({T}) -> {T}'],
+    "attrmiss": [f"%a = pd_op.transpose(%x) : ({T}) -> tensor<3x2xf32>"],
+    "op": [f"%a = pd_op.expp(%x) : ({T}) -> {T}"],
+    "dialect": [f"%a = pdop.exp(%x) : ({T}) -> {T}"],
+    "nodialect": [f"%a = exp(%x) : ({T}) -> {T}"],
+    "args": [f"%a = pd_op.exp(%x, %x) : ({T}, {T}) -> {T}"],
+    "noargs": [f"%a = pd_op.exp() : () -> {T}"],
+    "results": [f"%a, %b = pd_op.exp(%x) : ({T}) -> ({T}, {T})"],
+    "missparen": [f"%a = pd_op.exp(%x : ({T}) -> {T}"],
+    "nocolon": ["%a = pd_op.exp(%x)"],
+    "dtype": [f"%a = pd_op.exp(%x) : (tensor<2x3xfloat32>) -> {T}"],
+    "elem": [f"%a = pd_op.exp(%x) : (tensor<2x3>) -> {T}"],
+    "neg": [f"%a = pd_op.exp(%x) : (tensor<-2x3xf32>) -> {T}"],
+    "region": [f"%a = pd_op.exp(%x) ({{}}) : ({T}) -> {T}"],
+    "noregion": [f"%a = pd_op.if {{}} : (tensor<i1>) -> {T}"],
+    "twoout": [f'pir.shadow_output(%x) {{output_name = "y"}} : ({T}) -> ()'] * 2,
+    "yield": [f"pir.yield(%x) : ({T}) -> ()"],
+    "quote": [f'pir.shadow_output(%x) {{output_name = "y}} : ({T}) -> ()'],
+}
+"""Programs of MLIR with one mistake, by name: the lines between their first and last ones."""
+
+FILES: dict[str, str | bytes] = {
+    "good.mlir": GOOD,
+    "empty.mlir": "",
+    "bin.mlir": bytes(range(256)),
+    "cut.mlir": GOOD[:90],
+    "cut2.mlir": GOOD[:-2],
+    "words.txt": "hello world\n",
+    "words.mlir": "hello world\n",
+    "bom.mlir": b"\xef\xbb\xbf" + GOOD.encode(),
+    "m.json": '{"a": 1}',
+    "m.pdmodel": b"\x0a\x04\x08\x00\x10\xff\xff",
+    "cut.json": '{"base_code": {"magic": "pir", "trainable"',
+    "arr.json": "[1,2]",
+    "st.mlir": "module @m { func.func @main() { %0 = stablehlo.exponential %a : f32 } }\n",
+    "ll.ll": '; ModuleID = "x"\ndefine i32 @f() { ret i32 0 }\n',
+    "twoprog.mlir": GOOD + GOOD,
+    "func.mlir": "builtin.module {\n  func.func @f() {\n    func.return\n  }\n}\n",
+    "brace.mlir": GOOD + "}\n",
+    "keyword.mlir": "pir.program @main(%x : tensor<2xf32>) {\n}\n",
+    "progname.mlir": "pir.program main() {\n}\n",
+    "paddle.txt": '{\n (%0) = "pd_op.exp" (%1) {} : (tensor<2xf32>) -> tensor<2xf32>\n}\n',
+    "paddle2.txt": '{\n (%0) = "pd_op.data" () {name:"x"} : () -> tensor<2xf32>\n',
+    "param.mlir": "pir.program @main {\n"
+    '  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<2xf32>\n'
+    '  pir.shadow_output(%w) {output_name = "y"} : (tensor<2xf32>) -> ()\n}\n',
+    "w.npz": b"not a zip",
+    "w.npy": b"\x93NUMPY",
+    "w.safetensors": b"\x00\x01",
+    "w.pkl": b"\x80\x04",
+    "in.csv": "1,2,3\n",
+    "pass.py": "x = 1\n",
+    "passbad.py": "import nosuchmodule\n",
+    "passsyn.py": "def f(:\n",
+    "pass.txt": "x",
+    **{
+        f"{name}.mlir": f'pir.program @main(%x "x" : {T}) {{\n  ' + "\n  ".join(lines) + "\n}\n"
+        for name, lines in LINES.items()
+    },
+}  # fmt: skip
+
+
+def write_files(folder: Path) -> None:
+    """Write them into a folder."""
+    for name, content in FILES.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        (folder / name).write_bytes(data)
+    with zipfile.ZipFile(folder / "m.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", b"x")
+    np.savez(folder / "shape.npz", x=np.ones(3, "f"))
+    np.savez(folder / "dtype.npz", x=np.ones(2, "i8"))
+    np.savez(folder / "name.npz", z=np.ones(2, "f"))
+    np.savez(folder / "param_shape.npz", w=np.ones(3, "f"))
