@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any, Final, cast
 
 import numpy as np
@@ -17,15 +18,21 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.infer import fill_value
 
 
-def call(recording: Recording, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def call(
+    recording: Recording, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
     """Record a call. Raises NotCovered for a function without a rule."""
     plain, in_place = _plain(name)
+    if plain in _CONTENT:
+        raise NotCovered(f"the model reads the content of a tensor (`{plain}`)")
     if plain in _SAME:
         wanted = [v for v in (*args[1:], *kwargs.values()) if isinstance(v, torch.dtype)]
         wanted += [_TYPED[plain]] if plain in _TYPED else []
         if any(w is not args[0].dtype for w in wanted):
             raise NotCovered("a tensor changes its element type")
         return args[0]
+    if in_place or plain == "setitem":
+        _require_own(args[0], plain)
     if plain in ELEMENTWISE:
         found = _elementwise(recording, ELEMENTWISE[plain], args, kwargs)
     elif plain in _RULES:
@@ -34,12 +41,25 @@ def call(recording: Recording, name: str, args: Sequence[Any], kwargs: Mapping[s
         given = {k: recording.whole(v) for k, v in kwargs.items()}
         found = _WHOLE[plain](*map(recording.whole, args), **given)
     else:
-        raise NotCovered(f"`torch.{plain}` is not recorded")
+        # Imported where needed: torch's recorder takes two seconds to load.
+        by_aten: Any = import_module("pirkit.deepxde.aten_functions")
+        found = by_aten.recorded(func, args, kwargs, recording.whole)
     probes = _probes(found)
-    if in_place and isinstance(args[0], Probe):
+    if in_place:
         args[0].value, args[0].rows = probes.value, probes.rows
         return args[0]
+    if plain in _VIEWS and isinstance(args[0], Probe):
+        for made in listed(probes):
+            made.shares_with(args[0])
     return probes
+
+
+def _require_own(written: Any, name: str) -> None:
+    """Raises NotCovered if what is written is no result, or others see it change."""
+    if not isinstance(written, Probe):
+        raise NotCovered(f"the model writes into a tensor of its own (`{name}`)")
+    if written.is_shared or not torch.is_grad_enabled():
+        raise NotCovered(f"the model writes into a part of a tensor (`{name}`)")
 
 
 def _plain(name: str) -> tuple[str, bool]:
@@ -60,7 +80,9 @@ def _probes(found: Any) -> Any:
         return Probe.of(found)
     if isinstance(found, list | tuple):
         return tuple(map(_probes, listed(found)))
-    return found
+    if found is None or isinstance(found, bool | int | float | torch.Tensor):
+        return found
+    raise NotCovered(f"a function gives a {type(found).__name__}")
 
 
 def listed(given: Any) -> list[Any]:
@@ -101,8 +123,17 @@ def _over_all(recording: Recording, given: Any, rows: Rows, rank: int) -> Any:
     return None if recording.is_recorded(given) else recording.padded(given, rows)
 
 
-_SAME: Final = frozenset("as_tensor contiguous cpu to float double retain_grad clone".split())
+_SAME: Final = frozenset("as_tensor contiguous cpu to float double retain_grad".split())
 """Functions whose result is the tensor that they get."""
+
+_CONTENT: Final = frozenset("bool int index item tolist numpy array contains".split())
+"""Functions that give Python what a tensor holds."""
+
+_VIEWS: Final = frozenset(
+    "getitem reshape view flatten expand permute transpose t swapaxes T mT unsqueeze squeeze split"
+    " chunk unbind view_as select narrow diagonal movedim ravel".split()
+)
+"""Functions whose results may be parts of their argument."""
 
 _TYPED: Final = {"float": torch.float32, "double": torch.float64}
 
@@ -157,26 +188,51 @@ def _linear(recording: Recording, x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def _gradient(
-    recording: Recording, outputs: Any, inputs: Any, grad_outputs: Any = None, **_: Any
-) -> Any:
+    recording: Recording, outputs: Any, inputs: Any, grad_outputs: Any = None,
+    retain_graph: Any = None, create_graph: bool = False, *_: Any, **more: Any,
+) -> Any:  # fmt: skip
     """``torch.autograd.grad``: requested now, computed by the passes, as a series if nested."""
-    targets, seeds = listed(outputs), listed(grad_outputs)
-    if len(targets) != 1 or len(seeds) != 1:
-        raise NotCovered("`torch.autograd.grad` of several outputs is not recorded")
-    y = recording.whole(targets[0])
-    b: Any = y.b
-    seed = b.ones_like(y) if seeds[0] is None else recording.whole(seeds[0])
+    targets = [recording.whole(y) for y in listed(outputs)]
+    given = [None] * len(targets) if grad_outputs is None else listed(grad_outputs)
+    b: Any = targets[0].b
+    seeds = [
+        b.ones_like(y) if seed is None else recording.whole(seed)
+        for y, seed in zip(targets, given, strict=True)
+    ]
     wrt = [recording.lifted(x) for x in listed(inputs)]
-    found = b("pir.gradient", y, seed, *wrt, targets=1, wrt=len(wrt))
-    return listed(found)
+    found = b("pir.gradient", *targets, *seeds, *wrt, targets=len(targets), wrt=len(wrt))
+    return listed(found if create_graph else pirkit.stop_gradient(found))
+
+
+def _filled_like(recording: Recording, x: Any, number: Any, **_: Any) -> Any:
+    value = recording.lifted(x)
+    return Probe.of(value.b.like(float(number), value), getattr(x, "rows", None))
 
 
 def _like(number: float) -> Rule:
-    def rule(recording: Recording, x: Any, **_: Any) -> Any:
-        value = recording.lifted(x)
-        return Probe.of(value.b.like(number, value), getattr(x, "rows", None))
+    return lambda recording, x, **_: _filled_like(recording, x, number)
+
+
+def _clone(recording: Recording, x: Any, **_: Any) -> Any:
+    return Probe.of(recording.lifted(x), getattr(x, "rows", None))
+
+
+def _softmax(name: str) -> Rule:
+    def rule(recording: Recording, x: Any, dim: int, dtype: Any = None, **_: Any) -> Any:
+        if dtype not in (None, x.dtype):
+            raise NotCovered("a tensor changes its element type")
+        found = getattr(ops, name)
+        if dim % x.ndim == 0:
+            return found(recording.whole(x), axis=dim)
+        return Probe.of(found(recording.lifted(x), axis=dim), getattr(x, "rows", None))
 
     return rule
+
+
+def _dropout(recording: Recording, x: Any, p: float = 0.5, training: bool = True, **_: Any) -> Any:
+    if training and p:
+        raise NotCovered("dropout draws random numbers")
+    return _clone(recording, x)
 
 
 def _detach(recording: Recording, x: Any) -> Any:
@@ -238,6 +294,10 @@ _RULES: Final[dict[str, Rule]] = {
     "grad": _gradient,
     "zeros_like": _like(0.0),
     "ones_like": _like(1.0),
+    "full_like": _filled_like,
+    "clone": _clone,
+    "dropout": _dropout,
+    **{name: _softmax(name) for name in ("softmax", "log_softmax")},
     "detach": _detach,
     "stack": _stack,
     "requires_grad_": _watched,
@@ -319,10 +379,18 @@ def _einsum(equation: str, *given: Any) -> Any:
 
 
 def _norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, p: Any = None) -> Any:
-    if (ord if ord is not None else p) not in (None, 2, "fro"):
-        raise NotCovered("a norm of another order than 2 is not recorded")
-    squares = x * x
-    return (squares.sum() if dim is None else squares.sum(axis=dim, keepdims=keepdim)) ** 0.5
+    order = ord if ord is not None else p
+    axes = listed(dim)
+    if len(axes) > 1 or order not in (None, 2, "fro") and (dim is None and x.rank > 1):
+        raise NotCovered("a norm of matrices is not recorded")
+    order = 2.0 if order in (None, "fro") else float(order)
+    axis = -1 if dim is None else axes[0]
+    return ops.p_norm(x, porder=order, axis=axis, keepdim=keepdim, asvector=dim is None)
+
+
+def _unbind(x: Any, dim: int = 0) -> Any:
+    before = (slice(None),) * (dim % x.rank)
+    return [x[(*before, i)] for i in range(x.shape[dim])]
 
 
 def _extreme(name: str, x: Any, dim: Any = (), keepdim: bool = False) -> Any:
@@ -362,7 +430,8 @@ _WHOLE: Final[dict[str, Rule]] = {
     "flip": _flip,
     "rmatmul": _rmatmul,
     "einsum": _einsum,
-    "norm": _norm,
+    **{name: _norm for name in ("norm", "linalg_norm", "linalg_vector_norm")},
+    "unbind": _unbind,
     "prod": _prod,
     "amax": partial(_extreme, "max"),
     "amin": partial(_extreme, "min"),
