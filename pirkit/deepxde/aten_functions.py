@@ -49,8 +49,12 @@ def recorded(
     values = [value_of(t) for t in tensors]
     given = {f"x{i}": values[i] for i in imported.inputs}
     given |= {name: value_of(t) for name, t in _constants(imported)}
-    found = imported.program(**given) if imported.outputs else ()
-    nodes = found if isinstance(found, tuple) else (found,)
+    found = imported.program(**given)
+    stored = found if isinstance(found, tuple) else (found,)
+    nodes = [
+        v if order is None else v.transpose(tuple(map(order.index, range(len(order)))))
+        for v, order in zip(stored, imported.out_orders, strict=True)
+    ]
     results = [
         nodes[r.at] if r.kind == "node" else values[r.at] if r.kind == "input" else r.value
         for r in captured.results

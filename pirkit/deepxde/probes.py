@@ -34,8 +34,11 @@ QUERIES: Final = frozenset(
     "dim size numel ndimension __hash__ __len__ is_floating_point is_complex element_size"
     " __repr__ __format__ is_contiguous stride type has_names get_device".split()
 )
+_COMPUTED: Final = frozenset("T mT H mH real imag".split())
+"""Properties that are functions of the content."""
+
 _PROPERTIES: Final = frozenset(
-    "shape dtype ndim device requires_grad is_leaf layout is_sparse is_meta is_quantized"
+    "shape dtype ndim requires_grad is_leaf layout is_sparse is_meta is_quantized"
     " grad_fn names is_cuda is_mps is_nested".split()
 )
 
@@ -99,12 +102,13 @@ class Recording(overrides.TorchFunctionMode):
         name = _name(func)
         if name != "requires_grad_" and not any(map(self.is_recorded, _tensors((args, named)))):
             return self._constants(func, name, args, named)
-        if name in QUERIES or name.endswith(".__get__"):
-            if name.endswith(".__get__") and name[:-8] not in _PROPERTIES | {"T", "mT"}:
-                raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
-            if name[:-8] not in ("T", "mT"):
-                with torch._C.DisableTorchFunctionSubclass():
-                    return func(*args, **named)
+        if name == "device.__get__":
+            return torch.device("cpu")
+        if name in QUERIES or name.removesuffix(".__get__") in _PROPERTIES:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **named)
+        if name.endswith(".__get__") and name[:-8] not in _COMPUTED:
+            raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
         found = self._call(self, func, name, args, named)
         return found if torch.is_grad_enabled() else _stopped(found)
 

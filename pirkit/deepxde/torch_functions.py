@@ -16,6 +16,7 @@ from pirkit.deepxde.probes import Probe, Recording, Rows
 from pirkit.deepxde.programs import NotCovered
 from pirkit.dialect.build import Value
 from pirkit.dialect.infer import fill_value
+from pirkit.runtime import dtype as dt
 
 
 def call(
@@ -27,10 +28,13 @@ def call(
         raise NotCovered(f"the model reads the content of a tensor (`{plain}`)")
     if plain in _SAME:
         wanted = [v for v in (*args[1:], *kwargs.values()) if isinstance(v, torch.dtype)]
+        wanted += [v.dtype for v in args[1:] if isinstance(v, torch.Tensor)]
         wanted += [_TYPED[plain]] if plain in _TYPED else []
-        if any(w is not args[0].dtype for w in wanted):
-            raise NotCovered("a tensor changes its element type")
-        return args[0]
+        if not wanted or wanted[0] is args[0].dtype:
+            return args[0]
+        value = recording.lifted(args[0])
+        kind = dt.BY_NUMPY[np.dtype(str(wanted[0]).removeprefix("torch."))]
+        return Probe.of(value.b.cast(value, kind), getattr(args[0], "rows", None))
     if in_place or plain == "setitem":
         _require_own(args[0], plain)
     if plain in ELEMENTWISE:
@@ -79,7 +83,8 @@ def _probes(found: Any) -> Any:
     if isinstance(found, Value):
         return Probe.of(found)
     if isinstance(found, list | tuple):
-        return tuple(map(_probes, listed(found)))
+        kind: Any = type(found) if isinstance(found, tuple) else tuple  # `.values`, `.indices`
+        return kind(map(_probes, listed(found)))
     if found is None or isinstance(found, bool | int | float | torch.Tensor):
         return found
     raise NotCovered(f"a function gives a {type(found).__name__}")
@@ -123,8 +128,8 @@ def _over_all(recording: Recording, given: Any, rows: Rows, rank: int) -> Any:
     return None if recording.is_recorded(given) else recording.padded(given, rows)
 
 
-_SAME: Final = frozenset("as_tensor contiguous cpu to float double retain_grad".split())
-"""Functions whose result is the tensor that they get."""
+_SAME: Final = frozenset("as_tensor contiguous cpu to type_as float double retain_grad".split())
+"""Functions whose result is the tensor that they get, or has its content in another type."""
 
 _CONTENT: Final = frozenset("bool int index item tolist numpy array contains".split())
 """Functions that give Python what a tensor holds."""
