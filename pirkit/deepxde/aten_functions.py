@@ -16,7 +16,7 @@ from pirkit.torch.capture import capture
 from pirkit.torch.captured_graph import Captured
 from pirkit.torch.import_graph import import_graph
 from pirkit.torch.imported_graph import Imported
-from pirkit.torch.libtorch import fx, symbolic_shapes
+from pirkit.torch.libtorch import fx, listed, symbolic_shapes
 
 _MOST: Final = 256
 _held: Final[dict[Hashable, tuple[Captured, Imported, Any]]] = {}
@@ -50,7 +50,7 @@ def recorded(
     given = {f"x{i}": values[i] for i in imported.inputs}
     given |= {name: value_of(t) for name, t in _constants(imported)}
     found = imported.program(**given)
-    stored = found if isinstance(found, tuple) else (found,)
+    stored = listed(found)
     nodes = [
         v if order is None else v.transpose(tuple(map(order.index, range(len(order)))))
         for v, order in zip(stored, imported.out_orders, strict=True)
@@ -70,7 +70,8 @@ def _constants(imported: Imported) -> list[tuple[str, Any]]:
 def _consisting(
     function: Callable[..., Any], leaves: Sequence[Any], structure: Any, kinds: Sequence[Any]
 ) -> tuple[Captured, Imported, Any]:
-    pytree, structures = torch.utils._pytree, []
+    pytree: Any = torch.utils._pytree
+    structures: list[Any] = []
 
     def flat(*tensors: Any) -> Any:
         given = iter(tensors)

@@ -239,7 +239,9 @@ def _stopped(found: Any) -> Any:
     if isinstance(found, Probe):
         return Probe.of(pirkit.stop_gradient(found.value), found.rows)
     if isinstance(found, list | tuple):
-        return type(found)(map(_stopped, cast("list[Any]", found)))
+        parts = cast("list[Any]", found)
+        kind: Any = type(parts)
+        return kind(map(_stopped, parts))
     return found
 
 

@@ -84,7 +84,11 @@ class Programs:
             total = whole[1].sum()
             learns = [*map(self.learns, self.variables)]
             found = iter(_slopes(total, list(compress(values, learns))))
-            slopes = [next(found) if w else total.b.zeros_like(v) for v, w in zip(values, learns)]
+            b: Any = total.b
+            slopes: list[Value] = [
+                next(found) if learned else b.zeros_like(v)
+                for v, learned in zip(values, learns, strict=True)
+            ]
             if adam is None:
                 return total, whole[1], slopes
             return total, whole[1], _updated(adam, values, slopes, held)

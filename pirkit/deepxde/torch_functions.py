@@ -83,8 +83,9 @@ def _probes(found: Any) -> Any:
     if isinstance(found, Value):
         return Probe.of(found)
     if isinstance(found, list | tuple):
-        kind: Any = type(found) if isinstance(found, tuple) else tuple  # `.values`, `.indices`
-        return kind(map(_probes, listed(found)))
+        parts = cast("list[Any]", found)
+        kind: Any = type(parts) if isinstance(found, tuple) else tuple  # `.values`, `.indices`
+        return kind(map(_probes, parts))
     if found is None or isinstance(found, bool | int | float | torch.Tensor):
         return found
     raise NotCovered(f"a function gives a {type(found).__name__}")
@@ -215,7 +216,10 @@ def _filled_like(recording: Recording, x: Any, number: Any, **_: Any) -> Any:
 
 
 def _like(number: float) -> Rule:
-    return lambda recording, x, **_: _filled_like(recording, x, number)
+    def rule(recording: Recording, x: Any, **_: Any) -> Any:
+        return _filled_like(recording, x, number)
+
+    return rule
 
 
 def _clone(recording: Recording, x: Any, **_: Any) -> Any:
@@ -386,7 +390,7 @@ def _einsum(equation: str, *given: Any) -> Any:
 def _norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, p: Any = None) -> Any:
     order = ord if ord is not None else p
     axes = listed(dim)
-    if len(axes) > 1 or order not in (None, 2, "fro") and (dim is None and x.rank > 1):
+    if len(axes) > 1 or (order not in (None, 2, "fro") and dim is None and x.rank > 1):
         raise NotCovered("a norm of matrices is not recorded")
     order = 2.0 if order in (None, "fro") else float(order)
     axis = -1 if dim is None else axes[0]

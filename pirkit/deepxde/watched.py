@@ -8,7 +8,7 @@ change at every call: such a model is not recorded.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FunctionType
@@ -32,10 +32,10 @@ def user_code(model: Any, losses: Any) -> list[Any]:
     """The user's functions and objects that losses of a model can reach."""
     data, net = model.data, model.net
     held = [vars(d) for d in (data, getattr(data, "pde", None)) if hasattr(d, "__dict__")]
-    parts = [net, *getattr(net, "modules", list)()]
+    parts: list[Any] = [net, *getattr(net, "modules", tuple)()]
     conditions = [b for d in held for b in d.get("bcs") or ()]
     objects = [*held, *map(vars, parts), *map(vars, conditions)]
-    found = [losses, *parts, *(v for members in objects for v in members.values())]
+    found: list[Any] = [losses, *parts, *(v for members in objects for v in members.values())]
     return [each for given in found for each in _of_user(given)]
 
 
@@ -94,7 +94,7 @@ class Watched:
                 function_of("put()", [f"{place.expression} = value"], names)()
 
     @contextmanager
-    def recording(self, states: Sequence[State]) -> Iterator[None]:
+    def recording(self, states: Sequence[State]) -> Generator[None]:
         """While a model is recorded. Raises NotCovered if that changed something, or drew.
 
         Numbers and generators are then as before, so that the framework computes what it would
@@ -128,7 +128,9 @@ def _state(generator: Any) -> State:
 def _equal(one: Any, other: Any) -> bool:
     """Whether two states, trees of numbers and arrays, are equal."""
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_equal(v, other[k]) for k, v in one.items())
+        held = cast("dict[str, Any]", one)
+        return held.keys() == other.keys() and all(_equal(v, other[k]) for k, v in held.items())
     if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(_equal, one, other))
+        parts = cast("tuple[Any, ...]", one)
+        return len(parts) == len(other) and all(map(_equal, parts, other))
     return bool(np.array_equal(one, other))
