@@ -170,6 +170,8 @@ class Recording(overrides.TorchFunctionMode):
         return cast(Any, given).item() if isinstance(given, np.generic) else given
 
     def _constant(self, tensor: Any) -> Value:
+        if tensor.is_meta:
+            raise NotCovered("a tensor without content is read, such as one of `torch.func`")
         if tensor.requires_grad or tensor.layout != torch.strided or tensor.is_cuda:
             raise NotCovered("a tensor with a gradient of its own, or one that is sparse, is read")
         if id(tensor) not in self.kept:
