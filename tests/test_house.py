@@ -161,6 +161,7 @@ RULES_OF_THEIR_OWN = {
     "pirkit/passes/fold_batch_norm.py": "the ops with weights that it folds into",
     "pirkit/torch/aten/elementwise.py": "overloads of torch, by torch's names",
     "pirkit/deepxde/elementwise.py": "functions of torch, by torch's names",
+    "pirkit/deepxde/torch_functions.py": "functions of torch, by torch's names",
 }
 """Files that list names which are names of ops, too, and what they stand for there."""
 

@@ -28,7 +28,7 @@ from pirkit.analysis.derivative_sums import (
     total,
     weighted,
 )
-from pirkit.analysis.differentiation import between
+from pirkit.analysis.differentiation import between, stops_gradient
 from pirkit.analysis.effects import is_pure
 from pirkit.analysis.element_moves import moved, moves
 from pirkit.analysis.row_dependence import depends_by_rows
@@ -65,7 +65,11 @@ class Forms:
                 self._gradient(op)
             elif op.name == JET:
                 self._jet(op)
-            elif len(op.results) == 1 and any(v in self.of for v in operands_of(op)):
+            elif (
+                len(op.results) == 1
+                and not stops_gradient(op.results[0])
+                and any(v in self.of for v in operands_of(op))
+            ):
                 found = self._linear(op)
                 if found is not None:
                     self.of[op.results[0]] = found
@@ -339,7 +343,7 @@ def _summed(target: SSAValue) -> tuple[SSAValue, float]:
     value, factor = target, 1.0
     while np.prod(static(shape_of(value))) == 1:
         owner = value.owner
-        if not isinstance(owner, PirOp) or not owner.operands:
+        if not isinstance(owner, PirOp) or not owner.operands or stops_gradient(value):
             break
         inner = owner.operands[0]
         if _RULES.get(owner.name) is _reduced:

@@ -106,6 +106,7 @@ ELEMENTWISE: Final[dict[str, Rule]] = {
     "gelu": _gelu,
     "elu": _elu,
     "softplus": _softplus,
+    **{name: partial(_named, name) for name in ("real", "imag")},
     "leaky_relu": _leaky_relu,
     "where": _where,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,26 +21,32 @@ from pirkit.deepxde.programs import (
     flat,
     tuples,
 )
-from pirkit.diag.errors import PirkitError
+from pirkit.deepxde.watched import State, Watched, user_code
 
 Array = np.ndarray[Any, Any]
 _POINTS: Final = ("train_x", "test_x", "train_aux_vars", "test_aux_vars")
 """Attributes of DeepXDE's data that their losses read."""
-_FAILURES: Final = (NotCovered, PirkitError, TypeError, AttributeError, ValueError)
-"""What Python raises for a tensor that has no content, besides errors of ours."""
+_MOST_CHANGES: Final = 8
+_STEPS_BETWEEN: Final = 100
+"""A number that changes more often than this, on average, is left to the framework."""
 
 
 class NativeModel(ABC):
     """The native programs of a model, in place of its callables; one class for each framework."""
 
     framework: str
+    objects: tuple[type, ...] = ()
+    """Types of the framework whose objects a model reads by identity."""
+    random_states: Sequence[State] = ()
+    """Of the framework's generators of random numbers."""
 
     def __init__(self, model: Any, variables: list[Any], record: Record) -> None:
         self.model = model
         self.variables = variables
-        self.programs = Programs(variables, record, self.memory)
+        self.programs = Programs(variables, record, self.memory, self.learns)
         self.refused: str | None = None
-        self._bound: dict[Hashable, tuple[tuple[Any, ...], Bound]] = {}
+        self._calls = self._changes = 0
+        self._bound: dict[Hashable, tuple[tuple[Any, ...], Watched, Bound]] = {}
         self._losses, self._tested = model.outputs_losses_train, model.outputs_losses_test
         self._scalars = [np.zeros((), self.memory(variables[0]).dtype) for _ in range(2)]
         self._moments: list[Array] = []
@@ -56,6 +62,10 @@ class NativeModel(ABC):
     @abstractmethod
     def memory(self, variable: Any) -> Array:
         """The array over the memory of a variable. Raises NotCovered if there is none."""
+
+    @abstractmethod
+    def learns(self, variable: Any) -> bool:
+        """Whether a variable is trained."""
 
     @abstractmethod
     def tensor(self, array: Array) -> Any:
@@ -88,7 +98,7 @@ class NativeModel(ABC):
             if self.refused is None:
                 try:
                     return ours(*args)
-                except _FAILURES as error:
+                except Exception as error:  # of a tensor without content, or the user's own
                     self.refuse(_first_line(str(getattr(error, "message", error))))
             return theirs(*args)
 
@@ -153,14 +163,27 @@ class NativeModel(ABC):
         key = (kind, str(self.model.loss_weights), *[a.shape for a in arrays])
         fixed = self._fixed(data)
         held = self._bound.get(key)
-        if held is None or not (
-            len(held[0]) == len(fixed) and all(map(operator.is_, held[0], fixed))
-        ):
+        self._calls += 1
+        if held is not None and held[1].is_other():
+            self._require_few_changes(held[1])
+            held = None
+        if held is None or len(held[0]) != len(fixed) or not all(map(operator.is_, held[0], fixed)):
             if len(self._bound) >= MOST_KINDS:
                 self._bound.clear()
-            held = self._bound[key] = (fixed, make())
-        held[1].take(arrays)
-        return held[1]
+            held = self._bound[key] = (fixed, *self._recorded(losses, make))
+        held[2].take(arrays)
+        return held[2]
+
+    def _require_few_changes(self, watched: Watched) -> None:
+        self._changes += 1
+        if self._changes > max(_MOST_CHANGES, self._calls // _STEPS_BETWEEN):
+            raise NotCovered(f"what the model reads changes again and again: {watched.change()}")
+
+    def _recorded(self, losses: Losses, make: Callable[[], Bound]) -> tuple[Watched, Bound]:
+        watched = Watched(user_code(self.model, losses), self.objects)
+        with watched.recording(self.random_states):
+            bound = make()
+        return watched, bound
 
     def _fixed(self, data: tuple[Any, Any, Any]) -> tuple[Any, ...]:
         """What a recording read besides its inputs, so that others need another recording.

@@ -37,6 +37,10 @@ class Accelerated(NativeModel):
         """See `NativeModel`."""
         return array_of(variable)
 
+    def learns(self, variable: Any) -> bool:
+        """See `NativeModel`."""
+        return not variable.stop_gradient
+
     def tensor(self, array: Array) -> Any:
         """See `NativeModel`."""
         return paddle.to_tensor(array)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
+from weakref import ref
 
 import numpy as np
 
@@ -17,8 +18,13 @@ from pirkit.deepxde.libtorch import overrides, torch
 from pirkit.deepxde.programs import NotCovered
 from pirkit.dialect.build import Value
 
-Call = Callable[[Any, str, Sequence[Any], Mapping[str, Any]], Any]
-"""Records a call: the recording, the name of the function, its arguments."""
+Call = Callable[[Any, Any, str, Sequence[Any], Mapping[str, Any]], Any]
+"""Records a call: the recording, the function, its name, its arguments."""
+
+_IN_PLACE: Final = frozenset(
+    "__setitem__ __iadd__ __isub__ __imul__ __itruediv__ __idiv__ __ipow__ __ifloordiv__ __imod__"
+    " __iand__ __ior__ __ixor__ __ilshift__ __irshift__".split()
+)
 
 Array = np.ndarray[Any, Any]
 Rows = tuple[int, int]
@@ -28,8 +34,11 @@ QUERIES: Final = frozenset(
     "dim size numel ndimension __hash__ __len__ is_floating_point is_complex element_size"
     " __repr__ __format__ is_contiguous stride type has_names get_device".split()
 )
+_COMPUTED: Final = frozenset("T mT H mH real imag".split())
+"""Properties that are functions of the content."""
+
 _PROPERTIES: Final = frozenset(
-    "shape dtype ndim device requires_grad is_leaf layout is_sparse is_meta is_quantized"
+    "shape dtype ndim requires_grad is_leaf layout is_sparse is_meta is_quantized"
     " grad_fn names is_cuda is_mps is_nested".split()
 )
 
@@ -43,6 +52,8 @@ class Probe(torch.Tensor):
 
     value: Value
     rows: Rows | None
+    family: list[Any]
+    """Weak references to the tensors that share memory in torch."""
 
     @staticmethod
     def of(value: Value, rows: Rows | None = None) -> Probe:
@@ -51,8 +62,19 @@ class Probe(torch.Tensor):
         kind = getattr(torch, np.dtype(value.dtype.np).name)
         blank = torch.empty(shape, dtype=kind, device="meta")
         probe = torch.Tensor._make_subclass(Probe, blank, False)
-        probe.value, probe.rows = value, rows
+        probe.value, probe.rows, probe.family = value, rows, []
         return probe
+
+    def shares_with(self, other: Probe) -> None:
+        """Enter a view of another tensor."""
+        if self is not other:
+            self.family = other.family = other.family or [ref(other)]
+            self.family.append(ref(self))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another tensor that is in use sees what is written into this one."""
+        return any(t is not None and t is not self for t in [held() for held in self.family])
 
 
 class Recording(overrides.TorchFunctionMode):
@@ -65,6 +87,8 @@ class Recording(overrides.TorchFunctionMode):
         self.count = count
         """The number of points: the rows of the inputs of the network."""
         self.kept: dict[int, tuple[Any, Any]] = {}
+        self.made: dict[int, Any] = {}
+        """Constants that were made while recording, by their id."""
         self.masks: dict[Any, Any] = {}
 
     def __torch_function__(
@@ -77,14 +101,27 @@ class Recording(overrides.TorchFunctionMode):
         named = dict(kwargs or {})
         name = _name(func)
         if name != "requires_grad_" and not any(map(self.is_recorded, _tensors((args, named)))):
-            return func(*args, **named)
-        if name in QUERIES or name.endswith(".__get__"):
-            if name.endswith(".__get__") and name[:-8] not in _PROPERTIES | {"T", "mT"}:
-                raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
-            if name[:-8] not in ("T", "mT"):
-                with torch._C.DisableTorchFunctionSubclass():
-                    return func(*args, **named)
-        return self._call(self, name, args, named)
+            return self._constants(func, name, args, named)
+        if name == "device.__get__":
+            return torch.device("cpu")
+        if name in QUERIES or name.removesuffix(".__get__") in _PROPERTIES:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **named)
+        if name.endswith(".__get__") and name[:-8] not in _COMPUTED:
+            raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
+        found = self._call(self, func, name, args, named)
+        return found if torch.is_grad_enabled() else _stopped(found)
+
+    def _constants(
+        self, func: Any, name: str, args: Sequence[Any], named: Mapping[str, Any]
+    ) -> Any:
+        """Call a function of constants. Raises NotCovered if it writes into one of the model's."""
+        written = named.get("out", args[0] if args and _writes(name) else None)
+        if any(id(t) not in self.made for t in _tensors(written)):
+            raise NotCovered(f"the model writes into a tensor of its own (`torch.{name}`)")
+        found = func(*args, **named)
+        self.made.update({id(t): t for t in _tensors(found)})
+        return found
 
     def __enter__(self) -> Any:
         """Record from now on, forward derivatives too: torch's would run the function itself."""
@@ -133,6 +170,8 @@ class Recording(overrides.TorchFunctionMode):
         return cast(Any, given).item() if isinstance(given, np.generic) else given
 
     def _constant(self, tensor: Any) -> Value:
+        if tensor.is_meta:
+            raise NotCovered("a tensor without content is read, such as one of `torch.func`")
         if tensor.requires_grad or tensor.layout != torch.strided or tensor.is_cuda:
             raise NotCovered("a tensor with a gradient of its own, or one that is sparse, is read")
         if id(tensor) not in self.kept:
@@ -186,6 +225,26 @@ class Recording(overrides.TorchFunctionMode):
         if key not in self.masks:
             self.masks[key] = np.eye(count, dtype=like.dtype.np)[index]
         return self.captured(self.masks[key])
+
+
+def _writes(name: str) -> bool:
+    """Whether a function writes into its first argument, as ``add_`` and ``__setitem__`` do."""
+    if name.startswith("__"):
+        return name in _IN_PLACE
+    if "." in name:
+        return name == "data.__set__"
+    return name.endswith("_") and name != "requires_grad_"
+
+
+def _stopped(found: Any) -> Any:
+    """Results under ``torch.no_grad()``: no slope flows through them."""
+    if isinstance(found, Probe):
+        return Probe.of(pirkit.stop_gradient(found.value), found.rows)
+    if isinstance(found, list | tuple):
+        parts = cast("list[Any]", found)
+        kind: Any = type(parts)
+        return kind(map(_stopped, parts))
+    return found
 
 
 def _name(func: Callable[..., Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final, cast
 
 import numpy as np
@@ -58,6 +59,8 @@ class Programs:
     record: Record
     memory: Callable[[Any], Array]
     """The array over the memory of a variable."""
+    learns: Callable[[Any], bool]
+    """Whether a variable is trained."""
     held: dict[Hashable, Executable] = field(default_factory=dict[Hashable, Executable])
 
     def bound(
@@ -79,7 +82,13 @@ class Programs:
             if adam is None and not held:
                 return whole
             total = whole[1].sum()
-            slopes = _slopes(total, values)
+            learns = [*map(self.learns, self.variables)]
+            found = iter(_slopes(total, list(compress(values, learns))))
+            b: Any = total.b
+            slopes: list[Value] = [
+                next(found) if learned else b.zeros_like(v)
+                for v, learned in zip(values, learns, strict=True)
+            ]
             if adam is None:
                 return total, whole[1], slopes
             return total, whole[1], _updated(adam, values, slopes, held)

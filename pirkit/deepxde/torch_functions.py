@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from importlib import import_module
 from typing import Any, Final, cast
 
 import numpy as np
@@ -13,33 +13,57 @@ from pirkit.deepxde.elementwise import ELEMENTWISE, Rule, filled, ops
 from pirkit.deepxde.libtorch import torch
 from pirkit.deepxde.probes import Probe, Recording, Rows
 from pirkit.deepxde.programs import NotCovered
+from pirkit.deepxde.whole_tensors import WHOLE, listed, stacked
 from pirkit.dialect.build import Value
 from pirkit.dialect.infer import fill_value
+from pirkit.runtime import dtype as dt
 
 
-def call(recording: Recording, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def call(
+    recording: Recording, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
     """Record a call. Raises NotCovered for a function without a rule."""
     plain, in_place = _plain(name)
+    if plain in _CONTENT:
+        raise NotCovered(f"the model reads the content of a tensor (`{plain}`)")
     if plain in _SAME:
         wanted = [v for v in (*args[1:], *kwargs.values()) if isinstance(v, torch.dtype)]
+        wanted += [v.dtype for v in args[1:] if isinstance(v, torch.Tensor)]
         wanted += [_TYPED[plain]] if plain in _TYPED else []
-        if any(w is not args[0].dtype for w in wanted):
-            raise NotCovered("a tensor changes its element type")
-        return args[0]
+        if not wanted or wanted[0] is args[0].dtype:
+            return args[0]
+        value = recording.lifted(args[0])
+        kind = dt.BY_NUMPY[np.dtype(str(wanted[0]).removeprefix("torch."))]
+        return Probe.of(value.b.cast(value, kind), getattr(args[0], "rows", None))
+    if in_place or plain == "setitem":
+        _require_own(args[0], plain)
     if plain in ELEMENTWISE:
         found = _elementwise(recording, ELEMENTWISE[plain], args, kwargs)
     elif plain in _RULES:
         found = _RULES[plain](recording, *args, **kwargs)
-    elif plain in _WHOLE:
+    elif plain in WHOLE:
         given = {k: recording.whole(v) for k, v in kwargs.items()}
-        found = _WHOLE[plain](*map(recording.whole, args), **given)
+        found = WHOLE[plain](*map(recording.whole, args), **given)
     else:
-        raise NotCovered(f"`torch.{plain}` is not recorded")
+        # Imported where needed: torch's recorder takes two seconds to load.
+        by_aten: Any = import_module("pirkit.deepxde.aten_functions")
+        found = by_aten.recorded(func, args, kwargs, recording.whole)
     probes = _probes(found)
-    if in_place and isinstance(args[0], Probe):
+    if in_place:
         args[0].value, args[0].rows = probes.value, probes.rows
         return args[0]
+    if plain in _VIEWS and isinstance(args[0], Probe):
+        for made in listed(probes):
+            made.shares_with(args[0])
     return probes
+
+
+def _require_own(written: Any, name: str) -> None:
+    """Raises NotCovered if what is written is no result, or others see it change."""
+    if not isinstance(written, Probe):
+        raise NotCovered(f"the model writes into a tensor of its own (`{name}`)")
+    if written.is_shared or not torch.is_grad_enabled():
+        raise NotCovered(f"the model writes into a part of a tensor (`{name}`)")
 
 
 def _plain(name: str) -> tuple[str, bool]:
@@ -59,13 +83,12 @@ def _probes(found: Any) -> Any:
     if isinstance(found, Value):
         return Probe.of(found)
     if isinstance(found, list | tuple):
-        return tuple(map(_probes, listed(found)))
-    return found
-
-
-def listed(given: Any) -> list[Any]:
-    """The parts of a list or tuple, or one thing as a list."""
-    return [*cast("list[Any]", given)] if isinstance(given, list | tuple) else [given]
+        parts = cast("list[Any]", found)
+        kind: Any = type(parts) if isinstance(found, tuple) else tuple  # `.values`, `.indices`
+        return kind(map(_probes, parts))
+    if found is None or isinstance(found, bool | int | float | torch.Tensor):
+        return found
+    raise NotCovered(f"a function gives a {type(found).__name__}")
 
 
 # --- elementwise: all rows at once ---------------------------------------------------------------
@@ -101,8 +124,17 @@ def _over_all(recording: Recording, given: Any, rows: Rows, rank: int) -> Any:
     return None if recording.is_recorded(given) else recording.padded(given, rows)
 
 
-_SAME: Final = frozenset("as_tensor contiguous cpu to float double retain_grad clone".split())
-"""Functions whose result is the tensor that they get."""
+_SAME: Final = frozenset("as_tensor contiguous cpu to type_as float double retain_grad".split())
+"""Functions whose result is the tensor that they get, or has its content in another type."""
+
+_CONTENT: Final = frozenset("bool int index item tolist numpy array contains".split())
+"""Functions that give Python what a tensor holds."""
+
+_VIEWS: Final = frozenset(
+    "getitem reshape view flatten expand permute transpose t swapaxes T mT unsqueeze squeeze split"
+    " chunk unbind view_as select narrow diagonal movedim ravel".split()
+)
+"""Functions whose results may be parts of their argument."""
 
 _TYPED: Final = {"float": torch.float32, "double": torch.float64}
 
@@ -157,26 +189,54 @@ def _linear(recording: Recording, x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def _gradient(
-    recording: Recording, outputs: Any, inputs: Any, grad_outputs: Any = None, **_: Any
-) -> Any:
+    recording: Recording, outputs: Any, inputs: Any, grad_outputs: Any = None,
+    retain_graph: Any = None, create_graph: bool = False, *_: Any, **more: Any,
+) -> Any:  # fmt: skip
     """``torch.autograd.grad``: requested now, computed by the passes, as a series if nested."""
-    targets, seeds = listed(outputs), listed(grad_outputs)
-    if len(targets) != 1 or len(seeds) != 1:
-        raise NotCovered("`torch.autograd.grad` of several outputs is not recorded")
-    y = recording.whole(targets[0])
-    b: Any = y.b
-    seed = b.ones_like(y) if seeds[0] is None else recording.whole(seeds[0])
+    targets = [recording.whole(y) for y in listed(outputs)]
+    given = [None] * len(targets) if grad_outputs is None else listed(grad_outputs)
+    b: Any = targets[0].b
+    seeds = [
+        b.ones_like(y) if seed is None else recording.whole(seed)
+        for y, seed in zip(targets, given, strict=True)
+    ]
     wrt = [recording.lifted(x) for x in listed(inputs)]
-    found = b("pir.gradient", y, seed, *wrt, targets=1, wrt=len(wrt))
-    return listed(found)
+    found = b("pir.gradient", *targets, *seeds, *wrt, targets=len(targets), wrt=len(wrt))
+    return listed(found if create_graph else pirkit.stop_gradient(found))
+
+
+def _filled_like(recording: Recording, x: Any, number: Any, **_: Any) -> Any:
+    value = recording.lifted(x)
+    return Probe.of(value.b.like(float(number), value), getattr(x, "rows", None))
 
 
 def _like(number: float) -> Rule:
     def rule(recording: Recording, x: Any, **_: Any) -> Any:
-        value = recording.lifted(x)
-        return Probe.of(value.b.like(number, value), getattr(x, "rows", None))
+        return _filled_like(recording, x, number)
 
     return rule
+
+
+def _clone(recording: Recording, x: Any, **_: Any) -> Any:
+    return Probe.of(recording.lifted(x), getattr(x, "rows", None))
+
+
+def _softmax(name: str) -> Rule:
+    def rule(recording: Recording, x: Any, dim: int, dtype: Any = None, **_: Any) -> Any:
+        if dtype not in (None, x.dtype):
+            raise NotCovered("a tensor changes its element type")
+        found = getattr(ops, name)
+        if dim % x.ndim == 0:
+            return found(recording.whole(x), axis=dim)
+        return Probe.of(found(recording.lifted(x), axis=dim), getattr(x, "rows", None))
+
+    return rule
+
+
+def _dropout(recording: Recording, x: Any, p: float = 0.5, training: bool = True, **_: Any) -> Any:
+    if training and p:
+        raise NotCovered("dropout draws random numbers")
+    return _clone(recording, x)
 
 
 def _detach(recording: Recording, x: Any) -> Any:
@@ -222,7 +282,7 @@ def _stack(recording: Recording, tensors: Any, dim: int = 0) -> Any:
     """Numbers are selected by masks, not joined: so a program stays one loop over points."""
     values = [recording.whole(t) for t in tensors]
     if any(v.rank for v in values):
-        return _stacked(values, dim)
+        return stacked(values, dim)
     parts = [
         pirkit.where(recording.place(i, len(values), v) > 0.5, v, filled(v, 0.0))
         for i, v in enumerate(values)
@@ -238,134 +298,13 @@ _RULES: Final[dict[str, Rule]] = {
     "grad": _gradient,
     "zeros_like": _like(0.0),
     "ones_like": _like(1.0),
+    "full_like": _filled_like,
+    "clone": _clone,
+    "dropout": _dropout,
+    **{name: _softmax(name) for name in ("softmax", "log_softmax")},
     "detach": _detach,
     "stack": _stack,
     "requires_grad_": _watched,
     "setitem": _setitem,
     **{name: _sparse_matmul for name in ("_sparse_mm", "sparse_mm")},
-}
-
-
-# --- of whole tensors ----------------------------------------------------------------------------
-
-
-def _numbers(given: Sequence[Any]) -> tuple[int, ...]:
-    """Sizes or axes, given one by one or as a list."""
-    return tuple([int(n) for n in np.ravel(np.asarray(given, object))])
-
-
-def _concat(tensors: Any, dim: int = 0, axis: int | None = None) -> Any:
-    return ops.concat(list(tensors), axis=dim if axis is None else axis)
-
-
-def _stacked(tensors: Any, dim: int = 0) -> Any:
-    return ops.stack(list(tensors), axis=dim)
-
-
-def _reshape(x: Any, *shape: Any) -> Any:
-    return x.reshape(_numbers(shape))
-
-
-def _flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
-    return ops.flatten(x, start_axis=start_dim, stop_axis=end_dim)
-
-
-def _expand(x: Any, *shape: Any) -> Any:
-    sizes = _numbers(shape)
-    kept = (1,) * (len(sizes) - x.rank) + tuple(x.shape)
-    return ops.expand(x, shape=[k if n < 0 else n for n, k in zip(sizes, kept, strict=True)])
-
-
-def _tile(x: Any, *counts: Any) -> Any:
-    return ops.tile(x, repeat_times=list(_numbers(counts)))
-
-
-def _permute(x: Any, *dims: Any) -> Any:
-    return x.transpose(_numbers(dims))
-
-
-def _swapped(x: Any, a: int = 0, b: int = 1) -> Any:
-    axes = list(range(x.rank))
-    axes[a], axes[b] = axes[b], axes[a]
-    return x.transpose(tuple(axes))
-
-
-def _reversed(x: Any) -> Any:
-    return x.transpose(tuple(reversed(range(x.rank))))
-
-
-def _unsqueeze(x: Any, dim: int) -> Any:
-    return ops.unsqueeze(x, axis=(dim,))
-
-
-def _squeeze(x: Any, dim: int | None = None) -> Any:
-    return ops.squeeze(x, axis=() if dim is None else (dim,))
-
-
-def _flip(x: Any, *dims: Any) -> Any:
-    return ops.flip(x, axis=_numbers(dims))
-
-
-def _matmul(x: Any, y: Any) -> Any:
-    return x @ y
-
-
-def _rmatmul(y: Any, x: Any) -> Any:
-    return x @ y
-
-
-def _einsum(equation: str, *given: Any) -> Any:
-    return ops.einsum(listed(given[0]) if len(given) == 1 else [*given], equation=equation)
-
-
-def _norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, p: Any = None) -> Any:
-    if (ord if ord is not None else p) not in (None, 2, "fro"):
-        raise NotCovered("a norm of another order than 2 is not recorded")
-    squares = x * x
-    return (squares.sum() if dim is None else squares.sum(axis=dim, keepdims=keepdim)) ** 0.5
-
-
-def _extreme(name: str, x: Any, dim: Any = (), keepdim: bool = False) -> Any:
-    return getattr(x, name)(axis=dim or None, keepdims=keepdim)
-
-
-def _prod(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    return x.prod(axis=dim, keepdims=keepdim)
-
-
-def _split(x: Any, size: Any, dim: int = 0) -> Any:
-    count = x.shape[dim]
-    sizes = [size] * -(-count // size) if isinstance(size, int) else size
-    ends = np.minimum(np.cumsum(sizes), count).tolist()
-    before = (slice(None),) * (dim % x.rank)
-    return [x[(*before, slice(i, j))] for i, j in zip([0, *ends[:-1]], ends, strict=True)]
-
-
-def _chunk(x: Any, chunks: int, dim: int = 0) -> Any:
-    return _split(x, -(-x.shape[dim] // chunks), dim)
-
-
-_WHOLE: Final[dict[str, Rule]] = {
-    **{name: _concat for name in ("cat", "concat", "concatenate")},
-    **{name: _reshape for name in ("reshape", "view")},
-    **{name: _swapped for name in ("transpose", "t", "swapaxes")},
-    **{name: _matmul for name in ("matmul", "mm", "mv", "bmm")},
-    "flatten": _flatten,
-    "expand": _expand,
-    "repeat": _tile,
-    "tile": _tile,
-    "permute": _permute,
-    "T": _reversed,
-    "mT": partial(_swapped, a=-1, b=-2),
-    "unsqueeze": _unsqueeze,
-    "squeeze": _squeeze,
-    "flip": _flip,
-    "rmatmul": _rmatmul,
-    "einsum": _einsum,
-    "norm": _norm,
-    "prod": _prod,
-    "amax": partial(_extreme, "max"),
-    "amin": partial(_extreme, "min"),
-    "split": _split,
-    "chunk": _chunk,
 }

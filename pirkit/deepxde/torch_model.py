@@ -25,6 +25,8 @@ class Accelerated(NativeModel):
     """A model whose weights, moments and steps are torch's tensors."""
 
     framework = "torch"
+    objects = (torch.Tensor,)
+    random_states = ((torch.get_rng_state, torch.set_rng_state),)
 
     def __init__(self, model: Any) -> None:
         self._steps: Array = np.zeros(0, np.float32)
@@ -39,6 +41,10 @@ class Accelerated(NativeModel):
         if not variable.is_contiguous():
             raise NotCovered("a variable is not contiguous")
         return variable.detach().numpy()
+
+    def learns(self, variable: Any) -> bool:
+        """See `NativeModel`."""
+        return variable.requires_grad
 
     def tensor(self, array: Array) -> Any:
         """See `NativeModel`."""

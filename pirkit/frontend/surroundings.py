@@ -56,12 +56,14 @@ class Surroundings:
 
     roots: dict[str, Any] = field(default_factory=dict[str, Any])
     places: list[Place] = field(default_factory=list[Place])
+    objects: tuple[type, ...] = ()
+    """Further types of which the same objects are wanted."""
     _seen: set[int] = field(default_factory=set[int])
 
     @classmethod
-    def of(cls, function: Any) -> Surroundings:
+    def of(cls, function: Any, objects: tuple[type, ...] = ()) -> Surroundings:
         """Of a function, and of the functions of the user that it can reach."""
-        made = cls()
+        made = cls(objects=objects)
         made._function(function)
         return made
 
@@ -140,7 +142,7 @@ class Surroundings:
             return
         if isinstance(value, DenseTensor):
             self.places.append(Place(at, label, value, value.version))
-        elif isinstance(value, _PLAIN) or isinstance(value, np.ndarray):
+        elif isinstance(value, (*_PLAIN, np.ndarray, *self.objects)):
             self.places.append(Place(at, label, value))
         elif isinstance(value, ModuleType):
             if not _is_library(value):

@@ -141,3 +141,26 @@ def test_rows_that_mix_are_told_and_differentiated_as_asked() -> None:
         up, down = (np.asarray(summed_grad(f)(X + s)).sum() for s in (e, -e))
         expected[i] = (up - down) / (2 * step)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_a_stopped_derivative_is_a_constant(order: int) -> None:
+    x = np.linspace(-1.0, 1.0, 5)[:, None]
+    weights = np.array([[0.3, -1.2, 0.7]])
+
+    def u(p: Any, x: Any) -> Any:
+        return ops.tanh(x @ p).sum(axis=1, keepdims=True)
+
+    def derivative(p: Any) -> Any:
+        found = u
+        for _ in range(order):
+            found = lambda p, x, f=found: pirkit.grad(lambda y: f(p, y).sum())(x)  # noqa: E731
+        return found(p, x)
+
+    def loss(p: Any, held: Any) -> Any:
+        return ((derivative(p) + held * u(p, x)) ** 2).mean()
+
+    constant = np.asarray(derivative(weights))
+    expected = pirkit.grad(lambda p: loss(p, constant))(weights)
+    found = pirkit.grad(lambda p: loss(p, pirkit.stop_gradient(derivative(p))))(weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
