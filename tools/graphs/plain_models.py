@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ def _randn(*shape: int) -> torch.Tensor:
 
 
 def _mlp(*sizes: int, act: Any = nn.ReLU) -> nn.Sequential:
-    layers = [m for a, b in zip(sizes, sizes[1:], strict=False) for m in (nn.Linear(a, b), act())]
+    layers = [m for a, b in pairwise(sizes) for m in (nn.Linear(a, b), act())]
     return nn.Sequential(*layers[:-1])
 
 

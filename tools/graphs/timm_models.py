@@ -78,7 +78,7 @@ MODELS: dict[str, tuple[int, dict[str, Any]]] = {
 
 def build(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """A model with random weights for ten classes, two images, no options of the call."""
-    import timm
+    import timm  # noqa: PLC0415  optional
 
     size, options = MODELS[name]
     model = timm.create_model(name, pretrained=False, num_classes=10, **options)

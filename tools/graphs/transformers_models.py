@@ -89,8 +89,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_neo": ("text", {"attention_types": [[["global", "local"], 1]], "window_size": 16}),
     "gemma3_text": ("text", {"layer_types": ["sliding_attention", "full_attention"]}),
     "gpt_oss": ("text", {"layer_types": ["sliding_attention", "full_attention"]}),
-    "mamba2": ("text", {"conv_kernel": 4, "state_size": 16, "n_groups": 1, "num_heads": 8, "head_dim": 32,
-                        "chunk_size": 16}),
+    "mamba2": ("text", {"conv_kernel": 4, "state_size": 16, "n_groups": 1, "num_heads": 8,
+                        "head_dim": 32, "chunk_size": 16}),
     "deepseek_v3": ("text", {
         "n_routed_experts": 4, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2,
         "q_lora_rank": 32, "kv_lora_rank": 32, "qk_rope_head_dim": 16, "qk_nope_head_dim": 16,
@@ -148,7 +148,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def build(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """A model with random weights, no positional arguments, arguments by name."""
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoConfig, AutoModel  # noqa: PLC0415  optional
 
     kind, options = MODELS[name]
     given: Any = AutoConfig.for_model(name)
