@@ -88,6 +88,7 @@ def pirkit(
 ) -> Any:  # fmt: skip
     """Compile a graph of Dynamo; called by `torch.compile`."""
     chosen = Options.of(mode, options)
+    _hold_numbers(graph)
     if chosen.autograd == "torch":
         return with_torch_autograd(graph, inputs, partial(_finished, chosen))
 
@@ -95,6 +96,22 @@ def pirkit(
         return _finished(chosen, capture(piece, examples), examples)
 
     return make(graph, inputs) if chosen.strict else in_pieces(graph, inputs, make, _report_left)
+
+
+def _hold_numbers(graph: Any) -> None:
+    """Replace what `item` gives by the number where Dynamo has guarded that number already.
+
+    Numbers of Python that may change are tensors of a graph, which it reads by `item`. An argument
+    that must be a number, as ``eps`` of a norm, made Dynamo guard on its value.
+    """
+    for node in graph.graph.nodes:
+        value = getattr(node, "meta", {}).get("example_value")
+        if (node.op == "call_method" and node.target == "item"
+                and isinstance(value, torch.SymFloat | torch.SymInt)
+                and value.node.expr.is_number):  # fmt: skip
+            number = float if isinstance(value, torch.SymFloat) else int
+            node.replace_all_uses_with(number(value.node.expr))
+    graph.recompile()
 
 
 def _finished(

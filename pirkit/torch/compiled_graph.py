@@ -20,7 +20,8 @@ from pirkit.torch.tensor_runner import Settings
 
 LOG: Final = logging.getLogger("pirkit.torch")
 OFTEN: Final = 8
-"""Calls after which a size is compiled although there are many."""
+"""Calls after which a size is compiled although there are many. It doubles each time that as many
+sizes as are compiled at once have been compiled: their number grows by the logarithm of calls."""
 
 
 class Specialized:
@@ -101,8 +102,8 @@ class CompiledGraph:
     def special(self, args: Sequence[Any]) -> Specialized | None:
         """The code for the sizes of these arguments, compiled when they are first seen.
 
-        After as many sizes as ``Settings.sizes`` only those that have been met ``OFTEN`` times are
-        compiled; None for others.
+        After as many sizes as ``Settings.sizes`` only those that are met often are compiled; None
+        for others.
         """
         if self._only is not None:
             return self._only
@@ -120,10 +121,12 @@ class CompiledGraph:
         return found
 
     def _is_seldom(self, key: tuple[int, ...]) -> bool:
-        if len(self.kinds) < self.settings.sizes or self.captured.source is None:
+        at_once = self.settings.sizes
+        if len(self.kinds) < at_once or self.captured.source is None:
             return False
         self._met[key] += 1
-        return self._met[key] < OFTEN
+        rounds = len(self.kinds) // at_once - 1 if at_once else len(self.kinds)
+        return self._met[key] < OFTEN << rounds
 
     def _overlap(self, args: Sequence[Any]) -> bool:
         """Whether an argument that is written shares its storage with another one."""

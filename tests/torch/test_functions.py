@@ -231,6 +231,14 @@ def test_sizes_that_change_are_symbols() -> None:
         torch.testing.assert_close(compiled(x), x.sin().sum(1))
 
 
+def test_a_number_that_dynamo_guards_is_one() -> None:
+    model = nn.LayerNorm(4, eps=1e-3)
+    compiled = torch.compile(model, backend="pirkit", dynamic=True, options={"strict": True})
+    x = torch.randn(3, 4)
+    for model.eps in (1e-3, 0.5):
+        torch.testing.assert_close(compiled(x), model(x))
+
+
 def test_layout_of_results_is_that_of_torch() -> None:
     x = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
     y = torch.compile(lambda x: (x * 2, x.permute(0, 2, 3, 1) + 1), backend="pirkit")(x)

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 import pirkit.torch  # noqa: E402  registers the backend
+from pirkit.torch import backend  # noqa: E402
 from tests.torch.comparing import same  # noqa: E402
 
 
@@ -110,6 +111,28 @@ def test_many_sizes_are_not_compiled(caplog: pytest.LogCaptureFixture) -> None:
     assert [r.getMessage() for r in caplog.records if "sizes" in r.getMessage()] == [
         "more sizes than `sizes`: torch runs calls of sizes that are seldom met"
     ]
+
+
+def test_compilations_grow_by_the_logarithm_of_calls() -> None:
+    compiled: list[int] = []
+
+    def counted(graph: Any, inputs: Any) -> Any:
+        made = backend.pirkit(graph, inputs, options={"sizes": 1})
+        compiled.append(len(made.kinds))
+
+        def call(*args: Any) -> Any:
+            found = made(*args)
+            compiled.append(len(made.kinds))
+            return found
+
+        return call
+
+    made = torch.compile(lambda x: x + 1, backend=counted, dynamic=True)
+    for size in (2, 3, 4, 5):
+        for _ in range(16):
+            made(torch.zeros(size))
+    # one at once, one after 8 calls, one after 16; the fourth would need 32
+    assert (compiled[0], compiled[-1]) == (1, 3)
 
 
 def test_a_branch_saves_values_for_several_backwards() -> None:

@@ -1,0 +1,1 @@
+"""Models for `tools/torch_graphs.py`: small configurations, with arguments of a call."""
