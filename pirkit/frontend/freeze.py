@@ -10,7 +10,7 @@ from pirkit.passes.hoist_constants import SUFFIX
 
 FREEZE: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
-    "functionalize,fold-batch-norm,block-channels,dce,constant-fold,hoist-constants,dce"
+    "functionalize,fold-batch-norm,block-channels,pack-matmuls,dce,constant-fold,hoist-constants,dce"
 )
 
 
@@ -18,9 +18,10 @@ def freeze(program: Program, entry: str | None) -> tuple[Program, Program | None
     """The program with its weights as constants, and the one that computes further constants.
 
     Batch norm in inference and constant scales become part of filters and weights
-    (`fold-batch-norm`), convolutions get blocks of channels (`block-channels`), and whatever else
-    depends on weights alone is an output of the second program, and a parameter of the first
-    (`hoist-constants`). Parameters that the program writes stay what they are.
+    (`fold-batch-norm`), convolutions get blocks of channels (`block-channels`), weights of matmuls
+    panels of columns (`pack-matmuls`), and whatever else depends on weights alone is an output of
+    the second program, and a parameter of the first (`hoist-constants`). Parameters that the
+    program writes stay what they are.
     """
     made = program.copy()
     run_pipeline(made.module, FREEZE, verify_each=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
-from pirkit.lowering.whole_program.matmul import matmul_of
+from pirkit.lowering.whole_program.matmul import matmul_of, packed_matmul_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.meta import TensorMeta
@@ -31,6 +31,28 @@ def bind_matmul(b: Binding) -> NativeStep | None:
     except NotNativeError:
         return None
     return LargeMatmul(metas, product, transposed) if isinstance(product, Gemm) else None
+
+
+def bind_packed_matmul(b: Binding) -> NativeStep | None:
+    """Bind a matmul with packed weights; None for one whose panels are for another CPU."""
+    try:
+        return PackedMatmul(packed_matmul_of(b.input(), b.input(1), b.output()), b.output())
+    except NotNativeError:
+        return None
+
+
+class PackedMatmul(NativeStep):
+    """``x`` times panels of columns."""
+
+    def __init__(self, product: Gemm, out: TensorMeta) -> None:
+        self.inputs, self.outputs, self.results = 2, {2: 0}, (out,)
+        self.function = native_gemm(product)
+
+    def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
+        return LaunchPart((LaunchFunction(self.function, (0, 1, 2)),))
+
+    def error(self, flag: int) -> Exception:
+        raise IndexError(flag)
 
 
 class LargeMatmul(NativeStep):

@@ -33,6 +33,10 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     "pd_op.conv3d_transpose": _CONVOLUTION,
     "pd_op.depthwise_conv2d_transpose": _CONVOLUTION,
     "pir.nchwc_conv2d": ("pirkit.lowering.native_nchwc:bind_nchwc", "native code for these sizes"),
+    "pir.packed_matmul": (
+        "pirkit.lowering.native_matmul:bind_packed_matmul",
+        "a matmul with packed weights",
+    ),
     ROWS: (
         "pirkit.lowering.row_block_kernel:bind_rows",
         "matmuls and the kernels between them, fused by blocks of rows",

@@ -41,7 +41,7 @@ class HoistConstantsPass(Pass):
     name = "hoist-constants"
     stats = Stats(hoisted="operations moved", constants="values that became parameters")
 
-    max_growth: int = option(65536, "bytes by which a value may exceed its parameters")
+    max_growth: int = option(65536, "bytes by which a value may exceed twice its parameters")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in list(ctx.programs(module)):
@@ -86,7 +86,7 @@ class HoistConstantsPass(Pass):
 
     def is_small(self, value: SSAValue, sources: frozenset[SSAValue]) -> bool:
         held = sum(_bytes(s) for s in sources)
-        return _bytes(value) <= held + self.max_growth
+        return _bytes(value) <= 2 * held + self.max_growth
 
     def copy(self, apart: ProgramOp, program: ProgramOp, wanted: list[SSAValue]) -> None:
         """What the wanted values need, in the order of the program, and outputs for them."""

@@ -44,6 +44,7 @@ PASSES: Final[dict[str, str | type[Pass]]] = {
     "infer-meta": "pirkit.passes.infer_meta:InferMetaPass",
     "inline-vec": "pirkit.passes.inline_vec:InlineVecPass",
     "inplace": "pirkit.passes.inplace:InplacePass",
+    "pack-matmuls": "pirkit.lowering.pack_matmuls:PackMatmulsPass",
     "print-alias": "pirkit.passes.print_alias:PrintAliasPass",
     "print-origins": "pirkit.passes.print_origins:PrintOriginsPass",
     "simplify-kernels": "pirkit.lowering.fusion.simplify_kernels:SimplifyKernelsPass",

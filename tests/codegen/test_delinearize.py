@@ -67,6 +67,10 @@ CASES: dict[str, tuple[Any, tuple[Array, ...]]] = {
         lambda x: ops.reshape(ops.transpose(x, [0, 2, 1, 3]), [-1]) * 2.0,
         (normal(2, 3, 5, 16),),
     ),
+    "blocks of channels joined": (
+        lambda x: ops.reshape(ops.transpose(x, [0, 1, 4, 2, 3]), [2, 24, 5, 7]) + 1.0,
+        (normal(2, 3, 5, 7, 8),),
+    ),
     "gradients of heads": (
         of_heads,
         (normal(2, 5, 192), *(normal(2, 2, 5, 32) for _ in "qkv"), normal(192)),

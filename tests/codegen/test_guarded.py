@@ -13,8 +13,9 @@ import pytest
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
+from pirkit.lowering.codegen.emit.generate import generate
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
-from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Load
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
@@ -131,3 +132,18 @@ def test_random_programs(bits: int) -> None:
         program, _ = fused(narrowing(seed).program, single=seed % 2 == 0)
         found += [(k, drawn(k, seed)) for k in kernels(program)]
     check(found)
+
+
+def test_a_predicate_of_all_lanes_is_a_branch() -> None:
+    """A masked load of no lane from a page that is not mapped takes hundreds of cycles."""
+    case = Case()
+    joined = case.b.concat([case(2, 256), case(3, 256)], axis=0)
+    case.b("pir.shadow_output", case.op("add", joined, joined), output_name="y")
+    [kernel] = kernels(fused(case.program, single=True)[0])
+    nests = nests_of(kernel)
+    assert not isinstance(nests, str)
+    [nest] = nests
+    assert isinstance(nest.kernel, Kernel)
+    assert any(isinstance(s, Load) and s.predicate for s in nest.kernel.statements())
+    text = generate(nest.kernel, host()).text
+    assert "llvm.masked.load" not in text

@@ -34,7 +34,7 @@ from pirkit.lowering.whole_program.conv_kernels import (
     fused_kernel,
     transposed_slots,
 )
-from pirkit.lowering.whole_program.matmul import matmul_of
+from pirkit.lowering.whole_program.matmul import PACKED, matmul_of, packed_matmul_of
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.arena import Arena
@@ -114,6 +114,8 @@ class _SequenceBuilder:
             self.fused(call)
         elif call.kernel == "pd_op.matmul":
             self.matmul(call)
+        elif call.kernel == PACKED:
+            self.packed_matmul(call)
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
         elif call.kernel == NCHWC:
@@ -188,6 +190,12 @@ class _SequenceBuilder:
         else:
             self.steps.append((native_gemm(made), buffers))
             self.nests.append(None)
+
+    def packed_matmul(self, call: Call) -> None:
+        given = cast("tuple[int, int, int]", (*call.inputs, *call.outputs))
+        made = packed_matmul_of(*map(self.meta, given))
+        self.steps.append((native_gemm(made), tuple(map(self.buffer, given))))
+        self.nests.append(None)
 
     def convolution(self, call: Call) -> None:
         found = convolution_of(call, self.meta, self.transposed)

@@ -16,9 +16,13 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Store,
 )
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch
+from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.target import host
+
+PACKED: Final = "pir.packed_matmul"
 
 MAX_NEST_SIZE: Final = 1 << 18
 """Multiply-adds of a matmul up to which a loop nest is as fast as the blocked GEMM."""
@@ -63,6 +67,22 @@ def matmul_of(
             f"a product of {c.numel * depth:,} multiplications in {c.dtype} has no native form"
         )
     return _nest((*batch, rows, columns), depth, (a, b, c), (*ab, result))
+
+
+def packed_matmul_of(x: TensorMeta, panels: TensorMeta, out: TensorMeta) -> Gemm:
+    """``x`` times panels, as the pass `pack-matmuls` makes them.
+
+    Raises NotNativeError for panels that do not suit this CPU, and for nothing to compute.
+    """
+    _, depth, columns = panels.shape
+    if x.dtype not in (dt.float32, dt.float64) or not (out.numel and depth):
+        raise NotNativeError(f"`{PACKED}` of {x} has no native form")
+    if columns != tile_shape_for(x.dtype, host()).columns:
+        raise NotNativeError(f"`{PACKED}` has no native form for panels of {columns} columns here")
+    rows, size = out.numel // out.shape[-1], x.dtype.itemsize
+    a, c = (MatrixBatch((), (m.shape[-1] * size, size), m.numel * size) for m in (x, out))
+    b = MatrixBatch((), (columns * size, depth * size), panels.numel * size)
+    return Gemm((), rows, out.shape[-1], depth, x.dtype, a, b, c, panel=columns)
 
 
 def _as_matrices(

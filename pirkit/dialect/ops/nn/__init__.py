@@ -14,6 +14,7 @@ from pirkit.dialect.ops.nn import (  # noqa: F401
     matrix_rank,
     nchwc_conv,
     norm,
+    packed_matmul,
     pool,
     pool_index,
     rnn,

@@ -140,6 +140,8 @@ class VectorEmitter:
         memory, mask = self._place(statement.operand)
         if statement.predicate is not None:
             holds = self.raw(statement.predicate)[0]
+            if holds.type.lanes == 1 and self.lanes > 1 and statement.at is None:
+                return self._load_if(holds, statement.operand, memory, mask)
             if mask is not None or (holds.type.lanes == 1 and self.lanes > 1):
                 holds = b.splat(holds, self.lanes)
             mask = holds if mask is None else b.op("and", mask, holds)
@@ -156,6 +158,18 @@ class VectorEmitter:
         guarded = statement.predicate is not None
         value = load(b, operand.dtype, memory, self.lanes, mask, guarded)
         return value, compute_type(operand.dtype)
+
+    def _load_if(self, holds: Value, operand: int, memory: Memory, mask: Value | None) -> Typed:
+        """A load where all lanes have one predicate; zeros if it is false.
+
+        A masked load would do, but one without lanes from a page that is not mapped takes AMD's
+        CPUs hundreds of cycles: such as what a concat reads beyond its last operand.
+        """
+        b, dtype = self.builder, self.operands[operand].dtype
+        type_ = Type(element(compute_type(dtype)), 1 if memory.step == 0 else self.lanes)
+        zero = Value("zeroinitializer", type_)
+        [value] = b.branch(holds, lambda: [load(b, dtype, memory, self.lanes, mask)], [zero])
+        return value, compute_type(dtype)
 
     def _place(self, operand: int) -> tuple[Memory, Value | None]:
         """The memory of an operand, and the mask of accesses to it."""

@@ -30,7 +30,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
 MIN_INNER_EXTENT: Final = 16
-"""Extent of the innermost new loop from which a split pays."""
+"""Extent of the last part of the last outer loop from which a split pays."""
 _INT32: Final = 2**31 - 1
 
 
@@ -118,13 +118,14 @@ def _loops(kernel: Kernel) -> _DigitLoops | None:
             if isinstance(by, int) and by > 0:
                 divisors.setdefault(axes[s.args[0]], set()).add(by)
     loops = _DigitLoops(kernel)
-    split = False
+    split, innermost = False, len(kernel.outer) - 1
     for axis, extent in enumerate((*kernel.outer, *kernel.inner)):
         ends = [1, extent]
         if axis < len(kernel.outer):
             ends = sorted({1, extent, *(d for d in divisors.get(axis, ()) if d < extent)})
-        # Divisors must divide each other, and the innermost loop stay long enough for vectors.
-        if any(b % a for a, b in pairwise(ends)) or (len(ends) > 2 and ends[1] < MIN_INNER_EXTENT):
+        # Divisors must divide each other, and the last outer loop stay long enough for vectors.
+        short = len(ends) > 2 and ends[1] < MIN_INNER_EXTENT and axis == innermost
+        if any(b % a for a, b in pairwise(ends)) or short:
             return None
         split = split or len(ends) > 2
         loops.digits[axis] = []

@@ -18,6 +18,7 @@ from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
 from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
 from pirkit.lowering.codegen.matmul.blocking import block_extent
@@ -41,6 +42,9 @@ from pirkit.runtime.native.target import Target, host
 
 MAX_DEPTH: Final = 768
 """Depth of a packed panel at most; C is loaded and stored once per such depth."""
+_PANEL_BYTES: Final = 18 << 10
+"""Bytes of a panel at most where registers have 256 bits or less: it stays in the L1 cache. A tile
+of 512 bits reads fewer bytes for each multiply-add, so that its panels may come from L2."""
 _MAX_COLUMNS: Final = 1024
 """Columns of B that are packed at a time."""
 _PACKING: Final = 10
@@ -62,7 +66,8 @@ class MatrixBatch:
 class Gemm:
     """``c = a b`` of ``rows`` by ``columns`` for each element of the batch; operands are a, b, c.
 
-    a and b are contiguous along one of their axes, c along rows.
+    a and b are contiguous along one of their axes, c along rows. With ``panel`` columns, b is in
+    panels of so many: all rows of the first columns, then of the next ones, filled up with zeros.
     """
 
     batch: tuple[int, ...]
@@ -73,6 +78,7 @@ class Gemm:
     a: MatrixBatch
     b: MatrixBatch
     c: MatrixBatch
+    panel: int = 0
 
     @property
     def multiplications(self) -> int:
@@ -104,7 +110,10 @@ def copies_transposed_a(p: Gemm) -> bool:
 
 def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blocking:
     """The cheapest blocks by `_estimated_time`; the depth follows from that of the matmul alone."""
-    depth = -(-p.depth // -(-p.depth // MAX_DEPTH))
+    deepest = MAX_DEPTH
+    if target.vector_bits < 512:
+        deepest = min(MAX_DEPTH, _PANEL_BYTES // shape.panel_bytes(shape.lanes) * shape.lanes)
+    depth = -(-p.depth // -(-p.depth // deepest))
     rows, columns = min(
         _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads)
     )
@@ -132,7 +141,7 @@ def _estimated_time(p: Gemm, rows: int, columns: int, threads: int) -> float:
     """Relative time of the busiest thread; few blocks are harder to balance."""
     count = _block_counts(p, rows, columns)
     # Packing B is amortized over the rows of a block, copying A over its columns.
-    packing = _PACKING / rows + copies_transposed_a(p) * _PACKING / columns
+    packing = (not p.panel) * _PACKING / rows + copies_transposed_a(p) * _PACKING / columns
     uneven = 1 + 0.1 * threads / count if threads > 1 else 1
     return -(-count // threads) * rows * columns * (1 + packing) * uneven
 
@@ -206,7 +215,9 @@ class _Writer:
             b,
         )
         size = p.dtype.itemsize
-        self.panels = shape.panels_bytes(block_sizes.depth, block_sizes.columns)
+        self.panels = 0
+        if not p.panel:
+            self.panels = shape.panels_bytes(block_sizes.depth, block_sizes.columns)
         self.copies_a = copies_transposed_a(p)
         self.copied_row = copied_row_bytes(shape, block_sizes.inner)
         self.scratch = self.panels + self.copies_a * self.copied_row * block_sizes.depth
@@ -283,6 +294,9 @@ class _Writer:
         loop = PanelLoop(
             shape, self.a_strides, step, p.c.strides[0], rest, accumulates=p.depth > step
         )
+        if p.panel:
+            self._packed_panels(loop, tiles, (left, column_block, c), extents, fresh)
+            return
         reuse = loop.function(routines)
         source = PackSource(p.b.strides, tiles, packs)
         pack_and_use = replace(loop, source=source).function(routines)
@@ -317,6 +331,29 @@ class _Writer:
 
         panels = b.emit(I64, f"udiv {b.plus(columns, shape.columns - 1)}, {shape.columns}")
         b.loop(0, panels, 1, [], panel)
+
+    def _packed_panels(
+        self, loop: PanelLoop, tiles: int, at: tuple[Value, Value, Value],
+        extents: tuple[Value, Value, Value], fresh: Value,
+    ) -> None:  # fmt: skip
+        """A chunk of rows times panels that B consists of; tiles prefetch the next panel."""
+        p, b, shape = self.p, self.b, self.shape
+        left, column_block, c = at
+        rows, columns, block_depth = extents
+        lines = -(-shape.panel_bytes(self.block_sizes.depth) // (tiles * LINE))
+        call = replace(loop, prefetch_lines=(lines,)).function(self.routines)
+
+        def panel(column: Value, _: list[Value]) -> Sequence[Value]:
+            here = b.at(column_block, b.times(column, p.b.strides[1]))
+            later = b.at(here, shape.columns * p.b.strides[1])
+            c_block = b.at(c, b.times(column, p.c.strides[1]))
+            total = p.columns if p.columns % shape.columns == 0 else columns
+            count = block_extent(b, shape.columns, total, column)
+            given = (left, here, c_block, rows, count, block_depth, fresh, later)
+            b.emit_void(f"call void @{call}({', '.join(map(str, given))})")
+            return []
+
+        b.loop(0, columns, shape.columns, [], panel)
 
     def _fewest(self) -> int:
         """Rows of the smallest block."""

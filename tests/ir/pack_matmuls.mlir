@@ -1,0 +1,38 @@
+// RUN: pirkit-opt %s -p 'pack-matmuls{panel=24}' | filecheck %s
+
+// Known matrices become panels, filled up; two readers of one matrix share its panels.
+// CHECK-LABEL: pir.program @main
+// CHECK:         [[F:%.*]] = pd_op.pad(%w) {{.*}}paddings = array<i32: 0, 0, 0, 16>{{.*}} -> tensor<96x96xf32>
+// CHECK:         [[R:%.*]] = pd_op.reshape([[F]]{{.*}} -> tensor<96x4x24xf32>
+// CHECK:         [[P:%.*]] = pd_op.transpose([[R]]) {{.*}}perm = array<i32: 1, 0, 2>{{.*}} -> tensor<4x96x24xf32>
+// CHECK:         [[Y:%.*]] = pir.packed_matmul(%x, [[P]]) {columns = 80 : i64} : (tensor<2x64x96xf32>, tensor<4x96x24xf32>) -> tensor<2x64x80xf32>
+// CHECK:         [[T:%.*]] = pd_op.transpose(%w)
+// CHECK:         [[Q:%.*]] = pd_op.transpose({{.*}}) {{.*}} -> tensor<4x80x24xf32>
+// CHECK:         pir.packed_matmul([[Y]], [[Q]]) {columns = 96 : i64}
+// CHECK-NOT:     pd_op.pad
+// CHECK:         pir.packed_matmul(%x, [[P]])
+pir.program @main(%x "x" : tensor<2x64x96xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<96x80xf32>
+  %y = pd_op.matmul(%x, %w) {transpose_x = false, transpose_y = false} : (tensor<2x64x96xf32>, tensor<96x80xf32>) -> tensor<2x64x80xf32>
+  %z = pd_op.matmul(%y, %w) {transpose_x = false, transpose_y = true} : (tensor<2x64x80xf32>, tensor<96x80xf32>) -> tensor<2x64x96xf32>
+  %v = pd_op.matmul(%x, %w) {transpose_x = false, transpose_y = false} : (tensor<2x64x96xf32>, tensor<96x80xf32>) -> tensor<2x64x80xf32>
+  pir.shadow_output(%z) {output_name = "z"} : (tensor<2x64x96xf32>) -> ()
+  pir.shadow_output(%v) {output_name = "v"} : (tensor<2x64x80xf32>) -> ()
+}
+
+// -----
+// One row, a small product, a matrix that is no parameter, and a transposed left operand stay.
+// CHECK-LABEL: pir.program @kept
+// CHECK-NOT:     pir.packed_matmul
+pir.program @kept(%x "x" : tensor<1x4096xf32>, %s "s" : tensor<8x96xf32>, %t "t" : tensor<96x64xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<4096x4096xf32>
+  %u = pir.parameter() {parameter_name = "u"} : () -> tensor<96x80xf32>
+  %a = pd_op.matmul(%x, %w) {transpose_x = false, transpose_y = false} : (tensor<1x4096xf32>, tensor<4096x4096xf32>) -> tensor<1x4096xf32>
+  %b = pd_op.matmul(%s, %u) {transpose_x = false, transpose_y = false} : (tensor<8x96xf32>, tensor<96x80xf32>) -> tensor<8x80xf32>
+  %c = pd_op.matmul(%t, %t) {transpose_x = true, transpose_y = false} : (tensor<96x64xf32>, tensor<96x64xf32>) -> tensor<64x64xf32>
+  %d = pd_op.matmul(%t, %u) {transpose_x = true, transpose_y = false} : (tensor<96x64xf32>, tensor<96x80xf32>) -> tensor<64x80xf32>
+  pir.shadow_output(%a) {output_name = "a"} : (tensor<1x4096xf32>) -> ()
+  pir.shadow_output(%b) {output_name = "b"} : (tensor<8x80xf32>) -> ()
+  pir.shadow_output(%c) {output_name = "c"} : (tensor<64x64xf32>) -> ()
+  pir.shadow_output(%d) {output_name = "d"} : (tensor<64x80xf32>) -> ()
+}
