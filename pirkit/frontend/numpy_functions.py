@@ -14,10 +14,12 @@ from pirkit.frontend import (
     numpy_elements,
     numpy_fft,
     numpy_linalg,
+    numpy_numerics,
     numpy_products,
     numpy_reductions,
     numpy_shapes,
     numpy_sorting,
+    numpy_statistics,
     numpy_updates,
 )
 from pirkit.frontend.numpy_rules import (
@@ -32,10 +34,12 @@ RULES: Final = (
     numpy_elements,
     numpy_fft,
     numpy_linalg,
+    numpy_numerics,
     numpy_products,
     numpy_reductions,
     numpy_shapes,
     numpy_sorting,
+    numpy_statistics,
     numpy_updates,
 )
 """The modules whose rules are in the table once they are imported."""
