@@ -173,7 +173,7 @@ def choice(
     if not replace and prod(wanted) > count:
         raise _wrong(f"{prod(wanted)} of {count} parts without any twice", "take `replace=True`")
     places = _places(_key(key), p, count=count, shape=wanted, replace=replace)
-    flat: Any = _taken(rows, cast(Any, places).reshape((-1,)), axis)
+    flat: Any = _taken(rows, places.reshape((-1,)), axis)
     at = axis % rows.ndim
     return np.reshape(flat, (*rows.shape[:at], *wanted, *rows.shape[at + 1 :]))
 
@@ -346,7 +346,8 @@ def _taken(rows: Any, places: Any, axis: int) -> Any:
     """Parts of an array or a tensor; places may be traced where the rows are not."""
     if isinstance(places, Value) and not isinstance(rows, Value):
         rows = places.b.value(rows)
-    return cast(Any, np.take(rows, places, axis=axis))
+    taken: Any = np.take
+    return taken(rows, places, axis=axis)
 
 
 def _as(given: Any, like: Any, dtype: DType) -> Any:

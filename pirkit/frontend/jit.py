@@ -323,6 +323,12 @@ def _resolved(
             help=f"its parameters are {', '.join(known)}",
         )  # fmt: skip
     listed = list(known)
+    beyond = [n for n in numbers if not -len(listed) <= n < len(listed)]
+    if known and beyond and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        raise UsageError(
+            f"the function has no argument {beyond[0]}", code="PK0701", span=user_span(),
+            help=f"it has {len(listed)}: {', '.join(known)}",
+        )  # fmt: skip
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     also = {listed[n] for n in numbers if -len(listed) <= n < len(listed)}
     named |= {n for n in also if known[n].kind is plain}

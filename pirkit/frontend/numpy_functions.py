@@ -45,6 +45,10 @@ RULES: Final = (
 """The modules whose rules are in the table once they are imported."""
 
 
+_BY_SIZE: Final = "zeros ones empty eye identity tri arange indices logspace geomspace".split()
+"""Functions whose arguments decide about the shape."""
+
+
 def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any) -> Any:
     """Record ``numpy.name(*arguments, **options)``.
 
@@ -52,6 +56,11 @@ def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any
     take, and for axes that the value does not have.
     """
     rule = FUNCTIONS.get(name)
+    if rule is None and name in _BY_SIZE:
+        raise refused(
+            f"`numpy.{name}` of a traced number: sizes are known before a program runs",
+            "give a number, `x.shape[0]`, or an argument that `jit` takes as static",
+        )
     if rule is None:
         raise refused(
             f"`numpy.{name}` takes no traced value",
