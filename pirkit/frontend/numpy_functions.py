@@ -45,7 +45,10 @@ RULES: Final = (
 """The modules whose rules are in the table once they are imported."""
 
 
-_BY_SIZE: Final = "zeros ones empty eye identity tri arange indices logspace geomspace".split()
+_BY_SIZE: Final = (
+    np.zeros, np.ones, np.empty, np.eye, np.identity, np.tri, np.arange, np.indices, np.logspace,
+    np.geomspace,
+)  # fmt: skip
 """Functions whose arguments decide about the shape."""
 
 
@@ -56,7 +59,7 @@ def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any
     take, and for axes that the value does not have.
     """
     rule = FUNCTIONS.get(name)
-    if rule is None and name in _BY_SIZE:
+    if rule is None and getattr(np, name, None) in _BY_SIZE:
         raise refused(
             f"`numpy.{name}` of a traced number: sizes are known before a program runs",
             "give a number, `x.shape[0]`, or an argument that `jit` takes as static",
