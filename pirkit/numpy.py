@@ -27,8 +27,10 @@ globals().update(NAMES)
 
 
 def __getattr__(name: str) -> Any:  # reached for names that are not there; typing sees any name
+    rows = ": `pirkit.vmap(f)` maps a function over rows"
+    help = rows if name in ("vectorize", "apply_along_axis") else ""
     raise AttributeError(
-        f"the array API has no {name!r}, nor has `pirkit.numpy`",
+        f"the array API has no {name!r}, nor has `pirkit.numpy`{help}",
         name=name,
         obj=sys.modules[__name__],
     )

@@ -157,7 +157,25 @@ def permutation(key: Any, x: Any, axis: int = 0) -> Any:
     if isinstance(x, int):
         return _order(_key(key), count=x)
     rows: Any = x if isinstance(x, Value | DenseTensor) else np.asarray(x)
-    return np.take(rows, _order(_key(key), count=int(rows.shape[axis])), axis=axis)
+    return _taken(rows, _order(_key(key), count=int(rows.shape[axis])), axis)
+
+
+def choice(
+    key: Any, a: Any, shape: Shape = (), replace: bool = True, p: Any = None, axis: int = 0
+) -> Any:
+    """Parts of ``a`` along an axis, or of ``arange(a)``, with probabilities ``p`` if given.
+
+    Without ``replace`` none is drawn twice. Raises UsageError for more of them than there are.
+    """
+    rows: Any = np.arange(a) if isinstance(a, int) else a
+    rows = rows if isinstance(rows, Value | DenseTensor) else np.asarray(rows)
+    count, wanted = int(rows.shape[axis]), _dimensions(shape)
+    if not replace and prod(wanted) > count:
+        raise _wrong(f"{prod(wanted)} of {count} parts without any twice", "take `replace=True`")
+    places = _places(_key(key), p, count=count, shape=wanted, replace=replace)
+    flat: Any = _taken(rows, places.reshape((-1,)), axis)
+    at = axis % rows.ndim
+    return np.reshape(flat, (*rows.shape[:at], *wanted, *rows.shape[at + 1 :]))
 
 
 def categorical(key: Any, logits: Any, axis: int = -1, shape: Shape | None = None) -> Any:
@@ -244,6 +262,21 @@ def _order(key: Any, *, count: int) -> Any:
     return ops.arange(0, count, 1, dtype="int64") + key[0] * 0 if order is None else order
 
 
+@jit(static_argnames=("count", "shape", "replace"))
+def _places(key: Any, p: Any, *, count: int, shape: Dimensions, replace: bool) -> Any:
+    if p is None and replace:
+        return _randint(key, 0, count, shape=shape, dtype=dt.int64)
+    if p is None:
+        return _order(key, count=count)[: prod(shape)].reshape(shape)
+    dtype = dt.float64 if p.dtype is dt.float64 else dt.float32
+    if replace:
+        ends: Any = np.cumsum(p.astype(dtype))
+        drawn = ends[-1] * (1 - _fraction(key, shape, dtype))
+        return cast(Any, np).searchsorted(ends, drawn)
+    scores: Any = _gumbel(key, shape=(count,), dtype=dtype) + np.log(p.astype(dtype))
+    return np.argsort(-scores)[: prod(shape)].reshape(shape)
+
+
 @jit(static_argnames=("axis", "lead"))
 def _categorical(key: Any, logits: Any, *, axis: int, lead: Dimensions) -> Any:
     dtype = dt.float64 if logits.dtype is dt.float64 else dt.float32
@@ -307,6 +340,14 @@ def _erfinv(x: Any) -> Any:
 
 
 # --- arguments -----------------------------------------------------------------------------------
+
+
+def _taken(rows: Any, places: Any, axis: int) -> Any:
+    """Parts of an array or a tensor; places may be traced where the rows are not."""
+    if isinstance(places, Value) and not isinstance(rows, Value):
+        rows = places.b.value(rows)
+    taken: Any = np.take
+    return taken(rows, places, axis=axis)
 
 
 def _as(given: Any, like: Any, dtype: DType) -> Any:

@@ -44,7 +44,10 @@ def broadcast_error(
 ) -> ConstraintError:
     """The error of shapes that do not broadcast: dimension ``a`` against ``b``."""
     text = " and ".join(show(s) for s in shapes)
-    return ConstraintError(constraint, f"shapes {text} do not broadcast: {a} against {b}")
+    return ConstraintError(
+        constraint, f"shapes {text} do not broadcast: {a} against {b}",
+        help="sizes are equal or 1, from the last axis on: `x[:, None]` adds an axis",
+    )  # fmt: skip
 
 
 def normalize_axis(axis: int, rank: int, constraint: str = "C1", what: str = "axis") -> int:

@@ -291,8 +291,9 @@ def _functions(prefix: str) -> dict[str, Any]:
 
 
 _OTHERS: Final = """
-    amax amin array ascontiguousarray diag_indices fromfunction geomspace identity indices logspace
-    tri tril_indices triu_indices
+    amax amin argwhere array ascontiguousarray bincount diag_indices flatnonzero frexp fromfunction
+    gcd geomspace identity indices intersect1d lcm logspace setdiff1d tri tril_indices triu_indices
+    union1d unique
 """
 """Functions of numpy without a rule of their own."""
 

@@ -17,7 +17,16 @@ from pirkit.frontend import tree
 from pirkit.frontend.compile import compile
 from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.held_constants import write_constants
-from pirkit.frontend.marshalling import Call, Ways, caller, pack, packer, run_any, run_native
+from pirkit.frontend.marshalling import (
+    Call,
+    Ways,
+    caller,
+    pack,
+    packer,
+    run_any,
+    run_into,
+    run_native,
+)
 from pirkit.frontend.surroundings import Place, Surroundings, kind_of
 from pirkit.frontend.tracing import Traced, argument, bound_input, leaf_meta
 from pirkit.frontend.user_line import user_span
@@ -65,6 +74,18 @@ class Compiled:
             return caller(*self.ways, packed, running, True, self.missed)
         running = partial(run_native, program=native)
         return caller(*self.ways, packed, running, not array_slot(), self.missed)
+
+    @cached_property
+    def quick_into(self) -> Call:
+        """As `quick`, of a call with ``out``; it gives what is missed where that takes a copy."""
+        native, order = self.whole.native, self.outputs
+        if native is None or sorted(order) != [*range(len(native.results))]:
+            return lambda args, kwargs: self.missed
+        running = partial(run_into, program=native, order=order)
+        unwraps = not array_slot()
+        return caller(
+            *self.ways, lambda code: "kwargs['out']", running, unwraps, self.missed, self.shape
+        )
 
     def change(self) -> str | None:
         """Why the program does not serve any more, if what is around the function has changed."""

@@ -123,6 +123,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
         return i + 1, last, body_fun(i, value)
 
     def recorded(b: Recorder, first: Value, last: Value, init: Any) -> Any:
+        for bound in (first, last):
+            if not bound.dtype.is_integer or bound.rank:
+                raise TraceError(
+                    f"a bound of `fori_loop` is one integer, not a {bound.meta}", span=user_span(),
+                    help="convert it: `x.astype('int64')`, or take `while_loop`",
+                )  # fmt: skip
         start = (b.cast(first, dt.int64), b.cast(last, dt.int64), init)
         return while_op(b, before, turn, start, weak)[2]
 

@@ -20,6 +20,7 @@ from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
+from pirkit.frontend.marshalling import Call
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.python_calls import check_call
 from pirkit.frontend.recording import OuterValueError
@@ -154,10 +155,13 @@ class Jitted:
         self._signatures: list[tuple[_Signature, list[str]]] = []
         self._reasons: list[str] = []
         self._lock = renewed(RLock())
-        self._quick: Callable[[tuple[Any, ...], dict[str, Any]], Any] = _missed
+        self._quick: Call = _missed
+        self._quick_into: Call = _missed
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         found = self._quick(args, kwargs)
+        if found is _MISSED and "out" in kwargs:
+            found = self._quick_into(args, kwargs)
         return found if found is not _MISSED else self._slowly(args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -191,6 +195,8 @@ class Jitted:
             return self._recorded(cast(Recorder, error.outer), call)
         if out is None:
             self._quick = compiled.quick
+        else:
+            self._quick_into = compiled.quick_into
         return compiled.run([bound_input(argument(leaf)) for leaf in leaves], out)
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
@@ -317,6 +323,12 @@ def _resolved(
             help=f"its parameters are {', '.join(known)}",
         )  # fmt: skip
     listed = list(known)
+    beyond = [n for n in numbers if not -len(listed) <= n < len(listed)]
+    if known and beyond and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        raise UsageError(
+            f"the function has no argument {beyond[0]}", code="PK0701", span=user_span(),
+            help=f"it has {len(listed)}: {', '.join(known)}",
+        )  # fmt: skip
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     also = {listed[n] for n in numbers if -len(listed) <= n < len(listed)}
     named |= {n for n in also if known[n].kind is plain}

@@ -52,6 +52,8 @@ class _Code:
     names: dict[str, Any] = field(default_factory=dict[str, Any])
     lines: list[str] = field(default_factory=list[str])
     variables: int = 0
+    targets: list[str] = field(default_factory=list[str])
+    """The variables of the arrays to write into."""
 
     def name(self, thing: Any) -> str:
         """A name for an object that the code needs."""
@@ -89,6 +91,7 @@ def caller(
     running: Writes,
     unwraps: bool,
     missed: Any,
+    out: Shape | None = None,
 ) -> Call:
     """The function for arguments of these structures; it gives ``missed`` for other arguments.
 
@@ -97,13 +100,17 @@ def caller(
     ``captured`` are inputs that are found in the surroundings, ``guards`` places that must not
     have changed. ``running`` writes the code that runs the program (`run_any`, `run_native`), of
     arrays if ``unwraps``, else of tensors as well; ``packed`` writes that for the result (`pack`).
+    The call has an argument ``out`` besides if that structure is given (`run_into`).
     """
     code = _Code({**roots, "missed": missed})
     tensor, same_ = code.name(DenseTensor), code.name(same)
     total = len(positions) + sum(isinstance(s, int) for s in static)
     code.require(f"len(args) == {total}")
     by_name = {*keywords, *[s for s in static if isinstance(s, str)]}
-    code.require(f"len(kwargs) == {len(by_name)}" if by_name else "not kwargs")
+    named = len(by_name) + (out is not None)
+    code.require(f"len(kwargs) == {named}" if named else "not kwargs")
+    if out is not None:
+        _take(code, out, "kwargs['out']", code.targets)
     for where, value in static.items():
         given = f"args[{where}]" if isinstance(where, int) else f"kwargs[{where!r}]"
         held = code.variable(given)
@@ -165,6 +172,21 @@ def run_native(code: _Code, arrays: str, program: NativeProgram) -> None:
         f"a = {arrays}",
         "d = s.direct",
         "ran = s.attempt(a, r) if d is None else not d(s.header_address, a, r)",
+        f"{code.name(program.free.append)}(s)",
+    ]
+    code.require("ran")
+
+
+def run_into(code: _Code, arrays: str, program: NativeProgram, order: Sequence[int]) -> None:
+    """Code that runs a program into the caller's arrays, which are in the ``order`` of leaves."""
+    array = code.name(np.ndarray)
+    code.require(" and ".join(f"type({t}) is {array}" for t in code.targets) or "True")
+    placed = dict(zip(order, code.targets, strict=True))
+    code.lines += [
+        f"try: s = {code.name(program.free.pop)}()",
+        f"except IndexError: s = {code.name(program.session)}()",
+        f"a, r = {arrays}, ({''.join(f'{placed[i]}, ' for i in range(len(placed)))})",
+        "ran = s.into is not None and not s.into(s.header_address, a, r)",
         f"{code.name(program.free.append)}(s)",
     ]
     code.require("ran")

@@ -219,13 +219,6 @@ for _name, _fill in (("sum", 0.0), ("prod", 1.0), ("max", -np.inf), ("min", np.i
     function(f"nan{_name}")(_without_nan(_name, _fill))
 
 
-@function("nanmean")
-def _nanmean(b: Builder, a: Any, axis: Axis = None, keepdims: bool = False) -> Value:
-    x = value_of(b, a)
-    count = _call(b, "sum", ~_call(b, "isnan", x), axis=axis, keepdims=keepdims)
-    return _call(b, "divide", _call(b, "nansum", x, axis=axis, keepdims=keepdims), count)
-
-
 @function("nan_to_num")
 def _nan_to_num(
     b: Builder, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
@@ -273,39 +266,6 @@ def _ptp(b: Builder, a: Any, axis: Axis = None, keepdims: bool = False) -> Value
     return _call(b, "subtract", high, low)
 
 
-@function("median")
-def _median(b: Builder, a: Any, axis: int | None = None, keepdims: bool = False) -> Value:
-    return _quantile(b, a, 0.5, axis, keepdims=keepdims)
-
-
-@function("quantile")
-def _quantile(b: Builder, a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Value:
-    """By linear interpolation; NaN goes to the end of the sorted elements, and gives NaN."""
-    x = value_of(b, a)
-    if not isinstance(q, int | float) or not (axis is None or isinstance(axis, int)):
-        raise refused("several quantiles or axes of a traced value", "take one after the other")
-    rank = x.rank
-    x = x if axis is not None else b.reshape(x, (-1,))
-    at = normalize_axis_index(0 if axis is None else axis, x.rank)
-    x = x if x.dtype.is_float else _call(b, "astype", x, "float64")
-    ordered: Any = _call(b, "sort", x, axis=at)
-    place = q * (x.shape[at] - 1)
-    low = int(place)
-    front = (slice(None),) * at
-    one, other = ordered[(*front, low)], ordered[(*front, min(low + 1, x.shape[at] - 1))]
-    found = one + (other - one) * (place - low)
-    found = found + 0.0 * ordered[(*front, -1)]  # NaN
-    if not keepdims:
-        return found
-    return b.reshape(found, (1,) * rank if axis is None else
-                     (*x.shape[:at], 1, *x.shape[at + 1 :]))  # fmt: skip
-
-
-@function("percentile")
-def _percentile(b: Builder, a: Any, q: float, axis: int | None = None, **options: Any) -> Value:
-    return _quantile(b, a, q / 100, axis, **options)
-
-
 @function("trapezoid")
 def _trapezoid(b: Builder, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     y = _call(b, "moveaxis", y, axis, -1)
@@ -326,14 +286,6 @@ def _convolve(b: Builder, a: Any, v: Any, mode: str = "full") -> Value:
     start, stop = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n),
                    "valid": (m - 1, n)}[mode]  # fmt: skip
     return found[start:stop]
-
-
-@function("cov")
-def _cov(b: Builder, m: Any, rowvar: bool = True, ddof: int = 1) -> Value:
-    x: Any = _call(b, "atleast_2d", m)
-    x = x if rowvar else x.T
-    x = x - _call(b, "mean", x, axis=1, keepdims=True)
-    return x @ _call(b, "conj", x.T) / (x.shape[1] - ddof)
 
 
 @function("angle")

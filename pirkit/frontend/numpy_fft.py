@@ -86,9 +86,9 @@ def _one(rule: Rule, *, forward: bool) -> Rule:
     return transform
 
 
-def _many(rule: Rule, *, forward: bool) -> Rule:
+def _many(rule: Rule, default: Axis = None, *, forward: bool) -> Rule:
     def transform(
-        b: Builder, x: Any, s: Sizes = None, axes: Axis = None, norm: str = "backward"
+        b: Builder, x: Any, s: Sizes = None, axes: Axis = default, norm: str = "backward"
     ) -> Value:
         return rule(b, x, s, axes, norm, forward=forward)
 
@@ -100,6 +100,7 @@ for _name, _rule, _forward in (
 ):  # fmt: skip
     function(f"fft.{_name}")(_one(_rule, forward=_forward))
     function(f"fft.{_name}n")(_many(_rule, forward=_forward))
+    function(f"fft.{_name}2")(_many(_rule, (-2, -1), forward=_forward))
 
 
 @function("fft.hfft")

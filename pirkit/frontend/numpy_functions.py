@@ -14,10 +14,12 @@ from pirkit.frontend import (
     numpy_elements,
     numpy_fft,
     numpy_linalg,
+    numpy_numerics,
     numpy_products,
     numpy_reductions,
     numpy_shapes,
     numpy_sorting,
+    numpy_statistics,
     numpy_updates,
 )
 from pirkit.frontend.numpy_rules import (
@@ -32,13 +34,22 @@ RULES: Final = (
     numpy_elements,
     numpy_fft,
     numpy_linalg,
+    numpy_numerics,
     numpy_products,
     numpy_reductions,
     numpy_shapes,
     numpy_sorting,
+    numpy_statistics,
     numpy_updates,
 )
 """The modules whose rules are in the table once they are imported."""
+
+
+_BY_SIZE: Final = (
+    np.zeros, np.ones, np.empty, np.eye, np.identity, np.tri, np.arange, np.indices, np.logspace,
+    np.geomspace,
+)  # fmt: skip
+"""Functions whose arguments decide about the shape."""
 
 
 def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any) -> Any:
@@ -48,6 +59,11 @@ def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any
     take, and for axes that the value does not have.
     """
     rule = FUNCTIONS.get(name)
+    if rule is None and getattr(np, name, None) in _BY_SIZE:
+        raise refused(
+            f"`numpy.{name}` of a traced number: sizes are known before a program runs",
+            "give a number, `x.shape[0]`, or an argument that `jit` takes as static",
+        )
     if rule is None:
         raise refused(
             f"`numpy.{name}` takes no traced value",

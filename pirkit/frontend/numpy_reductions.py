@@ -47,7 +47,7 @@ def _prod(
     return x if not axes else b.prod(x, axis=axes, keepdim=keepdims, reduce_all=False)
 
 
-@function("mean", "average")
+@function("mean")
 def mean(
     b: Builder, x: Any, axis: Axis = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Value:

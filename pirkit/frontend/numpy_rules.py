@@ -7,6 +7,7 @@ values, ``__array_function__`` and the namespace of the array API.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any, Final, cast
 
 import numpy as np
@@ -34,6 +35,19 @@ def function(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def register(rule: Callable[..., Any]) -> Callable[..., Any]:
         FUNCTIONS.update(dict.fromkeys(names, rule))
+        return rule
+
+    return register
+
+
+def composed(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a rule that is written in numpy, on values: its first argument is made one."""
+
+    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+        def recording(b: Builder, first: Any, *args: Any, **options: Any) -> Any:
+            return rule(value_of(b, first), *args, **options)
+
+        FUNCTIONS.update(dict.fromkeys(names, update_wrapper(recording, rule)))
         return rule
 
     return register

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.execution_order import operations
-from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.errors import PirkitError, TraceError, UsageError
 from pirkit.dialect.build import Number, Value
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import ProgramOp
@@ -31,7 +31,7 @@ from pirkit.frontend.known_values import KnownValues, RunPart
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.recording import Recording
 from pirkit.frontend.traced_value import TracedValue, WeakValue
-from pirkit.frontend.user_line import user_span
+from pirkit.frontend.user_line import raised_at, user_span
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
@@ -214,7 +214,7 @@ def trace(
         positional, by_name = tree.unflatten(shape, iter(inputs))
         for_later = recording_draws(recorder) if run is None else nullcontext()
         with for_later:
-            result = function(*positional, **by_name)
+            result = _called(function, positional, by_name)
         recorder.require_decided()
         found, result_shape = tree.flatten(result)
         for i, value in enumerate(found):
@@ -223,6 +223,20 @@ def trace(
         recorder.is_dynamic = False
     module = ModuleOp([program])
     return Traced(Program(module, {}, "<traced>"), recorder.captured, result_shape)
+
+
+def _called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """What a function returns; what numpy says of a traced size, as TraceError."""
+    try:
+        return function(*args, **named)
+    except TypeError as error:
+        if isinstance(error, PirkitError) or "Traced(" not in str(error):
+            raise
+        raise TraceError(
+            f"{error}", span=raised_at(error),
+            help="sizes and counts are known before a program runs: give a number, `x.shape[0]`, or"
+            " an argument that `jit` takes as static",
+        ) from error  # fmt: skip
 
 
 def leaf_meta(leaf: Any) -> TensorMeta:

@@ -297,7 +297,7 @@ def pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
         "pir.gradient", *[t for t, _ in pairs], *given, *wrt, targets=len(pairs), wrt=len(wrt)
     )
     dense = iter(_several(found))
-    return [tree.unflatten(shape, dense) for _, shape in leaves]
+    return [tree.rebuilt(shape, dense) for _, shape in leaves]
 
 
 def _unlike(what: str, other: str, given: Any, wanted: Any) -> UsageError:

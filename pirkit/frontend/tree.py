@@ -6,15 +6,19 @@ registered. Everything else is a leaf.
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
+import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from pirkit.diag.errors import UsageError
+from pirkit.frontend.user_line import user_span
 
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
 Unflatten = Callable[[Any, Iterable[Any]], Any]
+Test = Callable[[Any], bool]
 C = TypeVar("C")
 
 LEAF: Final = "*"
@@ -184,13 +188,19 @@ def register_dataclass(
     return cast("type[C]", cls)
 
 
-def flatten(tree: Any) -> tuple[list[Any], Shape]:
-    """The leaves in order (those of a dict by sorted key), and the structure of the tree."""
+def flatten(tree: Any, is_leaf: Test | None = None) -> tuple[list[Any], Shape]:
+    """The leaves in order (those of a dict by sorted key), and the structure of the tree.
+
+    What ``is_leaf`` is true of is a leaf, be it a container or None.
+    """
     leaves: list[Any] = []
-    return leaves, _shape(tree, leaves)
+    return leaves, _shape(tree, leaves, is_leaf)
 
 
-def _shape(tree: Any, leaves: list[Any]) -> Shape:
+def _shape(tree: Any, leaves: list[Any], is_leaf: Test | None) -> Shape:
+    if is_leaf is not None and is_leaf(tree):
+        leaves.append(tree)
+        return LEAF
     if tree is None:
         return None
     cls = cast("type[Any]", type(tree))
@@ -199,17 +209,33 @@ def _shape(tree: Any, leaves: list[Any]) -> Shape:
         leaves.append(tree)
         return LEAF
     parts, extra = container.flatten(tree)
-    return Node(cls, extra, tuple([_shape(p, leaves) for p in parts]))
+    return Node(cls, extra, tuple([_shape(p, leaves, is_leaf) for p in parts]))
 
 
-def unflatten(shape: Shape, leaves: Iterator[Any]) -> Any:
-    """The tree of that structure with these leaves."""
+def unflatten(shape: Shape, leaves: Iterable[Any]) -> Any:
+    """The tree of that structure with these leaves. Raises UsageError for too few or too many."""
+    given = iter(leaves)
+    try:
+        made = rebuilt(shape, given)
+    except StopIteration:
+        raise _unfit("there are fewer leaves than the structure has") from None
+    if next(given, _NONE) is not _NONE:
+        raise _unfit("there are more leaves than the structure has")
+    return made
+
+
+_NONE: Final = object()
+
+
+def rebuilt(shape: Shape, leaves: Iterator[Any]) -> Any:
+    """As `unflatten`, from an iterator that may have leaves of further trees."""
     if shape is None:
         return None
     if shape == LEAF:
         return next(leaves)
     node = cast(Node, shape)
-    return CONTAINERS[node.kind].unflatten(node.extra, [unflatten(s, leaves) for s in node.parts])
+    parts = [rebuilt(s, leaves) for s in node.parts]
+    return CONTAINERS[node.kind].unflatten(node.extra, parts)
 
 
 def paths(shape: Shape, start: str = "") -> list[str]:
@@ -227,24 +253,76 @@ def paths(shape: Shape, start: str = "") -> list[str]:
 def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
     """The tree with every leaf changed."""
     leaves, shape = flatten(tree)
-    return unflatten(shape, iter([change(leaf) for leaf in leaves]))
+    return unflatten(shape, [change(leaf) for leaf in leaves])
 
 
-def map(change: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """As `mapped`, given the leaves there of other trees as well.
+def map(change: Callable[..., Any], tree: Any, *others: Any, is_leaf: Test | None = None) -> Any:
+    """The tree with every leaf changed, given what the other trees have at its place.
 
-    Raises UsageError for a tree of another structure.
+    That may be whole trees, as in JAX. Raises UsageError for a tree of another structure.
     """
-    leaves, shape = flatten(tree)
-    rows = [leaves]
-    for other in others:
-        found, other_shape = flatten(other)
-        if other_shape != shape:
-            raise UsageError("the trees differ in structure", code="PK0701")
-        rows.append(found)
-    return unflatten(shape, iter([change(*each) for each in zip(*rows, strict=True)]))
+    leaves, shape = flatten(tree, is_leaf)
+    rows = [leaves, *[_beneath(shape, other) for other in others]]
+    return unflatten(shape, [change(*each) for each in zip(*rows, strict=True)])
 
 
-def leaves(tree: Any) -> list[Any]:
+def _beneath(shape: Shape, tree: Any) -> list[Any]:
+    """What a tree has where a structure, which its own begins with, has leaves."""
+    if shape == LEAF:
+        return [tree]
+    if shape is None and tree is None:
+        return []
+    cls = cast("type[Any]", type(tree))
+    if shape is None or cls is not shape.kind:
+        wanted = "None" if shape is None else f"a {shape.kind.__name__}"
+        raise _unfit(f"the trees differ in structure: {wanted} and a {cls.__name__}")
+    parts, extra = CONTAINERS[cls].flatten(tree)
+    parts = list(parts)
+    if extra != shape.extra or len(parts) != len(shape.parts):
+        raise _unfit(f"the trees differ in structure: two {cls.__name__}s of other parts")
+    pairs = zip(shape.parts, parts, strict=True)
+    return [leaf for s, p in pairs for leaf in _beneath(s, p)]
+
+
+def _unfit(problem: str) -> UsageError:
+    return UsageError(problem, code="PK0701", span=user_span(),
+                      help="`pirkit.tree.structure(tree)` shows the structure")  # fmt: skip
+
+
+def leaves(tree: Any, is_leaf: Test | None = None) -> list[Any]:
     """The leaves of a tree in order."""
-    return flatten(tree)[0]
+    return flatten(tree, is_leaf)[0]
+
+
+def structure(tree: Any, is_leaf: Test | None = None) -> Shape:
+    """The structure of a tree without its leaves: hashable, and equal to that of a like tree."""
+    return flatten(tree, is_leaf)[1]
+
+
+def reduce(
+    join: Callable[[Any, Any], Any], tree: Any, *initial: Any, is_leaf: Test | None = None
+) -> Any:
+    """The leaves joined from left to right, as ``functools.reduce`` does."""
+    return functools.reduce(join, leaves(tree, is_leaf), *initial)
+
+
+def all(tree: Any, *, is_leaf: Test | None = None) -> bool:
+    """Whether every leaf is true."""
+    return builtins.all(leaves(tree, is_leaf))
+
+
+def transpose(outer: Shape, inner: Shape, tree: Any) -> Any:
+    """A tree of structure ``outer`` whose leaves are trees of ``inner``, the other way around."""
+    rows = [_beneath(inner, each) for each in _beneath(outer, tree)]
+    return unflatten(inner, [unflatten(outer, column) for column in zip(*rows, strict=True)])
+
+
+def leaves_with_path(tree: Any, is_leaf: Test | None = None) -> list[tuple[str, Any]]:
+    """Each leaf with its path, spelled as messages do: ``['w'][0]``."""
+    found, shape = flatten(tree, is_leaf)
+    return list(zip(paths(shape), found, strict=True))
+
+
+def map_with_path(change: Callable[[str, Any], Any], tree: Any) -> Any:
+    """The tree with every leaf changed, given its path and itself."""
+    return unflatten(structure(tree), [change(p, leaf) for p, leaf in leaves_with_path(tree)])

@@ -40,6 +40,16 @@ def user_span() -> Span | None:
     return None if found is None else Span(*found)
 
 
+def raised_at(error: BaseException) -> Span | None:
+    """The innermost line of the user that an error has passed."""
+    found, at = None, error.__traceback__
+    while at is not None:
+        file = at.tb_frame.f_code.co_filename
+        found = found if file.startswith(_INSIDE) else Span(file, at.tb_lineno)
+        at = at.tb_next
+    return found
+
+
 def user_location() -> LocationAttr:
     """The location of :func:`user_line`, for operations."""
     found = user_line()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Protocol, Self, cast
+from typing import Any, Final, Protocol, Self, cast
+from weakref import WeakKeyDictionary
 
 from xdsl.ir import Block, SSAValue
 
@@ -66,10 +67,28 @@ class Custom:
         return cls(parts[0], parts[1], parts[2], parts[3], forward)
 
 
+_LEVELS: Final[WeakKeyDictionary[PirOp, frozenset[SSAValue]]] = WeakKeyDictionary()
+"""What the derivatives that used a rule are with respect to."""
+
+
+def is_used(op: PirOp) -> bool:
+    """Whether a derivative has used the rule of a `pir.custom_derivative`."""
+    return op in _LEVELS
+
+
 def differentiate_custom(back: Sweep, op: PirOp, held: list[Any]) -> None:
-    """Hand the cotangents of the results on to the inputs, by the rule."""
+    """Hand the cotangents of the results on to the inputs, by the rule.
+
+    As in JAX the rule is that of the innermost derivative. One around it, which is with respect to
+    other values, goes through the ops of the rule: those of its result, and of its derivative.
+    """
     custom = Custom.of(op)
     b = back.b
+    if _LEVELS.setdefault(op, back.shared.wrt) != back.shared.wrt:
+        for value, cotangent in zip(custom.outputs, held, strict=True):
+            if cotangent is not None and value in back.shared.paths.active:
+                back.add(value, cotangent)
+        return
     seeds = [
         b.zeros_like(b.wrap(y)) if h is None else cast(Value, h)
         for h, y in zip(held, custom.outputs, strict=True)

@@ -15,7 +15,7 @@ from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.autodiff_custom import remove_marked
+from pirkit.passes.autodiff_custom import is_used, remove_marked
 from pirkit.passes.autodiff_taylor import SeriesStep
 from pirkit.passes.base import Pass, PassContext, RemarkKind, Stats, option
 from pirkit.passes.derivative_series import STEPS
@@ -54,10 +54,9 @@ class ExpandGradientsPass(Pass):
                 elif op.name == JET:
                     series_steps += expand_jet(program, op, partial(_report, ctx, op))
                     ctx.count("series_steps")
-            if self.last:
-                for op in list(operations(program.block)):
-                    if op.name in (CUSTOM, CHECKPOINT):
-                        remove_marked(op)
+            for op in list(operations(program.block)):
+                if op.name in (CUSTOM, CHECKPOINT) and (self.last or is_used(op)):
+                    remove_marked(op)
 
 
 def _report(ctx: PassContext, op: PirOp, kind: RemarkKind, message: str) -> None:

@@ -13,23 +13,37 @@ from xdsl.ir import SSAValue
 
 from pirkit.analysis.linear_forms import GRADIENT, JET
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.structure import CUSTOM
 from pirkit.passes.replace_ops import replace
 
 _RENAMING: Final = "pd_op.assign"
 
 
 def merge_renamings(program: ProgramOp) -> None:
-    """Replace copies by their source where no differentiated value depends on both."""
+    """Replace copies by their source where no differentiated value depends on both.
+
+    Copies of variables stay where a `pir.custom_derivative` needs them to tell which derivative
+    uses its rule.
+    """
     ops = [cast(PirOp, op) for op in program.block.ops]
     derivatives = [op for op in ops if op.name in (GRADIENT, JET)]
     variables = {v for op in derivatives for v in variables_of(op)}
+    rules = [op for op in program.block.walk() if op.name == CUSTOM]
+
+    def tells_level(copy: PirOp) -> bool:
+        """Whether a rule depends on a copy of what another derivative is taken to."""
+        if not rules or copy.operands[0] not in variables:
+            return False
+        reached = _reached_around(copy.results[0], copy)
+        return any(v in reached for rule in rules for v in rule.operands)
+
     copies = [op for op in ops if op.name == _RENAMING and op.results[0] in variables]
     for op in reversed(copies):
         copy, source = op.results[0], op.operands[0]
         near = [d for d in derivatives if copy in variables_of(d)]
         reached = _reached_around(source, op)
         targets = (t for d in near for t in d.operands[: d.attribute("targets")])
-        if source is not copy and reached.isdisjoint(targets):
+        if source is not copy and reached.isdisjoint(targets) and not tells_level(op):
             replace(op, [source])
 
 

@@ -42,6 +42,12 @@ class DType:
         """Signed or unsigned; bool is not an integer."""
         return self.kind in ("int", "uint")
 
+    def __call__(self, value: Any) -> Any:
+        """A value in this element type, as ``np.float64(value)``: a tensor stays one."""
+        if hasattr(value, "astype"):
+            return value.astype(self.np)
+        return np.asarray(value, self.np)[()]
+
     def __repr__(self) -> str:
         return self.name
 

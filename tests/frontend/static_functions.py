@@ -157,6 +157,31 @@ def augmented(x: Any) -> Any:
 
 
 @listed
+def walrus_in_loop(x: Any) -> Any:
+    total, i = 0.0, 0.0
+    for _ in range(2):
+        while (s := abs(x).sum() * i) < 4 and i < 9:
+            i += 1.0
+        else:
+            total = total + s
+    return total + s if (t := x[0]) > 0 and t < 1 else t * s
+
+
+@listed
+def operands_of_several_types(x: Any) -> Any:
+    n = 2
+    if x.sum() > 0 and n:
+        return x.sum()
+    return x[0] * 3 if not (x[0] and x[1] > 0) or n > 2 else x.prod()
+
+
+@listed
+def in_order(x: Any) -> Any:
+    low, *_, high = sorted([x[0], 0.5, x[1]], reverse=True)
+    return low * 2 + high + sorted(x)[1]
+
+
+@listed
 def walrus(x: Any) -> Any:
     if (s := x.sum()) > 1:
         return s * s

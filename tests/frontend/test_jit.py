@@ -293,6 +293,34 @@ def test_out_takes_results() -> None:
             pirkit.jit(lambda x: x * 2)(X, out=wrong)
 
 
+def test_out_at_each_call_is_the_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = pirkit.jit(lambda x, y: {"a": x + y, "b": (x * y).sum()})
+    slow: list[Any] = []
+    copied = compiled_call.Compiled._into
+    counted = lambda *given: (slow.append(1), copied(*given))[1]  # noqa: E731
+    monkeypatch.setattr(compiled_call.Compiled, "_into", counted)
+    memory = np.zeros(3 * X.size)
+    out = {"a": np.empty_like(X), "b": np.empty(())}
+    f(X, X, out=out)
+    slow.clear()
+    for k in range(3):
+        assert f(X + k, X, out=out) is out
+        np.testing.assert_array_equal(out["a"], X + k + X)
+        np.testing.assert_allclose(out["b"], ((X + k) * X).sum())
+    assert not slow
+    given, written = memory[: X.size], memory[X.size // 2 :][: X.size]
+    given[:] = X
+    f(given.reshape(X.shape), X, out={"a": written.reshape(X.shape), "b": out["b"]})
+    np.testing.assert_array_equal(written.reshape(X.shape), X + X)
+    locked = np.empty_like(X)
+    locked.flags.writeable = False
+    both = {"a": written.reshape(X.shape), "b": written[:1].reshape(())}
+    for wrong in ({**out, "a": locked}, both, {**out, "a": np.empty(9)}):
+        with pytest.raises(PirkitError):
+            f(X, X, out=wrong)
+    assert len(slow) == 4
+
+
 def test_donated_memory_holds_results() -> None:
     def step(p: Any, g: Any) -> Any:
         return {k: p[k] - 0.5 * g[k] for k in p}

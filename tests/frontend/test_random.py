@@ -41,6 +41,7 @@ def test_known_answers(key: Any, counter: Any, wanted: Any) -> None:
         assert tuple(int(words(found[f"y{i}"])[0]) for i in (0, 1)) == wanted
 
 
+CHANCES: Final = np.array([0.1, 0.2, 0.3, 0.4], np.float32)
 BITS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "split": (lambda k: random.split(k, 3), lambda j, k: j.key_data(j.split(k, 3))),
     "split to a matrix": (
@@ -60,6 +61,12 @@ BITS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
         lambda k: random.permutation(k, LOGITS, axis=1),
         lambda j, k: j.permutation(k, LOGITS, axis=1)),
     "categorical": (lambda k: random.categorical(k, LOGITS), lambda j, k: j.categorical(k, LOGITS)),
+    **{f"choice {o}": (
+        lambda k, o=o: random.choice(k, 4, (3,), **o), lambda j, k, o=o: j.choice(k, 4, (3,), **o))
+       for o in ({}, {"replace": False}, {"p": CHANCES}, {"p": CHANCES, "replace": False})},
+    "choice of columns": (
+        lambda k: pirkit.jit(lambda k: random.choice(k, LOGITS, (2, 1), axis=1))(k),
+        lambda j, k: j.choice(k, LOGITS, (2, 1), axis=1)),
     "categorical of columns": (
         lambda k: random.categorical(k, LOGITS, axis=0, shape=(9, 5)),
         lambda j, k: j.categorical(k, LOGITS, axis=0, shape=(9, 5))),
@@ -209,6 +216,7 @@ WRONG: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "a dtype": (lambda: random.normal(KEY, 3, "int32"), "float32 or float64"),
     "integers": (lambda: random.randint(KEY, 3, 0, 9, "float32"), "draws integers"),
     "a shape": (lambda: random.normal(KEY, (-1,)), "no shape"),
+    "too many": (lambda: random.choice(KEY, 3, (4,), replace=False), "4 of 3"),
     "a tail": (lambda: random.categorical(KEY, LOGITS, shape=(5,)), "no shape"),
 }
 

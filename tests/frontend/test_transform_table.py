@@ -303,6 +303,46 @@ def test_derivatives_of_loops_that_end_at_different_turns_are_refused_over_rows(
     np.testing.assert_allclose(rows, np.stack([pirkit.grad(f)(row) for row in ROWS]))
 
 
+# --- derivatives of higher order use a rule once, and then go through its ops, as JAX's do ---
+
+
+def _clipped(m: Any) -> Function:
+    f = m.api.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (x, None), lambda held, g: (m.np.clip(g, -1, 1),))
+    return f
+
+
+def _other_slope(m: Any) -> Function:
+    f = m.api.custom_jvp(m.np.sin)
+    f.defjvp(lambda p, t: (m.np.sin(p[0]), 3 * m.np.cos(p[0]) * t[0] * p[0]))
+    return f
+
+
+HIGHER: Final[dict[str, Callable[[Any, Function], Any]]] = {
+    "thrice": lambda m, f: m.api.grad(m.api.grad(m.api.grad(f)))(X[0]),
+    "rows": lambda m, f: m.api.jit(m.api.vmap(m.api.grad(m.api.grad(f))))(X),
+    "around rows": lambda m, f: m.api.jacrev(m.api.vmap(m.api.grad(f)))(X),
+    "jacobians": lambda m, f: m.api.jacrev(m.api.jacrev(lambda x: f(x).sum()))(X),
+    "a loop": lambda m, f: m.api.grad(m.api.grad(
+        lambda x: m.scan(lambda c, v: (f(c) * v, None), x, X)[0]))(X[0]),
+    "beside each other": lambda m, f: m.api.grad(
+        lambda x: m.api.grad(f)(x) * f(x) + m.api.grad(lambda z: f(z) * f(x))(x))(X[0]),
+    "forward": lambda m, f: m.api.hessian(lambda x: f(x).sum())(X),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HIGHER)
+@pytest.mark.parametrize("rule", [_clipped, _other_slope])
+def test_a_rule_is_that_of_the_innermost_derivative(rule: Any, name: str) -> None:
+    if rule is _clipped and name == "forward":
+        pytest.skip("jax has no forward mode of a custom_vjp")
+    compare(*[HIGHER[name](m, _power_of(rule(m))) for m in (OURS, _theirs())])
+
+
+def _power_of(f: Function) -> Function:
+    return lambda x: f(x) ** 3 * x
+
+
 # --- products ---
 
 

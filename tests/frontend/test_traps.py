@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pirkit
+import pirkit.numpy as pnp
 from pirkit import ops
 from pirkit.diag.errors import PirkitError, TraceError
 from pirkit.dialect.operation import span_of
@@ -152,8 +153,8 @@ REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
     "tolist": (lambda x: sum(x.tolist()) * x[1], "tolist()", "has_aux"),
     "np.asarray": (lambda x: np.asarray(x).sum() * x[0], "numpy array", "pirkit.ops"),
     "np.array of values": (lambda x: np.array([x[0], x[1]]).sum(), "", "pirkit.ops"),
-    "np.linalg.cond": (np.linalg.cond, "linalg.cond", "pirkit.ops"),
-    "np.unwrap": (lambda x: np.unwrap(x).sum(), "unwrap", "pirkit.ops"),
+    "np.spacing": (lambda x: np.spacing(x).sum(), "spacing", "pirkit.ops"),
+    "np.i0": (lambda x: np.i0(x).sum(), "i0", "pirkit.ops"),
     "out=": (lambda x: np.sin(x, out=np.empty(3)).sum(), "out=", "result"),
     "if many": (lambda x: x.sum() if x > 0 else x, "truth", "any()"),
     "int of many": (lambda x: x.sum() * int(x), "int()", "v[0]"),
@@ -409,3 +410,18 @@ def test_an_unknown_truth_cannot_be_caught() -> None:
     for traced in (pirkit.jit(f), pirkit.jit(lambda x: pirkit.cond(x.sum() > 0, f, f, x))):
         with pytest.raises(TraceError, match="the truth"):
             traced(x)
+
+
+UNKNOWN_SIZES: Final[dict[str, Callable[[Any], Any]]] = {
+    "numpy": lambda n: np.zeros(n), "ours": lambda n: pnp.ones((n, 2)),
+    "a bound": lambda n: pirkit.fori_loop(0, n / 2, lambda i, s: s + i, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN_SIZES)
+def test_sizes_are_known_integers(name: str) -> None:
+    with pytest.raises(TraceError) as caught:
+        pirkit.jit(UNKNOWN_SIZES[name])(3)
+    assert caught.value.help
+    assert caught.value.span is not None
+    assert caught.value.span.file == __file__

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final, cast
 
+import numpy as np
+
 from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Value
 from pirkit.frontend.control_flow import truth
@@ -190,6 +192,15 @@ def _extreme(name: str, python: Function) -> Function:
     return extreme
 
 
+def _ordered(items: Any, /, *, key: Any = None, reverse: bool = False) -> list[Any]:
+    """``sorted``; of traced numbers by an op. Equal elements may change places, as numbers can."""
+    given = list(items)
+    if key is not None or not any(isinstance(v, Value) for v in given):
+        return sorted(given, key=key, reverse=reverse)
+    found = list(np.sort(np.stack(given)))
+    return found[::-1] if reverse else found
+
+
 _BUILTINS: Final[dict[Any, Function]] = {
     range: traced_range,
     enumerate: traced_enumerate,
@@ -200,6 +211,7 @@ _BUILTINS: Final[dict[Any, Function]] = {
     bool: _as_bool,
     any: any_of,
     all: all_of,
+    sorted: _ordered,
     min: _extreme("minimum", min),
     max: _extreme("maximum", max),
 }

@@ -9,6 +9,7 @@ from typing import Final
 from pirkit.frontend.static.jumps import PREFIX, at
 
 HELPERS: Final = f"{PREFIX}helpers"
+_TEST: Final = "pirkit_test"
 
 _HARMLESS: Final = (
     *(ast.Name, ast.Constant, ast.Attribute, ast.Compare, ast.UnaryOp, ast.BoolOp),
@@ -40,31 +41,35 @@ class Expressions(ast.NodeTransformer):
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         harmless = [all(isinstance(n, _HARMLESS) for n in ast.walk(v)) for v in node.values]
         values: list[ast.expr] = [self.visit(v) for v in node.values]
-        if _binds(node):
+        if _binds(*node.values[1:]):
             return at(ast.BoolOp(node.op, [_plain(v, "`:=`", node) for v in values]), node)
         name = "both" if isinstance(node.op, ast.And) else "either"
-        made = values[0]
+        is_test, made = ast.Constant(hasattr(node, _TEST)), values[0]
         for value, safe in zip(values[1:], harmless[1:], strict=True):
-            made = call(name, [made, thunk(value), ast.Constant(safe)], node)
+            made = call(name, [made, thunk(value), ast.Constant(safe), is_test], node)
         return made
 
+    def test(self, node: ast.expr) -> ast.expr:
+        """An expression of which nothing counts but its truth."""
+        _mark(node)
+        return self.visit(node)
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        operand = self.visit(node.operand)
         if isinstance(node.op, ast.Not):
-            return call("negated", [operand], node)
-        node.operand = operand
+            return call("negated", [self.test(node.operand)], node)
+        node.operand = self.visit(node.operand)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        test, body, other = self.visit(node.test), self.visit(node.body), self.visit(node.orelse)
-        if _binds(node):
+        test, body, other = self.test(node.test), self.visit(node.body), self.visit(node.orelse)
+        if _binds(node.body, node.orelse):
             return at(ast.IfExp(_plain(test, "`:=`", node), body, other), node)
         return call("choice", [test, thunk(body), thunk(other)], node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         left, rest = self.visit(node.left), [self.visit(c) for c in node.comparators]
         named = [type(o).__name__ for o in node.ops]
-        if (len(rest) == 1 and named[0] not in ("In", "NotIn")) or _binds(node):
+        if (len(rest) == 1 and named[0] not in ("In", "NotIn")) or _binds(*node.comparators):
             return at(ast.Compare(left, node.ops, rest), node)
         names = ast.Tuple([ast.Constant(n) for n in named], ast.Load())
         return call("compared", [left, names, *[thunk(r) for r in rest]], node)
@@ -86,9 +91,18 @@ class Expressions(ast.NodeTransformer):
         return node
 
 
-def _binds(node: ast.AST) -> bool:
+def _mark(node: ast.expr) -> None:
+    """Mark what stands as a condition, and its operands."""
+    if isinstance(node, ast.BoolOp):
+        setattr(node, _TEST, True)
+        for each in node.values:
+            _mark(each)
+
+
+def _binds(*nodes: ast.AST) -> bool:
     """Whether an expression has a walrus, which a lambda would keep to itself."""
-    return any(isinstance(n, ast.NamedExpr | ast.Yield | ast.Await) for n in ast.walk(node))
+    binding = (ast.NamedExpr, ast.Yield, ast.Await)
+    return any(isinstance(n, binding) for node in nodes for n in ast.walk(node))
 
 
 def _plain(test: ast.expr, place: str, where: ast.AST) -> ast.expr:

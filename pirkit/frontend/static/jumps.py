@@ -172,6 +172,8 @@ class Lowering:
         node.finalbody = self._block(node.finalbody)
 
     def _loop(self, node: ast.While | ast.For) -> ast.stmt:
+        if isinstance(node, ast.While) and _binds(node.test):
+            _test_inside(node)
         self.count += 1
         continued = f"{PREFIX}continue_{self.count}"
         self.loops.append(self.count)
@@ -196,6 +198,23 @@ class Lowering:
         if not stops_of(node):
             return [*before, node, *otherwise]
         return [*before, node, at(ast.If(not_any(stops_of(node), node), otherwise, []), node)]
+
+
+def _binds(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.NamedExpr) for n in ast.walk(node))
+
+
+def _test_inside(node: ast.While) -> None:
+    """``while (x := f()): A`` as ``while True: if not (x := f()): break; A``.
+
+    So the variable is one of the body, with the value that ended the loop behind it.
+    """
+    own = own_statements(node.orelse, into_loops=False)
+    if any(isinstance(n, ast.Break | ast.Continue) for n in own):
+        cast(Any, node).pirkit_refused = "it has `:=`, and its `else` jumps in a loop around it"
+        return
+    end = at(ast.If(ast.UnaryOp(ast.Not(), node.test), [*node.orelse, ast.Break()], []), node.test)
+    node.test, node.body, node.orelse = at(ast.Constant(True), node), [end, *node.body], []
 
 
 def own_statements(body: Sequence[ast.stmt], into_loops: bool = True) -> list[ast.stmt]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
 from pirkit.diag.errors import TraceError
@@ -36,21 +37,26 @@ def negated(value: Any) -> Any:
     return cast(Any, _truth(value).b).logical_not(_truth(value))
 
 
-def both(first: Any, second: Thunk, harmless: bool) -> Any:
-    """``first and second()``; a ``harmless`` second operand may be computed in any case."""
-    return _logical("logical_and", first, second, harmless)
+def both(first: Any, second: Thunk, harmless: bool, is_test: bool = False) -> Any:
+    """``first and second()``; a ``harmless`` second operand may be computed in any case.
+
+    Of a test only the truth counts, so its operands may be of several element types.
+    """
+    return _logical("logical_and", first, second, harmless, is_test)
 
 
-def either(first: Any, second: Thunk, harmless: bool) -> Any:
+def either(first: Any, second: Thunk, harmless: bool, is_test: bool = False) -> Any:
     """``first or second()``."""
-    return _logical("logical_or", first, second, harmless)
+    return _logical("logical_or", first, second, harmless, is_test)
 
 
-def _logical(name: str, first: Any, second: Thunk, harmless: bool) -> Any:
+def _logical(name: str, first: Any, second: Thunk, harmless: bool, is_test: bool) -> Any:
     is_and = name == "logical_and"
     if not isinstance(first, Value):
         return second() if bool(first) is is_and else first
     condition = _truth(first)
+    if is_test:
+        first, second = condition, partial(_truth_of, second)
     if harmless and first.dtype is dt.bool_:
         other = second()
         if isinstance(other, bool):  # one that decides alone, or does not matter
@@ -63,6 +69,11 @@ def _logical(name: str, first: Any, second: Thunk, harmless: bool) -> Any:
     return chosen(
         what, condition, *((other, _constant(first)) if is_and else (_constant(first), other))
     )
+
+
+def _truth_of(thunk: Thunk) -> Any:
+    found = thunk()
+    return _truth(found) if isinstance(found, Value) else bool(found)
 
 
 def _constant(value: Any) -> Thunk:

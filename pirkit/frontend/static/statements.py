@@ -181,7 +181,7 @@ class Statements(Expressions):
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         blocks = Names(node.body), Names(node.orelse)
         number, names = self._site(node, blocks, branch_ends(node))
-        test = self.visit(node.test)
+        test = self.test(node.test)
         labels = [f"{PREFIX}{kind}_{number.value}" for kind in ("then", "else")]
         parts = [
             self._inner(label, body, set(found.bound), node)
@@ -228,7 +228,7 @@ class Statements(Expressions):
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = node.msg or ast.Constant(None)
-        parts = [thunk(self.visit(node.test)), thunk(at(self.visit(message), node))]
+        parts = [thunk(self.test(node.test)), thunk(at(self.visit(message), node))]
         return at(ast.Expr(call("check", parts, node)), node)
 
     def visit_Raise(self, node: ast.Raise) -> list[ast.stmt]:

@@ -208,6 +208,8 @@ class Session:
         self._set("inputs", self.inputs)
         self._set("wanted", ctypes.addressof(self.expected))
         self._set("number", len(self.places))
+        self.spans = (ctypes.c_size_t * max(2 * len(self.places), 1))()
+        self._set("spans", ctypes.addressof(self.spans))
         self._set("patches", ctypes.addressof(self.patches))
         self._set("patched", len(patches))
         self._set("array", id(np.ndarray))
@@ -226,6 +228,8 @@ class Session:
         self.direct = self._call if alone else None
         """The native call, where `attempt` with the right number of arrays does nothing besides: it
         takes `header_address`, arrays and results, and gives 0 if it has run."""
+        self.into = kinds[0](library.addresses[FUNCTIONS[2]]) if alone else None
+        """As `direct`, into arrays of the caller; it does not run where they are unfit."""
 
     def _set(self, name: str, value: int) -> None:
         self.header[HEADER[name]] = value
@@ -378,7 +382,8 @@ def _expected_metas(metas: Sequence[TensorMeta]) -> Any:
         if meta.rank > MAX_AXES:
             words += [0] * len(WANTED)  # no array has such a type: they all go the slow way
             continue
-        words += [id(meta.dtype.np), meta.rank, *meta.shape, *[0] * (MAX_AXES - meta.rank)]
+        extents = (*meta.shape, *[0] * (MAX_AXES - meta.rank))
+        words += [id(meta.dtype.np), meta.rank, *extents, meta.numel * meta.dtype.itemsize]
     return (ctypes.c_size_t * max(len(words), 1))(*words)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from pirkit.runtime.native.records_ir import RUN_HEADER, run_text
 
-FUNCTIONS: Final = ("pirkit_program_run", "pirkit_program_call")
+FUNCTIONS: Final = ("pirkit_program_run", "pirkit_program_call", "pirkit_program_into")
 
 HEADER: Final = RUN_HEADER | {
     "items": 4,
@@ -24,6 +24,7 @@ HEADER: Final = RUN_HEADER | {
     "array": 10,
     "tensor": 11,
     "slot": 12,
+    "spans": 13,
 }
 """Words of the header of a program, after those of `RUN_HEADER`.
 
@@ -31,11 +32,12 @@ A call has ``number`` arrays: ``inputs`` of them in one tuple and the results in
 of a tuple are ``items`` bytes after its start. ``wanted`` is the expected type of each array;
 ``patches`` are ``patched`` pairs of a location in an argument block and the number of the array
 whose address goes there; ``array`` is ``np.ndarray``. ``tensor`` is `DenseTensor`, whose array lies
-``slot`` bytes after the start of the object; 0 where that is not known.
+``slot`` bytes after the start of the object; 0 where that is not known. ``spans`` has room for the
+first address and the end of each array.
 """
 
 MAX_AXES: Final = 8
-WANTED: Final = ("dtype", "rank", *[f"extent{k}" for k in range(MAX_AXES)])
+WANTED: Final = ("dtype", "rank", *[f"extent{k}" for k in range(MAX_AXES)], "bytes")
 """Words of the expected type of an array."""
 
 LAYOUT: Final = {"type": 8, "data": 16, "rank": 24, "extents": 32, "dtype": 56, "flags": 64}
@@ -43,6 +45,7 @@ LAYOUT: Final = {"type": 8, "data": 16, "rank": 24, "extents": 32, "dtype": 56, 
 numpy's C API, on 64-bit machines."""
 
 CONTIGUOUS_AND_ALIGNED: Final = 0x101
+WRITEABLE: Final = 0x400
 
 _TEXT: Final = Template("""
 ; Whether an array is what is wanted: type, element type, memory in rows, rank, extents.
@@ -178,6 +181,92 @@ run:
   %ran = call i64 @pirkit_program_run(ptr %header)
   ret i64 0
 }
+
+; As `pirkit_program_call`, into arrays of the caller: each is writeable, and apart in memory from
+; all inputs and other results. Returns 1, and nothing has run, where one is not.
+define i64 @pirkit_program_into(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
+entry:
+  %p_items = getelementptr i64, ptr %header, i64 $items
+  %p_inputs = getelementptr i64, ptr %header, i64 $inputs
+  %p_wanted = getelementptr i64, ptr %header, i64 $wanted
+  %p_number = getelementptr i64, ptr %header, i64 $number
+  %p_array = getelementptr i64, ptr %header, i64 $array
+  %p_spans = getelementptr i64, ptr %header, i64 $spans
+  %spans = load ptr, ptr %p_spans, align 8
+  %items = load i64, ptr %p_items, align 8
+  %inputs = load i64, ptr %p_inputs, align 8
+  %wanted = load ptr, ptr %p_wanted, align 8
+  %number = load i64, ptr %p_number, align 8
+  %type = load ptr, ptr %p_array, align 8
+  %given = getelementptr i8, ptr %inputs_tuple, i64 %items
+  %made = getelementptr i8, ptr %results_tuple, i64 %items
+  br label %check
+check:
+  %n = phi i64 [ 0, %entry ], [ %n1, %right ]
+  %unknown = icmp slt i64 %n, %number
+  br i1 %unknown, label %each, label %next
+each:
+  %object_n = call ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %n)
+  %offset_n = mul i64 %n, $wanted_bytes
+  %want_n = getelementptr i8, ptr %wanted, i64 %offset_n
+  %fits = call i1 @fits(ptr %object_n, ptr %type, ptr %want_n)
+  br i1 %fits, label %right, label %bad
+right:
+  %p_data = getelementptr i8, ptr %object_n, i64 $at_data
+  %data = load i64, ptr %p_data, align 8
+  %p_bytes = getelementptr i64, ptr %want_n, i64 $bytes
+  %bytes = load i64, ptr %p_bytes, align 8
+  %behind = add i64 %data, %bytes
+  %twice = shl i64 %n, 1
+  %p_first = getelementptr i64, ptr %spans, i64 %twice
+  %p_behind = getelementptr i64, ptr %p_first, i64 1
+  store i64 %data, ptr %p_first, align 8
+  store i64 %behind, ptr %p_behind, align 8
+  %p_flags = getelementptr i8, ptr %object_n, i64 $at_flags
+  %flags = load i32, ptr %p_flags, align 4
+  %masked = and i32 %flags, $writeable
+  %open = icmp ne i32 %masked, 0
+  %is_input = icmp slt i64 %n, %inputs
+  %either = or i1 %open, %is_input
+  %n1 = add i64 %n, 1
+  br i1 %either, label %check, label %bad
+next:
+  %k = phi i64 [ %inputs, %check ], [ %k1, %alone ]
+  %more = icmp slt i64 %k, %number
+  br i1 %more, label %look, label %apart
+look:
+  %twice_k = shl i64 %k, 1
+  %p_start = getelementptr i64, ptr %spans, i64 %twice_k
+  %p_end = getelementptr i64, ptr %p_start, i64 1
+  %start = load i64, ptr %p_start, align 8
+  %end = load i64, ptr %p_end, align 8
+  br label %other
+other:
+  %j = phi i64 [ 0, %look ], [ %j1, %between ]
+  %before = icmp slt i64 %j, %k
+  br i1 %before, label %compare, label %alone
+compare:
+  %twice_j = shl i64 %j, 1
+  %p_start_j = getelementptr i64, ptr %spans, i64 %twice_j
+  %p_end_j = getelementptr i64, ptr %p_start_j, i64 1
+  %start_j = load i64, ptr %p_start_j, align 8
+  %end_j = load i64, ptr %p_end_j, align 8
+  %below = icmp ule i64 %end_j, %start
+  %above = icmp ule i64 %end, %start_j
+  %disjoint = or i1 %below, %above
+  br i1 %disjoint, label %between, label %bad
+between:
+  %j1 = add i64 %j, 1
+  br label %other
+alone:
+  %k1 = add i64 %k, 1
+  br label %next
+apart:
+  %found = call i64 @pirkit_program_call(ptr %header, ptr %inputs_tuple, ptr %results_tuple)
+  ret i64 %found
+bad:
+  ret i64 1
+}
 """)
 
 
@@ -189,6 +278,8 @@ def program_text() -> str:
         words,
         **places,
         flags=str(CONTIGUOUS_AND_ALIGNED),
+        writeable=str(WRITEABLE),
+        bytes=str(WANTED.index("bytes")),
         wanted_bytes=str(8 * len(WANTED)),
     )
     return f"{run_text('pirkit_program_run')}\n{calls}"

@@ -102,6 +102,7 @@ def _(x: VecMeta, *, equation: str) -> tuple[TensorMeta, VecMeta, VecMeta]:
                     "C3",
                     f"a label of `{equation}` has sizes {a} and {b} in "
                     + " and ".join(show(m.shape) for m in x.items),
+                    help="axes of one label have one size: transpose an operand, or rename it",
                 ),
             )
     out = TensorMeta(tuple(sizes[label] for label in output), x.items[0].dtype)

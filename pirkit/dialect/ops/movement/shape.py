@@ -55,6 +55,11 @@ def _(x: TensorMeta, *, shape: Sizes) -> TensorMeta:
     return x.with_shape(_reshaped(x.shape, shape))
 
 
+def _require_fit(fits: bool, old: tuple[int, ...], shape: Sequence[int | None]) -> None:
+    told = f"{show(old)} does not fit in {list(shape)}"
+    require(fits, "C4", told, help=f"there are {numel(old)} elements; -1 takes what is left")
+
+
 def _reshaped(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, ...]:
     sizes = list(requested(shape))
     known = None not in shape
@@ -70,13 +75,13 @@ def _reshaped(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, .
     rest = prod(d for d in sizes if d != -1)
     if -1 in sizes and rest == 0 and sizes.count(0) == old.count(0):
         rest, total = prod(d for d in sizes if d > 0), prod(d for d in old if d)
-        require(total % rest == 0, "C4", f"{show(old)} does not fit in {list(shape)}")
+        _require_fit(total % rest == 0, old, shape)
         return tuple([total // rest if d == -1 else d for d in sizes])
     if -1 in sizes:
         fits = rest != 0 and total % rest == 0
-        require(fits or total == 0, "C4", f"{show(old)} does not fit in {list(shape)}")
+        _require_fit(fits or total == 0, old, shape)
         sizes[sizes.index(-1)] = total // rest if rest else 0
-    require(prod(sizes) == total, "C4", f"{show(old)} does not fit in {list(shape)}")
+    _require_fit(prod(sizes) == total, old, shape)
     return tuple(sizes)
 
 

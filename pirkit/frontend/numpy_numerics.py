@@ -1,0 +1,217 @@
+"""Interpolation, differences, and functions of elements and places of traced values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Final, cast
+
+import numpy
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from pirkit.dialect.build import Builder
+from pirkit.frontend.numpy_rules import FUNCTIONS, composed, function
+from pirkit.frontend.numpy_ufuncs import refused
+
+Array = Any
+"""A traced value; it has the operators of numpy's arrays."""
+np: Final[Any] = numpy
+"""Its functions record values here; to type checkers they give arrays."""
+
+
+# --- elements ---
+
+
+@composed("fmod")
+def _fmod(x: Array, y: Any) -> Any:
+    found: Any = np.remainder(x, y)  # of the sign of y
+    return np.where((found != 0) & ((found < 0) != (x < 0)), found - y, found)
+
+
+@composed("cbrt")
+def _cbrt(x: Array) -> Any:
+    x = x if x.dtype.is_float else x.astype("float64")
+    return np.sign(x) * np.abs(x) ** (1 / 3)
+
+
+@composed("sinc")
+def _sinc(x: Array) -> Any:
+    x = (x if x.dtype.is_float else x.astype("float64")) * np.pi
+    safe = np.where(x == 0, 1.0, x)
+    series = 1 - x * x / 6 + x**4 / 120  # derivatives at 0
+    return np.where(x == 0, series, np.sin(safe) / safe)
+
+
+@composed("modf")
+def _modf(x: Array) -> tuple[Any, Any]:
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.isinf(x), 0.0, x - whole), x), whole
+
+
+@composed("ldexp")
+def _ldexp(x: Array, exponent: Any) -> Any:
+    return x * np.exp2(np.asarray(exponent, np.float64) if isinstance(exponent, int) else exponent)
+
+
+@composed("isin")
+def _isin(element: Array, test_elements: Any, *, invert: bool = False) -> Any:
+    found = np.any(element[..., None] == np.ravel(test_elements), axis=-1)
+    return ~found if invert else found
+
+
+@composed("unwrap")
+def _unwrap(p: Array, discont: Any = None, axis: int = -1) -> Any:
+    p = np.moveaxis(p, axis, -1)
+    step: Any = np.diff(p)
+    near: Any = np.remainder(step + np.pi, 2 * np.pi) - np.pi
+    near = np.where((near == -np.pi) & (step > 0), np.pi, near)
+    moved: Any = np.where(np.abs(step) < max(np.pi, discont or 0), 0.0, near - step)
+    found = np.concatenate([p[..., :1], p[..., 1:] + np.cumsum(moved, axis=-1)], axis=-1)
+    return np.moveaxis(found, -1, axis)
+
+
+# --- tables and differences ---
+
+
+@function("interp")
+def _interp(
+    b: Builder, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Any:
+    if period is not None:
+        raise refused("`interp` with a period", "extend the table, and take the remainder of `x`")
+    xp, fp = (v if hasattr(v, "meta") else np.asarray(v, np.float64) for v in (xp, fp))
+    at: Any = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, xp.shape[0] - 2)
+    take = FUNCTIONS["take"]  # `np.take` does not ask its indices
+    below, above, low, high = (take(b, v, at + n) for v in (xp, fp) for n in (0, 1))
+    found = low + np.subtract(x, below) * ((high - low) / (above - below))
+    found = np.where(np.less(x, xp[0]), fp[0] if left is None else left, found)
+    return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, found)
+
+
+@function("digitize")
+def _digitize(b: Builder, x: Any, bins: Any, right: bool = False) -> Any:
+    falls = not hasattr(bins, "meta") and len(bins) > 1 and bins[0] > bins[-1]
+    if falls:
+        found: Any = np.searchsorted(np.flip(bins), x, side="right" if right else "left")
+        return len(bins) - found
+    return np.searchsorted(bins, x, side="left" if right else "right")
+
+
+@composed("gradient")
+def _gradient(f: Array, *spacing: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    if edge_order != 1 or any(np.ndim(s) for s in spacing):
+        raise refused("`gradient` with places or edges of second order", "give one distance")
+    axes = range(f.ndim) if axis is None else normalize_axis_tuple(axis, f.ndim)
+    gaps = spacing if len(spacing) > 1 else (spacing or (1.0,)) * len(axes)
+    found = [_slopes(f, n, gap) for n, gap in zip(axes, gaps, strict=True)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _slopes(f: Array, axis: int, gap: Any) -> Any:
+    f = np.moveaxis(f if f.dtype.is_float else f.astype("float64"), axis, 0)
+    inner = (f[2:] - f[:-2]) / 2
+    found = np.concatenate([f[1:2] - f[:1], inner, f[-1:] - f[-2:-1]]) / gap
+    return np.moveaxis(found, 0, axis)
+
+
+@composed("ediff1d")
+def _ediff1d(ary: Array) -> Any:
+    return np.diff(np.ravel(ary))
+
+
+@composed("vander")
+def _vander(x: Array, N: int | None = None, increasing: bool = False) -> Any:
+    powers = [x**n for n in range(x.shape[0] if N is None else N)]
+    return np.stack(powers if increasing else powers[::-1], axis=1)
+
+
+@function("correlate")
+def _correlate(b: Builder, a: Any, v: Any, mode: Any = "valid") -> Any:
+    return np.convolve(a, np.conj(np.flip(v)), mode=mode)
+
+
+# --- places ---
+
+
+@composed("partition")
+def _partition(a: Array, kth: Any, axis: Any = -1) -> Any:
+    return np.sort(a, axis=axis)
+
+
+@composed("argpartition")
+def _argpartition(a: Array, kth: Any, axis: Any = -1) -> Any:
+    return np.argsort(a, axis=axis)
+
+
+@composed("delete")
+def _delete(arr: Array, obj: Any, axis: int | None = None) -> Any:
+    arr, axis = (np.ravel(arr), 0) if axis is None else (arr, normalize_axis_index(axis, arr.ndim))
+    return np.take(arr, np.delete(np.arange(arr.shape[axis]), _known(obj)), axis=axis)
+
+
+@function("insert")
+def _insert(b: Builder, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    arr, axis = (np.ravel(arr), 0) if axis is None else (arr, normalize_axis_index(axis, arr.ndim))
+    place: Any = _known(obj)
+    whole: Any = np.moveaxis(arr, axis, 0)
+    if np.ndim(place):  # each value at its place
+        rows: Any = np.broadcast_to(values, (len(place), *whole.shape[1:]))
+    elif whole.ndim == 1:
+        rows = np.reshape(values, (-1,))
+    else:
+        rows = np.broadcast_to(values, whole.shape[1:])[None]
+    new = -1 - np.arange(rows.shape[0])
+    order = np.insert(np.arange(whole.shape[0]), place, new)  # numpy knows the places
+    order = np.where(order < 0, whole.shape[0] - 1 - order, order)
+    return np.moveaxis(np.take(np.concatenate([whole, rows]), order, axis=0), 0, axis)
+
+
+def _known(obj: Any) -> Any:
+    if hasattr(obj, "meta"):
+        raise refused("a traced place, which would decide the shape of the result",
+                      "give numbers, or choose elements with `np.where`")  # fmt: skip
+    return obj
+
+
+@composed("unravel_index")
+def _unravel_index(indices: Array, shape: Sequence[int]) -> tuple[Any, ...]:
+    sizes = [prod(shape[i + 1 :]) for i in range(len(shape))]
+    return tuple([indices // s % n for s, n in zip(sizes, shape, strict=True)])
+
+
+@function("block")
+def _block(b: Builder, arrays: Any) -> Any:
+    depth, inner = 0, arrays
+    while isinstance(inner, list):
+        depth, inner = depth + 1, cast("list[Any]", inner)[0]
+
+    def joined(part: Any, axis: int) -> Any:
+        if not isinstance(part, list):
+            missing = depth - np.ndim(part)
+            return np.reshape(part, (1,) * missing + np.shape(part)) if missing > 0 else part
+        inside = [joined(p, axis + 1) for p in cast("list[Any]", part)]
+        return np.concatenate(inside, axis=axis)
+
+    return joined(arrays, -depth)
+
+
+# --- linear algebra ---
+
+
+@composed("linalg.lstsq")
+def _lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Any, Any, Any, Any]:
+    """By the pseudoinverse; residuals as if `a` had full rank, since shapes are known before."""
+    found = np.linalg.pinv(a, rcond) @ b
+    off = np.subtract(b, a @ found)
+    residuals = np.sum(np.conj(off) * off, axis=0)
+    several = np.atleast_1d(residuals) if a.shape[0] > a.shape[1] else np.zeros(0, a.dtype.np)
+    return found, several, np.linalg.matrix_rank(a), np.linalg.svdvals(a)
+
+
+@composed("linalg.cond")
+def _cond(x: Any, p: Any = None) -> Any:
+    values = np.linalg.svdvals(x)
+    if p in (None, 2, -2):
+        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    norms: Any = [np.linalg.norm(m, p, axis=(-2, -1)) for m in (x, np.linalg.inv(x))]
+    return norms[0] * norms[1]

@@ -1,0 +1,155 @@
+"""Statistics of traced values, as numpy defines them: averages, quantiles, covariances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import numpy
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from pirkit.frontend.numpy_rules import composed
+from pirkit.frontend.numpy_ufuncs import refused
+from pirkit.runtime.tensor.methods import Axis
+
+Array = Any
+"""A traced value; it has the operators of numpy's arrays."""
+np: Final[Any] = numpy
+"""Its functions record values here; to type checkers they give arrays."""
+
+
+@composed("average")
+def _average(
+    a: Array, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    if weights is None:
+        found, total = np.mean(a, axis=axis, keepdims=keepdims), float(a.size)
+        return (found, found * 0 + total / found.size) if returned else found
+    if np.ndim(weights) == 1 and a.ndim > 1:
+        if not isinstance(axis, int):
+            raise refused("`average` with a vector of weights", "give the `axis` that they are of")
+        behind = a.ndim - 1 - normalize_axis_index(axis, a.ndim)
+        weights = np.reshape(weights, (-1, *(1,) * behind))
+    wide: Any = np.multiply(weights, a * 0 + 1.0)
+    total: Any = np.sum(wide, axis=axis, keepdims=keepdims)
+    found = np.sum(a * wide, axis=axis, keepdims=keepdims) / total
+    return (found, total) if returned else found
+
+
+def _flat_over(a: Array, axis: Any) -> tuple[Array, tuple[int, ...]]:
+    """The axes that go as one last axis; and the shape with ones in their places."""
+    axes = normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)
+    kept = [i for i in range(a.ndim) if i not in axes]
+    shape = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
+    moved = np.transpose(a, (*kept, *sorted(axes)))
+    return np.reshape(moved, (*[a.shape[i] for i in kept], -1)), shape
+
+
+def _at_each(find: Callable[[Array, float], Any]) -> Callable[..., Any]:
+    """A function of sorted rows and one number as numpy's of any axes and several numbers."""
+
+    def rule(a: Array, q: Any, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
+        if options or hasattr(q, "meta"):
+            raise refused("quantiles by another method, or at traced places",
+                          "take numbers for `q`, and linear interpolation")  # fmt: skip
+        a = a if a.dtype.is_float else a.astype("float64")
+        rows, shape = _flat_over(a, axis)
+        ordered = np.sort(rows, axis=-1)
+        wanted = [find(ordered, float(each)) for each in np.ravel(q)]
+        made = [np.reshape(w, shape) if keepdims else w for w in wanted]
+        if not np.ndim(q):
+            return made[0]
+        return np.reshape(np.stack(cast(Any, made)), (*np.shape(q), *made[0].shape))
+
+    return rule
+
+
+def _linear(ordered: Array, q: float) -> Any:
+    """By linear interpolation; NaN stands at the end of the sorted elements, and gives NaN."""
+    place = q * (ordered.shape[-1] - 1)
+    low = int(place)
+    one, other = ordered[..., low], ordered[..., min(low + 1, ordered.shape[-1] - 1)]
+    return one + (other - one) * (place - low) + 0.0 * ordered[..., -1]
+
+
+def _linear_of_numbers(ordered: Array, q: float) -> Any:
+    count: Any = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
+    place: Any = np.maximum(count - 1, 0) * q
+    low: Any = np.floor(place).astype("int64")
+    high = np.minimum(low + 1, np.maximum(count - 1, 0))
+    one, other = (np.take_along_axis(ordered, at, axis=-1) for at in (low, high))
+    return (one + (other - one) * (place - low))[..., 0]
+
+
+_quantile = composed("quantile")(_at_each(_linear))
+_nanquantile = composed("nanquantile")(_at_each(_linear_of_numbers))
+
+
+@composed("median")
+def _median(a: Array, axis: Any = None, keepdims: bool = False) -> Any:
+    return _quantile(a, 0.5, axis, keepdims=keepdims)
+
+
+@composed("nanmedian")
+def _nanmedian(a: Array, axis: Any = None, keepdims: bool = False) -> Any:
+    return _nanquantile(a, 0.5, axis, keepdims=keepdims)
+
+
+@composed("percentile")
+def _percentile(a: Array, q: Any, axis: Any = None, **options: Any) -> Any:
+    return _quantile(a, np.divide(q, 100), axis, **options)
+
+
+@composed("nanpercentile")
+def _nanpercentile(a: Array, q: Any, axis: Any = None, **options: Any) -> Any:
+    return _nanquantile(a, np.divide(q, 100), axis, **options)
+
+
+@composed("nanmean")
+def _nanmean(a: Array, axis: Axis = None, keepdims: bool = False) -> Any:
+    count = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
+    return np.nansum(a, axis=axis, keepdims=keepdims) / count
+
+
+@composed("nanvar")
+def _nanvar(a: Array, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Any:
+    count = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
+    off = a - np.nanmean(a, axis=axis, keepdims=True)
+    return np.nansum(off * off, axis=axis, keepdims=keepdims) / (count - ddof)
+
+
+@composed("nanstd")
+def _nanstd(a: Array, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Any:
+    return np.sqrt(_nanvar(a, axis, ddof, keepdims))
+
+
+@composed("cov")
+def _cov(m: Array, rowvar: bool = True, ddof: int = 1) -> Any:
+    x = m[None] if m.ndim < 2 else m if rowvar else m.T
+    x = x - np.mean(x, axis=1, keepdims=True)
+    return np.squeeze(x @ np.conj(x.T) / (x.shape[1] - ddof))
+
+
+@composed("corrcoef")
+def _corrcoef(x: Array, rowvar: bool = True) -> Any:
+    found: Any = _cov(x, rowvar)
+    if not found.ndim:
+        return found / found
+    deviation = np.sqrt(np.diag(found))
+    return np.clip(found / deviation[:, None] / deviation, -1, 1)
+
+
+@composed("histogram")
+def _histogram(
+    a: Array, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
+) -> tuple[Any, Any]:
+    a = np.ravel(a)
+    edges = bins
+    if isinstance(bins, int):
+        low, high = (np.min(a), np.max(a)) if range is None else range
+        edges = np.linspace(low, high, bins + 1)
+    count = edges.shape[0] - 1
+    at: Any = np.clip(np.searchsorted(edges, a, side="right") - 1, 0, count - 1)
+    hit: Any = (at[:, None] == np.arange(count)) & ((a >= edges[0]) & (a <= edges[-1]))[:, None]
+    found: Any = np.sum(hit if weights is None else hit * np.ravel(weights)[:, None], axis=0)
+    return (found / (np.sum(found) * np.diff(edges)) if density else found), edges
