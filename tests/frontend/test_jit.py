@@ -96,6 +96,28 @@ def test_trees_go_in_and_come_out(name: str) -> None:
     assert type(compiled(TREES[name])) is type(f(TREES[name]))
 
 
+def test_trees_are_taken_as_jax_takes_them() -> None:
+    tree = pirkit.tree
+    given = {"b": 1, "a": (2, [3, None])}
+    leaves, shape = tree.flatten(given)
+    assert (leaves, tree.unflatten(shape, [4, 5, 6])) == ([2, 3, 1], {"a": (4, [5, None]), "b": 6})
+    assert tree.structure(given) == shape != tree.structure([1])
+    assert tree.map(lambda x, y: (x, y), (1, {"k": 2}), ([5], {"k": None})) == (
+        (1, [5]), {"k": (2, None)})  # fmt: skip
+    assert tree.map(len, [(1, 2), (3,)], is_leaf=lambda x: isinstance(x, tuple)) == [2, 1]
+    assert tree.leaves([None, 1], is_leaf=lambda x: x is None) == [None, 1]
+    assert tree.reduce(lambda x, y: x + y, given, 10) == 16
+    assert tree.all({"a": True, "b": 1})
+    assert not tree.all([1, 0])
+    rows = ({"a": 1}, {"a": 2})
+    assert tree.transpose(tree.structure((0, 0)), tree.structure({"a": 0}), rows) == {"a": (1, 2)}
+    assert tree.leaves_with_path(given) == [("['a'][0]", 2), ("['a'][1][0]", 3), ("['b']", 1)]
+    assert tree.map_with_path(lambda path, leaf: f"{path}{leaf}", [7]) == ["[0]7"]
+    for count in (2, 4):
+        with pytest.raises(UsageError, match="leaves than"):
+            tree.unflatten(shape, range(count))
+
+
 @pytest.mark.parametrize("name", TREES)
 def test_gradients_are_trees_like_arguments(name: str) -> None:
     def loss(given: Any) -> Any:
