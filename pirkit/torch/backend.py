@@ -105,7 +105,7 @@ def _hold_numbers(graph: Any) -> None:
     that must be a number, as ``eps`` of a norm, made Dynamo guard on its value.
     """
     for node in graph.graph.nodes:
-        value = getattr(node, "meta", {}).get("example_value")
+        value: Any = getattr(node, "meta", {}).get("example_value")
         if (node.op == "call_method" and node.target == "item"
                 and isinstance(value, torch.SymFloat | torch.SymInt)
                 and value.node.expr.is_number):  # fmt: skip
