@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
 from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
 from tests.fusion.cases import Case
@@ -16,3 +21,42 @@ def test_what_is_made_of_a_value_that_is_read_anyway_is_not_read() -> None:
     first, second = (k.kernel for k in plan_fusion(c.program.block, Policy()).kernels)
     assert len(first.outputs) == 2
     assert len(second.inputs) == 2
+
+
+BROADCASTS: dict[str, tuple[Callable[[Case], Any], int, Policy]] = {
+    "columns": (lambda c: c.op("tanh", c(512)) + c(400, 512), 2, Policy()),
+    "rows": (lambda c: c.op("tanh", c(400, 1)) + c(400, 512), 2, Policy()),
+    "beside a long chain": (lambda c: c.op("tanh", c(512)) + c.b.exp(c(400, 512)), 2, Policy()),
+    "through a reshape": (
+        lambda c: c.b.reshape(c.op("tanh", c(128, 32)), shape=[128, 1, 32]) * c(6, 32),
+        2,
+        Policy(),
+    ),
+    "cheap": (lambda c: (c(512) * c(512)) + c(400, 512), 1, Policy()),
+    "one element": (lambda c: c.op("tanh", c(1)) + c(400, 512), 1, Policy()),
+    "small": (lambda c: c.op("tanh", c(8)) + c(4, 8), 1, Policy()),
+    "allowed": (lambda c: c.op("tanh", c(512)) + c(400, 512), 1, Policy(recompute=48)),
+    "of a reduction": (
+        lambda c: (x := c(400, 512)) * c.op("tanh", c.b.sum(x, axis=[1], keepdim=True)),
+        1,
+        Policy(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROADCASTS)
+def test_what_is_broadcast_is_stored_if_it_is_costly(name: str) -> None:
+    build, kernels, policy = BROADCASTS[name]
+    c = Case()
+    c.b("pir.shadow_output", build(c), output_name="y0")
+    assert len(plan_fusion(c.program.block, policy).kernels) == kernels
+
+
+def test_a_kernel_does_not_compute_again_what_it_would_broadcast() -> None:
+    c = Case()
+    small = c.op("tanh", c(128, 32))
+    large = c.b.reshape(small, shape=[128, 1, 32]) * c(6, 32)
+    y = c.b.matmul(c.b.reshape(large, shape=[768, 32]), c(32, 32))
+    c.b("pir.shadow_output", c.b.reshape(y, shape=[128, 6, 32]) * large, output_name="y0")
+    kernels = [k.kernel for k in plan_fusion(c.program.block, Policy()).kernels]
+    assert [str(k).count("tanh") > 0 for k in kernels] == [True, *[False] * (len(kernels) - 1)]

@@ -1,8 +1,9 @@
-"""The cost of fusing a producer into overlapping windows, as of pooling.
+"""The cost of fusing a producer into readers that read its elements several times.
 
-Several windows read one element of the pooled value, so a fused producer is recomputed in each of
-them. Data movement is always repeated; a computing producer is stored first if recomputing it costs
-more than the policy allows.
+Several windows, as of pooling, read one element of the pooled value, and so do the elements of a
+row that a value is broadcast along: a fused producer is recomputed for each of them. Data movement
+is always repeated; a computing producer is stored first if recomputing it costs more than the
+policy allows.
 """
 
 from __future__ import annotations
@@ -10,14 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import Final
+
+from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tree import Reduction
 from pirkit.index.extent import expected
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
+from pirkit.lowering.fusion.materialize import LAUNCH
 
 _OFTEN = 1.5
 """Reads per element from which windows count as overlapping; padding alone stays below."""
+BROADCAST_SHARE: Final = 3
+"""A stored value is read in the order of its elements where it is broadcast, which costs less than
+strided windows do: this part of the limit of recomputation holds."""
 _JOINED = 2
 """Cost, in additions, of a select for each further operand of a `concat`."""
 
@@ -38,18 +46,49 @@ def overlap_of(unit: Unit, found: Equations) -> Overlap | None:
     """The overlap of a windowed reduction; None for other ops, and for materialized operands."""
     if not isinstance(unit.value, Reduction) or len(unit.tensors) != 1:
         return None
-    moves: list[Unit] = []
-    source = found.unit_of(unit.tensors[0])
-    while source is not None and not source.computes and len(source.tensors) == 1:
-        moves.insert(0, source)
-        source = found.unit_of(source.tensors[0])
-    if source is None or source.is_reduction or source.is_free or not moves:
+    source, moves = _moved(unit.tensors[0], found)
+    if source is None or not moves:
         return None
     met, results = expected(prod(unit.value.extents)), max(_size(unit), 1)
     if met * results < _OFTEN * _size(source):
         return None
     cost = (met - _size(source) // results) * sum(_cost(u) for u in _chain(source, found))
     return Overlap(source, tuple(moves), cost)
+
+
+def broadcasts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
+    """Operand -> the smaller value that an elementwise op reads along more axes than it has.
+
+    Values that depend on a reduction are left out: they are computed once in each row of a kernel
+    that has the loops of the reduction. Single elements are computed before the loops.
+    """
+    if unit.is_reduction or not unit.computes or len(unit.tensors) < 2:
+        return {}
+    results = max(_size(unit), 1)
+    overlaps: dict[SSAValue, Overlap] = {}
+    for operand in unit.tensors:
+        source, moves = _moved(operand, found)
+        if source is None or _size(source) == 1 or 2 * _size(source) > results:
+            continue
+        chain = list(_chain(source, found))
+        if any((s := found.unit_of(v)) is not None and s.is_reduction for u in chain
+               for v in u.tensors):  # fmt: skip
+            continue
+        cost = sum(_cost(u) for u in chain) * (results - _size(source)) // results
+        if cost * results > LAUNCH:
+            overlaps[operand] = Overlap(source, moves, cost)
+    return overlaps
+
+
+def _moved(value: SSAValue, found: Equations) -> tuple[Unit | None, tuple[Unit, ...]]:
+    """The op that computes a value's elements, None if no kernel can; the ops that move them."""
+    moves: list[Unit] = []
+    source = found.unit_of(value)
+    while source is not None and not source.computes and len(source.tensors) == 1:
+        moves.insert(0, source)
+        source = found.unit_of(source.tensors[0])
+    computes = source is not None and not source.is_reduction and not source.is_free
+    return (source if computes else None), tuple(moves)
 
 
 def _chain(value: Unit, found: Equations) -> Iterator[Unit]:

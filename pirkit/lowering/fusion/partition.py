@@ -23,7 +23,7 @@ from pirkit.lowering.fusion.index_conflicts import Conflict, conflicts, recomput
 from pirkit.lowering.fusion.index_equations import Equations, Unit
 from pirkit.lowering.fusion.loop_solver import JoinedLoops, elements, gathered, propagate, solve
 from pirkit.lowering.fusion.materialize import Choice, choose
-from pirkit.lowering.fusion.overlapping import Overlap, overlap_of
+from pirkit.lowering.fusion.overlapping import BROADCAST_SHARE, Overlap, broadcasts_of, overlap_of
 from pirkit.lowering.fusion.recompute import again
 from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.lowering.fusion.uses import Reader
@@ -95,8 +95,14 @@ class _Partitioner:
                 group.ceiling = min(group.ceiling, level)
 
     def place(self, unit: Unit) -> None:
-        level = self.base(unit.tensors)
+        apart = self.broadcasts(unit)
+        stored = {self.at(o.value.result) for o in apart.values()}
+        level = max(
+            self.base(v for v in unit.tensors if v not in apart),
+            max((g.level + 1 for g in stored if g is not None), default=0),
+        )
         groups = dict.fromkeys(g for v in unit.tensors if (g := self.at(v)) is not None)
+        groups = {g: None for g in groups if g not in stored}
         same = [g for g in groups if g.level == level]
         near = [g for g in groups if g.level == level or g.ceiling > level]
         overlap = self.overlap(unit)
@@ -108,10 +114,14 @@ class _Partitioner:
         if overlap is not None:
             refusal = _overlaps(unit, overlap)
         if not is_in:
-            self.start(unit, refusal, overlap)
+            self.start(unit, refusal, overlap, apart)
         own = self.group[unit.op]
+        for operand, broadcast in apart.items():
+            self.copy(broadcast.moves, own)
+            self.is_read([broadcast.value.result], own.level, by=own)
+            self.refusals[cast(PirOp, operand.owner), unit.op] = _broadcast(unit, broadcast)
         if is_in:
-            outside = [v for v in unit.tensors if self.at(v) is not own]
+            outside = [v for v in unit.tensors if self.at(v) is not own and v not in apart]
             self.copy(again(unit, outside, own.inputs, self.equations, self.policy.recompute), own)
             self.is_read(own.inputs, own.level, by=own)
         self.is_read(unit.tensors, own.level, by=own)
@@ -127,14 +137,34 @@ class _Partitioner:
         chain = (*found.moves, found.value)
         return None if any((u.op, unit.op) in self.forced for u in chain) else found
 
-    def start(self, unit: Unit, refusal: Refusal | None, overlap: Overlap | None = None) -> None:
+    def broadcasts(self, unit: Unit) -> dict[SSAValue, Overlap]:
+        """Operand -> the value to store first, as recomputing it for each reader costs too much."""
+        limit = self.policy.recompute // BROADCAST_SHARE
+        return {
+            operand: found
+            for operand, found in broadcasts_of(unit, self.equations).items()
+            if found.cost > limit
+            and self.at(found.value.result) is not None
+            and not any((u.op, unit.op) in self.forced for u in (*found.moves, found.value))
+        }
+
+    def start(
+        self,
+        unit: Unit,
+        refusal: Refusal | None,
+        overlap: Overlap | None,
+        apart: Mapping[SSAValue, Overlap],
+    ) -> None:
         """Start a kernel with an op and the producers that it is cheaper to recompute."""
         group = Group(0)
+        for broadcast in apart.values():
+            self.copy(broadcast.moves, group)
         if overlap is not None:
             self.copy(overlap.moves, group)
         elif refusal is None or refusal.kind == "stage":
             most = self.policy.recompute
-            self.copy(again(unit, unit.tensors, {}, self.equations, most), group)
+            others = [v for v in unit.tensors if v not in apart]
+            self.copy(again(unit, others, {}, self.equations, most), group)
         reads = [v for v in (*group.inputs, *unit.tensors) if v not in group.units]
         group.level = max((self.of(v) + (self.at(v) is not None) for v in reads), default=0)
         self.is_read(group.inputs, group.level, by=group)
@@ -354,6 +384,12 @@ def _serialized(unit: Unit, groups: list[Group], joined: JoinedLoops) -> JoinedL
 def _overlaps(unit: Unit, found: Overlap) -> Refusal:
     reason = f"windows overlap: each would compute again what costs {found.cost} additions"
     remedy = f"fuse{{recompute={found.cost}}}"
+    return Refusal("cost", (found.value.op, unit.op), reason, remedy=remedy)
+
+
+def _broadcast(unit: Unit, found: Overlap) -> Refusal:
+    reason = f"its elements are read several times: each would compute again {found.cost} additions"
+    remedy = f"fuse{{recompute={found.cost * BROADCAST_SHARE}}}"
     return Refusal("cost", (found.value.op, unit.op), reason, remedy=remedy)
 
 

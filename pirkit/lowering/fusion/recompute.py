@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from pirkit.index.extent import expected
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
+from pirkit.lowering.fusion.overlapping import BROADCAST_SHARE, broadcasts_of
 from pirkit.runtime.meta import TensorMeta
 
 
@@ -63,9 +64,13 @@ def _chain(
             return None
         chain[unit.result] = unit
         decide = {r.source for r in unit.reads if r.decides}
+        broadcasts = broadcasts_of(unit, found)
         for value in unit.tensors:
             source = found.unit_of(value)
-            if source is None or source.is_reduction or value in decide or value in held:
+            if value in broadcasts and broadcasts[value].cost > most // BROADCAST_SHARE:
+                chain |= {u.result: u for u in broadcasts[value].moves}
+                reads.add(broadcasts[value].value.result)
+            elif source is None or source.is_reduction or value in decide or value in held:
                 reads.add(value)
             elif not source.is_free:
                 stack.append(source)
