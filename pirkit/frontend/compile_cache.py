@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -161,8 +162,8 @@ def store() -> ObjectCache | None:
 
 def _own_passes() -> bool:
     """True if all passes and named pipelines are pirkit's own."""
-    tables: Any = sys.modules.get(_TABLES)
-    return tables is None or tables.are_own()
+    # Another thread may be in the middle of the import: `import_module` waits for its end.
+    return _TABLES not in sys.modules or import_module(_TABLES).are_own()
 
 
 @cache

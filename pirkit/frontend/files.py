@@ -82,6 +82,8 @@ WRITERS: Final[Mapping[str, Writer]] = {
 """The values of ``pirkit-opt -t``."""
 
 _STABLEHLO: Final = re.compile(r"\b(?:stablehlo|chlo|mhlo|jax)\.\w")
+_HEAD: Final = 1 << 16
+"""Characters by which a format is told: texts may be large, and their constants as well."""
 
 _SUFFIXES: Final = {".json": "paddle-json", ".mlir": "mlir", ".txt": "paddle-text"}
 
@@ -98,7 +100,7 @@ def detect_format(text: str, name: str = "") -> str:
             return "paddle-json"
         if inner.startswith(("(", "^", "}")):
             return "paddle-text"
-    if _STABLEHLO.search(text) and "pir.program" not in text:
+    if _STABLEHLO.search(text, 0, _HEAD) and "pir.program" not in text:
         return "stablehlo"
     if start.startswith(('"builtin.module"', "builtin.module", "pir.program", "module", "//")):
         return "mlir"
@@ -119,7 +121,7 @@ def detect_format(text: str, name: str = "") -> str:
 
 def _seems(text: str) -> str | None:
     try:
-        return detect_format(text)
+        return detect_format(text[:_HEAD])
     except ParseError:
         return None
 
