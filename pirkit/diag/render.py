@@ -132,8 +132,8 @@ def _window(line: str, span: Span, room: int) -> tuple[str, str, str]:
     """The text before, above and after the carets; at most ``room`` columns together."""
     start = min(max(span.column - 1, 0), len(line))
     # Places of operations are points: the carets are as wide as the word there.
-    word = _WORD.match(line, start) if span.length <= 1 else None
-    length = max(span.length, len(word[0]) if word else 1)
+    word = _WORD.match(line, start, start + room) if span.length <= 1 else None
+    length = max(span.length, word.end() - start if word else 1)
     end = min(start + length, len(line)) if span.column else start
     # The columns are cut before they are escaped: a line may be 64 MiB long.
     before = _shown(line[max(0, start - room) : start])

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from hashlib import blake2b
+from importlib import import_module
 from typing import Any, Final
 
 from pirkit.diag.limits import current_limits
