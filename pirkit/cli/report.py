@@ -20,8 +20,8 @@ from xdsl.ir import Operation, SSAValue
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.op_form import ARG_ATTRS, OPERAND_SEGMENTS, RESULT_SEGMENTS
 from pirkit.dialect.operation import ProgramOp, spans_of
+from pirkit.dialect.type_sizes import bytes_of
 from pirkit.frontend.program_diff import diff_programs
-from pirkit.split.costs import bytes_of
 
 if TYPE_CHECKING:
     from pirkit.passes import Pass, PipelineResult

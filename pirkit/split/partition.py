@@ -14,12 +14,13 @@ from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.dialect.kinds import PARAMETER
 from pirkit.dialect.operation import PirOp, ProgramOp, declares, describe, span_of
 from pirkit.dialect.program import Program
+from pirkit.dialect.type_sizes import is_token
 from pirkit.passes.base import PassContext
 from pirkit.passes.inplace import update_in_place
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.backward_reads import demand_of
 from pirkit.split.build_halves import backward_half, forward_half, saved_values, wanted_early
-from pirkit.split.costs import RecomputeCost, is_token, recompute_cost_of
+from pirkit.split.costs import RecomputeCost, recompute_cost_of
 from pirkit.split.joint import (
     Joint,
     Roles,

@@ -6,8 +6,8 @@ import dataclasses
 
 from pirkit.analysis.effects import is_pure, is_quiet
 from pirkit.dialect.operation import PirOp
+from pirkit.dialect.type_sizes import bytes_of
 from pirkit.split.backward_reads import Demand, captured
-from pirkit.split.costs import bytes_of
 from pirkit.split.joint import Joint, at
 from pirkit.split.storage_versions import Contents, Need
 

@@ -18,8 +18,9 @@ from pirkit.diag.errors import PassError, UsageError
 from pirkit.diag.span import Span
 from pirkit.dialect.kinds import PARAMETER
 from pirkit.dialect.operation import PirOp, declares, span_of
+from pirkit.dialect.type_sizes import bytes_of, is_token
 from pirkit.split.backward_reads import Demand, reads_data
-from pirkit.split.costs import LIST, RecomputeCost, bytes_of, is_token, recompute_cost_of, work_of
+from pirkit.split.costs import LIST, RecomputeCost, recompute_cost_of, work_of
 from pirkit.split.joint import Joint, source_of, stored_values
 from pirkit.split.maxflow import INFINITE, Network
 from pirkit.split.recompute import gives, reads

@@ -14,12 +14,12 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.gradient_names import Spelling
 from pirkit.dialect.opdef import OpDef, decompose, vjp
 from pirkit.dialect.operation import PirOp
+from pirkit.dialect.type_sizes import bytes_of
 from pirkit.frontend.files import load
 from pirkit.passes import gradient_calls
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.gradient_calls import gradient_of
 from pirkit.split import forward_backward
-from pirkit.split.costs import bytes_of
 from tests.ops.calls import Call, calls, sample_dtypes, table
 from tests.prim.rule_checks import Program, program_of
 from tests.prim.test_gradient_ops import is_smooth

@@ -220,13 +220,22 @@ def test_dump_writes_each_change(
     assert (folder / "001_cse.diff").read_text().startswith("--- before\n+++ 001_cse\n")
 
 
-def test_help_tells_of_all_passes_and_imports_none() -> None:
-    code = (
-        "import sys; sys.argv = ['pirkit-opt', '--help']; from pirkit.cli.opt import main; main()"
-    )
-    done = subprocess.run(
+def imported_by(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A run of pirkit-opt whose standard error names the modules that it imports."""
+    code = f"import sys; sys.argv[1:] = {arguments}; from pirkit.cli.opt import main; main()"
+    return subprocess.run(
         [sys.executable, "-X", "importtime", "-c", code], capture_output=True, text=True, check=True
     )
+
+
+def test_reading_and_printing_need_no_compiler() -> None:
+    done = imported_by(FILE)
+    assert "pirkit.dialect.text" in done.stderr
+    assert "llvmlite" not in done.stderr
+
+
+def test_help_tells_of_all_passes_and_imports_none() -> None:
+    done = imported_by("--help")
     assert all(f"  {name} " in done.stdout for name in ("cse", "fuse", "@default"))
     assert "pirkit.cli.opt" in done.stderr
     assert not any(name in done.stderr for name in ("numpy", "xdsl", "pirkit.passes"))
