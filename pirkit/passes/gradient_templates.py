@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
@@ -115,18 +116,18 @@ def key_of(gradient: OpDef, named: Mapping[str, Any], wanted: frozenset[str]) ->
         if isinstance(value, Value):
             parts += (name, value.ssa.type, first.setdefault(value.ssa, len(first)))
         else:
-            parts += (
-                name,
-                repr(cast(object, value)),
-            )  # 0.0 and -0.0 are equal, and so are 1 and True
+            # By its text: 0.0 and -0.0 are equal, and so are 1 and True.
+            parts += (name, repr(cast(object, value)))
     return tuple(parts)
 
 
 def _may_vary(value: Any) -> bool:
-    """True for a list of values, and for an attribute that is known only at run time."""
+    """True for a list of values, and for an attribute that is known only at run time or is an
+    array, whose text does not show all elements.
+    """
     if isinstance(value, list | tuple):
         return any(isinstance(item, Value) for item in cast("Sequence[Any]", value))
-    return isinstance(value, DynamicAttribute)
+    return isinstance(value, DynamicAttribute | np.ndarray)
 
 
 def _operands(named: Mapping[str, Any]) -> list[SSAValue]:
