@@ -53,7 +53,7 @@ def _flops(
         return 0
     try:
         found = rule(MapCall(definition, list(inputs), list(outputs), dict(attrs)))
-    except Exception:  # a rule may want an attribute that this call leaves out: nothing is known
+    except KeyError:  # a rule may want an attribute that this call leaves out: nothing is known
         return 0
     if isinstance(found, Opaque):
         return 0

@@ -16,9 +16,9 @@ import pirkit.onnx.ops  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from pirkit.diag.errors import ArtifactError, ConstraintError, UnsupportedError
 from pirkit.diag.span import Span
 from pirkit.dialect.build import Value
-from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp, location_of
 from pirkit.dialect.program import Program
+from pirkit.dialect.unused_ops import erase_unused
 from pirkit.dialect.verify import verify_module
 from pirkit.onnx.control import CONTROL
 from pirkit.onnx.element_types import array_of, element_type
@@ -130,7 +130,7 @@ class Importer:
                 value = b("pd_op.assign", value)
             seen.add(value.ssa)
             b("pir.shadow_output", value, output_name=declared.name)
-        self.sweep()
+        erase_unused(self.op, self.weights)
         verify_module(module)
         return Program(module, self.weights, self.path)
 
@@ -263,20 +263,6 @@ class Importer:
         inner = {**scope, **{i.name: v for i, v in zip(graph.input, given, strict=True)}}
         with self.b.inside(block):
             return self.graph(graph, inner)
-
-    def sweep(self) -> None:
-        """Erase what computed sizes and axes that are attributes now, and weights without a use."""
-        for op in reversed(list(self.op.walk())):
-            if not isinstance(op, PirOp) or op.regions or op.name == "pd_op.data":
-                continue
-            pure = op.definition.effects == PURE and bool(op.results)
-            if pure and not any(r.uses for r in op.results):
-                op.detach()
-                op.erase()
-        used = {o.attribute("parameter_name") for o in self.op.walk()
-                if isinstance(o, PirOp) and o.name == "pir.parameter"}  # fmt: skip
-        for name in [n for n in self.weights if n not in used]:
-            del self.weights[name]
 
 
 def decoded(attribute: Any) -> Any:

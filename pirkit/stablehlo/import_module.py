@@ -15,10 +15,10 @@ from pirkit.diag.gc_pause import uncollected
 from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.build import Value
-from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.parser_limits import guard_characters
 from pirkit.dialect.program import Program
+from pirkit.dialect.unused_ops import erase_unused
 from pirkit.dialect.verify import verify_module
 from pirkit.runtime.place import UNDEFINED
 from pirkit.stablehlo.hlo_builder import HloBuilder, location_at
@@ -87,7 +87,7 @@ class Importer:
                 value = b("pd_op.assign", value)
             seen.add(value.ssa)
             b("pir.shadow_output", value, output_name=name)
-        self.sweep()
+        erase_unused(self.op, self.b.weights)
         verify_module(module)
         return Program(module, b.weights, self.file)
 
@@ -156,20 +156,6 @@ class Importer:
         except UnsupportedError as error:
             error.span = error.span or b.span()
             raise
-
-    def sweep(self) -> None:
-        """Erase what nothing uses, and parameters of constants that are known."""
-        for op in reversed(list(self.op.walk())):
-            if not isinstance(op, PirOp) or op.regions or op.name == "pd_op.data":
-                continue
-            pure = op.definition.effects == PURE and bool(op.results)
-            if pure and not any(r.uses for r in op.results):
-                op.detach()
-                op.erase()
-        used = {o.attribute("parameter_name") for o in self.op.walk()
-                if isinstance(o, PirOp) and o.name == "pir.parameter"}  # fmt: skip
-        for name in [n for n in self.b.weights if n not in used]:
-            del self.b.weights[name]
 
 
 def _name_of(location: str | None, places: Mapping[str, str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Folds in registers: products of matrices and convolutions, against NumPy."""
+"""Folds in registers: matmuls and convolutions, against NumPy."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ class OpenMaker:
         return self.op("tile", x, new, repeat_times=times)
 
     def _product(self, x: Value, shape: Shape) -> Value:
-        """A product of matrices: what is behind it has the rows of what is before."""
+        """A matmul: what is behind it has the rows of what is before."""
         if len(shape) < 2 or is_sized(shape[-1]):
             return self._unary(x, shape)
         y = self.input((shape[-1], 3))

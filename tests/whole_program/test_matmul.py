@@ -1,4 +1,4 @@
-"""Programs with products of matrices as one native call."""
+"""Programs with matmuls as one native call."""
 
 from __future__ import annotations
 

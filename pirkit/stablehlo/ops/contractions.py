@@ -1,4 +1,4 @@
-"""Products of matrices, and convolutions."""
+"""Matmuls and convolutions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _(
     batching_dims: Any = ((), ()), contracting_dims: Any = ((), ()), precision: Any = None,
     precision_config: Any = None, algorithm: Any = None,
 ) -> Value:  # fmt: skip
-    """Sums of products over the contracted dimensions, as one product of matrices."""
+    """Sums of products over the contracted dimensions, as one matmul."""
     if b.node.name == "stablehlo.dot":
         contracting_dims = ([x.rank - 1], [0])
     if dot_dimension_numbers is not None:

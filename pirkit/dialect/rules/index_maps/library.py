@@ -1,4 +1,4 @@
-"""Spaces of ops that a library runs: products of matrices and convolutions."""
+"""Spaces of ops that a library runs: matmuls and convolutions."""
 
 from __future__ import annotations
 
