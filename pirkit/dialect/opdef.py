@@ -28,6 +28,7 @@ takes an op or its name, so a package outside pirkit can add any rule to any op.
 from __future__ import annotations
 
 import difflib
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -169,7 +170,7 @@ def op(cls: type) -> OpDef:
     record: Any = cls
     definition = OpDef(
         name=record.name,
-        doc=(cls.__doc__ or "").strip(),
+        doc=_documented(cls),
         signature_text=record.signature,
         family=cls.__module__.rpartition(".")[2],
         kind=getattr(cls, "kind", family_kind),
@@ -177,6 +178,13 @@ def op(cls: type) -> OpDef:
         **data,
     )
     return declare(definition)
+
+
+def _documented(cls: type) -> str:
+    """The docstring; a class that lists no constraint C1, C2... has those of its base class."""
+    found = [inspect.cleandoc(c.__doc__ or "") for c in cls.__mro__[:-1]]
+    constraints = next((d[d.index("C1:") :] for d in found if "C1:" in d), "")
+    return found[0] if "C1:" in found[0] else f"{found[0]}\n\n{constraints}".strip()
 
 
 def declare(definition: OpDef) -> OpDef:

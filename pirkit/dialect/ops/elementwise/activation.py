@@ -23,6 +23,8 @@ Array = np.ndarray[Any, Any]
 
 
 class _Activation:
+    """C1: `x` is a float tensor."""
+
     signature = "x -> out"
     dtypes = dt.FLOATS
     domain = (-4.0, 4.0)
@@ -78,10 +80,7 @@ def _softplus(x: Array, beta: float, threshold: float) -> Any:
 
 @op
 class Silu(_Activation):
-    """`x * sigmoid(x)`.
-
-    C1: `x` is a float tensor.
-    """
+    """`x * sigmoid(x)`."""
 
     name = "pd_op.silu"
     inplace = {"out": "x"}
@@ -95,10 +94,7 @@ def _(x: Array) -> Any:
 
 @op
 class Swish(_Activation):
-    """`x * sigmoid(x)`.
-
-    C1: `x` is a float tensor.
-    """
+    """`x * sigmoid(x)`."""
 
     name = "pd_op.swish"
 
@@ -111,10 +107,7 @@ def _(x: Array) -> Any:
 
 @op
 class Gelu(_Activation):
-    """`x * P(X <= x)` for a standard normal X, or its tanh approximation.
-
-    C1: `x` is a float tensor.
-    """
+    """`x * P(X <= x)` for a standard normal X, or its tanh approximation."""
 
     name = "pd_op.gelu"
     signature = "x ; approximate: bool = False -> out"
@@ -185,10 +178,7 @@ def _(x: Array, *, scale: float, alpha: float) -> Any:
 
 @op
 class Mish(_Activation):
-    """`x * tanh(softplus(x))`; softplus is `x` above `lambda`.
-
-    C1: `x` is a float tensor.
-    """
+    """`x * tanh(softplus(x))`; softplus is `x` above `lambda`."""
 
     name = "pd_op.mish"
     signature = "x ; lambda: f32 -> out"
@@ -220,10 +210,7 @@ def _(x: Array, *, beta: float, threshold: float) -> Any:
 
 @op
 class Softsign(_Activation):
-    """`x / (1 + abs(x))`.
-
-    C1: `x` is a float tensor.
-    """
+    """`x / (1 + abs(x))`."""
 
     name = "pd_op.softsign"
 
@@ -236,10 +223,7 @@ def _(x: Array) -> Any:
 
 @op
 class TanhShrink(_Activation):
-    """`x - tanh(x)`.
-
-    C1: `x` is a float tensor.
-    """
+    """`x - tanh(x)`."""
 
     name = "pd_op.tanh_shrink"
 
@@ -252,10 +236,7 @@ def _(x: Array) -> Any:
 
 @op
 class Logsigmoid(_Activation):
-    """`log(sigmoid(x))`.
-
-    C1: `x` is a float tensor.
-    """
+    """`log(sigmoid(x))`."""
 
     name = "pd_op.logsigmoid"
 

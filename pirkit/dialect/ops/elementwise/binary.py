@@ -145,6 +145,10 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 
 class _Shift:
+    """C1: the shapes of `x` and `y` broadcast.
+    C2: the dtypes are equal, and integer.
+    """
+
     signature = "x, y ; is_arithmetic: bool = True -> out"
     dtypes = (dt.int32, dt.int64, dt.uint8, dt.int8, dt.int16)
     inplace = {"out": "x"}
@@ -153,11 +157,7 @@ class _Shift:
 
 @op
 class BitwiseLeftShift(_Shift):
-    """The bits of `x` moved up by `y`; 0 where `y` is negative or at least the width.
-
-    C1: the shapes of `x` and `y` broadcast.
-    C2: the dtypes are equal, and integer.
-    """
+    """The bits of `x` moved up by `y`; 0 where `y` is negative or at least the width."""
 
     name = "pd_op.bitwise_left_shift"
 
@@ -167,9 +167,6 @@ class BitwiseRightShift(_Shift):
     """The bits of `x` moved down by `y`; copies of the sign move in if `is_arithmetic`, else 0.
 
     Where `y` is negative or at least the width all bits are new ones.
-
-    C1: the shapes of `x` and `y` broadcast.
-    C2: the dtypes are equal, and integer.
     """
 
     name = "pd_op.bitwise_right_shift"

@@ -21,6 +21,11 @@ INTEGER_BITS: Final = (*dt.INTS, dt.bool_, dt.uint8, dt.int8, dt.int16)
 
 
 class _Bitwise:
+    """C1: the shapes broadcast.
+    C2: the dtypes are equal.
+    C3: the dtype is bool or an integer.
+    """
+
     signature = "x, y -> out"
     dtypes = INTEGER_BITS
     inplace = {"out": "x"}
@@ -28,12 +33,7 @@ class _Bitwise:
 
 @op
 class BitwiseAnd(_Bitwise):
-    """The bits set in both.
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal.
-    C3: the dtype is bool or an integer.
-    """
+    """The bits set in both."""
 
     name = "pd_op.bitwise_and"
     traits = (SELECTIVE,)
@@ -41,12 +41,7 @@ class BitwiseAnd(_Bitwise):
 
 @op
 class BitwiseOr(_Bitwise):
-    """The bits set in one or both.
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal.
-    C3: the dtype is bool or an integer.
-    """
+    """The bits set in one or both."""
 
     name = "pd_op.bitwise_or"
     traits = (SELECTIVE,)
@@ -54,12 +49,7 @@ class BitwiseOr(_Bitwise):
 
 @op
 class BitwiseXor(_Bitwise):
-    """The bits set in just one.
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal.
-    C3: the dtype is bool or an integer.
-    """
+    """The bits set in just one."""
 
     name = "pd_op.bitwise_xor"
 

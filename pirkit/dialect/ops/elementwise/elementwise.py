@@ -23,12 +23,23 @@ Array = np.ndarray[Any, Any]
 
 
 class _Binary:
+    """C1: the shapes of `x` and `y` broadcast.
+    C2: the dtypes are equal, or both float, or one operand is 0-D.
+    C3: the dtypes are not both bool.
+    C4: the dtypes are real.
+    """
+
     signature = "x, y -> out"
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}
 
 
 class _OrderedBinary:
+    """C1: the shapes of `x` and `y` broadcast.
+    C2: the dtypes are equal, or both float, or one operand is 0-D.
+    C4: the dtypes are real.
+    """
+
     signature = "x, y -> out"
     dtypes = dt.REAL
 
@@ -84,13 +95,7 @@ class Divide(_Binary):
 
 @op
 class FloorDivide(_Binary):
-    """The largest integer at most `x / y`. Refuses at run time to divide an integer by 0.
-
-    C1: the shapes of `x` and `y` broadcast.
-    C2: the dtypes are equal, or both float, or one operand is 0-D.
-    C3: the dtypes are not both bool.
-    C4: the dtypes are real.
-    """
+    """The largest integer at most `x / y`. Refuses at run time to divide an integer by 0."""
 
     name = "pd_op.floor_divide"
     dtypes = dt.REAL
@@ -102,11 +107,6 @@ class Remainder(_Binary):
     """`x - y * floor(x / y)`: the remainder has the sign of `y`.
 
     Refuses at run time to divide an integer by 0.
-
-    C1: the shapes of `x` and `y` broadcast.
-    C2: the dtypes are equal, or both float, or one operand is 0-D.
-    C3: the dtypes are not both bool.
-    C4: the dtypes are real.
     """
 
     name = "pd_op.remainder"
@@ -132,12 +132,7 @@ class ElementwisePow:
 
 @op
 class Maximum(_OrderedBinary):
-    """The larger of `x` and `y`; NaN if either is.
-
-    C1: the shapes of `x` and `y` broadcast.
-    C2: the dtypes are equal, or both float, or one operand is 0-D.
-    C4: the dtypes are real.
-    """
+    """The larger of `x` and `y`; NaN if either is."""
 
     name = "pd_op.maximum"
     traits = (EXACT, SELECTIVE)
@@ -145,12 +140,7 @@ class Maximum(_OrderedBinary):
 
 @op
 class Minimum(_OrderedBinary):
-    """The smaller of `x` and `y`; NaN if either is.
-
-    C1: the shapes of `x` and `y` broadcast.
-    C2: the dtypes are equal, or both float, or one operand is 0-D.
-    C4: the dtypes are real.
-    """
+    """The smaller of `x` and `y`; NaN if either is."""
 
     name = "pd_op.minimum"
     traits = (EXACT, SELECTIVE)
@@ -158,12 +148,7 @@ class Minimum(_OrderedBinary):
 
 @op
 class Fmax(_OrderedBinary):
-    """The larger of `x` and `y`; the other one where one is NaN.
-
-    C1: the shapes of `x` and `y` broadcast.
-    C2: the dtypes are equal, or both float, or one operand is 0-D.
-    C4: the dtypes are real.
-    """
+    """The larger of `x` and `y`; the other one where one is NaN."""
 
     name = "pd_op.fmax"
     traits = (EXACT, SELECTIVE)
@@ -171,12 +156,7 @@ class Fmax(_OrderedBinary):
 
 @op
 class Fmin(_OrderedBinary):
-    """The smaller of `x` and `y`; the other one where one is NaN.
-
-    C1: the shapes of `x` and `y` broadcast.
-    C2: the dtypes are equal, or both float, or one operand is 0-D.
-    C4: the dtypes are real.
-    """
+    """The smaller of `x` and `y`; the other one where one is NaN."""
 
     name = "pd_op.fmin"
     traits = (EXACT, SELECTIVE)

@@ -23,6 +23,10 @@ Array = np.ndarray[Any, Any]
 
 
 class _Comparison:
+    """C1: the shapes broadcast.
+    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
+    """
+
     signature = "x, y -> out"
     dtypes = (*dt.NUMBERS, dt.bool_)
     inplace = {"out": "x"}
@@ -30,77 +34,49 @@ class _Comparison:
 
 @op
 class Equal(_Comparison):
-    """True where `x` equals `y`; NaN equals nothing.
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
-    """
+    """True where `x` equals `y`; NaN equals nothing."""
 
     name = "pd_op.equal"
 
 
 @op
 class NotEqual(_Comparison):
-    """True where `x` differs from `y`; NaN differs from everything.
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
-    """
+    """True where `x` differs from `y`; NaN differs from everything."""
 
     name = "pd_op.not_equal"
 
 
 @op
 class LessThan(_Comparison):
-    """True where `x < y`; complex numbers compare by real, then imaginary part.
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
-    """
+    """True where `x < y`; complex numbers compare by real, then imaginary part."""
 
     name = "pd_op.less_than"
 
 
 @op
 class LessEqual(_Comparison):
-    """True where `x <= y`; complex numbers compare by real, then imaginary part.
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
-    """
+    """True where `x <= y`; complex numbers compare by real, then imaginary part."""
 
     name = "pd_op.less_equal"
 
 
 @op
 class GreaterThan(_Comparison):
-    """True where `x > y`; complex numbers compare by real, then imaginary part.
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
-    """
+    """True where `x > y`; complex numbers compare by real, then imaginary part."""
 
     name = "pd_op.greater_than"
 
 
 @op
 class GreaterEqual(_Comparison):
-    """True where `x >= y`; complex numbers compare by real, then imaginary part.
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
-    """
+    """True where `x >= y`; complex numbers compare by real, then imaginary part."""
 
     name = "pd_op.greater_equal"
 
 
 @op
 class LogicalAnd(_Comparison):
-    """True where both are nonzero (NaN is).
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
-    """
+    """True where both are nonzero (NaN is)."""
 
     name = "pd_op.logical_and"
     traits = (SELECTIVE,)
@@ -108,11 +84,7 @@ class LogicalAnd(_Comparison):
 
 @op
 class LogicalOr(_Comparison):
-    """True where one is nonzero (NaN is).
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
-    """
+    """True where one is nonzero (NaN is)."""
 
     name = "pd_op.logical_or"
     traits = (SELECTIVE,)
@@ -120,11 +92,7 @@ class LogicalOr(_Comparison):
 
 @op
 class LogicalXor(_Comparison):
-    """True where just one is nonzero (NaN is).
-
-    C1: the shapes broadcast.
-    C2: the dtypes are equal, or both float, or one is complex, or one operand is 0-D.
-    """
+    """True where just one is nonzero (NaN is)."""
 
     name = "pd_op.logical_xor"
 

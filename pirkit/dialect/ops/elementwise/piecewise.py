@@ -21,6 +21,8 @@ Array = np.ndarray[Any, Any]
 
 
 class _Activation:
+    """C1: `x` is a float tensor."""
+
     signature = "x -> out"
     dtypes = dt.FLOATS
     domain = (-4.0, 4.0)
@@ -28,10 +30,7 @@ class _Activation:
 
 @op
 class Relu(_Activation):
-    """`max(x, 0)`. NaN stays NaN, where Paddle on CPU makes it 0.
-
-    C1: `x` is a float tensor.
-    """
+    """`max(x, 0)`. NaN stays NaN, where Paddle on CPU makes it 0."""
 
     name = "pd_op.relu"
     traits = (IDEMPOTENT,)
@@ -46,10 +45,7 @@ def _(x: Array) -> Any:
 
 @op
 class Relu6(_Activation):
-    """`x` moved into [0, 6].
-
-    C1: `x` is a float tensor.
-    """
+    """`x` moved into [0, 6]."""
 
     name = "pd_op.relu6"
     traits = (IDEMPOTENT,)
@@ -63,10 +59,7 @@ def _(x: Array) -> Any:
 
 @op
 class Hardswish(_Activation):
-    """`x * clip(x + 3, 0, 6) / 6`.
-
-    C1: `x` is a float tensor.
-    """
+    """`x * clip(x + 3, 0, 6) / 6`."""
 
     name = "pd_op.hardswish"
 
@@ -79,10 +72,7 @@ def _(x: Array) -> Any:
 
 @op
 class Hardsigmoid(_Activation):
-    """`clip(slope * x + offset, 0, 1)`.
-
-    C1: `x` is a float tensor.
-    """
+    """`clip(slope * x + offset, 0, 1)`."""
 
     name = "pd_op.hardsigmoid"
     signature = "x ; slope: f32 = 0.2, offset: f32 = 0.5 -> out"
@@ -134,10 +124,7 @@ def _(x: Array, *, negative_slope: float) -> Any:
 
 @op
 class Hardshrink(_Activation):
-    """0 strictly inside (-`threshold`, `threshold`), else `x`.
-
-    C1: `x` is a float tensor.
-    """
+    """0 strictly inside (-`threshold`, `threshold`), else `x`."""
 
     name = "pd_op.hardshrink"
     signature = "x ; threshold: f32 = 0.5 -> out"
@@ -169,10 +156,7 @@ def _(x: Array, *, threshold: float) -> Any:
 
 @op
 class ThresholdedRelu(_Activation):
-    """`x` above `threshold`, else `value`.
-
-    C1: `x` is a float tensor.
-    """
+    """`x` above `threshold`, else `value`."""
 
     name = "pd_op.thresholded_relu"
     signature = "x ; threshold: f32 = 1.0, value: f32 = 0.0 -> out"

@@ -23,6 +23,8 @@ REAL_OF: Final = {dt.complex64: dt.float32, dt.complex128: dt.float64}
 
 
 class _Rounding:
+    """C1: `x` is an integer or float tensor."""
+
     signature = "x -> out"
     dtypes = dt.REAL
     inplace = {"out": "x"}
@@ -30,10 +32,7 @@ class _Rounding:
 
 @op
 class Floor(_Rounding):
-    """The largest integer at most `x`.
-
-    C1: `x` is an integer or float tensor.
-    """
+    """The largest integer at most `x`."""
 
     name = "pd_op.floor"
     traits = (EXACT, IDEMPOTENT, INTEGRAL)
@@ -41,10 +40,7 @@ class Floor(_Rounding):
 
 @op
 class Ceil(_Rounding):
-    """The smallest integer at least `x`.
-
-    C1: `x` is an integer or float tensor.
-    """
+    """The smallest integer at least `x`."""
 
     name = "pd_op.ceil"
     traits = (EXACT, IDEMPOTENT, INTEGRAL)
@@ -52,10 +48,7 @@ class Ceil(_Rounding):
 
 @op
 class Trunc(_Rounding):
-    """The whole part of `x`.
-
-    C1: `x` is an integer or float tensor.
-    """
+    """The whole part of `x`."""
 
     name = "pd_op.trunc"
     traits = (EXACT, IDEMPOTENT, INTEGRAL)

@@ -24,16 +24,15 @@ Array = np.ndarray[Any, Any]
 
 
 class _FloatFunction:
+    """C1: `x` is a float tensor."""
+
     signature = "x -> out"
     dtypes = dt.FLOATS
 
 
 @op
 class Erfinv(_FloatFunction):
-    """Inverse of the error function: infinite at 1 and -1, NaN beyond.
-
-    C1: `x` is a float tensor.
-    """
+    """Inverse of the error function: infinite at 1 and -1, NaN beyond."""
 
     name = "pd_op.erfinv"
     cost = COSTLY
@@ -43,10 +42,7 @@ class Erfinv(_FloatFunction):
 
 @op
 class I0(_FloatFunction):
-    """Modified Bessel function of the first kind, of order 0.
-
-    C1: `x` is a float tensor.
-    """
+    """Modified Bessel function of the first kind, of order 0."""
 
     name = "pd_op.i0"
     cost = COSTLY
@@ -55,10 +51,7 @@ class I0(_FloatFunction):
 
 @op
 class I0e(_FloatFunction):
-    """`i0` times `exp(-|x|)`.
-
-    C1: `x` is a float tensor.
-    """
+    """`i0` times `exp(-|x|)`."""
 
     name = "pd_op.i0e"
     cost = COSTLY
@@ -66,10 +59,7 @@ class I0e(_FloatFunction):
 
 @op
 class I1(_FloatFunction):
-    """Modified Bessel function of the first kind, of order 1.
-
-    C1: `x` is a float tensor.
-    """
+    """Modified Bessel function of the first kind, of order 1."""
 
     name = "pd_op.i1"
     cost = COSTLY
@@ -77,10 +67,7 @@ class I1(_FloatFunction):
 
 @op
 class I1e(_FloatFunction):
-    """`i1` times `exp(-|x|)`.
-
-    C1: `x` is a float tensor.
-    """
+    """`i1` times `exp(-|x|)`."""
 
     name = "pd_op.i1e"
     cost = COSTLY
@@ -88,10 +75,7 @@ class I1e(_FloatFunction):
 
 @op
 class Gammaln(_FloatFunction):
-    """Logarithm of the absolute value of the gamma function.
-
-    C1: `x` is a float tensor.
-    """
+    """Logarithm of the absolute value of the gamma function."""
 
     name = "pd_op.gammaln"
     cost = COSTLY

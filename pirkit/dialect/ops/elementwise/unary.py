@@ -33,12 +33,18 @@ Array = np.ndarray[Any, Any]
 
 
 class _Function:
+    """C1: `x` is not bool."""
+
     signature = "x -> out"
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}
 
 
 class _RealFunction:
+    """C1: `x` is not bool.
+    C2: `x` is not complex.
+    """
+
     signature = "x -> out"
     dtypes = dt.REAL
     inplace = {"out": "x"}
@@ -46,10 +52,7 @@ class _RealFunction:
 
 @op
 class Sqrt(_Function):
-    """Square root; NaN below 0.
-
-    C1: `x` is not bool.
-    """
+    """Square root; NaN below 0."""
 
     name = "pd_op.sqrt"
     domain = (0.1, 4.0)
@@ -57,11 +60,7 @@ class Sqrt(_Function):
 
 @op
 class Rsqrt(_RealFunction):
-    """`1 / sqrt(x)`; infinite at 0.
-
-    C1: `x` is not bool.
-    C2: `x` is not complex.
-    """
+    """`1 / sqrt(x)`; infinite at 0."""
 
     name = "pd_op.rsqrt"
     domain = (1.0, 4.0)
@@ -69,10 +68,7 @@ class Rsqrt(_RealFunction):
 
 @op
 class Tanh(_Function):
-    """Hyperbolic tangent.
-
-    C1: `x` is not bool.
-    """
+    """Hyperbolic tangent."""
 
     name = "pd_op.tanh"
     cost = COSTLY
@@ -80,10 +76,7 @@ class Tanh(_Function):
 
 @op
 class Exp(_Function):
-    """`e ** x`.
-
-    C1: `x` is not bool.
-    """
+    """`e ** x`."""
 
     name = "pd_op.exp"
     cost = COSTLY
@@ -91,10 +84,7 @@ class Exp(_Function):
 
 @op
 class Expm1(_Function):
-    """`e ** x - 1`, exact near 0.
-
-    C1: `x` is not bool.
-    """
+    """`e ** x - 1`, exact near 0."""
 
     name = "pd_op.expm1"
     cost = COSTLY
@@ -102,10 +92,7 @@ class Expm1(_Function):
 
 @op
 class Log(_Function):
-    """Natural logarithm; -inf at 0, NaN below.
-
-    C1: `x` is not bool.
-    """
+    """Natural logarithm; -inf at 0, NaN below."""
 
     name = "pd_op.log"
     cost = COSTLY
@@ -114,10 +101,7 @@ class Log(_Function):
 
 @op
 class Log1p(_Function):
-    """`log(1 + x)`, exact near 0.
-
-    C1: `x` is not bool.
-    """
+    """`log(1 + x)`, exact near 0."""
 
     name = "pd_op.log1p"
     cost = COSTLY
@@ -126,10 +110,7 @@ class Log1p(_Function):
 
 @op
 class Log2(_Function):
-    """Logarithm to base 2.
-
-    C1: `x` is not bool.
-    """
+    """Logarithm to base 2."""
 
     name = "pd_op.log2"
     cost = COSTLY
@@ -138,10 +119,7 @@ class Log2(_Function):
 
 @op
 class Log10(_Function):
-    """Logarithm to base 10.
-
-    C1: `x` is not bool.
-    """
+    """Logarithm to base 10."""
 
     name = "pd_op.log10"
     cost = COSTLY
@@ -150,10 +128,7 @@ class Log10(_Function):
 
 @op
 class Sin(_Function):
-    """Sine.
-
-    C1: `x` is not bool.
-    """
+    """Sine."""
 
     name = "pd_op.sin"
     cost = COSTLY
@@ -161,10 +136,7 @@ class Sin(_Function):
 
 @op
 class Cos(_Function):
-    """Cosine.
-
-    C1: `x` is not bool.
-    """
+    """Cosine."""
 
     name = "pd_op.cos"
     cost = COSTLY
@@ -172,10 +144,7 @@ class Cos(_Function):
 
 @op
 class Tan(_Function):
-    """Tangent.
-
-    C1: `x` is not bool.
-    """
+    """Tangent."""
 
     name = "pd_op.tan"
     cost = COSTLY
@@ -184,10 +153,7 @@ class Tan(_Function):
 
 @op
 class Asin(_Function):
-    """Inverse sine; NaN outside [-1, 1].
-
-    C1: `x` is not bool.
-    """
+    """Inverse sine; NaN outside [-1, 1]."""
 
     name = "pd_op.asin"
     cost = COSTLY
@@ -196,10 +162,7 @@ class Asin(_Function):
 
 @op
 class Acos(_Function):
-    """Inverse cosine; NaN outside [-1, 1].
-
-    C1: `x` is not bool.
-    """
+    """Inverse cosine; NaN outside [-1, 1]."""
 
     name = "pd_op.acos"
     cost = COSTLY
@@ -208,10 +171,7 @@ class Acos(_Function):
 
 @op
 class Atan(_Function):
-    """Inverse tangent.
-
-    C1: `x` is not bool.
-    """
+    """Inverse tangent."""
 
     name = "pd_op.atan"
     cost = COSTLY
@@ -219,10 +179,7 @@ class Atan(_Function):
 
 @op
 class Sinh(_Function):
-    """Hyperbolic sine.
-
-    C1: `x` is not bool.
-    """
+    """Hyperbolic sine."""
 
     name = "pd_op.sinh"
     cost = COSTLY
@@ -230,10 +187,7 @@ class Sinh(_Function):
 
 @op
 class Cosh(_Function):
-    """Hyperbolic cosine.
-
-    C1: `x` is not bool.
-    """
+    """Hyperbolic cosine."""
 
     name = "pd_op.cosh"
     cost = COSTLY
@@ -241,10 +195,7 @@ class Cosh(_Function):
 
 @op
 class Asinh(_Function):
-    """Inverse hyperbolic sine.
-
-    C1: `x` is not bool.
-    """
+    """Inverse hyperbolic sine."""
 
     name = "pd_op.asinh"
     cost = COSTLY
@@ -252,10 +203,7 @@ class Asinh(_Function):
 
 @op
 class Acosh(_Function):
-    """Inverse hyperbolic cosine; NaN below 1.
-
-    C1: `x` is not bool.
-    """
+    """Inverse hyperbolic cosine; NaN below 1."""
 
     name = "pd_op.acosh"
     cost = COSTLY
@@ -264,10 +212,7 @@ class Acosh(_Function):
 
 @op
 class Atanh(_Function):
-    """Inverse hyperbolic tangent; NaN outside [-1, 1].
-
-    C1: `x` is not bool.
-    """
+    """Inverse hyperbolic tangent; NaN outside [-1, 1]."""
 
     name = "pd_op.atanh"
     cost = COSTLY
@@ -276,10 +221,7 @@ class Atanh(_Function):
 
 @op
 class Reciprocal(_Function):
-    """`1 / x`; infinite at 0.
-
-    C1: `x` is not bool.
-    """
+    """`1 / x`; infinite at 0."""
 
     name = "pd_op.reciprocal"
     domain = (1.0, 4.0)
@@ -287,11 +229,7 @@ class Reciprocal(_Function):
 
 @op
 class Erf(_RealFunction):
-    """Error function.
-
-    C1: `x` is not bool.
-    C2: `x` is not complex.
-    """
+    """Error function."""
 
     name = "pd_op.erf"
     cost = COSTLY
@@ -299,11 +237,7 @@ class Erf(_RealFunction):
 
 @op
 class Lgamma(_RealFunction):
-    """Logarithm of the absolute value of the gamma function.
-
-    C1: `x` is not bool.
-    C2: `x` is not complex.
-    """
+    """Logarithm of the absolute value of the gamma function."""
 
     name = "pd_op.lgamma"
     cost = COSTLY
@@ -312,11 +246,7 @@ class Lgamma(_RealFunction):
 
 @op
 class Digamma(_RealFunction):
-    """Derivative of `lgamma`.
-
-    C1: `x` is not bool.
-    C2: `x` is not complex.
-    """
+    """Derivative of `lgamma`."""
 
     name = "pd_op.digamma"
     cost = COSTLY

@@ -30,20 +30,20 @@ Array = np.ndarray[Any, Any]
 
 
 class _Convolution:
-    dtypes = dt.FLOATS
-
-
-@op
-class Conv2d(_Convolution):
-    """Cross-correlation of images `[N, C, H, W]` (or NHWC) with `filter [O, C/groups, kh, kw]`.
-
-    C1: `input` and `filter` have four dimensions and the same dtype.
+    """C1: `input` and `filter` have four dimensions and the same dtype.
     C2: `data_format` is a layout with channels first or last.
     C3: `groups` is positive and divides the number of filters.
     C4: the channels of `input` are `groups` times those of `filter`.
     C5: strides, paddings, dilations and `padding_algorithm` fit two spatial dimensions.
     C6: the filter fits into the padded input.
     """
+
+    dtypes = dt.FLOATS
+
+
+@op
+class Conv2d(_Convolution):
+    """Cross-correlation of images `[N, C, H, W]` (or NHWC) with `filter [O, C/groups, kh, kw]`."""
 
     name = "pd_op.conv2d"
     traits = (CONVOLUTION,)
@@ -56,15 +56,7 @@ class Conv2d(_Convolution):
 
 @op
 class DepthwiseConv2d(_Convolution):
-    """`conv2d` with as many groups as channels; the same numbers from a kernel of its own.
-
-    C1: `input` and `filter` have four dimensions and the same dtype.
-    C2: `data_format` is a layout with channels first or last.
-    C3: `groups` is positive and divides the number of filters.
-    C4: the channels of `input` are `groups` times those of `filter`.
-    C5: strides, paddings, dilations and `padding_algorithm` fit two spatial dimensions.
-    C6: the filter fits into the padded input.
-    """
+    """`conv2d` with as many groups as channels; the same numbers from a kernel of its own."""
 
     name = "pd_op.depthwise_conv2d"
     traits = (CONVOLUTION,)

@@ -51,6 +51,12 @@ _ADAM_RESULTS: Final = (
 
 
 class _Adam:
+    """C1: `param` is a float tensor.
+    C2: `grad` and the moments have the shape of `param`.
+    C3: `learning_rate` and the powers have one element.
+    C4: `amsgrad` has a `moment2_max`.
+    """
+
     dtypes = dt.FLOATS
     operand_dtypes = {"skip_update": dt.BOOL}
     effects = WRITE
@@ -69,11 +75,6 @@ class Adam(_Adam):
 
     With `amsgrad` the greatest mean of the square so far takes its place. `use_global_beta_pow`
     leaves the powers of the factors alone; a true `skip_update` leaves everything.
-
-    C1: `param` is a float tensor.
-    C2: `grad` and the moments have the shape of `param`.
-    C3: `learning_rate` and the powers have one element.
-    C4: `amsgrad` has a `moment2_max`.
     """
 
     name = "pd_op.adam_"
@@ -89,11 +90,6 @@ class Adamw(_Adam):
     """Adam on a parameter that decays first, by `learning_rate * lr_ratio * coeff` of itself.
 
     `lr_ratio` scales the decay alone, as on Paddle's CPU.
-
-    C1: `param` is a float tensor.
-    C2: `grad` and the moments have the shape of `param`.
-    C3: `learning_rate` and the powers have one element.
-    C4: `amsgrad` has a `moment2_max`.
     """
 
     name = "pd_op.adamw_"

@@ -59,16 +59,16 @@ class Min(_Extremum):
 
 
 class _EvenExtremum(_Extremum):
+    """C1: each axis names a dimension of `x`, and none twice.
+    C2: no reduced dimension is empty.
+    """
+
     signature = "x ; axis: i64[] = [], keepdim: bool = False -> out"
 
 
 @op
 class Amax(_EvenExtremum):
-    """As `max`; its gradient is shared evenly between equal elements.
-
-    C1: each axis names a dimension of `x`, and none twice.
-    C2: no reduced dimension is empty.
-    """
+    """As `max`; its gradient is shared evenly between equal elements."""
 
     name = "pd_op.amax"
     combiner = "max"
@@ -76,11 +76,7 @@ class Amax(_EvenExtremum):
 
 @op
 class Amin(_EvenExtremum):
-    """As `min`; its gradient is shared evenly between equal elements.
-
-    C1: each axis names a dimension of `x`, and none twice.
-    C2: no reduced dimension is empty.
-    """
+    """As `min`; its gradient is shared evenly between equal elements."""
 
     name = "pd_op.amin"
     combiner = "min"

@@ -126,6 +126,10 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 
 class _Median:
+    """C1: each axis names a dimension of `x`, and none twice.
+    C2: `mode` is `avg` or `min`.
+    """
+
     signature = "x ; axis: intarray = [], keepdim: bool = True, mode: str = 'avg' -> out, medians~"
     dtypes = (dt.float32, dt.float64, dt.int32, dt.int64)
 
@@ -136,9 +140,6 @@ class Median(_Median):
 
     Between two in the middle `mode` takes their mean (`avg`) or the lesser one (`min`). `medians`
     holds the positions, both of them for `avg`.
-
-    C1: each axis names a dimension of `x`, and none twice.
-    C2: `mode` is `avg` or `min`.
     """
 
     name = "pd_op.median"
@@ -146,11 +147,7 @@ class Median(_Median):
 
 @op
 class NanMedian(_Median):
-    """As `median`, of the elements that are not NaN; NaN, at position -1, if there is none.
-
-    C1: each axis names a dimension of `x`, and none twice.
-    C2: `mode` is `avg` or `min`.
-    """
+    """As `median`, of the elements that are not NaN; NaN, at position -1, if there is none."""
 
     name = "pd_op.nanmedian"
 
@@ -228,28 +225,24 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 
 class _RunningExtremum:
+    """C1: `axis` names a dimension of `x`.
+    C2: `dtype` is int32 or int64.
+    """
+
     signature = "x ; axis: i32 = -1, dtype: dtype = int64 -> out, indices"
     dtypes = (dt.float32, dt.float64, dt.int32, dt.int64)
 
 
 @op
 class CumMax(_RunningExtremum):
-    """Greatest element up to each one along `axis`, and where it stands; NaN stays.
-
-    C1: `axis` names a dimension of `x`.
-    C2: `dtype` is int32 or int64.
-    """
+    """Greatest element up to each one along `axis`, and where it stands; NaN stays."""
 
     name = "pd_op.cummax"
 
 
 @op
 class CumMin(_RunningExtremum):
-    """Least element up to each one along `axis`, and where it stands; NaN stays.
-
-    C1: `axis` names a dimension of `x`.
-    C2: `dtype` is int32 or int64.
-    """
+    """Least element up to each one along `axis`, and where it stands; NaN stays."""
 
     name = "pd_op.cummin"
 
