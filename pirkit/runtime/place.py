@@ -1,9 +1,8 @@
-"""Places (devices) of tensors, and layouts of their axes."""
+"""Places (devices) of tensors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 
@@ -25,17 +24,3 @@ class Place:
 
 UNDEFINED: Final = Place("undefined")
 CPU: Final = Place("cpu")
-
-
-class DataLayout(StrEnum):
-    """The meaning of a dense tensor's axes.
-
-    The storage format (dense, selected rows, sparse) is the ``kind`` of a tensor, and the order in
-    memory its strides; Paddle's enumeration mixes the three.
-    """
-
-    ANY = "any"
-    NCHW = "NCHW"
-    NHWC = "NHWC"
-    NCDHW = "NCDHW"
-    NDHWC = "NDHWC"

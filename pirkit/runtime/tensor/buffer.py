@@ -66,16 +66,6 @@ def place_of(array: Any) -> Place:
     return CPU if is_numpy(array) else Place("gpu", int(array.device.id))
 
 
-class _Borrowed:
-    """Foreign memory with numpy's array interface; arrays over it keep the owner alive."""
-
-    __slots__ = ("__array_interface__", "owner")
-
-    def __init__(self, address: int, nbytes: int, owner: object, writable: bool) -> None:
-        self.owner = owner
-        self.__array_interface__ = interface(address, nbytes, writable)
-
-
 def interface(address: int, nbytes: int, writable: bool = True) -> dict[str, object]:
     """The description of bytes at an address in numpy's array interface."""
     return {
@@ -84,11 +74,3 @@ def interface(address: int, nbytes: int, writable: bool = True) -> dict[str, obj
         "shape": (nbytes,),
         "data": (address, not writable),
     }
-
-
-def borrow(address: int, nbytes: int, owner: object, *, writable: bool = False) -> Array:
-    """The bytes at an address as an array, without a copy; it keeps ``owner`` alive.
-
-    The caller guarantees that the memory is readable as long as ``owner`` lives.
-    """
-    return np.asarray(_Borrowed(address, nbytes, owner, writable))

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 import pirkit
 from pirkit import ops
-from pirkit.diag.errors import PirkitError, RuntimeFault, UnsupportedError, UsageError
+from pirkit.diag.errors import PirkitError, UnsupportedError, UsageError
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.scalar import IntArray, Scalar
 from pirkit.runtime.tensor.selected_rows import SelectedRows
 from pirkit.runtime.tensor.sparse import SparseCooTensor, SparseCsrTensor
 from pirkit.runtime.tensor.string import StringTensor
-from pirkit.runtime.tensor.tensor_array import TensorArray
 
 
 def t(values: Any, dtype: Any = np.float32) -> Any:
@@ -131,29 +129,6 @@ def test_strings() -> None:
     assert ops.lower(StringTensor(np.zeros((0, 2), "U1"))).shape == (0, 2)
     with pytest.raises(UsageError, match="strings"):
         StringTensor([1])
-
-
-def test_tensor_arrays() -> None:
-    array = TensorArray()
-    array.write(1, t([1.0]))
-    assert len(array) == 2
-    with pytest.raises(RuntimeFault, match="not written"):
-        array.read(0)
-    array.write(0, t([2.0]))
-    np.testing.assert_array_equal(array.stack(), [[2.0], [1.0]])
-    np.testing.assert_array_equal(array.concat(), [2.0, 1.0])
-    np.testing.assert_array_equal(array.pop(), [1.0])
-
-
-def test_numbers_from_tensors() -> None:
-    assert Scalar.of(2) == Scalar(2)
-    assert Scalar.of(t([2.5])) == Scalar(2.5, from_tensor=True)
-    assert IntArray.of(t([1, 2], np.int64)) == IntArray((1, 2), from_tensor=True)
-    assert IntArray.of([t(3, np.int32), 4]) == IntArray((3, 4), from_tensor=True)
-    with pytest.raises(UsageError, match="one element"):
-        Scalar.of(t([1.0, 2.0]))
-    with pytest.raises(UsageError, match="integers"):
-        IntArray.of(t([1.5]))
 
 
 def test_an_op_that_does_not_take_the_kind_names_those_it_takes() -> None:
