@@ -68,9 +68,11 @@ class OpDef:
     ``kind`` is one of :data:`pirkit.dialect.kinds.KINDS`, by default that of the family's module
     (its ``KIND``); ``traits`` are among :data:`pirkit.dialect.kinds.TRAITS`. ``cost`` is what an
     element of an elementwise op takes, in additions; 0 means that computing the result is as quick
-    as reading it. ``combiner`` says how a reduction combines elements (sum, prod, max or min), if
-    reductions of reductions of parts are reductions of the whole. ``host_name`` is the attribute
-    that holds the name of a value for the host, of ops that exchange values with it.
+    as reading it. ``library_ns`` is what numpy's kernel takes longer than native code, in ns per
+    element: by dtype of the first operand, or by a case of `passes/cost_model.py`.
+    ``combiner`` says how a reduction combines elements (sum, prod, max or min), if reductions of
+    reductions of parts are reductions of the whole. ``host_name`` is the attribute that holds the
+    name of a value for the host, of ops that exchange values with it.
     """
 
     name: str
@@ -90,6 +92,7 @@ class OpDef:
     kind: str = UNSTATED
     cost: int = 1
     traits: frozenset[str] = frozenset()
+    library_ns: Mapping[str, float] = field(default_factory=dict[str, float])
     combiner: str = ""
     host_name: str = ""
     family: str = ""
@@ -162,6 +165,7 @@ def op(cls: type) -> OpDef:
         "no_gradient",
         "domain",
         "cost",
+        "library_ns",
         "combiner",
         "host_name",
     )

@@ -14,6 +14,14 @@ import numpy as np
 from pirkit.lowering.codegen.matmul.small_gemm import ARGUMENT_WORDS, MAX_DEPTH, native_small_gemm
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding
+from pirkit.runtime.machine_costs import (
+    BLAS_CALL_NS,
+    BLAS_FMAS_PER_NS,
+    BLAS_MATRIX_NS,
+    BLAS_VIEW_NS,
+    SMALL_GEMM_PACK_NS,
+    SMALL_GEMM_STEP_NS,
+)
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.launch import LaunchFunction, LaunchPart
 from pirkit.runtime.native.segment import NativeStep
@@ -23,16 +31,6 @@ Array = np.ndarray[Any, Any]
 
 MAX_SIZE: Final = 1 << 18
 """Largest number of multiplications; above it a BLAS uses several threads."""
-_STEP_NS: Final = 1
-"""Time of four rows, or of one, by a vector of columns for each element of the depth."""
-_PACKED_NS: Final = 6
-"""Time to pack one strided line of a tile into a vector, if ``y`` is transposed."""
-_CALL_NS: Final = 1000
-_VIEW_NS: Final = 700
-_MATRIX_NS: Final = 100
-_PER_NS: Final = 55
-"""Costs of numpy, in ns: of a call, of a transposed operand, of each matrix of a batch; and the
-float32 multiplications that a BLAS does in one ns. All measured on one thread."""
 _MAX_MATRICES: Final = 4096
 """Largest batch: the step stores an offset for each of its matrices."""
 _X, _Y = 0, 1
@@ -52,9 +50,10 @@ def is_small(x: TensorMeta, y: TensorMeta, out: TensorMeta, attrs: Mapping[str, 
     # a model of the native time: tiles of four rows, or single ones, over vectors of columns
     lines = count * -(-columns * size * 8 // host().vector_bits) * depth
     tiles = -(-rows // 4) if rows >= 4 else rows
-    own_ns = lines * (tiles * _STEP_NS + transposed[1] * _PACKED_NS)
-    work = out.numel * depth * size / 4 / _PER_NS
-    return own_ns <= _CALL_NS + any(transposed) * _VIEW_NS + count * _MATRIX_NS + work
+    own_ns = lines * (tiles * SMALL_GEMM_STEP_NS + transposed[1] * SMALL_GEMM_PACK_NS)
+    work = out.numel * depth * size / 4 / BLAS_FMAS_PER_NS
+    calls_ns = BLAS_CALL_NS + any(transposed) * BLAS_VIEW_NS + count * BLAS_MATRIX_NS
+    return own_ns <= calls_ns + work
 
 
 def bind_small_gemm(b: Binding) -> NativeStep:

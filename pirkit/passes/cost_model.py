@@ -1,7 +1,10 @@
 """The cost model of fusion and decomposition, in calls and bytes; nothing else decides these.
 
 A fused kernel is emitted if it costs less than its operations as separate calls. A single operation
-gets a native kernel if the library call takes much longer than native code (`library_cost.py`).
+gets a native kernel if the library call takes much longer than native code: numpy converts float16
+and bfloat16 one by one, computes some functions without vectors or in several loops over memory,
+and runs short inner loops if operands are broadcast or if the reduced axis is not the last one. All
+other ops are bound by memory bandwidth either way, and cost the same.
 
 A composite op is decomposed if its parts fuse into kernels, since they then cost no calls of their
 own. A library call that both forms need (matmul, factorization, random numbers) cancels out. But a
@@ -18,14 +21,15 @@ from typing import Final
 
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.dialect.kinds import CONSTANT_LIKE
+from pirkit.dialect.kinds import CONSTANT_LIKE, COSTLY, ELEMENTWISE
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of
 from pirkit.dialect.map_expr.tree import Opaque, Scatter
-from pirkit.dialect.opdef import PURE, index_maps, reference
+from pirkit.dialect.opdef import PURE, OpDef, find, index_maps, reference
 from pirkit.dialect.operation import PirOp, declares
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.types import meta_of
-from pirkit.passes.library_cost import slower_ns
+from pirkit.runtime.binding import HALF_TYPES
+from pirkit.runtime.machine_costs import BROADCAST_NS, BYTE_NS, CALL_NS, FP16_NS, LEAST_EXCESS_NS
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.registry import CPU, KERNELS
 
@@ -40,9 +44,10 @@ MAX_CALLS: Final = 16
 """Library calls that a decomposition may have; a recurrence over a long sequence exceeds it."""
 
 _WRITE_BACK: Final = "pd_op.assign_out_"
-_CALL_NS: Final = 300.0
-_BYTE_NS: Final = 0.1
-"""The fixed cost of a call, and the cost of a byte of memory traffic, in nanoseconds."""
+_SHORT: Final = 16
+_LONG_RUN: Final = 64
+"""Elements of a last axis up to which numpy reduces it quickly, and of a contiguous run from which
+on the restart of numpy's inner loop does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class Cost:
     @property
     def ns(self) -> float:
         """Estimated time in nanoseconds; only comparisons of estimates are meaningful."""
-        return self.calls * _CALL_NS + self.nbytes * _BYTE_NS + self.excess_ns
+        return self.calls * CALL_NS + self.nbytes * BYTE_NS + self.excess_ns
 
     def __add__(self, other: Cost) -> Cost:
         excess = self.excess_ns + other.excess_ns
@@ -71,6 +76,57 @@ def alone(op: str, nbytes: int, excess_ns: float = 0.0) -> Cost:
 @cache
 def _is_view(name: str) -> bool:
     return any(kernel.form == "view" for kernel in KERNELS.kernels(name, backend=CPU))
+
+
+def slower_ns(op: str, operands: Sequence[TensorMeta], result: TensorMeta) -> float:
+    """What a library call takes longer than native code, in ns; 0 if too little for a kernel.
+
+    All sizes of the operands and of the result must be known. The record's ``library_ns`` has an
+    excess per element for a dtype of the first operand, or for a case: ``written`` at indices that
+    the data say, ``to_int`` of a cast from float, ``run`` for each restart of the inner loop of a
+    reduction, ``rows`` of a reduction that is fast only over a short last axis, and ``columns`` of
+    one that is fast over any last axis.
+    """
+    definition = find(op)
+    if definition is None or not operands:
+        return 0.0
+    written = definition.library_ns.get("written")
+    if written is not None:
+        found = max(m.numel for m in operands[1:]) * written
+    else:
+        elements = max(m.numel for m in (*operands, result))
+        found = elements * _element_ns(definition, operands, result)
+    return found if found >= LEAST_EXCESS_NS else 0.0
+
+
+def _element_ns(definition: OpDef, operands: Sequence[TensorMeta], result: TensorMeta) -> float:
+    x, excess = operands[0], definition.library_ns
+    if x.dtype in HALF_TYPES or result.dtype in HALF_TYPES:
+        return FP16_NS
+    if "to_int" in excess:
+        return excess["to_int"] if x.dtype.kind == "float" and result.dtype.kind == "int" else 0.0
+    same_rows = bool(x.rank and result.rank) and x.shape[-1] == result.shape[-1] > 1
+    if "run" in excess and not same_rows and (run := _run(x, result)) < _LONG_RUN:
+        return excess["run"] / run
+    if "rows" in excess:
+        return excess["rows"] if same_rows or (x.rank and x.shape[-1] >= _SHORT) else 0.0
+    if "columns" in excess:
+        return excess["columns"] if same_rows else 0.0
+    if definition.kind == ELEMENTWISE and definition.cost < COSTLY:
+        repeated = any(m.numel not in (1, result.numel) for m in operands)
+        return BROADCAST_NS if repeated else 0.0
+    return excess.get(x.dtype.name, 0.0)
+
+
+def _run(x: TensorMeta, result: TensorMeta) -> int:
+    """The number of contiguous elements that are reduced together: those of the last axes."""
+    last = next((n for n in reversed(result.shape) if n != 1), None)
+    run = 1
+    for n in reversed(x.shape):
+        if n == last:
+            break
+        run *= n
+    return max(run, 1)
 
 
 def has_kernel(op: PirOp) -> bool:

@@ -30,9 +30,8 @@ from pirkit.lowering.fusion.reshape_aliases import alias_reshapes
 from pirkit.lowering.fusion.value_names import named_ops
 from pirkit.lowering.native_fused import why_not_native
 from pirkit.passes.base import Pass, PassContext, Stats, option
-from pirkit.passes.cost_model import Cost
+from pirkit.passes.cost_model import Cost, slower_ns
 from pirkit.passes.cost_model import alone as cost_alone
-from pirkit.passes.library_cost import slower_ns
 from pirkit.runtime.meta import TensorMeta
 
 

@@ -19,17 +19,14 @@ from pirkit.index.index_maps import space
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Unit
 from pirkit.lowering.fusion.uses import Needs, Reader
+from pirkit.runtime.machine_costs import (
+    LAUNCH_ADDS,
+    MEMORY_BYTE_ADDS,
+    PERMUTED_READ_ADDS,
+    TILED_BYTE_ADDS,
+    TILED_ELEMENT_ADDS,
+)
 
-MEMORY_BYTE: Final = 0.5
-"""Cost of one byte read from or written to memory."""
-PERMUTED_READ: Final = 2.0
-"""Cost of a strided read of one element."""
-TILED_ELEMENT: Final = 2.0
-"""Cost of writing one element to a tile and reading it."""
-TILED_BYTE: Final = 0.375
-"""Additional cost for each byte of such an element."""
-LAUNCH: Final = 8000.0
-"""Cost of one more kernel launch."""
 TILE_EDGE: Final = 64
 """Largest number of elements of a tile along an axis."""
 WIDE_TILE_EDGE: Final = 1024
@@ -83,7 +80,7 @@ def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
     cost = reader.additions(needs)
     is_allowed = cost <= limit
     reads = ((needs.sizes[v], len(at) - 1) for v, at in needs.others.items())
-    again = cost + sum((size * MEMORY_BYTE + PERMUTED_READ) * n for size, n in reads)
+    again = cost + sum((size * MEMORY_BYTE_ADDS + PERMUTED_READ_ADDS) * n for size, n in reads)
     tiled = reader.needs(tile=True)
     why = "not allowed" if not allowed else _why_no_tile(reader, tiled, limit)
     values = [] if tiled is None or why else tiled.tiles
@@ -91,11 +88,11 @@ def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
         several = (reader.members[v] for v, at in needs.members.items() if len(at) > 1)
         values = [u for u in several if u.computes][:1]
     sizes = [u.meta.dtype.itemsize for u in values]
-    in_tiles = sum(PERMUTED_READ + TILED_ELEMENT + TILED_BYTE * n for n in sizes)
+    in_tiles = sum(PERMUTED_READ_ADDS + TILED_ELEMENT_ADDS + TILED_BYTE_ADDS * n for n in sizes)
     tile = None if why or tiled is None else in_tiles + reader.additions(tiled)
     count = max(1, expected(prod(reader.unit.meta.shape)))
     # each stored byte is written once and read at two indices, one of them strided
-    cut = sum(PERMUTED_READ + 3 * MEMORY_BYTE * n for n in sizes) + LAUNCH / count
+    cut = sum(PERMUTED_READ_ADDS + 3 * MEMORY_BYTE_ADDS * n for n in sizes) + LAUNCH_ADDS / count
     if is_allowed:
         way = "again" if tile is None or again <= tile else "tile"
     else:
@@ -114,15 +111,15 @@ def choose_for(
     """
     chain = (members[v] for v in again.members)
     once = cost_of(value) + sum(cost_of(u) for u in chain if not u.is_reduction)
-    reads = sum(n * MEMORY_BYTE + PERMUTED_READ for n in again.sizes.values())
+    reads = sum(n * MEMORY_BYTE_ADDS + PERMUTED_READ_ADDS for n in again.sizes.values())
     near = [e.iter for e in space(value.meta.shape) if e.iter is not None][-1:]
     permuted = sum(any(i in e.iters for at in held for e in at for i in near)
                  for held in again.others.values())  # fmt: skip
     size = value.meta.dtype.itemsize
-    tile = PERMUTED_READ + TILED_ELEMENT + TILED_BYTE * size
+    tile = PERMUTED_READ_ADDS + TILED_ELEMENT_ADDS + TILED_BYTE_ADDS * size
     count = max(1, expected(prod(value.meta.shape)))
-    cost = (times - 1) * (once + reads) if times > 1 else PERMUTED_READ * permuted
-    cut = PERMUTED_READ + 3 * MEMORY_BYTE * size + LAUNCH / count
+    cost = (times - 1) * (once + reads) if times > 1 else PERMUTED_READ_ADDS * permuted
+    cut = PERMUTED_READ_ADDS + 3 * MEMORY_BYTE_ADDS * size + LAUNCH_ADDS / count
     way = "tile" if tile < cost else "again"
     return Choice(way, (value,), last, cost, True, tile, cut)
 

@@ -19,15 +19,13 @@ from pirkit.dialect.map_expr.tree import Reduction
 from pirkit.index.extent import expected
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
-from pirkit.lowering.fusion.materialize import LAUNCH
+from pirkit.runtime.machine_costs import CONCAT_SELECT_ADDS, LAUNCH_ADDS
 
 _OFTEN = 1.5
 """Reads per element from which windows count as overlapping; padding alone stays below."""
 BROADCAST_SHARE: Final = 3
 """A stored value is read in the order of its elements where it is broadcast, which costs less than
 strided windows do: this part of the limit of recomputation holds."""
-_JOINED = 2
-"""Cost, in additions, of a select for each further operand of a `concat`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ def broadcasts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
                for v in u.tensors):  # fmt: skip
             continue
         cost = sum(_cost(u) for u in chain) * (results - _size(source)) // results
-        if cost * results > LAUNCH:
+        if cost * results > LAUNCH_ADDS:
             overlaps[operand] = Overlap(source, moves, cost)
     return overlaps
 
@@ -105,7 +103,7 @@ def _chain(value: Unit, found: Equations) -> Iterator[Unit]:
 
 
 def _cost(unit: Unit) -> int:
-    return cost_of(unit) + (0 if unit.computes else _JOINED * (len(unit.tensors) - 1))
+    return cost_of(unit) + (0 if unit.computes else CONCAT_SELECT_ADDS * (len(unit.tensors) - 1))
 
 
 def _size(unit: Unit) -> int:

@@ -25,11 +25,11 @@ from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError
 from pirkit.lowering.whole_program.outlined_loops import OutlinedLoops
 from pirkit.lowering.whole_program.scheduling import ProgramSchedule, schedule_of
 from pirkit.runtime.dtype import DType, bool_, float32, float64, int32, int64
+from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.program import NativeProgram, ProgramStep
 from pirkit.runtime.native.target import Target, host
 
-_VECTORS_PER_NS: Final = 3.0
 _MAX_INPUT_COLUMNS: Final = 4096
 """Largest number of elements of multi-column inputs and results without a matmul: their strided
 column accesses cost more than vectorizing along the columns."""
@@ -267,7 +267,7 @@ def _estimated_time(items: list[FusedLoop], times: int) -> int:
             (width,) = node.key
             heavy = 20 if is_costly(node.op.name) or node.op.name == "matmul" else 1
             vectors += width * heavy
-    return int(vectors * times / _VECTORS_PER_NS)
+    return int(vectors * times / VECTOR_FMAS_PER_NS)
 
 
 def _function(

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import InternalError
+from pirkit.runtime.machine_costs import MIN_SHARED_NS
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cores import allowed_threads
 from pirkit.runtime.native.engine import Library, load
@@ -24,7 +25,6 @@ from pirkit.runtime.tensor.allocator import HOST, SMALL
 
 Array = np.ndarray[Any, Any]
 
-_MIN_SHARED_NS: Final = 20_000
 _CHUNKS_PER_THREAD: Final = 4
 _LINE: Final = 64
 _KERNEL: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
@@ -51,7 +51,7 @@ def thread_share(code: Code) -> tuple[int, int]:
     """The number of threads for a call, and the number of blocks that a thread takes at a time."""
     # below some 20 us of work, waking the threads costs more than they gain; several chunks per
     # thread balance the load
-    worth = AVAILABLE and code.work > _MIN_SHARED_NS and code.blocks > 1
+    worth = AVAILABLE and code.work > MIN_SHARED_NS and code.blocks > 1
     threads = min(pool().threads, allowed_threads()) if worth else 1
     return threads, max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
 

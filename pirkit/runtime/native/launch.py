@@ -16,12 +16,13 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.once import once
+from pirkit.runtime.machine_costs import GIL_HOLD_NS
 from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.function import NativeFunction, thread_share
 from pirkit.runtime.native.launch_ir import FUNCTION, HEADER, NOT_CONTIGUOUS, launch_text
 from pirkit.runtime.native.pool import pool
-from pirkit.runtime.native.program import GIL_HOLD_NS, memory_layout_is_known
+from pirkit.runtime.native.program import memory_layout_is_known
 from pirkit.runtime.native.records_ir import RECORD
 from pirkit.runtime.tensor.buffer import address_of
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from pirkit.diag.errors import InternalError, RuntimeFault
 from pirkit.diag.once import once
+from pirkit.runtime.machine_costs import GIL_HOLD_NS
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.data_assertions import DataAssertion
@@ -48,8 +49,6 @@ _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_objec
 _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
 )
-GIL_HOLD_NS: Final = 50_000
-"""Calls shorter than this keep the GIL, as releasing and taking it again costs more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class Sigmoid(_Activation):
     """
 
     name = "pd_op.sigmoid"
+    library_ns = {"float32": 0.65, "float64": 1.2}
     cost = COSTLY
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}

@@ -71,6 +71,7 @@ class Tanh(_Function):
     """Hyperbolic tangent."""
 
     name = "pd_op.tanh"
+    library_ns = {"float32": 0.13, "float64": 0.4}
     cost = COSTLY
 
 
@@ -79,6 +80,7 @@ class Exp(_Function):
     """`e ** x`."""
 
     name = "pd_op.exp"
+    library_ns = {"float32": 0.3, "float64": 0.3}
     cost = COSTLY
 
 
@@ -87,6 +89,7 @@ class Expm1(_Function):
     """`e ** x - 1`, exact near 0."""
 
     name = "pd_op.expm1"
+    library_ns = {"float64": 0.4}
     cost = COSTLY
 
 
@@ -131,6 +134,7 @@ class Sin(_Function):
     """Sine."""
 
     name = "pd_op.sin"
+    library_ns = {"float64": 7.0}
     cost = COSTLY
 
 
@@ -139,6 +143,7 @@ class Cos(_Function):
     """Cosine."""
 
     name = "pd_op.cos"
+    library_ns = {"float64": 11.0}
     cost = COSTLY
 
 
@@ -232,6 +237,7 @@ class Erf(_RealFunction):
     """Error function."""
 
     name = "pd_op.erf"
+    library_ns = {"float32": 2.4, "float64": 14.0}
     cost = COSTLY
 
 

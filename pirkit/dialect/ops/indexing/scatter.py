@@ -85,6 +85,7 @@ class ScatterNdAdd:
     """
 
     name = "pd_op.scatter_nd_add"
+    library_ns = {"written": 1.4}
     signature = "x, index, updates -> out"
     dtypes = dt.NUMBERS
 
@@ -149,6 +150,7 @@ class PutAlongAxis:
     """
 
     name = "pd_op.put_along_axis"
+    library_ns = {"written": 1.5}
     signature = (
         "arr, indices, values ; axis: i32, reduce: str = assign, include_self: bool = True -> out"
     )

@@ -29,6 +29,7 @@ class Cast:
     """
 
     name = "pd_op.cast"
+    library_ns = {"to_int": 2.4}
     traits = (COPY,)
     kind = ELEMENTWISE
     cost = 0

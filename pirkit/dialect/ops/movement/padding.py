@@ -29,6 +29,7 @@ class Pad:
     """
 
     name = "pd_op.pad"
+    library_ns = {"float32": 0.35}
     signature = "x, pad_value: scalar ; paddings: i32[] -> out"
     dtypes = dt.ANY
 

@@ -43,6 +43,7 @@ class Max(_Extremum):
     """
 
     name = "pd_op.max"
+    library_ns = {"run": 33.0, "rows": 0.25}
     combiner = "max"
 
 
@@ -55,6 +56,7 @@ class Min(_Extremum):
     """
 
     name = "pd_op.min"
+    library_ns = {"run": 33.0, "rows": 0.25}
     combiner = "min"
 
 
@@ -71,6 +73,7 @@ class Amax(_EvenExtremum):
     """As `max`; its gradient is shared evenly between equal elements."""
 
     name = "pd_op.amax"
+    library_ns = {"run": 33.0, "rows": 0.25}
     combiner = "max"
 
 
@@ -79,6 +82,7 @@ class Amin(_EvenExtremum):
     """As `min`; its gradient is shared evenly between equal elements."""
 
     name = "pd_op.amin"
+    library_ns = {"run": 33.0, "rows": 0.25}
     combiner = "min"
 
 

@@ -48,6 +48,7 @@ class Sum:
     """
 
     name = "pd_op.sum"
+    library_ns = {"run": 14.0, "int32": 0.2, "int64": 0.15}
     combiner = "sum"
     signature = "x, axis: intarray = [] ; dtype: dtype = Undefined, keepdim: bool = False -> out"
     dtypes = dt.ANY
@@ -133,6 +134,7 @@ class Prod:
     """
 
     name = "pd_op.prod"
+    library_ns = {"run": 15.0, "float32": 0.35, "float64": 0.35}
     combiner = "prod"
     signature = "x, axis: intarray ; keepdim: bool, reduce_all: bool -> out"
     dtypes = dt.NUMBERS

@@ -49,6 +49,7 @@ class ArgMax(_ArgExtremum):
     """
 
     name = "pd_op.argmax"
+    library_ns = {"columns": 0.5}
 
 
 @op
@@ -63,6 +64,7 @@ class ArgMin(_ArgExtremum):
     """
 
     name = "pd_op.argmin"
+    library_ns = {"columns": 0.5}
 
 
 @infer_meta(ArgMax, ArgMin)

@@ -25,13 +25,11 @@ from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.ir.llvm_text import Builder
+from pirkit.runtime.machine_costs import CONV_FMAS_PER_NS, PACKED_BYTES_PER_NS
 from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
 from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import host
 
-_MULTIPLICATIONS_PER_NS: Final = 32
-"""Multiplications per ns, for the estimate of work."""
-_BYTES_PER_NS: Final = 4
 _LONG_ROW: Final = 64
 """Positions in a row of a 1x1 convolution, whose rows have any length."""
 
@@ -65,7 +63,7 @@ def native_nchwc(c: NchwcConv) -> NativeSequence:
     sizes = tuple([count * c.dtype.itemsize for count in c.operand_elements])
     known = about(NchwcEmitter, "convolution over blocked channels", lanes=cut.lanes,
                   rows=cut.positions, vectors=cut.vectors, blocks=cut.tasks(c))  # fmt: skip
-    work = c.multiplications // _MULTIPLICATIONS_PER_NS + sizes[-1] // _BYTES_PER_NS
+    work = c.multiplications // CONV_FMAS_PER_NS + sizes[-1] // PACKED_BYTES_PER_NS
     function = _function(("convolution over blocked channels", c, cut), emit, sizes, work, known)
     return NativeSequence(((function, tuple(range(len(sizes)))),), len(sizes), ())
 
@@ -95,9 +93,9 @@ def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> Nati
     blocks, what = cut.parts * cut.segments(c), ("weight gradient", c, cut, known)
     sizes = (images, filters, sums) if known else (images, filters, 32, sums)
     known_first = about(WeightGradEmitter, "gradient of a filter", **_tile_of(cut), blocks=blocks)
-    first = _function(what, emit, sizes, c.multiplications // _MULTIPLICATIONS_PER_NS, known_first)
+    first = _function(what, emit, sizes, c.multiplications // CONV_FMAS_PER_NS, known_first)
     blocks = c.groups * cut.filter_tasks(c) * c.images
-    work = (sums + results) // _BYTES_PER_NS
+    work = (sums + results) // PACKED_BYTES_PER_NS
     known_second = about(
         emit_split_k_reduce, "reduction of partial sums", **_tile_of(cut), blocks=blocks
     )
@@ -114,7 +112,7 @@ def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
         emit_packing(b, c, cut)
         return 0
 
-    work = packed_bytes(c, cut) // _BYTES_PER_NS
+    work = packed_bytes(c, cut) // PACKED_BYTES_PER_NS
     known = about(
         emit_packing, "packing of a filter", **_tile_of(cut), blocks=packing_tasks(c, cut)
     )
@@ -135,7 +133,7 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     images = c.n * c.groups * c.depth * prod(c.lengths) * size
     results = c.n * c.groups * c.group_filters * prod(c.room) * size
     sizes = images, packed_bytes(c, cut), results
-    work = c.multiplications // _MULTIPLICATIONS_PER_NS + results // _BYTES_PER_NS
+    work = c.multiplications // CONV_FMAS_PER_NS + results // PACKED_BYTES_PER_NS
     known = about(BlockedConvEmitter, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
     return _function(("convolution", c, cut), emit, sizes, work, known)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
 
 from pirkit.diag.source_files import SOURCES
 from pirkit.diag.version import VERSION
@@ -17,18 +16,12 @@ from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Operand, with_numbered_names
 from pirkit.lowering.codegen.math.primitives import is_costly
+from pirkit.runtime.machine_costs import BYTES_PER_NS, COSTLY_NS, PLAIN_NS
 from pirkit.runtime.native.cached_ir import toolchain_hash
 from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
 from pirkit.runtime.native.llvm import LLVMLITE_VERSION
 from pirkit.runtime.native.target import Target, host
-
-_BYTES_PER_NS: Final = 20
-"""Memory traffic of one thread."""
-_TRANSCENDENTAL_NS: Final = 0.4
-"""Time of an elementary function per element, with 8 lanes."""
-_PLAIN_NS: Final = 0.03
-"""Time of an arithmetic instruction per element, with 8 lanes."""
 
 
 def native_sequence(kernel: Kernel) -> NativeSequence:
@@ -99,9 +92,9 @@ def kernel_work(kernel: Kernel, plan: Schedule) -> int:
 
 def estimated_work(operands: Iterable[Operand], kernels: Iterable[Kernel], lanes: int) -> int:
     """The estimated time in ns of kernels that share these operands: traffic plus arithmetic."""
-    bytes_time = sum(o.size for o in operands) / _BYTES_PER_NS
+    bytes_time = sum(o.size for o in operands) / BYTES_PER_NS
     compute_time = sum(
-        (_TRANSCENDENTAL_NS if is_costly(s.primitive) else _PLAIN_NS) * kernel.iterations
+        (COSTLY_NS if is_costly(s.primitive) else PLAIN_NS) * kernel.iterations
         for kernel in kernels
         for s in kernel.statements()
         if isinstance(s, Compute)

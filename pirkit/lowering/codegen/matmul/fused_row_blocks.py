@@ -48,6 +48,7 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
     tile_shape,
     with_scratch_strides,
 )
+from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import Target, host
 
@@ -59,8 +60,6 @@ _BLOCKS: Final = 8
 """Units of work from which threads are busy."""
 _MAX_SHARED_PANELS: Final = 1 << 18
 """Bytes of packed panels that each thread may pack again."""
-_MULTIPLICATIONS_PER_NS: Final = 3
-"""Vector FMAs per ns, for the estimate of work."""
 
 
 def native_rows(group: RowBlocks) -> NativeFunction:
@@ -139,12 +138,12 @@ class _Writer:
             case RowGemm(depth=depth, columns=columns):
                 # The right operand of a matrix is packed whole: all of its blocks of rows read it.
                 self.panels[number] = self.layout.reserve(shape.panels_bytes(depth, columns))
-                self.work += rows * depth * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
+                self.work += rows * depth * columns // (VECTOR_FMAS_PER_NS * shape.lanes)
             case RowAccumulation(rows=out_rows, columns=columns):
                 self.panels[number] = self.layout.reserve(
                     shape.panels_bytes(self.block_rows, columns)
                 )
-                self.work += rows * out_rows * columns // (_MULTIPLICATIONS_PER_NS * shape.lanes)
+                self.work += rows * out_rows * columns // (VECTOR_FMAS_PER_NS * shape.lanes)
             case RowNest():
                 kernel = with_scratch_strides(step, group.tiles, shape)
                 # Blocks of the nest are called by row number, so its schedule must match.

@@ -23,6 +23,7 @@ from pirkit.lowering.codegen.ir.loopnest import Operand
 from pirkit.lowering.codegen.ir.nest_builder import NotLowerableError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.machine_costs import SCATTER_NS
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import Code, NativeSequence
 from pirkit.runtime.native.target import host
@@ -37,9 +38,6 @@ UPDATES_OPERAND: Final = {
 
 RESULT_OPERAND: Final = frozenset({*UPDATES_OPERAND, dt.float16, dt.bfloat16})
 """The element types of results; fp16 and bf16 are combined in float32 and rounded once."""
-
-_NS: Final = 2
-"""Estimated ns per element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +172,7 @@ def native_scatter(scatter: Scatter) -> NativeSequence:
 
 def _draft(scatter: Scatter) -> Draft:
     sizes = tuple([o.size for o in scatter.operands])
-    work = int(_NS * scatter.count * scatter.row)
+    work = int(SCATTER_NS * scatter.count * scatter.row)
     known = about(scatter_text, f"scatter ({scatter.how})", lanes=1, rows=scatter.count)
     return Draft(scatter_text(scatter), Code(b"", SYMBOL, 1, 0, work, sizes), known)
 
