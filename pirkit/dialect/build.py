@@ -269,7 +269,7 @@ class Builder:
         return self.cast(x, dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x
 
     def where(self, condition: Value, x: Value | Number, y: Value | Number) -> Value:
-        """Elements of ``x`` where the condition holds, else of ``y``; numbers are spread."""
+        """Elements of ``x`` where the condition holds, else of ``y``; numbers are broadcast."""
         typed = x if isinstance(x, Value) else cast(Value, y)
         left = x if isinstance(x, Value) else self.like(x, typed)
         right = y if isinstance(y, Value) else self.like(y, typed)
@@ -303,7 +303,7 @@ class Builder:
         return self("pd_op.sum", x, axis=tuple(axis), dtype=None, keepdim=keepdim)
 
     def expand_like(self, x: Value, like: Value) -> Value:
-        """``x`` spread to the shape of ``like``, of which only the shape is read."""
+        """``x`` broadcast to the shape of ``like``, of which only the shape is read."""
         if x.shape == like.shape and UNKNOWN not in x.shape:
             return x
         if UNKNOWN not in like.shape:
@@ -311,7 +311,7 @@ class Builder:
         return self("pd_op.expand", x, shape=self.shape_of(like))
 
     def sum_to(self, x: Value, like: Value) -> Value:
-        """``x`` summed over the axes along which ``like`` was spread to give its shape."""
+        """``x`` summed over the axes along which ``like`` was broadcast to give its shape."""
         if x.shape == like.shape and UNKNOWN not in x.shape:
             return x
         if UNKNOWN in like.shape or UNKNOWN in x.shape:

@@ -35,8 +35,8 @@ def check_element_types(definition: OpDef, tensors: Sequence[Meta | None]) -> No
         for dtype in _dtypes(meta) if dtypes else ():
             if dtype not in dtypes:
                 known = ", ".join(d.name for d in dtypes)
-                told = f"`{name}` has dtype {dtype}"
-                raise ConstraintError("dtypes", told, help=f"`{definition.name}` takes {known}")
+                message = f"`{name}` has dtype {dtype}"
+                raise ConstraintError("dtypes", message, help=f"`{definition.name}` takes {known}")
 
 
 def _dtypes(meta: Meta | None) -> list[DType]:

@@ -109,11 +109,11 @@ def infer_metas(
     try:
         found = rule(*tensors, **keywords)
     except RULE_FAULTS as error:
-        told = (
+        message = (
             f"the operands and attributes of `{definition.name}` do not fit together: "
             f"{type(error).__name__}: {error}"
         )
-        raise ConstraintError("arguments", told) from error
+        raise ConstraintError("arguments", message) from error
     check_element_types(definition, tensors)  # the op's own constraints say more
     return cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
 

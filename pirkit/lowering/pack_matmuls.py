@@ -59,12 +59,12 @@ class PackMatmulsPass(Pass):
             if found is None:
                 continue
             b = Builder(program.block, before=op, location=op.location)
-            weights, turned = op.operands[1], bool(op.attribute("transpose_y"))
+            weights, transposed = op.operands[1], bool(op.attribute("transpose_y"))
             columns = self.panel or tile_shape_for(found.dtype, host()).columns
-            panels = done.get((weights, turned))
+            panels = done.get((weights, transposed))
             if panels is None:
-                panels = _packed(b, b.wrap(weights), turned, columns)
-                done[weights, turned] = panels
+                panels = _packed(b, b.wrap(weights), transposed, columns)
+                done[weights, transposed] = panels
             made = b("pir.packed_matmul", b.wrap(op.operands[0]), panels, columns=found.columns)
             made.ssa.name_hint = op.results[0].name_hint
             ctx.rewrote("matmul", op)
@@ -89,9 +89,9 @@ def _in_blocks(op: PirOp) -> Gemm | None:
     return found if isinstance(found, Gemm) else None
 
 
-def _packed(b: Builder, weights: Value, turned: bool, columns: int) -> Value:
-    """Panels of a matrix, which is ``turned`` if its rows are columns of the product."""
-    if turned:
+def _packed(b: Builder, weights: Value, transposed: bool, columns: int) -> Value:
+    """Panels of a matrix, which is ``transposed`` if its rows are columns of the product."""
+    if transposed:
         weights = b.transpose(weights, perm=(1, 0))
     depth, width = weights.meta.shape
     if rest := -width % columns:

@@ -4,9 +4,9 @@ The cotangent of a branch of `where` is zero on the elements that are taken from
 A rule multiplies it by a slope, which may be infinite or NaN there: ``where(x > 0, sqrt(x), 0)`` at
 0 gives ``0 * inf``. So a reverse sweep carries, beside a cotangent, the conditions under which an
 element of it counts (its support), through the elementwise ops that compute the branch. Where the
-cotangent leaves them, ``where(support, cotangent, 0)`` removes what the slopes have made of the
-zeros. This is the "double where" that people write by hand, at the other end of the branch. Since
-the mask is a `where` itself, derivatives of any order through it are right as well.
+cotangent leaves them, ``where(support, cotangent, 0)`` removes what the local derivatives have made
+of the zeros. This is the "double where" that people write by hand, at the other end of the branch.
+Since the mask is a `where` itself, derivatives of any order through it are right as well.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ def give(
         part.spoiled or (op.name != WHERE and _reads(cotangent, made, part.value))
         for _, _, cotangent in given
     ]
-    spread = [v for (_, v, _), is_spoiled in zip(given, spoils, strict=True)
+    broadcast = [v for (_, v, _), is_spoiled in zip(given, spoils, strict=True)
               if is_spoiled and not _same_sizes(v, op)]  # fmt: skip
-    if spread and UNKNOWN not in back.b.wrap(op.results[0]).shape:
-        # The rule sums over what an operand is spread to: that has to be masked before.
-        _spread(back, op, spread, part)
+    if broadcast and UNKNOWN not in back.b.wrap(op.results[0]).shape:
+        # The rule sums over what an operand is broadcast to: that has to be masked before.
+        _broadcast(back, op, broadcast, part)
         return
     for (slot, value, cotangent), is_spoiled in zip(given, spoils, strict=True):
         if not _same_sizes(value, op):
@@ -133,8 +133,8 @@ def give(
             back.add(value, cotangent, taken.support, taken.spoiled)
 
 
-def _spread(back: BlockSweep, op: PirOp, values: Sequence[SSAValue], part: Part) -> None:
-    """Differentiate an op after its operands are spread by ops of their own."""
+def _broadcast(back: BlockSweep, op: PirOp, values: Sequence[SSAValue], part: Part) -> None:
+    """Differentiate an op after its operands are broadcast by ops of their own."""
     b = Builder(cast(Block, op.parent), op, location=op.location)
     made: list[PirOp] = []
     for value in values:
@@ -161,12 +161,12 @@ def aligned(b: Builder, parts: Sequence[Part]) -> list[Part]:
 
 def joined(b: Builder, parts: Sequence[Part]) -> Part:
     """The sum of tensors."""
-    alike: dict[Support | None, list[Part]] = {}
+    shared: dict[Support | None, list[Part]] = {}
     for part in parts:
-        alike.setdefault(part.support, []).append(part)
+        shared.setdefault(part.support, []).append(part)
     sums = aligned(b, [
         Part(b.total([p.value for p in held]), support, any(p.spoiled for p in held))
-        for support, held in alike.items()
+        for support, held in shared.items()
     ])  # fmt: skip
     if len(sums) < 2:
         return sums[0] if sums else Part(None)
@@ -211,7 +211,7 @@ def _through(op: PirOp, slot: str, support: Support) -> Support | None:
 
 def keeps_elements(op: PirOp) -> bool:
     """True if each element of the result is computed from the same elements of the operands, or
-    of what the operands are spread to."""
+    of what the operands are broadcast to."""
     return op.definition.kind == ELEMENTWISE and op.name in PRIMITIVES and len(op.results) == 1
 
 
@@ -257,7 +257,7 @@ def _simplified(b: Builder, terms: Sequence[tuple[Literal, ...]]) -> Support:
 
 
 def _condition(b: Builder, support: Support) -> Value:
-    """The support as a tensor of bools that can be spread to the cotangent."""
+    """The support as a tensor of bools that can be broadcast to the cotangent."""
     found: Value | None = None
     for term in support.terms:
         together: Value | None = None

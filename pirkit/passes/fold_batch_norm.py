@@ -166,8 +166,8 @@ class _Root:
         operands[1] = scaled.ssa
         out: Value = b.results(b.insert(successor(self.op, operands)))
         if summand is not None:
-            spread = (channels, *[1] * (len(self.out.shape) - 1 - self.axis))
-            out = b.add(out, b.reshape(summand, spread))
+            broadcast = (channels, *[1] * (len(self.out.shape) - 1 - self.axis))
+            out = b.add(out, b.reshape(summand, broadcast))
         out.ssa.name_hint = last.results[0].name_hint
         last.results[0].replace_all_uses_with(out.ssa)
         for op in (*chain[::-1], self.op):
@@ -187,12 +187,12 @@ class _Root:
             return factor, moved if bias is None else b.add(b.wrap(bias), moved)
         other = b.wrap(op.operands[1] if op.operands[0] is value else op.operands[0])
         flat = b.reshape(other, (channels if other.meta.numel != 1 else 1,))
-        spread = flat if flat.shape == (channels,) else b.expand(flat, shape=(channels,))
+        broadcast = flat if flat.shape == (channels,) else b.expand(flat, shape=(channels,))
         if op.name == "pd_op.divide":
-            return b.reciprocal(spread), None
+            return b.reciprocal(broadcast), None
         if op.name == "pd_op.multiply":
-            return spread, None
-        return None, spread * -1.0 if op.name == "pd_op.subtract" else spread
+            return broadcast, None
+        return None, broadcast * -1.0 if op.name == "pd_op.subtract" else broadcast
 
 
 def _only_user(value: SSAValue) -> PirOp | None:

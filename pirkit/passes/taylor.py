@@ -78,8 +78,8 @@ class TaylorPass(Pass):
             return False
         ctx.count("gradients", len(group.wanted))
         ctx.count("series")
-        told = f"derivatives up to order {order} from a series of {rows} rows, {size} ops"
-        ctx.remark("passed", told, first)
+        message = f"derivatives up to order {order} from a series of {rows} rows, {size} ops"
+        ctx.remark("passed", message, first)
         return True
 
 

@@ -114,9 +114,9 @@ def interpret(kernel: MapExpr, nests: Sequence[Nest], inputs: Sequence[Array]) -
         known = [*arrays, *flags]
         # places of flags count from the end of all values, anew in each nest
         run_nest(nest, [known[k] if k < first else flags[k - first] for k in nest.arrays])
-        for flag, demand in zip(flags, nest.assertions, strict=True):
+        for flag, assertion in zip(flags, nest.assertions, strict=True):
             if flag[0]:
-                raise demand.error()
+                raise assertion.error()
     return [arrays[len(inputs) + k] for k in kernel.outputs]
 
 
@@ -145,18 +145,18 @@ def _scatter(scatter: Scatter, buffers: Sequence[Array]) -> None:
         _WRITES[scatter.how].at(out, at, given)
 
 
-def _in_tiles(turns: TiledNest, buffers: Sequence[Array]) -> None:
+def _in_tiles(tiled: TiledNest, buffers: Sequence[Array]) -> None:
     """Phase after phase over the whole frame: a tile is then an array over all of it."""
     whole = [
-        np.empty([turns.extents[a] if a >= 0 else 1 for a in tile.axes], tile.dtype.np)
-        for tile in turns.tiles
+        np.empty([tiled.extents[a] if a >= 0 else 1 for a in tile.axes], tile.dtype.np)
+        for tile in tiled.tiles
     ]
-    for phase in turns.phases:
+    for phase in tiled.phases:
         operands, given = list(phase.kernel.operands), list[Array]()
         for number, where in enumerate(phase.places):
             if isinstance(where, TileAccess):
                 tile = whole[where.tile]
-                strides = _tile_strides(turns, phase, where, tile.strides)
+                strides = _tile_strides(tiled, phase, where, tile.strides)
                 operand = replace(operands[number], outer=strides, size=tile.nbytes, offset=0)
                 operands[number] = operand
                 given.append(tile)
@@ -166,13 +166,13 @@ def _in_tiles(turns: TiledNest, buffers: Sequence[Array]) -> None:
 
 
 def _tile_strides(
-    turns: TiledNest, phase: TilePhase, spot: TileAccess, strides: Sequence[int]
+    tiled: TiledNest, phase: TilePhase, spot: TileAccess, strides: Sequence[int]
 ) -> tuple[int, ...]:  # fmt: skip
     """Bytes between neighbours of a tile along the axes of a phase that sees it at an image."""
     found = [0] * len(phase.axes)
-    for axis, stride in zip(turns.tiles[spot.tile].axes, strides, strict=True):
+    for axis, stride in zip(tiled.tiles[spot.tile].axes, strides, strict=True):
         if axis >= 0:
-            found[phase.axes.index(turns.images[spot.image][axis])] = stride
+            found[phase.axes.index(tiled.images[spot.image][axis])] = stride
     return tuple(found)
 
 

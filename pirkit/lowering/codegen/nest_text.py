@@ -38,10 +38,10 @@ def nest_lines(nest: Nest) -> Iterator[str]:
             yield from _tiles(nest.kernel, names)
 
 
-def _tiles(turns: TiledNest, names: list[str]) -> Iterator[str]:
-    yield f"for tile of {list(turns.block)} in {list(turns.extents)}:"
-    yield f"  for image in {[list(image) for image in turns.images]}:"
-    for phase in turns.phases:
+def _tiles(tiled: TiledNest, names: list[str]) -> Iterator[str]:
+    yield f"for tile of {list(tiled.block)} in {list(tiled.extents)}:"
+    yield f"  for image in {[list(image) for image in tiled.images]}:"
+    for phase in tiled.phases:
         spots = [
             f"tile{where.tile}.{where.image}" if isinstance(where, TileAccess) else names[where]
             for where in phase.places

@@ -76,9 +76,9 @@ class _SequenceBuilder:
         self.sizes[number] = nbytes
         return number
 
-    def mark(self, call: Call, demand: DataAssertion) -> int:
+    def mark(self, call: Call, found: DataAssertion) -> int:
         number = self.temporary(1)
-        self.assertions[number] = DataAssertion(demand.extent, call.kernel, call.span, call.origin)
+        self.assertions[number] = DataAssertion(found.extent, call.kernel, call.span, call.origin)
         return number
 
     def meta(self, slot: int) -> TensorMeta:

@@ -49,9 +49,9 @@ def _(x: VecMeta, *, axis: int | None) -> TensorMeta:
             and item.dtype is first.dtype
             and all(i == at or same_dim(dims[i], d) for i, d in enumerate(item.shape))
         )
-        told = f"{first} and {item} do not concatenate along {axis}"
+        message = f"{first} and {item} do not concatenate along {axis}"
         help = "they have as many axes, and equal sizes but along that one: `reshape` adds axes"
-        require(agree, "C3", told, help=help)
+        require(agree, "C3", message, help=help)
         for i, d in enumerate(item.shape):
             dims[i] = add_dims(dims[i], d) if i == at else max(dims[i], d)
     return first.with_shape(dims)

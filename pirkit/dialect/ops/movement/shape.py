@@ -56,8 +56,8 @@ def _(x: TensorMeta, *, shape: Sizes) -> TensorMeta:
 
 
 def _require_fit(fits: bool, old: tuple[int, ...], shape: Sequence[int | None]) -> None:
-    told = f"{show(old)} does not fit in {list(shape)}"
-    require(fits, "C4", told, help=f"there are {numel(old)} elements; -1 takes what is left")
+    message = f"{show(old)} does not fit in {list(shape)}"
+    require(fits, "C4", message, help=f"there are {numel(old)} elements; -1 takes what is left")
 
 
 def _reshaped(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, ...]:

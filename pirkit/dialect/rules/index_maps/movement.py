@@ -135,7 +135,7 @@ def _arange(call: MapCall) -> Position | Apply | Opaque:
 
 @index_maps("pd_op.shape", "pd_op.shape64")
 def _sizes(call: MapCall) -> Node | Opaque:
-    """Sizes are told by the tensors that a kernel reads: none of the elements is."""
+    """Sizes are known from the tensors that a kernel reads: none of the elements is."""
     shape, dtype = call.meta("input").shape, call.out.dtype
     if not shape:
         return Opaque("a number has no sizes")

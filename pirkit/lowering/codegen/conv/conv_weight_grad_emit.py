@@ -64,7 +64,7 @@ class WeightGradEmitter:
         self.image_bytes = (lines | 1) * LINE
         self.panel_bytes = cut.planes * cut.lines * c.length * self.vector_bytes
         self.panels = cut.task_images * self.image_bytes + 2 * LINE
-        # A VxV transpose stores whole squares, which reach beyond the last panel.
+        # A VxV transpose stores whole tiles, which reach beyond the last panel.
         self.scratch = (
             self.panels + (cut.task_vectors + 1) * self.panel_bytes + cut.lanes * self.vector_bytes
         )

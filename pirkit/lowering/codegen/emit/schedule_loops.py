@@ -169,19 +169,19 @@ def _columns(s: _Stages) -> None:
     if plan.align is not None:
         s.apply(rewrites.align, block, var, plan.align, plan.lanes)
     s.apply(rewrites.distribute, var, plan.lanes)
-    squares: list[tuple[str, list[int]]] = []
+    tiles: list[tuple[str, list[int]]] = []
     for number, phase in enumerate(kernel.loop_phases):
         row = inner_var(last, number)
         used = {x.operand for x in phase.body if isinstance(x, Load)}
         packed = [k for k in plan.packed if k in used and plan.register_tiles]
         if packed:
-            squares.append((row, packed))
+            tiles.append((row, packed))
             _strips(s, row, var, packed)
         elif phase.body:
             _packed_columns(s, row, var, used)
     s.apply(rewrites.stream, var, rank - 1, plan.lanes)
     s.apply(rewrites.vectorize, var, plan.lanes)
-    for row, packed in squares:
+    for row, packed in tiles:
         _register_tiles(s, row, var, packed)
 
 

@@ -192,7 +192,7 @@ class _TilePhaseEmitter:
                 continue
             dtype = self.kernel.operands[number].dtype
             layout = _TileLayout(self.tiled, phase.axes, self.lanes, dtype, (along,))
-            self.transposed[number] = f"turned {len(self.transposed)} {dtype.name}", layout
+            self.transposed[number] = f"transposed {len(self.transposed)} {dtype.name}", layout
             self.along[number] = along
 
     def tile_number(self, access: TileAccess) -> list[int]:

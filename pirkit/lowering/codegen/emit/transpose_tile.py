@@ -41,7 +41,7 @@ def pack(
     ragged: bool,
     prefetch_distance: int = 0,
 ) -> None:
-    """Copy ``count`` columns of ``length`` elements into rows of a tile, transposing VxV squares.
+    """Copy ``count`` columns of ``length`` elements into rows of a tile, transposing VxV tiles.
 
     ``source`` is the address, the distance of columns in bytes, and ``count``; ``dest`` the tile
     and the length of its rows in elements. With ``ragged`` the length need not be a multiple of the

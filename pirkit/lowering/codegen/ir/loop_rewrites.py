@@ -379,10 +379,10 @@ def transpose_in_register(
     nest: Nest, row: str, var: str, operands: Sequence[int], step: int,
     requests: Sequence[PrefetchTile],
 ) -> Nest:  # fmt: skip
-    """Load squares of operands that are contiguous along ``row``, and transpose them in registers.
+    """Load tiles of operands that are contiguous along ``row``, and transpose them in registers.
 
-    The loop ``row``, inside of vectors of ``var``, is unrolled over whole squares, ``step`` rows
-    reduced as a tree. Squares at an edge are transposed into scratch; the order of sums is the
+    The loop ``row``, inside of vectors of ``var``, is unrolled over whole tiles, ``step`` rows
+    reduced as a tree. Tiles at an edge are transposed into scratch; the order of sums is the
     same.
     """
     rows = _loops(nest, row)
@@ -403,7 +403,7 @@ def transpose_in_register(
             )
             made, copies[space][k] = made.with_buffer(buffer)
 
-    def square_of(node: Loop, space: str, start: Bound, stop: Bound) -> Loop:
+    def tile_of(node: Loop, space: str, start: Bound, stop: Bound) -> Loop:
         count: Bound = lanes if extent % lanes == 0 else Count(square, extent, lanes)
         count = lanes if space == "register" else count
         packs = [Pack(k, copies[space][k], axis, column_axis, count) for k in operands]
@@ -421,16 +421,16 @@ def transpose_in_register(
             return None
         is_whole = (node.start, node.stop) == (0, lanes)
 
-        def squares(loop: Node) -> Nodes | None:
+        def tiles(loop: Node) -> Nodes | None:
             if not (isinstance(loop, Loop) and loop.var == row):
                 return None
             full = rounded(loop.stop, lanes) if is_whole else 0
-            found = [square_of(loop, "register", 0, full)] if is_whole and most(full) else []
+            found = [tile_of(loop, "register", 0, full)] if is_whole and most(full) else []
             if not is_whole or not is_multiple(loop.stop, lanes):
-                found.append(square_of(loop, "scratch", full, loop.stop))
+                found.append(tile_of(loop, "scratch", full, loop.stop))
             return tuple(found)
 
-        return (replace(node, body=changed(node.body, squares)),)
+        return (replace(node, body=changed(node.body, tiles)),)
 
     return unroll_and_jam(replace(made, body=changed(made.body, change)), row, step)
 

@@ -74,17 +74,17 @@ def _match(
     statement: Compute, made: Mapping[str, Compute | Constant], names: set[str]
 ) -> Compute | None:  # fmt: skip
     """The composite primitive that computes a statement; None if there is none."""
-    curves = [c for c in COMPOSITE_FUNCTIONS if c.function == statement.primitive]
-    if not curves or statement.dtype is not float32:
+    polynomials = [c for c in COMPOSITE_FUNCTIONS if c.function == statement.primitive]
+    if not polynomials or statement.dtype is not float32:
         return None
     (inner,) = statement.args
     operands = _operands_of(inner, made)
     for below in operands:
         if below in names:
             found = _polynomial(inner, operands, made, {below: {1: 1.0}})
-            for curve in curves:
-                if _is_close(found, curve.inner):
-                    return replace(statement, primitive=curve.primitive, args=(below,))
+            for polynomial in polynomials:
+                if _is_close(found, polynomial.inner):
+                    return replace(statement, primitive=polynomial.primitive, args=(below,))
     return None
 
 

@@ -64,8 +64,8 @@ def tiled_nest_of(kernel: MapExpr, frame: Frame) -> Nest:
         nest = Kernel(made.outer, (), tuple(made.places.operands), (LoopPhase(body),))
         phases.append(TilePhase(nest, frame.axes[run[0]], tuple(places)))
     block = block_of(kernel, frame)
-    turns = TiledNest(frame.extents, block, frame.images, tuple(operands), tiles, tuple(phases))
-    return Nest(turns, tuple(arrays), tuple(assertions))
+    tiled = TiledNest(frame.extents, block, frame.images, tuple(operands), tiles, tuple(phases))
+    return Nest(tiled, tuple(arrays), tuple(assertions))
 
 
 def _fusible_runs(kernel: MapExpr, frame: Frame) -> list[list[int]]:

@@ -1,5 +1,5 @@
 """Piecewise polynomials of the vector math: for each power, lowest first, a coefficient for
-each of 32 pieces; made by tools/fit_pieces.py.
+each of 32 segments; made by tools/fit_pieces.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the loops around microkernels share: extents of blocks, scratch memory, packed squares."""
+"""What the loops around microkernels share: extents of blocks, scratch memory, packed tiles."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _pack_rows(
 def _pack_columns(
     b: Builder, shape: TileShape, column: int, depth: int, divisible: tuple[bool, bool]
 ) -> None:  # fmt: skip
-    """B is column-major: transpose VxV squares in registers."""
+    """B is column-major: transpose VxV tiles in registers."""
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
     k, n = Value("%k", I64), Value("%n", I64)
     last = b.emit(I64, f"sub {n}, 1")
