@@ -71,8 +71,10 @@ class OpDef:
     as reading it. ``library_ns`` is what numpy's kernel takes longer than native code, in ns per
     element: by dtype of the first operand, or by a case of `passes/cost_model.py`.
     ``combiner`` says how a reduction combines elements (sum, prod, max or min), if reductions of
-    reductions of parts are reductions of the whole. ``host_name`` is the attribute that holds the
-    name of a value for the host, of ops that exchange values with it.
+    reductions of parts are reductions of the whole; ``extremum`` (max or min) is what a reduction
+    to a position looks for. ``pure_form`` names the op that computes what a writing op writes, if
+    that has another name and does not read what it overwrites. ``host_name`` is the attribute that
+    holds the name of a value for the host, of ops that exchange values with it.
     """
 
     name: str
@@ -94,6 +96,8 @@ class OpDef:
     traits: frozenset[str] = frozenset()
     library_ns: Mapping[str, float] = field(default_factory=dict[str, float])
     combiner: str = ""
+    extremum: str = ""
+    pure_form: str = ""
     host_name: str = ""
     family: str = ""
     pure: OpDef | None = None
@@ -167,6 +171,8 @@ def op(cls: type) -> OpDef:
         "cost",
         "library_ns",
         "combiner",
+        "extremum",
+        "pure_form",
         "host_name",
     )
     data = {k: getattr(cls, k) for k in optional if hasattr(cls, k)}

@@ -26,14 +26,6 @@ _BATCH_NORM: Final = "pd_op.batch_norm"
 
 STOP_GRADIENT: Final = "stop_gradient"
 
-PURE_FORMS: Final = {
-    "pd_op.assign_out_": "pd_op.assign",
-    "pd_op.assign_value_": "pd_op.assign_value",
-    "pd_op.full_": "pd_op.full",
-    "pd_op.sync_batch_norm_": "pd_op.batch_norm",  # which it is on one device
-}
-"""Ops whose pure form has another name, and does not read the operand that the op writes."""
-
 
 def _carries(op: Operation) -> bool:
     """True if an op with regions can yield the content that is written inside."""
@@ -305,8 +297,8 @@ def _is_source(value: SSAValue) -> bool:
 
 
 def _pure_form(op: PirOp) -> OpDef | None:
-    name = PURE_FORMS.get(op.name)
-    return lookup(name) if name is not None else op.definition.pure
+    name = op.definition.pure_form
+    return lookup(name) if name else op.definition.pure
 
 
 def _pure_twin(op: PirOp, pure: OpDef) -> PirOp:

@@ -31,6 +31,7 @@ class AssignValueInplace:
     """
 
     name = "pd_op.assign_value_"
+    pure_form = "pd_op.assign_value"
     traits = (COPY,)
     signature = (
         "output ; shape: i32[], dtype: dtype, values: scalar[], place: place = undefined -> out"

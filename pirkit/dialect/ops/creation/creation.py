@@ -68,6 +68,7 @@ class FullInplace:
     """
 
     name = "pd_op.full_"
+    pure_form = "pd_op.full"
     signature = (
         "output ; shape: intarray, value: f64, dtype: dtype = float32, place: place = cpu -> out"
     )

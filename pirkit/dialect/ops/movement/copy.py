@@ -188,6 +188,7 @@ class AssignOut:
     """
 
     name = "pd_op.assign_out_"
+    pure_form = "pd_op.assign"
     signature = "x, output -> out"
     dtypes = dt.ANY
     inplace = {"out": "output"}

@@ -61,6 +61,7 @@ class SyncBatchNorm:
     """
 
     name = "pd_op.sync_batch_norm_"
+    pure_form = "pd_op.batch_norm"  # which it is on one device
     signature = f"x, mean, variance, scale, bias ; {_REST}"
     dtypes = dt.FLOATS
     inplace = {"mean_out": "mean", "variance_out": "variance"}

@@ -49,6 +49,7 @@ class ArgMax(_ArgExtremum):
     """
 
     name = "pd_op.argmax"
+    extremum = "max"
     library_ns = {"columns": 0.5}
 
 
@@ -64,6 +65,7 @@ class ArgMin(_ArgExtremum):
     """
 
     name = "pd_op.argmin"
+    extremum = "min"
     library_ns = {"columns": 0.5}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import inf, prod
-from typing import Final, cast
+from typing import cast
 
 from pirkit.dialect.map_expr.guarded_nodes import needs
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
@@ -47,7 +47,9 @@ def combiner_of(reduction: str) -> ReduceKind | None:
     return cast("ReduceKind | None", lookup(reduction).combiner or None)
 
 
-ARG_REDUCTIONS: Final[dict[str, ReduceKind]] = {"pd_op.argmax": "max", "pd_op.argmin": "min"}
+def extremum_of(reduction: str) -> ReduceKind | None:
+    """The extremum whose position a reduction gives; None if it gives another result."""
+    return cast("ReduceKind | None", lookup(reduction).extremum or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +207,15 @@ class StatementNestBuilder:
         )
         lines = phase_builder.body if inner else phase_builder.after
         if prod(statement.extents) == 1:
-            if statement.reduction in ARG_REDUCTIONS:
+            if extremum_of(statement.reduction):
                 return lines.constant(0, want)
             if combiner_of(statement.reduction):
                 return lines.cast(name, have, want)
         if not inner:
             raise NotLowerableError("a reduction of values that have no loop of their own")
-        if statement.reduction in ARG_REDUCTIONS:
-            return self.arg_extremum(number, statement, name)
+        extremum = extremum_of(statement.reduction)
+        if extremum is not None:
+            return self.arg_extremum(number, statement, extremum, name)
         combiner = combiner_of(statement.reduction)
         if combiner is None:
             raise NotLowerableError(f"`{statement.reduction}` has no native code as a reduction")
@@ -234,13 +237,13 @@ class StatementNestBuilder:
         self.accumulations[number] = Accumulate(operand, kind, name)
         lines.statements.append(self.accumulations[number])
 
-    def arg_extremum(self, number: int, statement: Statement, name: str) -> str:
+    def arg_extremum(self, number: int, statement: Statement, kind: ReduceKind, name: str) -> str:
         """The index of the extremum: one phase for the value, one for the first index that has it.
 
         NaN is never the extremum: it is replaced by the infinity that loses.
         """
         extents, want = statement.extents, statement.meta.dtype
-        kind, have = ARG_REDUCTIONS[statement.reduction], self.dtype_of(statement.body)
+        have = self.dtype_of(statement.body)
 
         def number_or_worst(lines: StatementBuilder, name: str) -> str:
             if not have.is_float:
