@@ -83,7 +83,7 @@ class _Maker:
         return plan, tuple(map(str, reasons))
 
     def decomposed(self, program: Program, pipeline: str, *, fast_math: bool) -> Made:
-        """All operators decomposed: points in lanes, or kernels in order."""
+        """All operators decomposed: batch in lanes, or a kernel sequence."""
         first = _SIMPLIFY if pipeline == _DEFAULT else pipeline
         passes = ",".join(filter(None, (GRADIENTS, first, SEPARATE)))
         lowered = self.run_passes(program, passes)
@@ -94,4 +94,4 @@ class _Maker:
         if not isinstance(found, str):
             return plan_of(plan, found), ()
         plan, reasons = self.segmented(self.kernels(self.run_passes(lowered, JOINT)))
-        return plan, (f"points in lanes: {found}", *(f"kernels in order: {r}" for r in reasons))
+        return plan, (f"batch in lanes: {found}", *(f"kernel sequence: {r}" for r in reasons))

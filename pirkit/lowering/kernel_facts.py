@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 _MAX_INTERPRETED: Final = 1 << 16
 """Iterations of a nest up to which its loops are interpreted to find a wrong rewrite."""
 LOWERED_WRONG: Final = (
-    "lowering of the MapExpr to loop nests (from_map_expr.py, nests.py): the nests are wrong "
+    "lowering of the MapExpr to loop nests (files of codegen/lower): the nests are wrong "
     "without native code too"
 )
 

@@ -1,4 +1,4 @@
-"""Programs with points in lanes give what the reference rules give."""
+"""Programs with the batch in lanes give what the reference rules give."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ def test_fused_kernels_in_one_call(function: Any, arguments: Any, functions: int
     captured = trace(function, arguments).captured
     assert made.native is not None
     assert len(made.native.steps) <= functions
-    assert all(reason.startswith("points in lanes: ") for reason in made.reasons)
+    assert all(reason.startswith("batch in lanes: ") for reason in made.reasons)
     program, given = trace(function, arguments).program, {**inputs, **captured}
     found, expected = made.run(given), compile(program, pipeline="@default").run(given)
     for name, value in expected.items():
@@ -331,8 +331,8 @@ def test_a_program_that_has_none_runs_and_says_why() -> None:
     made, inputs = whole(lambda x: ops.topk(ops.tanh(x), 2)[0], X)
     assert made.native is None
     points, kernels = made.reasons
-    assert points == "points in lanes: `topk` has no single result"
-    assert kernels.startswith("kernels in order: `pd_op.topk` has no native form (at ")
+    assert points == "batch in lanes: `topk` has no single result"
+    assert kernels.startswith("kernel sequence: `pd_op.topk` has no native form (at ")
     np.testing.assert_allclose(made.run(inputs)["y0"], np.sort(np.tanh(X))[:, :-3:-1], rtol=1e-6)
 
 
@@ -347,7 +347,7 @@ def test_a_table_without_numbers_puts_no_points_in_lanes() -> None:
   pir.shadow_output(%y) {output_name = "y"} : (tensor<2x3xf32>) -> ()
 }"""
     made = compile(Program(parse(text)), fast_math=True)
-    assert made.reasons == ("points in lanes: a value has no elements, or complex ones",)
+    assert made.reasons == ("batch in lanes: a value has no elements, or complex ones",)
     np.testing.assert_array_equal(made(x=X[:2, :3])["y"], X[:2, :3])
 
 
@@ -399,7 +399,7 @@ def test_training_goes_on() -> None:
         (lambda x: ops.tanh(x), "one native call, one function: 1 ops on rows of 24 points"),
         (
             lambda x: ops.topk(x, 2)[0],
-            "this plan as it stands has no single native call (points in lanes: `topk` has",
+            "this plan as it stands has no single native call (batch in lanes: `topk` has",
         ),
     ],
 )

@@ -35,9 +35,9 @@ def explain(plan: Plan) -> str:
     try:
         return f"one native call, {describe(graph_of(plan))}"
     except NotNativeError as reason:
-        batch_lanes = f"points in lanes: {reason}"
+        batch_lanes = f"batch in lanes: {reason}"
     try:
         return f"one native call, {sequence_program(plan).summary}"
     except NotNativeError as reason:
-        kernels = f"kernels in order: {reason}"
+        kernels = f"kernel sequence: {reason}"
         return f"this plan as it stands has no single native call ({batch_lanes}; {kernels})"
