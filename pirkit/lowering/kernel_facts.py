@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 _MAX_INTERPRETED: Final = 1 << 16
 """Iterations of a nest up to which its loops are interpreted to find a wrong rewrite."""
 LOWERED_WRONG: Final = (
-    "lowering of the MapExpr to loop nests (files of codegen/lower): the nests are wrong "
+    "lowering of the MapExpr to loop nests (codegen/lower, ir/addressing.py): the nests are wrong "
     "without native code too"
 )
 
@@ -89,7 +89,8 @@ def blamed(step: object, functions: Sequence[LazyFunction], given: Sequence[Any]
             own = [f for f, _ in sequence.steps if isinstance(f, LazyFunction)]
             which = f"loop nest {number} of {len(step.nests)} is right by its interpreter"
             wrong = _wrong_rewrite(nest, given_here, buffers)
-            return Blamed(own, f"schedule or emitter: {which}{wrong}")
+            split = ", split_reduction.py" if len(own) > 1 else ""
+            return Blamed(own, f"schedule{split} or emitter: {which}{wrong}")
     return Blamed(functions, "launch or memory: each loop nest is right alone")
 
 
