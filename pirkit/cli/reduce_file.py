@@ -15,7 +15,7 @@ from pirkit.dialect.verify import verify_module
 from pirkit.frontend.delta_reduce import Oracle, reduce, size
 from pirkit.frontend.files import READERS, detect_format, read_text, write_file
 from pirkit.frontend.kernel_check import check_module
-from pirkit.frontend.numeric_check import NumberCheck
+from pirkit.frontend.numeric_check import NumberCheck, expanding
 from pirkit.passes import parse_pipeline, run_pipeline
 
 BUILTIN: Final = ("error", "numbers")
@@ -79,7 +79,7 @@ def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> str | None:
         run_pipeline(module, arguments.pipeline)
         return None
     check = NumberCheck.of(module, arguments.seed)
-    run_pipeline(module, arguments.pipeline)
+    run_pipeline(module, expanding(module, arguments.pipeline))
     check.require_equal(module, "the pipeline")
     report = check_module(module, arguments.backend, arguments.seed)
     return None if report is None else f"PK0909 {report.emitters}"

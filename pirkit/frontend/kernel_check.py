@@ -17,10 +17,11 @@ from pirkit.frontend.numeric_check import Inputs, effect_of, first_difference
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
+from pirkit.lowering.whole_program.segments import segmented
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Plan
-from pirkit.runtime.registry import REFERENCE
+from pirkit.runtime.registry import CPU, REFERENCE
 from pirkit.runtime.session import Mode
 from pirkit.runtime.tolerance import loosest_of
 
@@ -32,8 +33,8 @@ T = TypeVar("T")
 class Report:
     """What checking a program on a backend found.
 
-    ``together`` says what is wrong with a run in which native kernels share launches, if each of
-    ``checked`` instructions is right alone.
+    ``together`` says what is wrong with a run in which native kernels share launches or memory, if
+    each of ``checked`` instructions is right alone; ``suspect`` then names what they share.
     """
 
     program: str
@@ -41,6 +42,7 @@ class Report:
     checked: int
     faults: tuple[KernelFault, ...]
     together: str | None = None
+    suspect: str = ""
 
     def __bool__(self) -> bool:
         """True if something is wrong."""
@@ -58,7 +60,7 @@ class Report:
             yield from list(fault.lines(verbose))[: None if number == 0 else 2]
         if self.together:
             yield f"@{self.program} on `{self.backend}`: {self.together}"
-            yield "  each instruction is right alone: the memory plan or the joined launch is wrong"
+            yield f"  each instruction is right alone: {self.suspect} is wrong"
 
     @property
     def emitters(self) -> tuple[str, ...]:
@@ -125,11 +127,23 @@ def _check(plan: Plan, backend: str, seed: int, fed: Inputs) -> Report:
     if check.faults:
         return Report(plan.name, backend, check.checked, tuple(check.faults))
     expected = effect_of(plan, REFERENCE, fed, seed)
-    found = effect_of(plan, backend, fed, seed)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
-    together = first_difference(found, expected, loosest)
-    return Report(plan.name, backend, check.checked, (), together)
+    for suspect, shared in _sharing(plan, backend):
+        together = first_difference(effect_of(shared, backend, fed, seed), expected, loosest)
+        if together is not None:
+            return Report(plan.name, backend, check.checked, (), together, suspect)
+    return Report(plan.name, backend, check.checked, ())
+
+
+def _sharing(plan: Plan, backend: str) -> Iterator[tuple[str, Plan]]:
+    """The forms in which kernels run together, and what such a form may have wrong."""
+    yield "the memory plan (runtime/planning.py) or the joined launch", plan
+    if backend == CPU:
+        static = [m if isinstance(m, TensorMeta) and m.is_static else None for m in plan.slots]
+        segments = segmented(plan, static)[0]
+        if segments is not plan:
+            yield "the memory of a native segment (whole_program/kernel_sequence.py)", segments
 
 
 def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:

@@ -9,13 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from pirkit.diag.errors import PassError, PirkitError, RuntimeFault
 from pirkit.diag.span import Span
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.kinds import DERIVATIVE
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.frontend.native_compile import GRADIENTS
 from pirkit.frontend.random_inputs import random_inputs, random_weights
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
+from pirkit.passes import run_pipeline
 from pirkit.passes.base import Pass
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.executor import Executable
@@ -28,6 +32,25 @@ Effect = dict[str, Array]
 """What the host observes of a run: outputs, and written inputs and parameters."""
 
 BACKEND: Final = "reference"
+
+
+def has_derivatives(module: Operation) -> bool:
+    """Whether derivatives in a module are still to be expanded, as in traced programs."""
+    return any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in module.walk())
+
+
+def expanding(module: ModuleOp, pipeline: str) -> str:
+    """The pipeline as `compile` runs it: derivatives are expanded first, if there are any."""
+    return f"{GRADIENTS},{pipeline}" if has_derivatives(module) else pipeline
+
+
+def _plan_of(program: ProgramOp) -> Plan:
+    """The plan of a program; pending derivatives are expanded in a copy."""
+    if has_derivatives(program):
+        module = ModuleOp([program.clone()])
+        run_pipeline(module, GRADIENTS)
+        (program,) = (op for op in module.ops if isinstance(op, ProgramOp))
+    return write_plan(program, library=KernelLibrary(BACKEND))
 
 
 @dataclass(frozen=True)
@@ -88,10 +111,10 @@ class NumberCheck:
 
     def _compare(self, name: str, program: ProgramOp) -> str | None:
         try:
-            plan = write_plan(program, library=KernelLibrary(BACKEND))
+            plan = _plan_of(program)
         except PirkitError as error:
             return f"cannot be run any more: {error.message}"
-        original = write_plan(self.programs[name], library=KernelLibrary(BACKEND))
+        original = _plan_of(self.programs[name])
         refined = {p.name: p for p in (*plan.inputs, *plan.params)}
         ports = (*original.inputs, *original.params)
         key = (name, tuple(refined.get(p.name, p).meta for p in ports))

@@ -18,6 +18,7 @@ from pirkit.lowering.codegen.emit.schedule import (
 from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
 from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
+from pirkit.lowering.codegen.ir import memory_rewrites as memory
 from pirkit.lowering.codegen.ir.loop_ir import (
     Count,
     Loop,
@@ -99,7 +100,7 @@ def _flat(s: _Stages) -> None:
     for k in range(rank - 1):
         s.apply(rewrites.parallelize, outer_var(k))
     s.apply(rewrites.parallelize, block)
-    s.apply(rewrites.stream, var, rank - 1, plan.lanes)
+    s.apply(memory.stream, var, rank - 1, plan.lanes)
     s.apply(rewrites.vectorize, var, plan.lanes)
     s.apply(rewrites.interleave, var, plan.unroll)
     step = plan.lanes * plan.unroll
@@ -110,14 +111,14 @@ def _flat(s: _Stages) -> None:
     ]
     # Not in the vectors: the one with more instructions would fall behind, and each line be used
     # from its second half on.
-    s.apply(rewrites.prefetch_rows, block, var, requests)
+    s.apply(memory.prefetch_rows, block, var, requests)
 
 
 def _rows(s: _Stages) -> None:
     """Lanes along the last inner axis, one outer iteration (a row) at a time."""
     plan, kernel = s.plan, s.kernel
     if kernel.accumulations():
-        s.apply(rewrites.accumulate_in_blocks, plan.accumulated, plan.block, plan.lanes)
+        s.apply(memory.accumulate_in_blocks, plan.accumulated, plan.block, plan.lanes)
     else:
         for k in range(len(kernel.outer)):
             s.apply(rewrites.parallelize, outer_var(k))
@@ -128,7 +129,7 @@ def _rows(s: _Stages) -> None:
             x.value for x in statements(s.nest.body) if isinstance(x, Store) and x.operand == k
         }
         if buffer.space == "scratch" and names & elided.keys():
-            s.apply(rewrites.use_buffer, k, elided[names.pop()])
+            s.apply(memory.use_buffer, k, elided[names.pop()])
     last = len(kernel.inner) - 1
     for number in range(len(kernel.loop_phases)):
         var = inner_var(last, number)
@@ -136,11 +137,11 @@ def _rows(s: _Stages) -> None:
         if not loops:
             continue
         body = list(statements(loops))
-        s.apply(rewrites.stream, inner_var(0, number), len(kernel.outer) + last, plan.lanes)
+        s.apply(memory.stream, inner_var(0, number), len(kernel.outer) + last, plan.lanes)
         s.apply(rewrites.vectorize, var, plan.lanes)
         s.apply(rewrites.interleave, var, row_unroll(kernel, body))
         if plan.prefetch_phase == number:
-            s.apply(rewrites.prefetch, var, list(_next_row(plan, set(elided.values()))))
+            s.apply(memory.prefetch, var, list(_next_row(plan, set(elided.values()))))
 
 
 def _next_row(plan: Schedule, elided: set[int]) -> list[Prefetch]:
@@ -168,7 +169,7 @@ def _columns(s: _Stages) -> None:
         s.apply(rewrites.parallelize, name)
     if plan.align is not None:
         s.apply(rewrites.align, block, var, plan.align, plan.lanes)
-    s.apply(rewrites.distribute, var, plan.lanes)
+    s.apply(memory.distribute, var, plan.lanes)
     tiles: list[tuple[str, list[int]]] = []
     for number, phase in enumerate(kernel.loop_phases):
         row = inner_var(last, number)
@@ -179,7 +180,7 @@ def _columns(s: _Stages) -> None:
             _strips(s, row, var, packed)
         elif phase.body:
             _packed_columns(s, row, var, used)
-    s.apply(rewrites.stream, var, rank - 1, plan.lanes)
+    s.apply(memory.stream, var, rank - 1, plan.lanes)
     s.apply(rewrites.vectorize, var, plan.lanes)
     for row, packed in tiles:
         _register_tiles(s, row, var, packed)
@@ -194,8 +195,8 @@ def _packed_columns(s: _Stages, row: str, var: str, used: set[int]) -> None:
         if k in used and k not in plan.packed
     ]
     distances = {k: TRANSPOSE_TILE if k in plan.prefetched else 0 for k in plan.packed}
-    s.apply(rewrites.prefetch_rows, row, var, requests)
-    s.apply(rewrites.pack, row, TRANSPOSE_TILE, var, lanes, distances)
+    s.apply(memory.prefetch_rows, row, var, requests)
+    s.apply(memory.pack, row, TRANSPOSE_TILE, var, lanes, distances)
     loops = [n for n in inside(s.nest.body) if isinstance(n, Loop) and n.var == row]
     if any(isinstance(x, Reduce) for x in statements(loops)):
         s.apply(rewrites.unroll_and_jam, row, plan.unroll)
@@ -223,7 +224,7 @@ def _register_tiles(s: _Stages, row: str, var: str, packed: list[int]) -> None:
         for k in plan.prefetched
     ]
     step = min(plan.unroll, plan.lanes)
-    s.apply(rewrites.transpose_in_register, row, var, packed, step, requests)
+    s.apply(memory.transpose_in_register, row, var, packed, step, requests)
 
 
 def _tiles(s: _Stages) -> None:
@@ -234,7 +235,7 @@ def _tiles(s: _Stages) -> None:
     s.apply(rewrites.tile, row, plan.block, f"{row}b")
     for name in (*(outer_var(k) for k in range(rank - 2)), f"{row}b"):
         s.apply(rewrites.parallelize, name)
-    s.apply(rewrites.stream, column, rank - 1, plan.lanes)
+    s.apply(memory.stream, column, rank - 1, plan.lanes)
     s.apply(rewrites.vectorize, column, plan.lanes)
     s.apply(rewrites.unroll_and_jam, column, plan.unroll)
     s.apply(rewrites.unroll_and_jam, row, plan.block)

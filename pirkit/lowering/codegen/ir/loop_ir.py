@@ -1,8 +1,8 @@
 """The loop IR: a nest with its loops, vectors, accumulators and scratch memory written out.
 
 `loops_of` writes a `Kernel` as plain loops; the rewrites of `loop_rewrites.py` transform them, and
-what they give is still a program: `interpret_loops.py` executes it with numpy, `loop_text.py` prints it,
-`nest_writer.py` writes it as LLVM IR.
+what they give is still a program: `interpret_loops.py` executes it with numpy, `loop_text.py`
+prints it, `nest_writer.py` writes it as LLVM IR.
 
 The index along an axis is the sum of the variables of all enclosing loops over this axis. So a tile
 is a loop with a step around a loop over the tile, and no index has to be rewritten.
