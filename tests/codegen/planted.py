@@ -41,6 +41,7 @@ from pirkit.lowering.codegen.lower import scalar_ops
 from pirkit.lowering.codegen.math import vecmath
 from pirkit.lowering.codegen.matmul import gemm, macrokernel, microkernel, small_gemm
 from pirkit.lowering.codegen.scatter import scatter
+from pirkit.lowering.whole_program import kernel_sequence
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.launch_fusion import PendingLaunch
 
@@ -119,6 +120,22 @@ def in_place(old: Any) -> Any:
         return {0: (0,)} if kernel.op == "pd_op.roll" else old(self, kernel)
 
     return overwrites
+
+
+def overlapping(arena: type[Arena]) -> Any:
+    """An arena in which all buffers begin at the same place."""
+
+    class Overlapping(arena):
+        def take(self, nbytes: int) -> int:
+            self.size = max(self.size, nbytes)
+            return 0
+
+    return Overlapping
+
+
+def shared(x: Any, y: Any) -> Any:
+    first = ops.matmul(x, y)
+    return ops.matmul(ops.tanh(ops.matmul(ops.tanh(first), y)) + first, y)
 
 
 def at_zero(old: Any) -> Any:
@@ -376,6 +393,25 @@ PLANTS: Final = {
         lambda x, y: ops.matmul(ops.tanh(x) + 1.0, y),
         ((6, 10), (10, 7)),
         ("each instruction is right alone",),
+    ),
+    "memory of a segment": Plant(
+        "whole_program/kernel_sequence.py",
+        "",
+        kernel_sequence,
+        "Arena",
+        overlapping,
+        shared,
+        ((300, 300), (300, 300)),
+        ("each instruction is right alone",),
+    ),
+    "pending derivatives": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        nest_writer,
+        "tail_mask",
+        short_mask,
+        lambda x: pirkit.grad(lambda x: ops.tanh(x).sum())(x),
+        ((1003,),),
     ),
 }
 REDUCED: Final = ("row tail", "scatter", "in place")

@@ -49,7 +49,11 @@ def test_bisect_names_the_kernel_and_its_emitter(
     assert "no pass breaks the program" in found["text"]
     first = found["text"].split("\n    at ")[0]
     assert not plant.op or f" = {plant.op}(" in first
-    named = f"emitted by {plant.emitter}" if plant.emitter.endswith(".py") else plant.emitter
+    named = (
+        f"emitted by {plant.emitter}"
+        if plant.op and plant.emitter.endswith(".py")
+        else plant.emitter
+    )
     assert named in first
     for words in plant.also:
         assert words in found["text"]
