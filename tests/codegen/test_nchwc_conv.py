@@ -12,7 +12,7 @@ from pirkit.dialect.opdef import lookup, reference
 from pirkit.lowering.codegen.conv import compile_conv
 from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, nchwc_blocking
-from pirkit.lowering.codegen.conv.nchwc_conv import ACTIVATIONS
+from pirkit.lowering.codegen.conv.nchwc_tile import ACTIVATIONS
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
