@@ -144,6 +144,7 @@ class NchwcTile:
         elif not in_parts:
             sums = [b.const(self.vector, 0.0)] * (t.width * vectors)
         else:
+            # A former range of channels has left its sums in the result.
             sums = [read_vector(b, self.vector, place) for place in places]
         for part in t.parts:
             first, end = part.first * vectors, part.end * vectors
@@ -188,6 +189,7 @@ class NchwcTile:
             for steps in (moved, weights):
                 steps[-1:] = steps[-1] * _UNROLLED, steps[-1]
         keep = [k for k, n in enumerate(extents) if n != 1] or [0]
+        # Filters of 1x1 read each line once: a larger filter has it in L1 from the row before.
         ahead = range(0, self.t.width * step, LINE) if prod(c.sizes) == 1 else range(0)
         return microkernel(
             b,

@@ -48,6 +48,7 @@ class StatementBuilder:
             raise NotLowerableError("complex numbers have no native code")
         held = constant(value, dtype).item()
         number = float(held) if dtype.is_float else held
+        # By its text: 0.0 and -0.0 are equal, and NaN equals nothing.
         key = ("constant", repr(number), dtype.name)
         return self._once(key, lambda name: Constant(name, dtype, number))
 
@@ -81,6 +82,7 @@ class StatementBuilder:
         """Assert a value at run time, at the iterations where it is ``needed``."""
         if needed is not None:
             holds = self.either(holds, self.compute("logical_not", [needed], dt.bool_))
+        # Several reads at one index need one assertion.
         key = (what, holds)
         if key not in self.known:
             self.known[key] = holds

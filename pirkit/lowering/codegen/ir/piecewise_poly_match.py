@@ -79,6 +79,8 @@ def _match(
         return None
     (inner,) = statement.args
     operands = _operands_of(inner, made)
+    # The argument of the table is some value below the polynomial: nearest first, so that the
+    # polynomial of lowest degree is tried first.
     for below in operands:
         if below in names:
             found = _polynomial(inner, operands, made, {below: {1: 1.0}})
@@ -95,6 +97,7 @@ def _operands_of(name: str, made: Mapping[str, Compute | Constant]) -> list[str]
         statement = made.get(operands)
         if isinstance(statement, Compute) and statement.primitive in _RULES:
             found += [arg for arg in dict.fromkeys(statement.args) if arg not in found]
+        # More operands than any table's polynomial has: the search would be quadratic.
         if len(found) > _MAX_COEFFICIENT:
             break
     return found

@@ -39,6 +39,7 @@ def for_tiles(
         return []
 
     b.loop(start, whole, 1, [], one)
+    # The size of the rest is a constant: its microkernel has no masks and its own registers.
     if rest:
         b.branch(b.compare("ne", b.emit(I64, f"urem {extent}, {size}"), 0), last)
 
