@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from errno import ENOMEM
 from math import prod
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.runtime.meta import MAX_ARRAY_BYTES
-from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor.buffer import Array, address_of, interface
 
 SMALL: Final = 1 << 18
@@ -41,28 +40,6 @@ class Stats:
     """Bytes of the cached blocks."""
     peak: int = 0
     """The maximum of ``live`` so far."""
-
-
-class Allocator(Protocol):
-    """Allocates memory at a place; it is released with the last array that uses it."""
-
-    @property
-    def place(self) -> Place: ...
-
-    def allocate(self, nbytes: int) -> Array:
-        """Uninitialized bytes."""
-        ...
-
-    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """An uninitialized C-contiguous array."""
-        ...
-
-    def trim(self, keep: int = 0) -> int:
-        """Unmap cached blocks until at most ``keep`` bytes remain; returns the bytes released."""
-        ...
-
-    @property
-    def stats(self) -> Stats: ...
 
 
 class _Block:
@@ -99,10 +76,6 @@ class CachingAllocator:
     unmapped. Thread-safe.
     """
 
-    @property
-    def place(self) -> Place:
-        return CPU
-
     def __init__(self, limit: int = 1 << 30) -> None:
         self._limit = limit
         self._lock = Lock()
@@ -111,10 +84,6 @@ class CachingAllocator:
         """Cached blocks by size class, the most recently used class last."""
         self._requests = self._hits = self._fresh = 0
         self._live = self._cached = self._peak = 0
-
-    def allocate(self, nbytes: int) -> Array:
-        """Uninitialized bytes. Raises MemoryError if the system has none."""
-        return self._bytes(nbytes)[:nbytes]
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
         """An uninitialized C-contiguous array. Raises MemoryError if the system has no memory."""
@@ -144,10 +113,6 @@ class CachingAllocator:
         self._lock = Lock()
 
     def _bytes(self, nbytes: int) -> Array:
-        if nbytes < SMALL:
-            with self._lock:
-                self._requests += 1
-            return np.empty(nbytes, np.uint8)
         size = size_class(nbytes)
         with self._lock:
             self._collect()

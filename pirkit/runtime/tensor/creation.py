@@ -10,10 +10,8 @@ from pirkit.diag.errors import CallError, InputError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor import dlpack
-from pirkit.runtime.tensor.allocator import HOST, Allocator
 from pirkit.runtime.tensor.buffer import Array
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
@@ -81,10 +79,3 @@ def from_dlpack(x: Any, /, *, device: Place | None = None, copy: bool | None = N
     if copy is False:
         raise BufferError(f"a tensor on {made.place} cannot be shared with {device}")
     return made.to(device)
-
-
-def empty(meta: TensorMeta, allocator: Allocator = HOST) -> DenseTensor:
-    """An uninitialized tensor. Raises InputError if a dimension is unknown."""
-    if not meta.is_static:
-        raise InputError(f"the size of {meta} is not known")
-    return DenseTensor(allocator.empty(meta.shape, meta.dtype.np))
