@@ -16,6 +16,7 @@ from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Operand, with_numbered_names
 from pirkit.lowering.codegen.math.primitives import is_costly
+from pirkit.runtime import machine_costs
 from pirkit.runtime.machine_costs import BYTES_PER_NS, COSTLY_NS, PLAIN_NS
 from pirkit.runtime.native.cached_ir import toolchain_hash
 from pirkit.runtime.native.engine import compile_ir
@@ -82,7 +83,9 @@ def key_of(what: object, target: Target) -> str:
 @cache
 def _generator_hash() -> str:
     """A hash of the sources of the code generator, so that code of an older one is not reused."""
-    return SOURCES.contents(sorted(Path(__file__).parents[1].rglob("*.py")))
+    generator = sorted(Path(__file__).parents[1].rglob("*.py"))
+    # Code holds its estimated time, by which threads share it.
+    return SOURCES.contents([*generator, Path(machine_costs.__file__)])
 
 
 def kernel_work(kernel: Kernel, plan: Schedule) -> int:
