@@ -40,7 +40,7 @@ class PartReport:
     def begin(self, module: ModuleOp) -> None:
         """Note the module before the first pass."""
         self.content = list(_content(module))
-        self._step("(input)", module)
+        self.step("(input)", module)
 
     def __call__(self, when: str, pass_: Pass, module: ModuleOp) -> None:
         if when != "after":
@@ -50,8 +50,7 @@ class PartReport:
             self.steps.append({**self.steps[-1], "name": str(pass_)})
             return
         self.content = content
-        self._step(str(pass_), module)
-        self.saved = self.saved or list(saved_facts(module, self.snapshots))
+        self.step(str(pass_), module)
 
     def observe(self, decision: object) -> None:
         """Note which operations a pass has chosen for one kernel, and why not for others."""
@@ -80,13 +79,15 @@ class PartReport:
             **self.lowered,
         }
 
-    def _step(self, name: str, module: ModuleOp) -> None:
+    def step(self, name: str, module: ModuleOp) -> None:
+        """Note the module behind a pass that changed it."""
         sizes = {
             p.symbol: (len(ops), sum(bytes_of(r.type) for op in ops for r in op.results))
             for p in programs(module)
             if (ops := list(operations(p.block))) is not None
         }
         self.steps.append({"name": name, "sizes": sizes, "module": self.snapshots.add(module)})
+        self.saved = self.saved or list(saved_facts(module, self.snapshots))
 
 
 def _content(module: ModuleOp) -> Iterator[Hashable]:

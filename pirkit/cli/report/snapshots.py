@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Final
 
 from xdsl.dialects.builtin import ModuleOp
@@ -38,8 +38,8 @@ class Interned:
 class Snapshots:
     """The rows of all operations that ever were in a module, and the modules as lists of rows.
 
-    A value keeps its name as long as it lives, and a pass that copies operations hands the names
-    on: the copy of a value is what is computed in the same way from the same inputs. So a row that
+    A value keeps its name as long as it lives. What replaces it for its readers takes the name over,
+    and so does a copy: a value that is computed in the same way from the same inputs. So a row that
     no pass changed has one number, and two modules are compared by these numbers.
     """
 
@@ -50,11 +50,13 @@ class Snapshots:
         """The operations of the latest module, with their rows."""
         self.names: dict[SSAValue, str] = {}
         self._kept: dict[int, list[str]] = {}
+        self._read: dict[Operation, tuple[SSAValue, ...]] = {}
         self._texts: dict[Attribute, str] = {}
 
     def add(self, module: ModuleOp) -> int:
         """Add a module; its number."""
         keys = {v: k for program in programs(module) for v, k in _keys(program, self._text)}
+        self._follow_readers(module, keys)
         inherited: defaultdict[int, list[str]] = defaultdict(list)
         for key, held in self._kept.items():
             inherited[key] += held
@@ -74,7 +76,22 @@ class Snapshots:
         listed = [(p.symbol, [self._row(op, p) for op in operations(p.block)]) for p in
                   programs(module)]  # fmt: skip
         self.modules.append(listed)
+        self._read = {op: tuple(op.operands) for op in self.row_of}
         return len(self.modules) - 1
+
+    def _follow_readers(self, module: ModuleOp, live: Mapping[SSAValue, int]) -> None:
+        """A new value that a reader has in place of one that is gone takes over its name."""
+        taken = {self.names[v] for v in live if v in self.names}
+        for program in programs(module):
+            for op in operations(program.block):
+                before = self._read.get(op, ())
+                if len(before) != len(op.operands):
+                    continue
+                for old, new in zip(before, op.operands, strict=True):
+                    name = self.names[old]
+                    if old is not new and new not in self.names and name not in taken:
+                        self.names[new] = name
+                        taken.add(name)
 
     def name(self, value: SSAValue) -> str:
         """The name of a value, with ``%``."""
@@ -118,7 +135,7 @@ def programs(module: ModuleOp) -> Iterator[ProgramOp]:
     return (op for op in module.ops if isinstance(op, ProgramOp))
 
 
-def _keys(program: ProgramOp, text: Any) -> Iterator[tuple[SSAValue, int]]:
+def _keys(program: ProgramOp, text: Callable[[Attribute], str]) -> Iterator[tuple[SSAValue, int]]:
     """For each value a number that stands for how it is computed."""
     found: dict[SSAValue, int] = {}
     for argument, keyword in zip(program.block.args, program.keywords, strict=True):

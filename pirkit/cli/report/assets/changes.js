@@ -10,11 +10,12 @@ function changesView(part, state) {
   let rows = [], open = new Set();
 
   paired = (removed, added) => { // rows with the same results are one row that changed
-    const byResult = new Map(added.map((row) => [part.results(row).join(), row]));
+    const result = (row) => typeof row === "string" ? row : part.results(row).join(); // a string is the name of a program
+    const byResult = new Map(added.map((row) => [result(row), row]));
     const partner = new Map(), taken = new Set();
     for (const row of removed) {
-      const other = byResult.get(part.results(row).join());
-      if (other !== undefined && part.results(row).length) { partner.set(row, other); taken.add(other); }
+      const other = byResult.get(result(row));
+      if (other !== undefined && result(row)) { partner.set(row, other); taken.add(other); }
     }
     const found = [], rest = added.filter((row) => !taken.has(row));
     for (const row of removed) found.push([row, partner.has(row) ? partner.get(row) : null]);

@@ -61,7 +61,7 @@ function costView(part, state) {
       make("td", { className: "text" }, part.place([file, line])), make("td", { className: "text mono" }, text.trim())));
   }
   view.append(make("h2", {}, "Lines"), table(["time", "share", "", "instructions", "line", "source"], body, 4));
-  view.append(make("h2", {}, "Roofline"), roofline(part, items, state));
+  if (part.profiled) view.append(make("h2", {}, "Roofline"), roofline(part, items, state));
   const rows = make("tbody");
   for (const item of items.slice(0, 60)) {
     const row = item.ops[item.ops.length - 1];
@@ -87,7 +87,7 @@ function roofline(part, items, state) {
   const chart = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, id: "roofline" });
   for (let power = Math.ceil(Math.log10(low)); power <= Math.log10(high); power++) chart.append(svg("line", { x1: x(10 ** power), x2: x(10 ** power), y1: 0, y2: height - below, class: "axis" }), svg("text", { x: x(10 ** power), y: height - below + 16, "text-anchor": "middle" }, String(+(10 ** power).toPrecision(1))));
   for (let power = Math.ceil(Math.log10(slow)); power <= Math.log10(fast); power++) chart.append(svg("line", { x1: left, x2: width, y1: y(10 ** power), y2: y(10 ** power), class: "axis" }), svg("text", { x: left - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, `${+(10 ** (power - 9)).toPrecision(1)}`));
-  chart.append(svg("text", { x: width / 2, y: height - 4, "text-anchor": "middle" }, "operations for each byte"), svg("text", { x: left, y: 12 }, part.profiled ? "GFLOP/s, measured" : "GFLOP/s at best"));
+  chart.append(svg("text", { x: width / 2, y: height - 4, "text-anchor": "middle" }, "operations for each byte"), svg("text", { x: left, y: 12 }, "GFLOP/s"));
   const ridge = flops / bandwidth;
   chart.append(svg("polyline", { points: [[low, low * bandwidth], [ridge, flops], [high, flops]].map(([a, b]) => `${x(a)},${y(b)}`).join(" "), fill: "none", stroke: "currentColor", "stroke-width": 2 }));
   for (const item of shown) {

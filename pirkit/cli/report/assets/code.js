@@ -79,7 +79,7 @@ function codeView(part, state) {
       make("span", { className: "type", textContent: text.slice(end) }));
   });
   const code = new RowList((k) => make("div", { className: "row" + (loop && loop[0] <= k && k <= loop[1] ? " hot" : ""), data: { line: k }, textContent: lines[k] }));
-  const title = make("span", { className: "note", id: "kernel" }), stages = make("span");
+  const title = make("span", { className: "note line", id: "kernel" }), stages = make("span");
   for (const name of ["MapExpr", "loop IR", "LLVM IR", "asm"]) {
     stages.append(make("button", { textContent: name, data: { stage: name }, on: { click: () => { stage = name; showKernel(); } } }), " ");
   }
@@ -111,9 +111,9 @@ function codeView(part, state) {
     if (loop) code.reveal(loop[0]);
   }
   function noKernel() {
-    const item = part.itemOf.get(state.row);
+    const item = part.instructionOf(state.row);
     if (item) return `\`${item.what}\` has no native code of its own: a library or a view`;
-    return "this operation is not in the last program: choose one that is";
+    return "nothing of the last program computes this: it is folded away, or merged with another";
   }
 
   function chooseLine(line) {
@@ -139,7 +139,7 @@ function codeView(part, state) {
     const places = part.places(row);
     if (places.length && !places.some(([f]) => f === file)) { file = places[0][0]; files.value = file; python.show(part.files[file].lines.length); }
     marked = { lines: new Set(places.filter(([f]) => f === file).map(([, line]) => line)), rows: new Set([row]) };
-    const item = part.itemOf.get(row);
+    const item = part.instructionOf(row);
     kernel = item ? item.kernel : -1;
     draw();
   }
@@ -159,7 +159,12 @@ function codeView(part, state) {
   let isNew = true;
   return { view, chosen, chooseLine, shown: () => {
     if (isNew && part.files.length) { python.show(part.files[file].lines.length); filter(); showKernel(); }
+    const costly = [...part.lineCost].sort(([, a], [, b]) => b.cost - a.cost)[0];
+    if (isNew && state.row === null && costly) { // something to look at: the line that costs most
+      const [of, line] = costly[0].split(":").map(Number);
+      if (of !== file) { file = of; files.value = of; python.show(part.files[file].lines.length); }
+      chooseLine(line);
+    } else if (state.row !== null) chosen();
     isNew = false;
-    state.row === null ? undefined : chosen();
   } };
 }

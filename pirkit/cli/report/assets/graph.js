@@ -4,15 +4,16 @@ const FOLDS = [["function", "Python function"], ["kernel", "fused kernel"], ["",
 function graphView(part, state) {
   const fused = part.fusion.length ? part.fusion[part.fusion.length - 1].module : part.last;
   let module = part.module(fused), program = "", fold = "function", open = new Set();
-  let nodes = [], edges = [], nodeOf = new Map(), fusion = null, hasInputs = false;
+  let nodes = [], edges = [], nodeOf = new Map(), fusion = null, hasPorts = false;
   let view = { x: 0, y: 0, zoom: 1 }, second = null, drawn = false;
   const canvas = make("canvas", { id: "graph", tabIndex: 0 }), side = make("div", { className: "side", id: "details" });
   const modules = make("select"), programs = make("select"), folds = make("select", { id: "fold" });
   const box = make("input", { type: "search", placeholder: "find an op, value, type or place", id: "find-node" });
-  const inputs = make("input", { type: "checkbox" }), total = make("span", { className: "note", id: "nodes" });
+  const ports = make("input", { type: "checkbox", id: "ports" }), total = make("span", { className: "note", id: "nodes" });
   for (const step of part.changed) modules.append(make("option", { value: step.module, textContent: "behind " + part.stepName(step.module) }));
   for (const [value, text] of FOLDS) folds.append(make("option", { value, textContent: "fold by " + text }));
 
+  const isPort = (k) => !part.operands(module.ops[k]).length || part.name(module.ops[k]) === OUTPUT;
   function groupsOf(ops) { // the key of the group of each operation, and the label of each key
     const keys = new Map(), labels = new Map();
     let run = "", runs = 0, parents = [];
@@ -28,7 +29,7 @@ function graphView(part, state) {
       } else if (fold === "kernel" && fusion && fusion.kernelOf.has(row)) {
         const kernel = fusion.kernelOf.get(row), key = "kernel" + kernel;
         keys.set(k, key); labels.set(key, fusion.names[kernel]);
-      } else if (fold === "function" && part.name(row) !== OUTPUT && !INPUTS.has(part.name(row))) {
+      } else if (fold === "function" && !isPort(k)) {
         const name = part.functionOf(row) || run; // what has no place belongs to what is around it
         if (name !== run) { run = name; runs++; }
         if (!name) continue;
@@ -40,8 +41,7 @@ function graphView(part, state) {
 
   function build() {
     fusion = part.fusionOf(module.number);
-    const ops = module.ops.map((_, k) => k).filter((k) => module.program[k] === program
-      && (hasInputs || !INPUTS.has(part.name(module.ops[k]))));
+    const ops = module.ops.map((_, k) => k).filter((k) => module.program[k] === program && (hasPorts || !isPort(k)));
     const [keys, labels] = groupsOf(ops);
     nodes = []; nodeOf = new Map();
     const folded = new Map();
@@ -118,7 +118,7 @@ function graphView(part, state) {
       if (zoom < 0.35) return;
       pen.fillStyle = colors.text;
       pen.font = `${node.isFolded ? 600 : 400} 13px system-ui, sans-serif`;
-      pen.fillText(fit(node.label, node.isFolded ? 25 : 27), x + 14, y + 13);
+      pen.fillText(fit(node.label, node.isFolded ? 21 : 27), x + 14, y + 13);
       pen.fillStyle = colors.note;
       pen.font = "11px system-ui, sans-serif";
       pen.fillText(fit(noteOf(node), 32), x + 14, y + 28);
@@ -144,7 +144,7 @@ function graphView(part, state) {
     const names = node.ops.map((k) => part.name(module.ops[k]));
     if (names.some((name) => /matmul|conv|einsum/.test(name))) return "#d9822b";
     if (names.some((name) => /map_expr/.test(name)) || node.key?.startsWith("kernel")) return "#7a5af5";
-    if (names.every((name) => INPUTS.has(name) || name === OUTPUT)) return "#8a94a0";
+    if (node.ops.every(isPort)) return "#8a94a0";
     return names.some((name) => /sum|mean|max|softmax|norm/.test(name)) ? "#2b9c6f" : "#3b82c4";
   }
 
@@ -194,7 +194,7 @@ function graphView(part, state) {
   function describe(k) {
     const row = module.ops[k], node = nodes[nodeOf.get(k)];
     const held = [make("h2", {}, part.name(row)), make("div", { className: "mono" }, part.text(row).trim())];
-    const item = part.itemOf.get(row);
+    const item = part.instructionOf(row);
     held.push(make("p", {}, ...part.places(row).flatMap((place) => [make("a", { textContent: part.place(place), on: { click: () => state.open("Code") } }), " "]),
       `${size(part.rows[row][ROW.bytes])} of results`, item ? `, ${micros(part.cost(item))} ${part.profiled ? "measured" : "at least"}` : ""));
     if (fusion) held.push(make("p", {}, fusion.kernelOf.has(row) ? `becomes a part of the kernel ${fusion.names[fusion.kernelOf.get(row)]}` : "becomes no part of a kernel"));
@@ -212,7 +212,7 @@ function graphView(part, state) {
     side.replaceChildren(...held);
   }
   function reveal(k) {
-    if (!hasInputs && INPUTS.has(part.name(module.ops[k]))) { hasInputs = inputs.checked = true; build(); }
+    if (!hasPorts && isPort(k)) { hasPorts = ports.checked = true; build(); }
     if (module.program[k] !== program) { program = module.program[k]; programs.value = program; build(); }
     center(nodeOf.get(k));
     state.choose(module.ops[k]);
@@ -246,12 +246,14 @@ function graphView(part, state) {
   function search() {
     const words = box.value.toLowerCase().split(" ").filter((word) => word);
     if (!words.length) { side.replaceChildren(help()); return; }
-    const hits = [];
-    module.ops.forEach((row, k) => {
+    const isFound = (row) => {
       const text = (part.text(row) + " " + part.functionOf(row) + " " + part.places(row).map((p) => part.place(p)).join(" ")).toLowerCase();
-      if (words.every((word) => text.includes(word))) hits.push(k);
-    });
-    side.replaceChildren(make("h2", {}, plural(hits.length, "operation")), make("ul", {}, ...hits.slice(0, 200).map((k) => make("li", {}, link(k)))));
+      return words.every((word) => text.includes(word));
+    };
+    const hits = module.ops.map((_, k) => k).filter((k) => isFound(module.ops[k]));
+    const elsewhere = hits.length ? [] : part.changed.filter((step) => part.module(step.module).ops.some(isFound)).map((step) =>
+      make("li", {}, make("a", { textContent: "behind " + part.stepName(step.module), on: { click: () => { use(step.module); search(); } } })));
+    side.replaceChildren(make("h2", {}, plural(hits.length, "operation")), make("ul", {}, ...hits.slice(0, 200).map((k) => make("li", {}, link(k))), ...elsewhere));
     box.onkeydown = (event) => { if (event.key === "Enter" && hits.length) reveal(hits[0]); };
   }
 
@@ -285,7 +287,7 @@ function graphView(part, state) {
   }, { passive: false });
   new ResizeObserver(() => draw()).observe(canvas);
   box.addEventListener("input", search);
-  inputs.addEventListener("change", () => { hasInputs = inputs.checked; build(); });
+  ports.addEventListener("change", () => { hasPorts = ports.checked; build(); });
   folds.addEventListener("change", () => { fold = folds.value; open = new Set(); build(); showAll(); });
   programs.addEventListener("change", () => { program = programs.value; open = new Set(); build(); showAll(); });
   modules.addEventListener("change", () => use(+modules.value));
@@ -299,7 +301,7 @@ function graphView(part, state) {
     build(); showAll(); chosen();
   }
   const root = make("div", { className: "view split" },
-    make("div", { className: "bar" }, modules, programs, folds, make("label", {}, inputs, " inputs"), box, total,
+    make("div", { className: "bar" }, modules, programs, folds, make("label", {}, ports, " inputs, constants, outputs"), box, total,
       make("button", { textContent: "show all", on: { click: () => { view.zoom = 1; showAll(); } } }),
       make("button", { textContent: "unfold all", on: { click: () => { for (const node of nodes) if (node.key) open.add(node.key); build(); showAll(); } } })),
     make("div", { className: "columns" }, make("div", { style: "flex:1;min-width:0;position:relative" }, canvas), side));

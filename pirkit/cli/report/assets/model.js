@@ -1,6 +1,5 @@
 // The facts of one part of the input, with the tables that the views look things up in.
 const ROW = { results: 0, op: 1, operands: 2, attributes: 3, type: 4, bytes: 5, places: 6, depth: 7 };
-const INPUTS = new Set(["pd_op.data", "pir.parameter", "builtin.parameter"]);
 const OUTPUT = "pir.shadow_output";
 
 function make(tag, options, ...children) {
@@ -105,6 +104,18 @@ class Part {
   // Microseconds: measured, or the least that the machine needs for the bytes and operations.
   least(item) {
     return Math.max(item.bytes / this.machine.bandwidth, item.flops / this.machine.flops) * 1e6;
+  }
+  // The instruction of an operation: of a program before the last one, that which makes its values,
+  // or those of the kernel that it becomes a part of.
+  instructionOf(row) {
+    const last = this.module(this.last);
+    const making = (rows) => rows.flatMap((other) => this.results(other)).map((value) => last.makers.get(value)).find((k) => k !== undefined && this.itemOf.has(last.ops[k]));
+    let k = this.itemOf.has(row) ? last.at.get(row) : making([row]);
+    for (const fusion of k === undefined ? this.fusion : []) {
+      const kernel = fusion.kernelOf.find(([other]) => other === row)?.[1];
+      if (kernel !== undefined) k = making(fusion.kernelOf.filter(([, other]) => other === kernel).map(([other]) => other));
+    }
+    return k === undefined ? undefined : this.itemOf.get(last.ops[k]);
   }
   cost(item) { return this.profiled ? item.us || 0 : this.least(item); }
 

@@ -46,23 +46,29 @@ function savedView(part, state) {
   view.append(make("ul", {}, ...Object.entries(totals).map(([how, [number, bytes]]) => make("li", {}, `${number} × ${HOWS[how]}: ${size(bytes)}`))));
   const box = make("input", { type: "search", placeholder: "value, line or op" }), body = make("tbody");
   const where = (row) => part.places(row).slice(0, 1).map((place) => part.place(place)).join("");
+  const groups = new Map(); // the same value of equal layers is one row
+  for (const saved of part.saved) {
+    const maker = saved.maker >= 0 ? `${part.short(saved.maker)} ${where(saved.maker)}` : "the caller";
+    const [lines, ops] = [where, (row) => part.short(row)].map((of) => [...new Set(saved.readers.map(of))].filter((text) => text).sort().join(", "));
+    const why = saved.readers.length ? `the derivative of ${lines || "an op"} reads it: ${ops}` : "the backward returns it";
+    const key = [saved.how, saved.type, saved.how === "middle" ? maker : "", why].join("|");
+    if (!groups.has(key)) groups.set(key, { ...saved, maker, why, row: saved.maker, names: [], bytes: 0 });
+    const group = groups.get(key);
+    group.names.push(saved.name);
+    group.bytes += saved.bytes;
+  }
   function draw() {
     const words = box.value.toLowerCase().split(" ").filter((word) => word);
-    body.replaceChildren();
-    for (const saved of part.saved) {
-      const maker = saved.maker >= 0 ? `${part.short(saved.maker)} ${where(saved.maker)}` : "";
-      const readers = saved.readers.map((row) => `${part.short(row)} ${where(row)}`);
-      const reason = `the derivative of ${[...new Set(saved.readers.map(where))].filter((text) => text).join(", ") || "its readers"} reads it in ${[...new Set(saved.readers.map((row) => part.short(row)))].join(", ") || "nothing"}`;
-      const text = [saved.name, saved.how, maker, ...readers].join(" ").toLowerCase();
-      if (!words.every((word) => text.includes(word))) continue;
-      body.append(make("tr", { className: "link", title: HOWS[saved.how], data: { name: saved.name }, on: { click: () => { if (saved.maker >= 0) { state.open("Graph"); state.views.Graph.use(split); state.views.Graph.reveal(part.module(split).at.get(saved.maker)); } } } },
-        make("td", {}, size(saved.bytes)), make("td", { className: "text mono" }, saved.name), make("td", { className: "text" }, saved.how), make("td", { className: "text mono" }, saved.type),
-        make("td", { className: "text" }, maker), make("td", { className: "text wide" }, reason)));
-    }
+    const isFound = (group) => { const text = [...group.names, group.how, group.maker, group.why].join(" ").toLowerCase(); return words.every((word) => text.includes(word)); };
+    const open = (group) => { state.open("Graph"); state.views.Graph.use(split); state.views.Graph.reveal(part.module(split).at.get(group.row)); };
+    body.replaceChildren(...[...groups.values()].filter(isFound).sort((a, b) => b.bytes - a.bytes).map((group) =>
+      make("tr", { className: "link", title: HOWS[group.how], data: { how: group.how }, on: { click: () => group.row >= 0 && open(group) } },
+        make("td", {}, size(group.bytes)), make("td", {}, group.names.length), make("td", { className: "text mono", title: group.names.join(", ") }, group.names[0] + (group.names.length > 1 ? ", …" : "")),
+        make("td", { className: "text" }, group.how), make("td", { className: "text mono" }, group.type), make("td", { className: "text" }, group.maker), make("td", { className: "text wide" }, group.why))));
   }
   box.addEventListener("input", draw);
   draw();
-  view.append(make("p", {}, box), table(["bytes", "value", "how", "type", "made by", "why"], body, 1));
+  view.append(make("p", {}, box), table(["bytes", "values", "value", "how", "type", "made by", "why"], body, 2));
   return { view };
 }
 
