@@ -34,7 +34,7 @@ class Browser:
         assert CHROMIUM is not None
         self.open_url = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
         self.folder = tempfile.mkdtemp(prefix="pirkit-browser-")
-        log = Path(self.folder, "driver.log").open("w+")  # noqa: SIM115  the driver writes it
+        log = Path(self.folder, "driver.log").open("w+")
         self.driver = subprocess.Popen([DRIVER, "--port=0"], stdout=log, stderr=log)
         text = Path(self.folder, "driver.log").read_text
         found = self._until(lambda: "started successfully on port" in text() and text())

@@ -1,4 +1,4 @@
-"""Reports from elsewhere than ``pirkit-opt``: of a dump, of a measured run, of a program in Python."""
+"""Reports of a dump, of a measured run, and of a program in Python."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import json
 import tempfile
 import webbrowser
 from pathlib import Path
+from typing import Final
 
 from pirkit.cli.input_files import read_inputs
+from pirkit.cli.report.lowered import Measured
 from pirkit.cli.report.page import page
 from pirkit.cli.report.recording import PartReport
 from pirkit.cli.torch_archives import load_program
@@ -21,7 +23,7 @@ from pirkit.frontend.profile import profile
 from pirkit.lowering.prim import default_pipeline
 from pirkit.passes import PipelineResult, run_pipeline
 
-_RUNS = 20
+_RUNS: Final = 20
 """Profiled runs unless `--repeat` says how many."""
 
 
@@ -73,7 +75,8 @@ def report_run(arguments: argparse.Namespace) -> int:
     )
     inputs = read_inputs(arguments.inputs or "", exe)
     repeat = arguments.repeat if arguments.repeat > 1 else _RUNS
-    report.end(program.module, profile(exe, inputs, repeat))
+    found = profile(exe, inputs, repeat)
+    report.end(program.module, Measured(found, exe.plan.name, exe.plan))
     title = f"{arguments.paths[0]}: {pipeline}"
     write_file(arguments.report, page(title, [(report, result)]))
     return 0

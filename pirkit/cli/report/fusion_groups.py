@@ -12,7 +12,6 @@ from pirkit.dialect.operation import PirOp
 from pirkit.lowering.fusion.explain import Explainer
 from pirkit.lowering.fusion.fuse_pass import Decision
 
-
 _UNPROFITABLE: Final = "cost: a kernel of the two saves nothing, or has no native code"
 
 

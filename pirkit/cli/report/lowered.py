@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -12,7 +13,7 @@ from pirkit.cli.report.snapshots import Snapshots, programs
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.map_expr.cinn_outline import outline
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.frontend.profile import measured
+from pirkit.frontend.profile import Profile, measured
 from pirkit.lowering.call_work import Work, work_of
 from pirkit.lowering.native_calls import NotingLibrary, layout_of
 from pirkit.lowering.native_fused import FusedKernel
@@ -33,9 +34,6 @@ from pirkit.runtime.nodes import (
 )
 from pirkit.runtime.plan import Call, Plan, instructions, slots_of
 from pirkit.runtime.registry import CPU
-
-if TYPE_CHECKING:
-    from pirkit.frontend.profile import Profile
 
 _MAX_TEXT: Final = 3_000_000
 """Characters of kernels in one page; the others are named with the command that prints them."""
@@ -73,35 +71,46 @@ class _Kernels:
         return self.numbers[key]
 
 
-def lowered_facts(
-    module: ModuleOp, snapshots: Snapshots, profile: Profile | None
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Measured:
+    """A profile, with the program and the plan that ran."""
+
+    profile: Profile
+    symbol: str
+    plan: Plan
+
+
+def lowered_facts(module: ModuleOp, snapshots: Snapshots, run: Measured | None) -> dict[str, Any]:
     """The plan of each program for its declared shapes, and the kernels of all.
 
-    A program that cannot be lowered has the error instead, which the page shows.
+    Of a measured run it is the plan that ran, alone. A program that cannot be lowered has the error
+    instead, which the page shows.
     """
     kernels, plans = _Kernels(), list[dict[str, Any]]()
     for program in programs(module):
+        if run is not None and run.symbol != program.symbol:
+            continue
         try:
-            plans.append(_plan(program, snapshots, kernels, profile))
+            plans.append(_plan(program, snapshots, kernels, run))
         except PirkitError as error:
             plans.append({"program": program.symbol, "error": str(error)})
-    machine = profile.machine if profile else measured()
+    machine = run.profile.machine if run else measured()
     return {
         "plans": plans,
         "kernels": kernels.found,
         "machine": {"bandwidth": machine.bandwidth, "flops": machine.flops},
-        "profiled": profile is not None,
+        "profiled": run is not None,
     }
 
 
 def _plan(
-    program: ProgramOp, snapshots: Snapshots, kernels: _Kernels, profile: Profile | None
+    program: ProgramOp, snapshots: Snapshots, kernels: _Kernels, run: Measured | None
 ) -> dict[str, Any]:
-    plan, library = write_plan(program), NotingLibrary(CPU)
+    plan, library = run.plan if run else write_plan(program), NotingLibrary(CPU)
     op_of = _ops_by_slot(plan, program)
-    rewritten, layout = layout_of(plan, library)
-    times = [] if profile is None else [(r.entry.what, r.seconds) for r in profile.rows]
+    rewritten, layout = layout_of(plan, library, grouped=run is None)
+    profiled = run.profile.rows if run else ()
+    times = {r.entry.call.outputs: r.seconds * 1e6 for r in profiled if r.entry.call}
     rows: list[dict[str, Any]] = []
     memory = _Memory()
     for node in _nodes(layout.nodes):
@@ -117,7 +126,7 @@ def _plan(
             "bytes": work.nbytes,
             "flops": work.flops,
             "kernel": number,
-            "us": _next_time(times, call.kernel),
+            "us": times.get(call.outputs),
         })  # fmt: skip
     return {
         "program": program.symbol,
@@ -125,15 +134,6 @@ def _plan(
         "rows": rows,
         "arena": memory.ranges,
     }
-
-
-def _next_time(times: list[tuple[str, float]], what: str) -> float | None:
-    """The time of the next profiled instruction of that name, in microseconds."""
-    for k, (name, seconds) in enumerate(times):
-        if name == what:
-            del times[: k + 1]
-            return round(seconds * 1e6, 2)
-    return None
 
 
 def _ops_by_slot(plan: Plan, program: ProgramOp) -> dict[int, PirOp]:

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.execution_order import operations
 from pirkit.cli.report.fusion_groups import fusion_facts
-from pirkit.cli.report.lowered import lowered_facts
+from pirkit.cli.report.lowered import Measured, lowered_facts
 from pirkit.cli.report.saved_values import saved_facts
 from pirkit.cli.report.snapshots import Snapshots, programs
 from pirkit.cli.report.source_lines import source_facts
@@ -20,7 +20,6 @@ from pirkit.dialect.type_sizes import bytes_of
 from pirkit.lowering.fusion.fuse_pass import Decision
 
 if TYPE_CHECKING:
-    from pirkit.frontend.profile import Profile
     from pirkit.passes import Pass, PipelineResult
 
 _NUMBERS: Final = re.compile(r"%\w+|\d[\d,.]*(?:-\d+)?(?:, \d[\d,.]*(?:-\d+)?)*")
@@ -58,9 +57,9 @@ class PartReport:
             step = len(self.snapshots.modules) - 1
             self.fusion.append({"module": step, **fusion_facts(decision, self.snapshots)})
 
-    def end(self, module: ModuleOp, profile: Profile | None = None) -> None:
+    def end(self, module: ModuleOp, run: Measured | None = None) -> None:
         """Note the kernels and the memory of the module after the last pass."""
-        self.lowered = lowered_facts(module, self.snapshots, profile)
+        self.lowered = lowered_facts(module, self.snapshots, run)
 
     def facts(self, result: PipelineResult) -> dict[str, Any]:
         """All that the page shows, as data for JSON."""
@@ -81,10 +80,10 @@ class PartReport:
 
     def step(self, name: str, module: ModuleOp) -> None:
         """Note the module behind a pass that changed it."""
+        ops = {p.symbol: list(operations(p.block)) for p in programs(module)}
         sizes = {
-            p.symbol: (len(ops), sum(bytes_of(r.type) for op in ops for r in op.results))
-            for p in programs(module)
-            if (ops := list(operations(p.block))) is not None
+            symbol: (len(held), sum(bytes_of(r.type) for op in held for r in op.results))
+            for symbol, held in ops.items()
         }
         self.steps.append({"name": name, "sizes": sizes, "module": self.snapshots.add(module)})
         self.saved = self.saved or list(saved_facts(module, self.snapshots))

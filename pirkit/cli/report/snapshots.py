@@ -38,9 +38,9 @@ class Interned:
 class Snapshots:
     """The rows of all operations that ever were in a module, and the modules as lists of rows.
 
-    A value keeps its name as long as it lives. What replaces it for its readers takes the name over,
-    and so does a copy: a value that is computed in the same way from the same inputs. So a row that
-    no pass changed has one number, and two modules are compared by these numbers.
+    A value keeps its name as long as it lives. What replaces it for its readers takes the name
+    over, and so does a copy: a value that is computed in the same way from the same inputs. So a
+    row that no pass changed has one number, and two modules are compared by these numbers.
     """
 
     def __init__(self) -> None:
