@@ -34,9 +34,10 @@ class Browser:
         assert CHROMIUM is not None
         self.open_url = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
         self.folder = tempfile.mkdtemp(prefix="pirkit-browser-")
-        log = Path(self.folder, "driver.log").open("w+")
-        self.driver = subprocess.Popen([DRIVER, "--port=0"], stdout=log, stderr=log)
-        text = Path(self.folder, "driver.log").read_text
+        path = Path(self.folder, "driver.log")
+        with path.open("wb") as log:
+            self.driver = subprocess.Popen([DRIVER, "--port=0"], stdout=log, stderr=log)
+        text = path.read_text
         found = self._until(lambda: "started successfully on port" in text() and text())
         port = found.rpartition("on port ")[2].split(".")[0]
         self.root = f"http://127.0.0.1:{port}/session"

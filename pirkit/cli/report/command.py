@@ -13,6 +13,7 @@ from pirkit.cli.input_files import read_inputs
 from pirkit.cli.report.lowered import Measured
 from pirkit.cli.report.page import page
 from pirkit.cli.report.recording import PartReport
+from pirkit.cli.report.snapshots import Snapshots
 from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.program import Program
@@ -41,7 +42,7 @@ def report_dump(arguments: argparse.Namespace) -> int:
             code="PK0701",
             help="`pirkit-opt FILE -p PASSES --dump DIR` writes one",
         ) from error
-    report = PartReport()
+    report = PartReport(Snapshots(first_places=True))
     path = folder / index["input"]
     module = parse_mlir(path.read_text(encoding="utf-8"), str(path))
     report.begin(module)

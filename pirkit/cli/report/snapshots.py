@@ -41,9 +41,14 @@ class Snapshots:
     A value keeps its name as long as it lives. What replaces it for its readers takes the name
     over, and so does a copy: a value that is computed in the same way from the same inputs. So a
     row that no pass changed has one number, and two modules are compared by these numbers.
+
+    With ``first_places``, for modules that were read from files of their own, operations come from
+    where those of the first module with the same results do.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, first_places: bool = False) -> None:
+        self._first_places: dict[tuple[str, ...], tuple[tuple[int, int], ...]] | None
+        self._first_places = {} if first_places else None
         self.strings, self.files, self.rows = Interned(), Interned(), Interned()
         self.modules: list[list[tuple[str, list[int]]]] = []
         self.row_of: dict[Operation, int] = {}
@@ -99,22 +104,28 @@ class Snapshots:
 
     def _row(self, op: Operation, program: ProgramOp) -> int:
         types = ", ".join(self._text(r.type) for r in op.results)
+        results = tuple([self.names[r] for r in op.results])
         held = self.row_of[op] = self.rows((
-            tuple([self.names[r] for r in op.results]),
+            results,
             self.strings(op.name),
             tuple([self.names.get(v, "?") for v in op.operands]),
             self.strings(self._attributes(op)),
             self.strings(types),
             sum(bytes_of(r.type) for r in op.results),
-            self.places(op),
+            self._places(op, results),
             _depth(op, program),
         ))  # fmt: skip
         return held
 
-    def places(self, op: Operation) -> tuple[tuple[int, int], ...]:
+    def _places(self, op: Operation, results: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
         """Number of file, and line, of each place that the operation comes from."""
-        found = dict.fromkeys((self.files(s.file), s.line) for s in spans_of(op))
-        return tuple(found)[:_MAX_PLACES]
+        if self._first_places is not None and self.modules:
+            return self._first_places.get(results, ())
+        spans = dict.fromkeys((self.files(s.file), s.line) for s in spans_of(op))
+        found = tuple(spans)[:_MAX_PLACES]
+        if self._first_places is not None:
+            self._first_places[results] = found
+        return found
 
     def _attributes(self, op: Operation) -> str:
         held = [f"{k} = {self._text(v)}" for k, v in op.properties.items() if k not in _FORM]
