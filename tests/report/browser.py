@@ -16,13 +16,13 @@ from typing import Any, Final
 
 DRIVER: Final = shutil.which("chromedriver")
 CHROMIUM: Final = shutil.which("chromium") or shutil.which("google-chrome")
-PATIENCE: Final = 300.0
+PATIENCE: Final = 120.0
 """Seconds that a page may take for one step; the machine may be busy with other tests."""
 _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"
 _FLAGS: Final = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--hide-scrollbars", "--window-size=1440,900",
+    "--disable-dev-shm-usage", "--hide-scrollbars", "--disable-lcd-text", "--window-size=1440,900",
 )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ function codeView(part, state) {
     const row = module.ops[shown[at]];
     const makes = state.row !== null && part.operands(state.row).some((value) => part.results(row).includes(value));
     const uses = state.row !== null && part.results(state.row).some((value) => part.operands(row).includes(value));
-    const kind = row === state.row ? " chosen" : makes ? " makes" : uses ? " uses" : marked.rows.has(row) ? " chosen" : "";
+    const kind = row === state.row ? " chosen" : makes ? " makes" : uses ? " uses" : marked.rows.has(row) ? " same" : "";
     const text = part.text(row), name = part.name(row), place = text.indexOf(name);
     const type = text.lastIndexOf(" : ");
     const end = type > place ? type : text.length;
@@ -119,7 +119,7 @@ function codeView(part, state) {
   function chooseLine(line) {
     const at = (row) => part.places(row).some(([f, l]) => f === file && l === line);
     const rows = module.ops.filter(at);
-    const cost = (row) => { const item = part.itemOf.get(row); return item ? part.cost(item) + (item.kernel >= 0 ? 1e-9 : 0) : -1; };
+    const cost = (row) => { const item = part.instructionOf(row); return item ? part.cost(item) + (item.kernel >= 0 ? 1e-9 : 0) : -1; };
     const best = rows.reduce((one, row) => one === null || cost(row) > cost(one) ? row : one, null);
     if (best !== null) state.choose(best);
     marked = { lines: new Set([line]), rows: new Set(rows) };

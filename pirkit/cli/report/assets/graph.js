@@ -5,7 +5,7 @@ function graphView(part, state) {
   const fused = part.fusion.length ? part.fusion[part.fusion.length - 1].module : part.last;
   let module = part.module(fused), program = "", fold = "function", open = new Set();
   let nodes = [], edges = [], nodeOf = new Map(), fusion = null, hasPorts = false;
-  let view = { x: 0, y: 0, zoom: 1 }, second = null, drawn = false;
+  let hulls = new Map(), view = { x: 0, y: 0, zoom: 1 }, second = null, drawn = false;
   const canvas = make("canvas", { id: "graph", tabIndex: 0 }), side = make("div", { className: "side", id: "details" });
   const modules = make("select"), programs = make("select"), folds = make("select", { id: "fold" });
   const box = make("input", { type: "search", placeholder: "find an op, value, type or place", id: "find-node" });
@@ -64,6 +64,12 @@ function graphView(part, state) {
     }
     edges = [...pairs].map((pair) => [Math.floor(pair / 1e6), pair % 1e6]);
     layered(nodes, edges);
+    hulls = new Map();
+    for (const node of nodes) {
+      if (!node.key || node.isFolded) continue;
+      const box = hulls.get(node.key) || { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity, label: node.group };
+      hulls.set(node.key, { ...box, left: Math.min(box.left, node.x - WIDTH / 2), right: Math.max(box.right, node.x + WIDTH / 2), top: Math.min(box.top, node.y - HEIGHT / 2), bottom: Math.max(box.bottom, node.y + HEIGHT / 2) });
+    }
     total.textContent = `${plural(nodes.length, "node")} of ${plural(ops.length, "op")}`;
     draw();
   }
@@ -99,6 +105,17 @@ function graphView(part, state) {
         else { const bend = Math.min(60, (y2 - y1) / 2 + 8); pen.bezierCurveTo(from.x, y1 + bend, to.x, y2 - bend, to.x, y2); }
       }
       pen.stroke();
+    }
+    for (const box of hulls.values()) { // around what is unfolded
+      if (box.top > bottom + HEIGHT || box.bottom < top - HEIGHT || zoom < 0.2) continue;
+      pen.setLineDash([6, 4]);
+      pen.strokeStyle = colors.note;
+      pen.lineWidth = 1;
+      pen.strokeRect(box.left - 8, box.top - 26, box.right - box.left + 16, box.bottom - box.top + 34);
+      pen.setLineDash([]);
+      pen.fillStyle = colors.note;
+      pen.font = "600 12px system-ui, sans-serif";
+      pen.fillText(box.label, box.left, box.top - 14);
     }
     let seen = 0;
     pen.textBaseline = "middle";
@@ -174,8 +191,9 @@ function graphView(part, state) {
     if (!node.key) return;
     if (open.has(node.key)) open.delete(node.key); else open.add(node.key);
     build();
-    center(nodeOf.get(kept));
-    draw();
+    const chosenOp = state.row !== null && node.ops.includes(module.at.get(state.row)) ? module.at.get(state.row) : kept;
+    center(nodeOf.get(chosenOp));
+    chosen();
   }
 
   function chosen() {

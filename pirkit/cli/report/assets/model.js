@@ -30,6 +30,7 @@ class Part {
   constructor(facts) {
     Object.assign(this, facts);
     this.texts = new Map();
+    this.found = new Map();
     this.modulesMade = new Map();
     this.changed = this.steps.filter((step, k) => k === 0 || step.module !== this.steps[k - 1].module);
     this.last = this.modules.length - 1;
@@ -108,6 +109,10 @@ class Part {
   // The instruction of an operation: of a program before the last one, that which makes its values,
   // or those of the kernel that it becomes a part of.
   instructionOf(row) {
+    if (!this.found.has(row)) this.found.set(row, this.findInstruction(row));
+    return this.found.get(row);
+  }
+  findInstruction(row) {
     const last = this.module(this.last);
     const making = (rows) => rows.flatMap((other) => this.results(other)).map((value) => last.makers.get(value)).find((k) => k !== undefined && this.itemOf.has(last.ops[k]));
     let k = this.itemOf.has(row) ? last.at.get(row) : making([row]);
