@@ -1,4 +1,4 @@
-"""A hook of mkdocs: pages from elsewhere in the repository, and links to what is not on the site."""
+"""A hook of mkdocs: pages from elsewhere in the repository, and links out of the site."""
 
 from __future__ import annotations
 

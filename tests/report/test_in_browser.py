@@ -216,3 +216,20 @@ def test_5000_operations_stay_fluid(made: Shown, tmp_path: Path) -> None:
     browser.wait("document.querySelector('.row.chosen[data-row]')?.innerText.includes('%v4321 =')")
     assert len(browser.all(".row")) < 400
     assert browser.errors() == []
+
+
+def test_a_region_folds(made: Shown, tmp_path: Path) -> None:
+    loop = Path(__file__).parents[1] / "corpus" / "paddle" / "while_tanh" / "program.txt"
+    path = tmp_path / "loop.html"
+    pirkit.load(str(loop)).show(str(path), pipeline="@default")
+    browser = made.browser
+    browser.go(path)
+    browser.click("button[data-tab=Graph]")
+    nodes = "Number(document.querySelector('#graph').dataset.nodes)"
+    browser.wait(f"{nodes} === 2")
+    browser.type("#find-node", "pd_op.while")
+    browser.click("#details a")
+    browser.click("#details p:last-of-type a")
+    browser.wait(f"{nodes} > 4")
+    assert browser.text("#details p:last-of-type") == "fold while"
+    assert browser.errors() == []

@@ -113,6 +113,7 @@ function codeView(part, state) {
   function noKernel() {
     const item = part.instructionOf(state.row);
     if (item) return `\`${item.what}\` has no native code of its own: a library or a view`;
+    if (part.module(part.last).at.has(state.row)) return `\`${part.name(state.row)}\` has no kernel of its own`;
     return "nothing of the last program computes this: it is folded away, or merged with another";
   }
 

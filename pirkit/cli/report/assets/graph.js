@@ -26,6 +26,9 @@ function graphView(part, state) {
         const key = "region" + module.ops[outer];
         keys.set(k, key); keys.set(outer, key);
         labels.set(key, `${part.short(module.ops[outer])}: region`);
+      } else if (depth || part.rows[module.ops[k + 1]]?.[ROW.depth] > depth) { // of an open region
+        const key = "region" + module.ops[parents[0]];
+        keys.set(k, key); labels.set(key, part.short(module.ops[parents[0]]));
       } else if (fold === "kernel" && fusion && fusion.kernelOf.has(row)) {
         const kernel = fusion.kernelOf.get(row), key = "kernel" + kernel;
         keys.set(k, key); labels.set(key, fusion.names[kernel]);
