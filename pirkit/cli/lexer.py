@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from pygments.lexer import RegexLexer
@@ -21,8 +22,8 @@ class PirLexer(RegexLexer):
     """The text form of `pirkit-opt`, MLIR's generic form, and dumps of Paddle."""
 
     name = "PIR"
-    aliases: ClassVar[list[str]] = ["pir"]
-    filenames: ClassVar[list[str]] = ["*.mlir", "*.pir"]
+    aliases: ClassVar[Sequence[str]] = ["pir"]
+    filenames: ClassVar[Sequence[str]] = ["*.mlir", "*.pir"]
     tokens: ClassVar = {
         "root": [
             (r"\s+", Text),
