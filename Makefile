@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 CORPUS := tests/corpus/paddle
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev check check-all lint format imports types coverage test levels array-api bench clean
+.PHONY: help demo dev check check-all lint format imports types coverage test levels array-api docs bench clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -66,6 +66,10 @@ coverage: $(VENV)/.dev ## the tests, and which lines and branches they miss
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
+
+docs: $(VENV)/.core ## the documentation as a site, in build/site
+	$(BIN)/python -m pip install -q -e '.[docs]'
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.dev ## pirkit beside what is installed of numpy, torch, jax and Paddle; a few minutes
 	$(BIN)/python benchmarks/compare.py --short

@@ -45,6 +45,11 @@ def _parser() -> ArgumentParser:
     diff.add_argument("--json", action="store_true", help="print JSON instead of text")
     diff.set_defaults(run="diff:diff")
 
+    report = commands.add_parser("report", help="make a page of what --dump wrote")
+    report.add_argument("folder", metavar="DIR", help="a folder that `pirkit-opt --dump` wrote")
+    report.add_argument("-o", "--output", metavar="HTML", help="by default DIR/report.html")
+    report.set_defaults(run="report.command:report_dump")
+
     doctor = commands.add_parser("doctor", help="show what this machine has")
     doctor.add_argument("--json", action="store_true", help="print JSON instead of text")
     doctor.set_defaults(run="doctor:doctor")

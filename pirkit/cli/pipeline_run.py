@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -16,19 +17,22 @@ from pirkit.passes.base import RewriteListener
 from pirkit.passes.manager import Watcher
 from pirkit.passes.rewrite_trace import RewriteTracer
 
+if TYPE_CHECKING:
+    from pirkit.cli.report.recording import PartReport
+
 
 def run_passes(
     module: ModuleOp,
     arguments: argparse.Namespace,
     read_again: Callable[[], ModuleOp],
-    more: Sequence[Watcher] = (),
+    report: PartReport | None = None,
 ) -> PipelineResult:
     """Run the passes in place; remarks, counters and times go to standard error."""
     passes = parse_pipeline(arguments.pipeline)
     is_shown = RemarkFilter(arguments.remarks or "")
     if is_shown.pass_name:
         pass_named(is_shown.pass_name)
-    watchers: list[Watcher] = [*more]
+    watchers: list[Watcher] = [] if report is None else [report]
     listeners: list[RewriteListener] = []
     if arguments.dump:
         watchers.append(Dump(arguments.dump, module))
@@ -54,6 +58,7 @@ def run_passes(
             stream=sys.stderr,
             watchers=[reproducing, *watchers],
             listeners=listeners,
+            observers=() if report is None else (report.observe,),
         )
     if check is not None:
         if arguments.check == "":

@@ -36,6 +36,8 @@ def _run() -> int:
         )
     if arguments.profile is not None:
         return run_command("profile_run:profile_program", arguments)
+    if arguments.report:
+        return run_command("report.command:report_run", arguments)
     if arguments.compare:
         return run_command("profile_run:compare_pipelines", arguments)
     return run_command("run_program:run_program", arguments)
@@ -87,6 +89,11 @@ def _parser() -> ArgumentParser:
         metavar="FILE",
         help="print time, bytes, flops and share of the roofline of each instruction;"
         " --profile=FILE.json writes a trace for Perfetto, another name stacks for a flame graph",
+    )
+    run.add_argument(
+        "--report",
+        metavar="HTML",
+        help="write a page of passes, kernels, memory and measured times",
     )
     run.add_argument(
         "--compare",

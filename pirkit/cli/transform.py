@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import builtin as mlir
 
 from pirkit.cli.expect import differences, expected_in, found_in, require_expected
-from pirkit.cli.report import PartReport, page
 from pirkit.cli.reporting import chrome_trace
 from pirkit.cli.reproducer_settings import settings_of
 from pirkit.cli.split_input import parts_of
@@ -26,6 +25,7 @@ from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.frontend.files import WRITERS, parse, save, write_file
 
 if TYPE_CHECKING:
+    from pirkit.cli.report.recording import PartReport
     from pirkit.passes import PipelineResult
 
 
@@ -48,7 +48,7 @@ def transform(arguments: argparse.Namespace) -> int:
     results: list[PipelineResult] = []
     reports: list[PartReport] = []
     for part in parts:
-        report = PartReport() if arguments.report else None
+        report = _reporting().PartReport() if arguments.report else None
         module, result = _one(part, name, arguments, report)
         results += [result] if result is not None else []
         reports += [report] if report is not None else []
@@ -57,7 +57,8 @@ def transform(arguments: argparse.Namespace) -> int:
             _save_model(module, arguments)
     if arguments.report:
         title = f"{name}: {arguments.pipeline}"
-        write_file(arguments.report, page(title, list(zip(reports, results, strict=False))))
+        pages = list(zip(reports, results, strict=False))
+        write_file(arguments.report, _reporting().page(title, pages))
     if arguments.timing:
         write_file(arguments.timing, chrome_trace([r.timings for r in results]))
     entire = "// -----\n".join(printed)
@@ -123,8 +124,7 @@ def _one(
 
         if report is not None:
             report.begin(module)
-        watchers = () if report is None else (report,)
-        result = run_passes(module, arguments, lambda: _read(part, name, arguments), watchers)
+        result = run_passes(module, arguments, lambda: _read(part, name, arguments), report)
         if report is not None:
             report.end(module)
         _number(module, arguments)  # operations that stand in for none
@@ -176,6 +176,12 @@ def _count(module: mlir.ModuleOp, *, as_json: bool) -> str:
         lines += [f"{ops.total():>8,}  @{name}"]
         lines += [f"{number:>8,}  {op}" for op, number in ops.most_common()]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _reporting() -> ModuleType:
+    from pirkit.cli.report import page  # noqa: PLC0415  imports the code generator
+
+    return page
 
 
 def _kernel_views() -> ModuleType:

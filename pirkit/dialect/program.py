@@ -65,6 +65,15 @@ class Program:
         calls = import_module("pirkit.frontend.program_calls")  # the room above
         return calls.call_program(self, args, kwargs)
 
+    def show(self, path: str | None = None, *, pipeline: str = "@default") -> str:
+        """Write a page of what the passes do to the program and what it runs; gives its file name.
+
+        Without ``path`` the file is a temporary one, and a browser opens it. The program is not
+        changed. See `pirkit-opt --report`. Raises UsageError for a bad pipeline.
+        """
+        command = import_module("pirkit.cli.report.command")  # the highest room
+        return command.show_program(self, path, pipeline)
+
     def copy(self) -> Program:
         """A copy whose module can be changed without changing this one."""
         return Program(_clone(self.module), dict(self.params), self.source)

@@ -50,10 +50,13 @@ def no_draws(call: Call) -> Callable[[], np.random.Generator]:
     return np.random.default_rng
 
 
-def layout_of(plan: Plan, library: KernelLibrary) -> tuple[Plan, Layout]:
-    """A plan as it runs for inputs of the declared shapes, and its layout."""
+def layout_of(plan: Plan, library: KernelLibrary, *, grouped: bool = True) -> tuple[Plan, Layout]:
+    """A plan as it runs for inputs of the declared shapes, and its layout.
+
+    Without ``grouped`` calls are not joined to larger ones, as in a run that times each of them.
+    """
     bound_inputs = {port.slot: port.meta for port in (*plan.inputs, *plan.params)}
-    rewritten = library.grouped(plan, bound_inputs)
+    rewritten = library.grouped(plan, bound_inputs) if grouped else plan
     layout = plan_memory(
         rewritten,
         library,

@@ -38,7 +38,7 @@ def native_text(plan: Plan, stage: str) -> str:
         functions = library.functions_of(node)
         if functions:
             lines = [f"{_COMMENTS[stage]} {line}" for line in _head(node)]
-            lines += _nests(node) if stage == "nest" else _code(functions, stage)
+            lines += nests_of(node) if stage == "nest" else _code(functions, stage)
             blocks.append("\n".join(lines) + "\n")
     if not blocks:
         return f"{_COMMENTS[stage]} @{plan.name}: no kernel of known shapes has native code\n"
@@ -56,7 +56,8 @@ def _head(node: Bound) -> Iterator[str]:
     yield from call.origin
 
 
-def _nests(node: Bound) -> Iterator[str]:
+def nests_of(node: Bound) -> Iterator[str]:
+    """The loop nests of a call, each followed by its scheduled loops."""
     if not isinstance(node.step, FusedKernel):
         yield "// native code of its own, without a loop nest"
         return

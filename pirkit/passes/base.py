@@ -98,6 +98,7 @@ class PassContext:
     stop_after: int | None = None
     """Number of rewrites after which the pass stops; None for no limit."""
     listeners: tuple[RewriteListener, ...] = ()
+    observers: tuple[Callable[[object], None], ...] = ()
     latest: deque[str] = field(default_factory=lambda: deque[str](maxlen=REMEMBERED))
 
     def each(self, ops: Iterable[O]) -> Iterator[O]:
@@ -121,6 +122,11 @@ class PassContext:
         """Report something to the user; `--remarks` shows it."""
         span = span_of(op) if op is not None else None
         self.remarks.append(Remark(kind, self.pass_name, message, span))
+
+    def decided(self, decision: object) -> None:
+        """Show what the pass is about to do to those who explain it; it must not be changed."""
+        for observe in self.observers:
+            observe(decision)
 
     def rewrote(self, rule: str, op: Operation) -> None:
         """Record a rewrite that is about to happen; call this before the program is changed.

@@ -59,6 +59,7 @@ def run_pipeline(
     stream: TextIO | None = None,
     watchers: Sequence[Watcher] = (),
     listeners: Sequence[RewriteListener] = (),
+    observers: Sequence[Callable[[object], None]] = (),
     stop_after: int | None = None,
 ) -> PipelineResult:
     """Run the passes of a pipeline on a module, in place.
@@ -66,8 +67,8 @@ def run_pipeline(
     ``verify`` checks the module before the first pass and after each one, or without
     ``verify_each`` only after the last. ``print_ir`` prints the module to ``stream``:
     ``after-change``, ``all``, ``before:PASS``, ``after:PASS``. ``watchers`` are called before and
-    after each pass, ``listeners`` before each rewrite. ``stop_after`` stops each pass after that
-    many rewrites.
+    after each pass, ``listeners`` before each rewrite, ``observers`` with the plans of passes that
+    tell them. ``stop_after`` stops each pass after that many rewrites.
 
     Raises UsageError for a bad pipeline or request, VerifyError for an invalid module, and
     PassError: PK0801 if a pass fails, PK0802 if it leaves an invalid module, PK0803 if it does not
@@ -75,7 +76,9 @@ def run_pipeline(
     """
     passes = passes_of(pipeline)
     watching = (*watchers, *_printers(print_ir, stream))
-    run = _Run(module, verify and verify_each, watching, tuple(listeners), stop_after)
+    run = _Run(
+        module, verify and verify_each, watching, tuple(listeners), tuple(observers), stop_after
+    )
     for rule in order_remarks(passes):
         run.remarks.append(Remark("analysis", rule.second, str(rule)))
     if verify:
@@ -97,6 +100,7 @@ class _Run:
     verify: bool
     watchers: Sequence[Watcher]
     listeners: tuple[RewriteListener, ...]
+    observers: tuple[Callable[[object], None], ...]
     stop_after: int | None
     timings: list[Timing] = field(default_factory=list[Timing])
     stats: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
@@ -107,6 +111,7 @@ class _Run:
         self.notify("before", pass_)
         ctx = PassContext(pass_.name, _size(self.module))
         ctx.listeners, ctx.stop_after = self.listeners, self.stop_after
+        ctx.observers = self.observers
         started = time.perf_counter()
         with _Naming(ctx):
             pass_.run(ctx, self.module)

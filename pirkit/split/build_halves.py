@@ -233,7 +233,9 @@ def _elements(block: Block, value: SSAValue) -> Sequence[SSAValue]:
 
 def _name(block: Block, value: SSAValue, name: str) -> None:
     properties: dict[str, Attribute] = {"output_name": mlir.StringAttr(name)}
-    block.add_op(create("pir.shadow_output", [value], [], properties))
+    owner = value.owner
+    location = owner.location if isinstance(owner, PirOp) else None
+    block.add_op(create("pir.shadow_output", [value], [], properties, location=location))
 
 
 def _hint(name: str) -> str | None:

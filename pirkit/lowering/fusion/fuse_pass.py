@@ -46,6 +46,14 @@ class Fused:
     """Ops that become dead, as all of their readers are kernels that rematerialize them."""
 
 
+@dataclass(frozen=True)
+class Decision:
+    """What observers of the pass see of each block, before it changes."""
+
+    found: Fused
+    policy: Policy
+
+
 def plan_fusion(
     block: Block,
     policy: Policy,
@@ -227,6 +235,7 @@ class FusePass(Pass):
                 if storage is None:
                     alias_reshapes(block)
                 found = plan_fusion(block, self.policy, forced, storage, wrong)
+                ctx.decided(Decision(found, self.policy))
                 self.fuse(ctx, found, block)
 
     @property

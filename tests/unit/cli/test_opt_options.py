@@ -251,44 +251,8 @@ def test_a_reproducer_that_cannot_be_written(
     assert "no reproducer could be written" in err
 
 
-# --- report --------------------------------------------------------------------------------------
-
-
-def test_report_is_one_page_without_a_network(run: Run, file: str, tmp_path: Path) -> None:
-    path = tmp_path / "out.html"
-    assert run(file, "-p", "dce,cse,canonicalize", "--report", str(path))[0] == 0
-    held = path.read_text()
-    assert not re.search(r"https?:|src=|@import|innerHTML", held)
-    (text,) = re.findall(r'<script type="application/json" id="data">(.*)</script>', held)
-    (part,) = json.loads(text)
-    assert [(s["name"], s["sizes"]["main"]) for s in part["steps"]] == [
-        ("(input)", [6, 40]),
-        ("dce", [6, 40]),
-        ("cse", [5, 32]),
-        ("canonicalize", [5, 32]),
-    ]
-    diff = part["steps"][2]["diff"]
-    assert "-    %b = pd_op.exp(%x) : (tensor<2xf32>) -> tensor<2xf32>" in diff
-    assert "analysis: dce" in [group["head"] for group in part["remarks"]]
-    assert part["listings"]["after, @main"][2][:3] == [["%d"], "pd_op.add", ["%a", "%a"]]
-
-
-def test_remarks_of_one_kind_are_one_row(run: Run, file: str, tmp_path: Path) -> None:
-    path = tmp_path / "out.html"
-    lines = "".join(
-        f"  %v{k} = pd_op.exp(%x) : (tensor<2xf32>) -> tensor<2xf32>\n"
-        f'  pir.shadow_output(%v{k}) {{output_name = "y{k}"}} : (tensor<2xf32>) -> ()\n'
-        for k in range(9)
-    )
-    Path(file).write_text(f'pir.program @main(%x "x" : tensor<2xf32>) {{\n{lines}}}\n')
-    assert run(file, "-p", "split", "--report", str(path))[0] == 0
-    (text,) = re.findall(r'id="data">(.*)</script>', path.read_text())
-    group = json.loads(text)[0]["remarks"][0]
-    assert (group["pattern"], len(group["texts"])) == ("saves y…: … bytes, output", 9)
-
-
-def test_changes_in_kernels_are_shown(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "out.html"
-    tanh = str(CORPUS / "layer_norm_gelu" / "program.txt")
-    assert run(tanh, "-p", "@default", "--report", str(path))[0] == 0
-    assert "map_expr.iteration" in path.read_text()
+def test_what_is_split_is_not_split_again(run: Run, file: str) -> None:
+    code, _, err = run(file, "-p", "split,cse,split")
+    assert code == 2
+    assert "the program is split already: it is @forward and @backward" in err
+    assert run(file, "-p", "split,cse")[0] == 0

@@ -1,0 +1,1 @@
+"""The report: what a pipeline did and what its programs run, as one page for any browser."""

@@ -1,0 +1,104 @@
+"""Reports of a dump, of a measured run, and of a program in Python."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import Final
+
+from pirkit.cli.input_files import read_inputs
+from pirkit.cli.report.lowered import Measured
+from pirkit.cli.report.page import page
+from pirkit.cli.report.recording import PartReport
+from pirkit.cli.report.snapshots import Snapshots
+from pirkit.cli.torch_archives import load_program
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.program import Program
+from pirkit.dialect.text import parse_mlir
+from pirkit.frontend.compile import compile
+from pirkit.frontend.files import write_file
+from pirkit.frontend.profile import profile
+from pirkit.lowering.prim import default_pipeline
+from pirkit.passes import PipelineResult, run_pipeline
+
+_RUNS: Final = 20
+"""Profiled runs unless `--repeat` says how many."""
+
+
+def report_dump(arguments: argparse.Namespace) -> int:
+    """``pirkit report DIR``: the page of what ``pirkit-opt --dump DIR`` wrote.
+
+    Raises UsageError (PK0701) for a folder without a dump.
+    """
+    folder = Path(arguments.folder)
+    try:
+        index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{folder} is no dump of a pipeline",
+            code="PK0701",
+            help="`pirkit-opt FILE -p PASSES --dump DIR` writes one",
+        ) from error
+    report = PartReport(Snapshots(first_places=True))
+    path = folder / index["input"]
+    module = parse_mlir(path.read_text(encoding="utf-8"), str(path))
+    report.begin(module)
+    for row in index["passes"]:
+        if row["changed"]:
+            path = folder / row["file"]
+            module = parse_mlir(path.read_text(encoding="utf-8"), str(path))
+            report.step(row["pass"], module)
+        else:
+            report.steps.append({**report.steps[-1], "name": row["pass"]})
+    report.end(module)
+    target = arguments.output or str(folder / "report.html")
+    write_file(target, page(str(folder), [(report, PipelineResult((), {}, ()))]))
+    print(target)
+    return 0
+
+
+def report_run(arguments: argparse.Namespace) -> int:
+    """``pirkit-run PROGRAM --report HTML``: the page with measured times of each instruction."""
+    program = load_program(arguments.paths[0], format=arguments.format, params=arguments.params)
+    wanted = arguments.pipeline
+    pipeline = default_pipeline(arguments.backend) if wanted is None else wanted
+    report, result = _transformed(program, pipeline)
+    exe = compile(
+        program,
+        backend=arguments.backend,
+        pipeline="",
+        entry=arguments.entry,
+        threads=arguments.threads,
+        fallback=not arguments.no_fallback,
+    )
+    inputs = read_inputs(arguments.inputs or "", exe)
+    repeat = arguments.repeat if arguments.repeat > 1 else _RUNS
+    found = profile(exe, inputs, repeat)
+    report.end(program.module, Measured(found, exe.plan.name, exe.plan))
+    title = f"{arguments.paths[0]}: {pipeline}"
+    write_file(arguments.report, page(title, [(report, result)]))
+    return 0
+
+
+def show_program(program: Program, path: str | None, pipeline: str) -> str:
+    """Write the page of a program to a file and return its name; see `Program.show`."""
+    copy = program.copy()
+    report, result = _transformed(copy, pipeline)
+    report.end(copy.module)
+    target = path
+    if target is None:
+        target = str(Path(tempfile.mkdtemp(prefix="pirkit-")) / "report.html")
+    write_file(target, page(f"{program.source}: {pipeline}", [(report, result)]))
+    if path is None:
+        webbrowser.open(Path(target).as_uri())
+    return target
+
+
+def _transformed(program: Program, pipeline: str) -> tuple[PartReport, PipelineResult]:
+    report = PartReport()
+    report.begin(program.module)
+    result = run_pipeline(program.module, pipeline, watchers=[report], observers=[report.observe])
+    return report, result

@@ -1,0 +1,41 @@
+"""A hook of mkdocs: pages from elsewhere in the repository, and links out of the site."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+_LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)\s]+)\)")
+_CODES = "pirkit/diag/pages"
+
+
+def on_files(files: Any, config: Any) -> Any:
+    from mkdocs.structure.files import File  # noqa: PLC0415  only mkdocs imports this file's hooks
+
+    files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
+    for page in sorted((ROOT / _CODES).glob("*.md")):
+        files.append(File.generated(config, f"codes/{page.name}", content=page.read_text()))
+    return files
+
+
+def on_page_markdown(text: str, page: Any, **_: Any) -> str:
+    """Make links to the pages of codes lead into the site; others out of it become plain text."""
+    name = page.file.src_uri
+    folder = ROOT if name == "index.md" else (ROOT / "docs" / name).parent
+    up = "../" * name.count("/")
+
+    def replaced(match: re.Match[str]) -> str:
+        label, target = match.groups()
+        path, _, anchor = target.partition("#")
+        found = (folder / path).resolve().relative_to(ROOT)
+        if found.parts[0] == "docs" and found.suffix:
+            inside = str(found.relative_to("docs"))
+        elif str(found.parent) == _CODES:
+            inside = f"codes/{found.name}"
+        else:
+            return label
+        return f"[{label}]({up}{inside}{'#' * bool(anchor)}{anchor})"
+
+    return text if name.startswith("codes/") else _LINK.sub(replaced, text)
