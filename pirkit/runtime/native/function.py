@@ -133,6 +133,19 @@ class NativeFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """A step that continues at step ``target`` if its one operand, a byte, is ``when``."""
+
+    target: int
+    when: bool
+
+    @property
+    def code(self) -> Code:
+        """No code of its own: the loop over records executes it."""
+        return Code(b"", "", self.target, 0, 0, (1,))
+
+
+@dataclass(frozen=True, slots=True)
 class NativeSequence:
     """Functions that run in order, over ``operands`` operands and temporaries of these sizes.
 

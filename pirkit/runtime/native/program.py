@@ -23,7 +23,7 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import NativeFunction, array_maker, thread_share
+from pirkit.runtime.native.function import Branch, NativeFunction, array_maker, thread_share
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
@@ -34,7 +34,7 @@ from pirkit.runtime.native.program_ir import (
     WANTED,
     program_text,
 )
-from pirkit.runtime.native.records_ir import RECORD
+from pirkit.runtime.native.records_ir import PAUSED, RECORD
 from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of, is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -42,21 +42,31 @@ from pirkit.runtime.tensor.dense import DenseTensor
 Array = np.ndarray[Any, Any]
 
 _LINE: Final = 64
-_RUN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_RUN_BRIEF: Final = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_RUN: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_RUN_BRIEF: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
 _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
 )
 GIL_HOLD_NS: Final = 50_000
 """Calls shorter than this keep the GIL, as releasing and taking it again costs more."""
+_SIGNALS_NS: Final = 50_000_000
+_MOST_FUEL: Final = 1 << 16
+
+
+def fuel(work: int) -> int:
+    """The number of turns of a loop after which Python can handle signals.
+
+    ``work`` is the estimated time of a turn in ns: Ctrl-C takes effect within some 50 ms.
+    """
+    return max(1, min(_MOST_FUEL, _SIGNALS_NS // max(work, 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramStep:
     """A function and its operands, by number: inputs, then results, then temporaries."""
 
-    function: NativeFunction
+    function: NativeFunction | Branch
     operands: tuple[int, ...]
     flags: range = range(0)
     """The assertion flags, as bytes of the arena, that it may set."""
@@ -98,6 +108,7 @@ class NativeProgram:
 
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
+        self.loops = any(isinstance(s.function, Branch) for s in self.steps)
         self._makers = [array_maker(meta) for meta in self.results]
         self.free: list[Session] = []
         """Sessions that no call uses."""
@@ -220,11 +231,13 @@ class Session:
         library = _library()
         self.library = library
         # ctypes releases the GIL in calls of CFUNCTYPE, and keeps it in those of PYFUNCTYPE
-        brief = work < GIL_HOLD_NS and not self.uses_pool
+        self._set("fuel", fuel(work))
+        brief = work < GIL_HOLD_NS and not self.uses_pool and not program.loops
         kinds = (_CALL_BRIEF, _RUN_BRIEF) if brief else (_CALL, _RUN)
         self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[FUNCTIONS[1]])
-        self._run: Callable[[int], None] = kinds[1](library.addresses[FUNCTIONS[0]])
-        alone = self.is_known and not self.uses_pool and not len(self.flags)
+        self._run: Callable[[int], int] = kinds[1](library.addresses[FUNCTIONS[0]])
+        is_plain = not self.uses_pool and not program.loops
+        alone = self.is_known and is_plain and not len(self.flags)
         self.direct = self._call if alone else None
         """The native call, where `attempt` with the right number of arrays does nothing besides: it
         takes `header_address`, arrays and results, and gives 0 if it has run."""
@@ -235,8 +248,9 @@ class Session:
         self.header[HEADER[name]] = value
 
     def _record(self, number: int, step: ProgramStep) -> None:
-        code, program = step.function.code, self.program
-        threads, chunk = thread_share(code)
+        function, program = step.function, self.program
+        code, is_branch = function.code, isinstance(function, Branch)
+        threads, chunk = (1, int(function.when)) if is_branch else thread_share(code)
         self.uses_pool = self.uses_pool or threads > 1
         scratch, start = _lines(code.scratch * threads)
         block = (ctypes.c_size_t * (len(step.operands) + 1))()
@@ -249,7 +263,7 @@ class Session:
                 block[position] = self.base + program.temporaries[operand - outside]
         flags = self.base + step.flags.start
         shared = (code.blocks, chunk, threads, flags, len(step.flags))
-        words = (step.function.address, ctypes.addressof(block), *shared)
+        words = (0 if is_branch else function.address, ctypes.addressof(block), *shared)
         first = number * len(RECORD)
         self.records[first : first + len(RECORD)] = words
         self.owned += [block, scratch, step.function]
@@ -265,7 +279,7 @@ class Session:
             self.attach_pool()
         # native code checks the arrays; only if one does not fit, Python finds out why
         known = self.is_known and len(arrays) == self.inputs
-        if not known or self._call(self.header_address, arrays, results):
+        if not known or self._called(arrays, results):
             self._bind_and_call(others(), results)
         if len(self.flags):
             self.refuse()
@@ -277,7 +291,7 @@ class Session:
         if len(arrays) != self.inputs:
             return False
         if self.is_known:
-            if self._call(self.header_address, arrays, results):
+            if self._called(arrays, results):
                 return False
         else:
             operands = (*arrays, *results)
@@ -285,7 +299,7 @@ class Session:
             if not all(map(_is_in_rows, operands, metas)):
                 return False
             self.place(operands)
-            self._run(self.header_address)
+            self._run_all()
         if len(self.flags):
             self.refuse()
         return True
@@ -303,7 +317,23 @@ class Session:
             *results,
         ]  # copies live until it has run
         self.place(operands)
-        self._run(self.header_address)
+        self._run_all()
+
+    def _called(self, arrays: tuple[Any, ...], results: tuple[Array, ...]) -> int:
+        """The native call, to its end; not 0, and nothing has run, where an array does not fit."""
+        found = self._call(self.header_address, arrays, results)
+        if found >= 0:
+            return found
+        self._run_all()
+        return 0
+
+    def _run_all(self) -> None:
+        try:
+            while self._run(self.header_address) == PAUSED:
+                pass  # signals are handled here
+        except BaseException:
+            self._set("resume", 0)
+            raise
 
     def place(self, arrays: Sequence[Array]) -> None:
         """Write the addresses of all arrays into the argument blocks."""
@@ -328,7 +358,7 @@ class Session:
         ]
         moved = tuple([(r, a) for r, a in zip(results, temporaries, strict=True) if r is not a])
         self.place([*arrays, *temporaries])
-        return _Bound(self._run, self.header_address, self, (*arrays, *temporaries), moved)
+        return _Bound(self._run_all, self, (*arrays, *temporaries), moved)
 
     def attach_pool(self) -> None:
         """Set the current pool: after a fork the child has another one."""
@@ -341,8 +371,7 @@ class Session:
 class _Bound:
     """A call on fixed arrays, which it keeps alive."""
 
-    run: Callable[[int], None]
-    header_address: int
+    run: Callable[[], None]
     session: Session
     arrays: tuple[Array, ...]
     moved: tuple[tuple[Array, Array], ...]
@@ -350,7 +379,7 @@ class _Bound:
     def __call__(self) -> None:
         if self.session.uses_pool:
             self.session.attach_pool()
-        self.run(self.header_address)
+        self.run()
         if len(self.session.flags):
             self.session.refuse()
         for target, made in self.moved:
