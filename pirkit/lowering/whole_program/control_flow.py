@@ -16,12 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pirkit.lowering.codegen.emit.stack_access import STACK_BYTES, stack_access
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Store
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import REAL_OF
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.plan import Call, Copy, If, Instruction, While
+from pirkit.runtime.native.function import Branch, Control, NativeFunction, Reserve
+from pirkit.runtime.plan import Call, Copy, If, Instruction, Stack, While
 
 
 class Steps(Protocol):
@@ -33,8 +35,9 @@ class Steps(Protocol):
     def call(self, call: Call) -> None: ...
     def alias(self, call: Call) -> None: ...
     def kernel(self, kernel: Kernel, buffers: Sequence[int]) -> None: ...
-    def branch(self, condition: int, when: bool) -> int: ...
     def land(self, branch: int, target: int | None = None) -> None: ...
+    def control(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int: ...
+    def stack(self, slot: int) -> int: ...
 
 
 @dataclass(slots=True)
@@ -56,18 +59,20 @@ class ControlFlow:
                 self._if(instruction)
             case While():
                 self._while(instruction)
-            case _:
-                raise NotNativeError("the program keeps values on a stack")
+            case Stack():
+                self._stack(instruction)
 
     def _if(self, instruction: If) -> None:
         made, condition = self.made, self._condition(instruction.condition)
-        to_else = made.branch(condition, when=False)
+        to_else = made.control(Branch(1, 0, False), (condition,))
         for inner in instruction.then:
             self.add(inner)
         if not instruction.orelse:
             made.land(to_else)
             return
-        to_end = made.branch(condition, when=True)  # which holds wherever `then` has run
+        to_end = made.control(
+            Branch(1, 0, True), (condition,)
+        )  # which holds wherever `then` has run
         made.land(to_else)
         for inner in instruction.orelse:
             self.add(inner)
@@ -75,13 +80,28 @@ class ControlFlow:
 
     def _while(self, instruction: While) -> None:
         made, condition = self.made, self._condition(instruction.condition)
-        leave = made.branch(condition, when=False)
+        leave = made.control(Branch(1, 0, False), (condition,))
         for inner in instruction.body:
             self.add(inner)
-        back = made.branch(condition, when=True)
+        back = made.control(Branch(1, 0, True), (condition,))
         made.land(back, leave + 1)
         made.land(leave)
         self.loops.append(range(leave, back + 1))
+
+    def _stack(self, instruction: Stack) -> None:
+        made, action = self.made, instruction.action
+        if action not in ("create", "push", "pop", "test"):
+            raise NotNativeError("the program has an array of tensors")
+        operands = (*instruction.inputs, *instruction.outputs)
+        slots = [slot for slot in operands if isinstance(slot, int)]
+        if len(slots) < len(operands):
+            raise NotNativeError("a stack has lists, or values that nobody reads")
+        metas = [made.meta(slot) for slot in slots]
+        sizes = [meta.numel * meta.dtype.itemsize for meta in metas]
+        stack, buffers = made.stack(instruction.slot), [made.buffer(slot) for slot in slots]
+        if action == "push":
+            made.control(Reserve(STACK_BYTES, sum(sizes)), (stack,))
+        made.control(stack_access(action, sizes), (stack, *buffers))
 
     def _condition(self, slot: int) -> int:
         meta = self.made.meta(slot)

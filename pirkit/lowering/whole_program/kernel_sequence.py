@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
+import numpy as np
+
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
+from pirkit.lowering.codegen.emit.stack_access import STACK_BYTES
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -39,7 +42,7 @@ from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
-from pirkit.runtime.native.function import Branch, NativeFunction, NativeSequence
+from pirkit.runtime.native.function import Branch, Control, NativeFunction, NativeSequence
 from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
 from pirkit.runtime.plan import Call, Plan, instructions, reads
 
@@ -49,8 +52,8 @@ class _SequenceBuilder:
     """Collects steps over buffers. Buffer numbers are slots of the plan, then temporaries."""
 
     plan: Plan
-    steps: list[tuple[NativeFunction | Branch, tuple[int, ...]]] = field(
-        default_factory=list["tuple[NativeFunction | Branch, tuple[int, ...]]"]
+    steps: list[tuple[NativeFunction | Control, tuple[int, ...]]] = field(
+        default_factory=list["tuple[NativeFunction | Control, tuple[int, ...]]"]
     )
     nests: list[Kernel | None] = field(default_factory=list["Kernel | None"])
     """For each step the nest that it computes; None if it is not exactly one nest."""
@@ -65,6 +68,7 @@ class _SequenceBuilder:
     """Buffers of one byte that a step sets if its data violate an assertion."""
     transposed: dict[int, int] = field(default_factory=dict[int, int])
     """Slots that are never written; their readers read the source (see `transposed_slots`)."""
+    stacks: dict[int, int] = field(default_factory=dict[int, int])
     flow: ControlFlow = field(init=False)
 
     def __post_init__(self) -> None:
@@ -216,11 +220,18 @@ class _SequenceBuilder:
         copy_all(self, [(source, target, meta)])
         return target
 
-    def branch(self, condition: int, when: bool) -> int:
-        """Add a branch, whose target `land` sets; its number."""
-        self.steps.append((Branch(0, when), (condition,)))
+    def control(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int:
+        """Add a step; its number. `land` sets the target of a branch."""
+        self.steps.append((function, buffers))
         self.nests.append(None)
         return len(self.steps) - 1
+
+    def stack(self, slot: int) -> int:
+        """The buffer of a stack, which lives as long as the program."""
+        if slot not in self.stacks:
+            self.stacks[slot] = self.temporary(STACK_BYTES)
+            self.constants[self.stacks[slot]] = np.zeros(STACK_BYTES, np.uint8)
+        return self.stacks[slot]
 
     def land(self, branch: int, target: int | None = None) -> None:
         """Set the target of a branch, which is the next step to come if not another one."""
@@ -355,6 +366,7 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
         tuple(contents),
         begin,
         tuple([made.assertions[b] for b in marks]),
+        tuple([offsets[number[b] - len(inputs) - len(results)] for b in made.stacks.values()]),
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from pirkit.diag.once import once
 from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import Branch, NativeFunction, thread_share
+from pirkit.runtime.native.function import Control, NativeFunction, Stacks, thread_share
 from pirkit.runtime.native.launch_ir import (
     FUNCTION,
     HEADER,
@@ -47,7 +47,7 @@ _ITEMS: Final = object.__basicsize__ + 8
 class LaunchFunction:
     """A function with the numbers of its operands, and the assertion flags to check after it."""
 
-    function: NativeFunction | Branch
+    function: NativeFunction | Control
     operands: tuple[int, ...]
     flags: range = range(0)
 
@@ -57,12 +57,14 @@ class LaunchPart:
     """The contribution of one step to a launch: functions over the operands that it numbers.
 
     ``own`` are arrays of the step itself, such as temporaries; ``flags`` are the operands that are
-    assertion flags, bytes that a function sets if its data violate an assertion.
+    assertion flags, bytes that a function sets if its data violate an assertion; ``stacks`` are
+    those of its own arrays that are stacks of loops.
     """
 
     works: tuple[LaunchFunction, ...]
     own: Mapping[int, Array] = field(default_factory=dict[int, Array])
     flags: tuple[int, ...] = ()
+    stacks: tuple[int, ...] = ()
 
 
 Key = tuple[int, int]
@@ -93,6 +95,8 @@ class Launch:
             for k, operand in enumerate(part.flags, first):
                 self.fix_operand((number, operand), self.flags[k:])
             first += len(part.flags)
+        owners = [address_of(part.own[k]) for part in parts for k in part.stacks]
+        self.stacks = Stacks(owners)
         self.records = (ctypes.c_size_t * max(len(words), 1))(*words)
         self.count = len(words) // len(RECORD)
         # a short launch on one thread is faster than releasing and taking the GIL
@@ -100,10 +104,9 @@ class Launch:
 
     def _record(self, part: int, work: LaunchFunction, first: int, begin: int) -> tuple[int, ...]:
         function = work.function
-        code, is_branch = function.code, isinstance(function, Branch)
+        code = function.code
         self.work += code.work
-        self.loops = self.loops or is_branch
-        threads, chunk = (1, int(function.when)) if is_branch else thread_share(code)
+        threads, chunk = thread_share(code)
         self.uses_pool = self.uses_pool or threads > 1
         scratch = ctypes.create_string_buffer(code.scratch * threads + _LINE)
         start = -(-ctypes.addressof(scratch) // _LINE) * _LINE
@@ -116,8 +119,9 @@ class Launch:
         self.owned += [block, scratch, work.function]
         marked = len(work.flags)
         flags = address_of(self.flags) + first + work.flags.start if marked else 0
-        if is_branch:
-            return 0, address, begin + code.blocks, chunk, threads, flags, marked
+        if isinstance(function, Control):
+            self.loops = True
+            return 0, address, *function.words(begin), 1, flags, marked
         return function.address, address, code.blocks, chunk, threads, flags, marked
 
     def fix_operand(self, operand: Key, array: Array) -> None:
@@ -160,7 +164,7 @@ class Launch:
         owned = (self, header, flat, values, library)
         go = partial(kind(library.addresses[FUNCTION]), ctypes.addressof(header), owned)
         if self.loops:
-            go = partial(_resumed, header, go)
+            go = partial(_resumed, header, self.stacks, go)
         if self.uses_pool:
             go = partial(_attach_pool, header, go)
         return go if _list_layout_is_known() else partial(self._bind_and_call, go, values, cells)
@@ -183,11 +187,11 @@ def _attach_pool(header: Any, go: LaunchCall) -> int:
     return go()
 
 
-def _resumed(header: Any, go: LaunchCall) -> int:
-    """Run to the end, with pauses in which Python handles signals."""
+def _resumed(header: Any, stacks: Stacks, go: LaunchCall) -> int:
+    """Run to the end, with pauses in which Python handles signals and enlarges stacks."""
     try:
         while (state := go()) == LAUNCH_PAUSED:
-            pass
+            stacks.enlarge()
     except BaseException:
         header[HEADER["resume"]] = 0
         raise

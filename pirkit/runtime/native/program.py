@@ -23,7 +23,13 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import Branch, NativeFunction, array_maker, thread_share
+from pirkit.runtime.native.function import (
+    Control,
+    NativeFunction,
+    Stacks,
+    array_maker,
+    thread_share,
+)
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
@@ -66,7 +72,7 @@ def fuel(work: int) -> int:
 class ProgramStep:
     """A function and its operands, by number: inputs, then results, then temporaries."""
 
-    function: NativeFunction | Branch
+    function: NativeFunction | Control
     operands: tuple[int, ...]
     flags: range = range(0)
     """The assertion flags, as bytes of the arena, that it may set."""
@@ -105,10 +111,12 @@ class NativeProgram:
     flags: int = 0
     assertions: tuple[DataAssertion, ...] = ()
     """What data must keep to; the first mark lies ``flags`` bytes from where the memory begins."""
+    stacks: tuple[int, ...] = ()
+    """Where in the memory the stacks of loops are (`Stacks`)."""
 
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
-        self.loops = any(isinstance(s.function, Branch) for s in self.steps)
+        self.loops = any(isinstance(s.function, Control) for s in self.steps)
         self._makers = [array_maker(meta) for meta in self.results]
         self.free: list[Session] = []
         """Sessions that no call uses."""
@@ -198,6 +206,7 @@ class Session:
         first = start + program.flags
         self.flags = self.arena[first : first + len(program.assertions)]
         self.flags[...] = 0
+        self.stacks = Stacks([self.base + offset for offset in program.stacks])
         steps = program.steps
         self.records = (ctypes.c_size_t * (len(RECORD) * max(len(steps), 1)))()
         self.header = (ctypes.c_size_t * len(HEADER))()
@@ -249,8 +258,8 @@ class Session:
 
     def _record(self, number: int, step: ProgramStep) -> None:
         function, program = step.function, self.program
-        code, is_branch = function.code, isinstance(function, Branch)
-        threads, chunk = (1, int(function.when)) if is_branch else thread_share(code)
+        code = function.code
+        threads, chunk = thread_share(code)
         self.uses_pool = self.uses_pool or threads > 1
         scratch, start = _lines(code.scratch * threads)
         block = (ctypes.c_size_t * (len(step.operands) + 1))()
@@ -261,9 +270,14 @@ class Session:
                 self.places[operand].append(ctypes.addressof(block) + 8 * position)
             else:
                 block[position] = self.base + program.temporaries[operand - outside]
+        address, blocks = 0, code.blocks
+        if isinstance(function, Control):
+            blocks, chunk = function.words(0)
+        else:
+            address = function.address
         flags = self.base + step.flags.start
-        shared = (code.blocks, chunk, threads, flags, len(step.flags))
-        words = (0 if is_branch else function.address, ctypes.addressof(block), *shared)
+        shared = (blocks, chunk, threads, flags, len(step.flags))
+        words = (address, ctypes.addressof(block), *shared)
         first = number * len(RECORD)
         self.records[first : first + len(RECORD)] = words
         self.owned += [block, scratch, step.function]
@@ -324,13 +338,14 @@ class Session:
         found = self._call(self.header_address, arrays, results)
         if found >= 0:
             return found
+        self.stacks.enlarge()
         self._run_all()
         return 0
 
     def _run_all(self) -> None:
         try:
-            while self._run(self.header_address) == PAUSED:
-                pass  # signals are handled here
+            while self._run(self.header_address) == PAUSED:  # signals are handled in between
+                self.stacks.enlarge()
         except BaseException:
             self._set("resume", 0)
             raise

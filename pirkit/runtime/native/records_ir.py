@@ -1,10 +1,13 @@
 """The loop that runs a list of records, as LLVM IR.
 
 A record is a native function with its argument block, how threads share its work, and its assertion
-flags. After a record that set a flag, no other one runs. A record without a function is a branch:
-it continues at the record ``blocks`` if the byte that its first argument points to equals
-``chunk``. Every ``fuel`` branches backwards the loop returns, so that Python can handle signals,
-and the next call goes on from there.
+flags. After a record that set a flag, no other one runs. A record without a function is a branch,
+which continues at the record ``blocks`` if the byte that its first argument points to equals
+``chunk``; or it reserves ``blocks`` bytes on the stack that this argument points to, if ``chunk``
+is `RESERVES`.
+
+The loop pauses every ``fuel`` branches backwards, so that Python can handle signals, and where a
+stack is full, so that Python can enlarge it. The next call goes on from there.
 """
 
 from __future__ import annotations
@@ -28,6 +31,12 @@ PAUSED: Final = 2
 """Return values: all records have run; a flag was set and later records have not; the fuel is used
 up, and a further call goes on."""
 
+RESERVES: Final = 2
+"""The ``chunk`` of a record that reserves memory."""
+
+STACK: Final = ("data", "used", "capacity", "wanted")
+"""Words of a stack: where its bytes are, how many of them are in use, there, and needed."""
+
 _TEXT: Final = Template("""
 define $linkage i64 @$name(ptr %header) {
 entry:
@@ -46,8 +55,10 @@ entry:
   %full = load i64, ptr %p_fuel, align 8
   br label %next
 next:
-  %k = phi i64 [ %first, %entry ], [ %after, %check ], [ %to, %forward ], [ %to, %backward ]
-  %fuel = phi i64 [ %full, %entry ], [ %fuel, %check ], [ %fuel, %forward ], [ %burnt, %backward ]
+  %k = phi i64 [ %first, %entry ], [ %after, %check ], [ %to, %forward ],
+                [ %to, %backward ], [ %after, %reserve ]
+  %fuel = phi i64 [ %full, %entry ], [ %fuel, %check ], [ %fuel, %forward ],
+                   [ %burnt, %backward ], [ %fuel, %reserve ]
   %more = icmp slt i64 %k, %count
   br i1 %more, label %one, label %done
 one:
@@ -68,9 +79,25 @@ one:
   %marked = load i64, ptr %p_marked, align 8
   %after = add i64 %k, 1
   %is_branch = icmp eq ptr %function, null
-  br i1 %is_branch, label %branch, label %work
-branch:
+  br i1 %is_branch, label %control, label %work
+control:
   %p_condition = load ptr, ptr %arguments, align 8
+  %reserves = icmp eq i64 %chunk, $RESERVES
+  br i1 %reserves, label %reserve, label %branch
+reserve:
+  %p_used = getelementptr i64, ptr %p_condition, i64 1
+  %p_capacity = getelementptr i64, ptr %p_condition, i64 2
+  %used = load i64, ptr %p_used, align 8
+  %capacity = load i64, ptr %p_capacity, align 8
+  %wanted = add i64 %used, %blocks
+  %has_room = icmp sle i64 %wanted, %capacity
+  br i1 %has_room, label %next, label %full_stack
+full_stack:
+  %p_wanted = getelementptr i64, ptr %p_condition, i64 3
+  store i64 %wanted, ptr %p_wanted, align 8
+  store i64 %k, ptr %p_resume, align 8
+  ret i64 $PAUSED
+branch:
   %condition = load i8, ptr %p_condition, align 1
   %value = zext i8 %condition to i64
   %taken = icmp eq i64 %value, %chunk
@@ -123,5 +150,5 @@ def run_text(name: str, linkage: str = "") -> str:
     """The text of a function that runs the records of a header."""
     words = {word: str(number) for word, number in RUN_HEADER.items()}
     numbers = {"record_bytes": str(8 * len(RECORD)), "ALL": str(ALL), "STOPPED": str(STOPPED),
-               "PAUSED": str(PAUSED)}  # fmt: skip
+               "PAUSED": str(PAUSED), "RESERVES": str(RESERVES)}  # fmt: skip
     return _TEXT.substitute(words, **numbers, name=name, linkage=linkage)
