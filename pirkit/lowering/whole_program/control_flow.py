@@ -13,7 +13,7 @@ that a turn yields are copied at its end::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pirkit.lowering.codegen.emit.stack_access import STACK_BYTES, stack_access
@@ -25,9 +25,15 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import Branch, Control, NativeFunction, Reserve
 from pirkit.runtime.plan import Call, Copy, If, Instruction, Stack, While
 
+_Move = tuple[int, int, TensorMeta]
+"""A buffer, another one that it is copied into, and the type of both."""
+
 
 class Steps(Protocol):
     """What is needed of the builder of a program."""
+
+    steps: list[tuple[NativeFunction | Control, tuple[int, ...]]]
+    nests: list[Kernel | None]
 
     def buffer(self, slot: int) -> int: ...
     def meta(self, slot: int) -> TensorMeta: ...
@@ -38,6 +44,8 @@ class Steps(Protocol):
     def land(self, branch: int, target: int | None = None) -> None: ...
     def control(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int: ...
     def stack(self, slot: int) -> int: ...
+    def is_made_here(self, buffer: int) -> bool: ...
+    def is_in_place(self, step: int, result: int, source: int) -> bool: ...
 
 
 @dataclass(slots=True)
@@ -54,7 +62,7 @@ class ControlFlow:
                 self.made.alias(instruction)
                 self.made.call(instruction)
             case Copy():
-                self._assign(instruction)
+                copy_all(self.made, self._moved(instruction))
             case If():
                 self._if(instruction)
             case While():
@@ -81,8 +89,14 @@ class ControlFlow:
     def _while(self, instruction: While) -> None:
         made, condition = self.made, self._condition(instruction.condition)
         leave = made.control(Branch(1, 0, False), (condition,))
-        for inner in instruction.body:
+        *body, step = instruction.body
+        for inner in body:
             self.add(inner)
+        if isinstance(step, Copy):
+            pairs = self._moved(step)
+            copy_all(made, self._not_in_place(pairs, range(leave + 1, len(made.steps))))
+        else:
+            self.add(step)
         back = made.control(Branch(1, 0, True), (condition,))
         made.land(back, leave + 1)
         made.land(leave)
@@ -109,9 +123,9 @@ class ControlFlow:
             raise NotNativeError(f"a condition is {meta}, not one boolean")
         return self.made.buffer(slot)
 
-    def _assign(self, instruction: Copy) -> None:
-        """Copy values into variables. All sources are read before a target is written."""
-        made, pairs = self.made, list[tuple[int, int, TensorMeta]]()
+    def _moved(self, instruction: Copy) -> list[_Move]:
+        """The buffers that are copied into those of variables."""
+        made, pairs = self.made, list[_Move]()
         for source, target in zip(instruction.sources, instruction.targets, strict=True):
             if not isinstance(source, int) or not isinstance(target, int):
                 raise NotNativeError("a variable is a list")
@@ -120,16 +134,49 @@ class ControlFlow:
                 raise NotNativeError("a variable changes its shape or element type")
             if (read := made.buffer(source)) != made.buffer(target):
                 pairs.append((read, made.buffer(target), meta))
-        written = {target for _, target, _ in pairs}
-        held = [
-            (made.copy(source, meta) if source in written else source, target, meta)
-            for source, target, meta in pairs
-        ]
-        copy_all(made, held)
+        return pairs
+
+    def _not_in_place(self, pairs: Sequence[_Move], body: range) -> list[_Move]:
+        """Let a turn compute new values where the old ones are; the copies that are still needed.
+
+        The step that computes a value can do so if no later one reads the variable, and if itself
+        reads each element of it only in the iteration that writes the same one.
+        """
+        made, left = self.made, list[_Move]()
+        sources = [source for source, *_ in pairs]
+        inner = {k for loop in self.loops for k in loop if loop.start in body}
+        for source, target, meta in pairs:
+            uses = [k for k, (_, buffers) in enumerate(made.steps) if source in buffers]
+            reads = [k for k in body if target in made.steps[k][1]]
+            first = uses[0] if uses else -1
+            if (
+                made.is_made_here(source)
+                and first in body
+                and first not in inner
+                and sources.count(source) == 1
+                and target not in sources
+                and all(k <= first for k in reads)
+                and (first not in reads or made.is_in_place(first, source, target))
+            ):
+                for k in uses:
+                    function, buffers = made.steps[k]
+                    renamed = tuple([target if b == source else b for b in buffers])
+                    made.steps[k] = (function, renamed)
+            else:
+                left.append((source, target, meta))
+        return left
 
 
-def copy_all(made: Steps, pairs: Sequence[tuple[int, int, TensorMeta]]) -> None:
-    """Copy buffers into others of the same type: those of as many elements in one loop."""
+def copy_all(made: Steps, pairs: Sequence[_Move]) -> None:
+    """Copy buffers into others: those of as many elements in one loop.
+
+    All sources are read before a target is written.
+    """
+    written = {target for _, target, _ in pairs}
+    pairs = [
+        (made.copy(source, meta) if source in written else source, target, meta)
+        for source, target, meta in pairs
+    ]
     for count in dict.fromkeys(_elements(meta)[0] for *_, meta in pairs if meta.numel):
         alike = [pair for pair in pairs if _elements(pair[2])[0] == count]
         operands = tuple([_elements(meta)[1] for *_, meta in alike for _ in range(2)])
@@ -138,6 +185,40 @@ def copy_all(made: Steps, pairs: Sequence[tuple[int, int, TensorMeta]]) -> None:
         body = LoopPhase((*loads, *stores))
         buffers = [b for source, target, _ in alike for b in (source, target)]
         made.kernel(Kernel((count,), (), operands, (body,)), buffers)
+
+
+def without_idle_copies(made: Steps, flow: ControlFlow) -> None:
+    """Remove steps that copy a buffer to itself, as updates in place leave them."""
+    kept = [k for k in range(len(made.steps)) if not _is_idle(made, k)]
+    if len(kept) == len(made.steps):
+        return
+    place = {k: n for n, k in enumerate(kept)}
+    for k in reversed(range(len(made.steps) + 1)):  # what is gone stands for what follows it
+        place.setdefault(k, place.get(k + 1, len(kept)))
+    steps: list[tuple[NativeFunction | Control, tuple[int, ...]]] = []
+    for k in kept:
+        function, buffers = made.steps[k]
+        if isinstance(function, Branch):
+            function = replace(function, target=place[function.target])
+        steps.append((function, buffers))
+    made.steps[:], made.nests[:] = steps, [made.nests[k] for k in kept]
+    flow.loops[:] = [range(place[loop.start], place[loop.stop]) for loop in flow.loops]
+
+
+def _is_idle(made: Steps, step: int) -> bool:
+    nest, (_, buffers) = made.nests[step], made.steps[step]
+    if nest is None or len(set(buffers)) != 1 or len(nest.loop_phases) != 1:
+        return False
+    match list(nest.statements()):
+        case [Load(at=None, predicate=None) as load, Store() as store]:
+            x, y = nest.operands[load.operand], nest.operands[store.operand]
+            return load.name == store.value and (x.outer, x.inner, x.offset) == (
+                y.outer,
+                y.inner,
+                y.offset,
+            )
+        case _:
+            return False
 
 
 def _elements(meta: TensorMeta) -> tuple[int, Operand]:

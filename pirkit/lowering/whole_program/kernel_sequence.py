@@ -30,7 +30,11 @@ from pirkit.lowering.native_fused import large_results, with_streaming_stores
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.attention_groups import RowGroup, find_row_groups
 from pirkit.lowering.whole_program.constants import Array, constant_of
-from pirkit.lowering.whole_program.control_flow import ControlFlow, copy_all
+from pirkit.lowering.whole_program.control_flow import (
+    ControlFlow,
+    copy_all,
+    without_idle_copies,
+)
 from pirkit.lowering.whole_program.conv_kernels import (
     convolution_of,
     fused_kernel,
@@ -226,6 +230,14 @@ class _SequenceBuilder:
         self.nests.append(None)
         return len(self.steps) - 1
 
+    def is_made_here(self, buffer: int) -> bool:
+        """Whether steps write a buffer: it is no operand of the program and no constant."""
+        ports = (*self.plan.inputs, *self.plan.params)
+        return buffer not in self.constants and all(p.slot != buffer for p in ports)
+
+    def is_in_place(self, step: int, result: int, source: int) -> bool:
+        return _is_elementwise_in_place(self, step, result, source)
+
     def stack(self, slot: int) -> int:
         """The buffer of a stack, which lives as long as the program."""
         if slot not in self.stacks:
@@ -300,7 +312,10 @@ def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
                 made.flow.add(instruction)
             except NotNativeError as reason:
                 reasons[number] = str(reason)
-    return reasons or _with_results(made)
+    if reasons:
+        return reasons
+    without_idle_copies(made, made.flow)
+    return _with_results(made)
 
 
 def _with_results(made: _SequenceBuilder) -> NativeProgram:

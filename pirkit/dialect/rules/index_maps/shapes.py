@@ -35,6 +35,7 @@ def _elementwise(call: MapCall, sizes: Sizes) -> Shapes:
     *(f"pd_op.{name}" for name in ("full_like", "flip", "roll", "cumprod", "cholesky", "inverse")),
     *(f"pd_op.{name}" for name in ("argsort", "cummax", "cummin", "softmax", "log_softmax")),
     "pd_op.put_along_axis",
+    "pd_op.scatter",
 )
 def _same(call: MapCall, sizes: Sizes) -> Shapes:
     return [call.meta(call.names[0]).shape] * len(call.results)
