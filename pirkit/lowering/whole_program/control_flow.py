@@ -23,7 +23,17 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import REAL_OF
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import Branch, Control, NativeFunction, Reserve
-from pirkit.runtime.plan import Call, Copy, If, Instruction, Stack, While
+from pirkit.runtime.plan import (
+    Call,
+    Copy,
+    If,
+    Instruction,
+    Stack,
+    While,
+    instructions,
+    reads,
+    writes,
+)
 
 _Move = tuple[int, int, TensorMeta]
 """A buffer, another one that it is copied into, and the type of both."""
@@ -90,7 +100,7 @@ class ControlFlow:
         made, condition = self.made, self._condition(instruction.condition)
         leave = made.control(Branch(1, 0, False), (condition,))
         *body, step = instruction.body
-        for inner in body:
+        for inner in _late(body):
             self.add(inner)
         if isinstance(step, Copy):
             pairs = self._moved(step)
@@ -165,6 +175,17 @@ class ControlFlow:
             else:
                 left.append((source, target, meta))
         return left
+
+
+def _late(body: Sequence[Instruction]) -> list[Instruction]:
+    """Move calls whose results only the next turn reads to the end of a turn.
+
+    Then whatever reads an old value has run, and the new one can be computed in place.
+    """
+    read = {slot for i in instructions(tuple(body)) for slot in reads(i)}
+    is_late = [isinstance(i, Call) and i.outputs != () and read.isdisjoint(writes(i)) for i in body]
+    now = [i for i, late in zip(body, is_late, strict=True) if not late]
+    return now + [i for i, late in zip(body, is_late, strict=True) if late]
 
 
 def copy_all(made: Steps, pairs: Sequence[_Move]) -> None:
