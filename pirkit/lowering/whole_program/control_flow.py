@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
-from pirkit.lowering.codegen.emit.stack_access import STACK_BYTES, stack_access
+from pirkit.lowering.codegen.emit.stack_access import STACK_BYTES, entry_bytes, stack_access
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Store
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
@@ -34,6 +34,9 @@ from pirkit.runtime.plan import (
     reads,
     writes,
 )
+
+TOKEN: Final = TensorMeta((), dt.int64)
+"""What a stack is where it is pushed on another one."""
 
 _Move = tuple[int, int, TensorMeta]
 """A buffer, another one that it is copied into, and the type of both."""
@@ -53,7 +56,8 @@ class Steps(Protocol):
     def kernel(self, kernel: Kernel, buffers: Sequence[int]) -> None: ...
     def land(self, branch: int, target: int | None = None) -> None: ...
     def control(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int: ...
-    def stack(self, slot: int) -> int: ...
+    def stack(self) -> int: ...
+    def token(self, slot: int) -> int: ...
     def is_made_here(self, buffer: int) -> bool: ...
     def is_in_place(self, step: int, result: int, source: int) -> bool: ...
 
@@ -64,6 +68,10 @@ class ControlFlow:
 
     made: Steps
     loops: list[range] = field(default_factory=list[range])
+    memory: dict[int, int] = field(default_factory=dict[int, int])
+    """The memory of each slot that is a stack."""
+    held: dict[int, list[int | None]] = field(default_factory=dict[int, "list[int | None]"])
+    """For each memory, which memories the stacks have that are pushed on it."""
 
     def add(self, instruction: Instruction) -> None:
         """Add an instruction. Raises NotNativeError for one without a native form."""
@@ -113,6 +121,11 @@ class ControlFlow:
         self.loops.append(range(leave, back + 1))
 
     def _stack(self, instruction: Stack) -> None:
+        """An action on a stack: on its memory (`Stacks`), from the bottom that its token names.
+
+        A loop in another one makes a stack in each turn. All of them share one memory, as later
+        ones are emptied first; the token is how much of it was used when the stack was made.
+        """
         made, action = self.made, instruction.action
         if action not in ("create", "push", "pop", "test"):
             raise NotNativeError("the program has an array of tensors")
@@ -120,12 +133,26 @@ class ControlFlow:
         slots = [slot for slot in operands if isinstance(slot, int)]
         if len(slots) < len(operands):
             raise NotNativeError("a stack has lists, or values that nobody reads")
-        metas = [made.meta(slot) for slot in slots]
-        sizes = [meta.numel * meta.dtype.itemsize for meta in metas]
-        stack, buffers = made.stack(instruction.slot), [made.buffer(slot) for slot in slots]
+        if action == "create":
+            self.memory[instruction.slot] = made.stack()
+        memory = self.memory[instruction.slot]
         if action == "push":
-            made.control(Reserve(STACK_BYTES, sum(sizes)), (stack,))
-        made.control(stack_access(action, sizes), (stack, *buffers))
+            held = [self.memory.get(slot) for slot in slots]
+            if self.held.setdefault(memory, held) != held:
+                raise NotNativeError("a stack holds values of different kinds")
+        elif action == "pop":
+            held = self.held.get(memory, [None] * len(slots))
+            pairs = zip(slots, held, strict=True)
+            self.memory |= {slot: inner for slot, inner in pairs if inner is not None}
+        buffers, sizes = list[int](), list[int]()
+        for slot in slots if action in ("push", "pop") else [instruction.slot, *slots]:
+            is_token = slot in self.memory
+            meta = TOKEN if is_token else made.meta(slot)
+            buffers.append(made.token(slot) if is_token else made.buffer(slot))
+            sizes.append(meta.numel * meta.dtype.itemsize)
+        if action == "push":
+            made.control(Reserve(STACK_BYTES, entry_bytes(sizes)), (memory,))
+        made.control(stack_access(action, sizes), (memory, *buffers))
 
     def _condition(self, slot: int) -> int:
         meta = self.made.meta(slot)

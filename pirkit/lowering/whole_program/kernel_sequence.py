@@ -72,7 +72,8 @@ class _SequenceBuilder:
     """Buffers of one byte that a step sets if its data violate an assertion."""
     transposed: dict[int, int] = field(default_factory=dict[int, int])
     """Slots that are never written; their readers read the source (see `transposed_slots`)."""
-    stacks: dict[int, int] = field(default_factory=dict[int, int])
+    stacks: list[int] = field(default_factory=list[int])
+    tokens: dict[int, int] = field(default_factory=dict[int, int])
     flow: ControlFlow = field(init=False)
 
     def __post_init__(self) -> None:
@@ -238,12 +239,18 @@ class _SequenceBuilder:
     def is_in_place(self, step: int, result: int, source: int) -> bool:
         return _is_elementwise_in_place(self, step, result, source)
 
-    def stack(self, slot: int) -> int:
-        """The buffer of a stack, which lives as long as the program."""
-        if slot not in self.stacks:
-            self.stacks[slot] = self.temporary(STACK_BYTES)
-            self.constants[self.stacks[slot]] = np.zeros(STACK_BYTES, np.uint8)
-        return self.stacks[slot]
+    def stack(self) -> int:
+        """A buffer for a stack, which lives as long as the program and is empty at its start."""
+        buffer = self.temporary(STACK_BYTES)
+        self.constants[buffer] = np.zeros(STACK_BYTES, np.uint8)
+        self.stacks.append(buffer)
+        return buffer
+
+    def token(self, slot: int) -> int:
+        """The buffer of what a stack is where it is pushed on another one."""
+        if slot not in self.tokens:
+            self.tokens[slot] = self.temporary(8)
+        return self.tokens[slot]
 
     def land(self, branch: int, target: int | None = None) -> None:
         """Set the target of a branch, which is the next step to come if not another one."""
@@ -381,7 +388,7 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
         tuple(contents),
         begin,
         tuple([made.assertions[b] for b in marks]),
-        tuple([offsets[number[b] - len(inputs) - len(results)] for b in made.stacks.values()]),
+        tuple([offsets[number[b] - len(inputs) - len(results)] for b in made.stacks]),
     )
 
 

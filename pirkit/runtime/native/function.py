@@ -179,6 +179,11 @@ class Stacks:
         self.words = [(ctypes.c_int64 * len(STACK)).from_address(a) for a in addresses]
         self.held: list[Array | None] = [None] * len(addresses)
 
+    def clear(self) -> None:
+        """Empty all stacks, after a run that did not end."""
+        for words in self.words:
+            words[1] = 0
+
     def enlarge(self) -> None:
         """Give the stacks the room that they want. Raises RuntimeFault where memory is short."""
         for k, words in enumerate(self.words):

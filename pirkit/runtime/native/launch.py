@@ -194,6 +194,7 @@ def _resumed(header: Any, stacks: Stacks, go: LaunchCall) -> int:
             stacks.enlarge()
     except BaseException:
         header[HEADER["resume"]] = 0
+        stacks.clear()
         raise
     return state
 

@@ -348,6 +348,7 @@ class Session:
                 self.stacks.enlarge()
         except BaseException:
             self._set("resume", 0)
+            self.stacks.clear()
             raise
 
     def place(self, arrays: Sequence[Array]) -> None:

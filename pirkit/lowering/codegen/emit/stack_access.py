@@ -25,11 +25,17 @@ STACK_BYTES: Final = 8 * len(STACK)
 _BYTES_PER_NS: Final = 10
 
 
+def entry_bytes(sizes: Sequence[int]) -> int:
+    """The bytes of a pushed entry; one without values is counted all the same."""
+    return max(1, sum(sizes))
+
+
 def stack_access(action: Action, sizes: Sequence[int]) -> NativeFunction:
     """The function of an action on a stack, its first operand.
 
-    The others have ``sizes`` bytes: what ``push`` reads, what ``pop`` writes, or the byte that
-    ``test`` sets if the stack is not empty.
+    The others have ``sizes`` bytes: what ``push`` reads; what ``pop`` writes; the token that
+    ``create`` writes, how many bytes are in use (int64); and those of ``test``, the token of the
+    stack and the byte that is set if the stack is not empty.
     """
     return function_of(
         key_of(("stack", action, *sizes), host()), lambda: _draft(action, tuple(sizes))
@@ -54,17 +60,18 @@ def _text(action: Action, sizes: tuple[int, ...]) -> str:
             f"%x{k} = load ptr, ptr %p_x{k}, align 8",
         ]
     if action == "create":
-        lines.append("store i64 0, ptr %p_used, align 8")
+        lines.append("store i64 %used, ptr %x0, align 8")
     elif action == "test":
         lines += [
-            "%holds = icmp sgt i64 %used, 0",
+            "%bottom = load i64, ptr %x0, align 8",
+            "%holds = icmp sgt i64 %used, %bottom",
             "%byte = zext i1 %holds to i8",
-            "store i8 %byte, ptr %x0, align 1",
+            "store i8 %byte, ptr %x1, align 1",
         ]
     else:
         begin = "%used" if action == "push" else "%rest"
         sign = "add" if action == "push" else "sub"
-        lines.append(f"%rest = {sign} i64 %used, {sum(sizes)}")
+        lines.append(f"%rest = {sign} i64 %used, {entry_bytes(sizes)}")
         lines.append(f"%top = getelementptr i8, ptr %data, i64 {begin}")
         for k, (at, size) in enumerate(zip(accumulate(sizes, initial=0), sizes, strict=False)):
             pair = f"ptr %at{k}, ptr %x{k}" if action == "push" else f"ptr %x{k}, ptr %at{k}"
