@@ -202,6 +202,14 @@ def _gather(call: MapCall, sizes: Sizes) -> Shapes:
     return [(*shape[:axis], *inner, *shape[axis + 1 :])]
 
 
+@result_shapes("pd_op.gather_nd")
+def _gather_nd(call: MapCall, sizes: Sizes) -> Shapes:
+    shape, index = call.meta("x").shape, call.meta("index").shape
+    if is_sized(index[-1]):
+        return [(None,) * call.out.rank]
+    return [(*index[:-1], *shape[index[-1] :])]
+
+
 @result_shapes("pd_op.take_along_axis")
 def _take_along_axis(call: MapCall, sizes: Sizes) -> Shapes:
     shape, places = call.meta("arr").shape, call.meta("indices").shape
