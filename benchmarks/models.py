@@ -160,7 +160,7 @@ def measure(name: str, options: Any) -> tuple[dict[str, Worker], float]:
         folder = Path(place)
         pirkit.save(pirkit.run_passes(built.program, "@simplify"), folder / MODEL)
         (folder / NAME).write_text(json.dumps([name, options.batch]))
-        np.savez(folder / "inputs.npz", **built.inputs)
+        np.savez(folder / "inputs.npz", allow_pickle=False, **built.inputs)
         workers = {e: Worker(e, folder, options.threads) for e in options.engines}
         for _ in range(options.rounds):
             for worker in workers.values():

@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pirkit
+from pirkit.lowering.whole_program import segments
+from pirkit.runtime.native.compile_stats import COMPILE_STATS
 from pirkit.runtime.native.function import Branch, Reserve
 from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.native.program_json import pack_program, unpack_program
 from tests.tolerance import drift
 
 Array = np.ndarray[Any, Any]
@@ -197,3 +200,32 @@ def test_threads_run_one_loop_at_once() -> None:
     assert len(found) == 80
     for array in found:
         np.testing.assert_array_equal(array, wanted)
+
+
+@pytest.mark.usefixtures("store")
+def test_loops_are_kept_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = pirkit.grad(total(nested))
+    wanted = results(function, X, batch_lanes=True)
+    compiled, made = COMPILE_STATS.compiled, list[object]()
+    monkeypatch.setattr(segments, "attempted", made.append)
+    assert native(function, X).stacks
+    assert drift(results(function, X, batch_lanes=True)[0], wanted[0]) is None
+    assert (COMPILE_STATS.compiled, made) == (compiled, [])
+
+
+def test_entries_of_loops_are_validated() -> None:
+    program = native(pirkit.grad(total(nested)), X)
+    functions = [s.function for s in program.steps]
+    data = pack_program(program, [str(k) for k in range(len(functions))])
+
+    def read(steps: Any, **changed: Any) -> Any:
+        return unpack_program({**data, **changed, "steps": steps}, lambda k: functions[int(k)])
+
+    steps = data["steps"]
+    assert read(steps).steps == program.steps
+    (first, *_) = [k for k, s in enumerate(steps) if s[0] and s[0][0] == "branch"]
+    for words in (["branch", 1, len(steps) + 1, 0], ["branch", 1, -1, 1], ["jump", 1, 0, 0],
+                  ["branch", 1], ["reserve", 32, -8], []):  # fmt: skip
+        broken = [*steps[:first], [words, *steps[first][1:]], *steps[first + 1 :]]
+        assert read(broken) is None, words
+    assert read(steps, stacks=[program.memory - 8]) is None
