@@ -1,18 +1,20 @@
-"""Whole networks beside ONNX Runtime: time of a call, of the first and the warm start, error.
+"""Whole networks beside inference engines: time of a call, of the first and the warm start, error.
 
-``python -m benchmarks.models [names] [--rounds N] [--batch N] [--threads N] [--profile]``
+``python -m benchmarks.models [names] [--engines E...] [--rounds N] [--batch N] [--threads N]``
 
-A network of `benchmarks.networks` with random weights is written to ONNX by pirkit, and run by
-ONNX Runtime from there and by pirkit frozen, calls in turn, in one process on one thread. A call
-counts in CPU milliseconds, the median of the rounds. `cold` and `warm` are CPU seconds from the
-program to its first result, in fresh processes with an empty and with a full cache of code. The
-difference is the largest one, relative to the largest element; above 1e-4 the command fails.
-`--profile` prints the instructions in which pirkit spends its time.
+A network of `benchmarks.networks` with random weights is written to ONNX by pirkit. Each engine
+runs it in a process of its own, so that no two thread pools compete, and the parent asks them for
+bursts in turn, so that a disturbance of the machine hits all alike. Printed are wall milliseconds
+of a call, the median of the bursts, the peak memory of the process in MB, and the ratio of the best
+peer to pirkit. `cold` and `warm` are CPU seconds of pirkit from the program to its first result, in
+fresh processes with an empty and with a full cache of code. The difference is the largest one from
+ONNX Runtime, relative to the largest element; above 1e-4 the command fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import resource
@@ -21,20 +23,65 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.harness.environment import environment_of
+from benchmarks.harness.report import plotted_ratios
+from benchmarks.harness.worker import burst
 from benchmarks.networks import NETWORKS
 
-DEFAULT = ("resnet18", "mobilenet_v2", "squeezenet", "googlenet", "vit", "bert")
+Call = Callable[[], Any]
+SETTLES = 0.05
+"""Seconds after which the threads of an engine have left the CPUs to others."""
+TOLERANCE = 1e-4
+MODEL, NAME = "model.onnx", "name.json"
+"""Files of a network: for its peers, and what pirkit builds it from."""
 
 
-def seconds() -> float:
+def onnxruntime(folder: Path, threads: int, inputs: dict[str, Any]) -> Call:
+    import onnxruntime as engine
+
+    options = engine.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    path, providers = str(folder / MODEL), ["CPUExecutionProvider"]
+    session: Any = engine.InferenceSession(path, options, providers=providers)
+    return lambda: session.run(None, inputs)[0]
+
+
+def openvino(folder: Path, threads: int, inputs: dict[str, Any]) -> Call:
+    import openvino as engine
+
+    settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+    model: Any = engine.Core().compile_model(str(folder / MODEL), "CPU", settings)
+    return lambda: model(inputs)[0]
+
+
+def pirkit(folder: Path, threads: int, inputs: dict[str, Any]) -> Call:
+    import pirkit as engine
+
+    name, batch = json.loads((folder / NAME).read_text())
+    exe = engine.compile(NETWORKS[name].build(batch=batch).program, freeze=True, threads=threads)
+    return lambda: next(iter(exe.run(inputs).values()))
+
+
+ENGINES = {f.__name__: f for f in (onnxruntime, openvino, pirkit)}
+
+
+def cpu_seconds() -> float:
     """CPU seconds of this process and of those that it started and awaited."""
     each = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(r.ru_utime + r.ru_stime for r in each)
+
+
+def peak_memory() -> float:
+    """MB that this process had at most; that of `getrusage` counts its parent's too."""
+    (line,) = [x for x in Path("/proc/self/status").read_text().split("\n") if "VmHWM" in x]
+    return int(line.split()[1]) / 1e3
 
 
 def start(name: str, batch: int) -> None:
@@ -42,9 +89,9 @@ def start(name: str, batch: int) -> None:
     import pirkit
 
     built = NETWORKS[name].build(batch=batch)
-    before = seconds()
+    before = cpu_seconds()
     pirkit.compile(built.program, freeze=True, threads=1).run(built.inputs)
-    print(seconds() - before)
+    print(cpu_seconds() - before)
 
 
 def starts(name: str, batch: int) -> list[float]:
@@ -58,76 +105,112 @@ def starts(name: str, batch: int) -> list[float]:
         ]
 
 
-def profile(exe: Any, inputs: dict[str, Any], rows: int = 25) -> None:
-    """Print the instructions that took longest, from the fastest of five traced runs each."""
-    traces = [exe.trace(inputs).entries for _ in range(5)]
-    found = [min(each, key=lambda e: e.seconds) for each in zip(*traces, strict=True)]
-    for entry in sorted(found, key=lambda e: -e.seconds)[:rows]:
-        print(str(entry)[:150])
+def serve(engine: str, folder: Path, threads: int) -> None:
+    """Answer each line of standard input with a burst of calls; the result goes to a file."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what engines print is no answer
+    with np.load(folder / "inputs.npz") as held:
+        inputs = {k: held[k] for k in held.files}
+    call = ENGINES[engine](folder, threads, inputs)
+    np.save(folder / f"{engine}.npy", np.asarray(call()))
+    for line in sys.stdin:
+        found = burst(call, float(line))
+        out.write(json.dumps([statistics.median(found["times"]) * 1e3, peak_memory()]) + "\n")
+        out.flush()
 
 
-def measure(name: str, batch: int, rounds: int, threads: int, show: bool) -> list[float]:
-    """Milliseconds of ONNX Runtime and of pirkit, and their difference."""
-    import onnxruntime
+class Worker:
+    """An engine with one network, in a process of its own."""
 
+    def __init__(self, engine: str, folder: Path, threads: int) -> None:
+        command = [sys.executable, "-m", "benchmarks.models", str(folder), "--serve", engine]
+        self.process = subprocess.Popen(
+            [*command, "--threads", str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment_of(engine, threads),
+            text=True,
+        )
+        self.times = list[float]()
+        self.peak = 0.0
+
+    def burst(self, seconds: float) -> None:
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(f"{seconds}\n")
+        stdin.flush()
+        found, self.peak = json.loads(stdout.readline() or "[NaN, NaN]")
+        self.times.append(found)
+        time.sleep(SETTLES)
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(20)
+
+
+def measure(name: str, options: Any) -> tuple[dict[str, Worker], float]:
+    """The engines with their times, and the difference of pirkit from ONNX Runtime."""
     import pirkit
 
-    built = NETWORKS[name].build(batch=batch)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        pirkit.save(pirkit.run_passes(built.program, "@simplify"), path)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        session: Any = onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"]
-        )
-    exe = pirkit.compile(built.program, freeze=True, threads=threads)
-    calls = (lambda: session.run(None, built.inputs), lambda: exe.run(built.inputs))
-    expected, found = (np.asarray(next(iter(_values(call())))) for call in calls)
-    error = float(np.abs(found - expected).max() / np.abs(expected).max())
-    times: list[list[float]] = [[], []]
-    for _ in range(rounds):
-        for into, call in zip(times, calls, strict=True):
-            call()  # the caches hold what this call left, not what the other did
-            before = time.process_time()
-            call()
-            into.append((time.process_time() - before) * 1e3)
-    if show:
-        profile(exe, built.inputs)
-    return [*map(statistics.median, times), error]
-
-
-def _values(found: Any) -> Any:
-    return found.values() if isinstance(found, dict) else found
+    built = NETWORKS[name].build(batch=options.batch)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        pirkit.save(pirkit.run_passes(built.program, "@simplify"), folder / MODEL)
+        (folder / NAME).write_text(json.dumps([name, options.batch]))
+        np.savez(folder / "inputs.npz", allow_pickle=False, **built.inputs)
+        workers = {e: Worker(e, folder, options.threads) for e in options.engines}
+        for _ in range(options.rounds):
+            for worker in workers.values():
+                worker.burst(options.burst)
+        for worker in workers.values():
+            worker.close()
+        results = {e: np.load(folder / f"{e}.npy") for e in workers}
+    expected = results.get("onnxruntime", results["pirkit"])
+    error = float(np.abs(results["pirkit"] - expected).max() / np.abs(expected).max())
+    return workers, error
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("names", nargs="*", default=DEFAULT)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("names", nargs="*", default=list(NETWORKS))
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--burst", type=float, default=0.3, help="seconds")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--no-start", action="store_true", help="leave cold and warm starts out")
+    parser.add_argument("--starts", action="store_true", help="measure cold and warm starts too")
+    parser.add_argument("--plot", type=Path, help="SVG or PNG; needs matplotlib")
     parser.add_argument("--start", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=list(ENGINES), help=argparse.SUPPRESS)
     given = parser.parse_args()
     os.environ["PIRKIT_NUM_THREADS"] = str(given.threads)
     if given.start:
         start(given.names[0], given.batch)
         return 0
-    print(f"{'':14}{'ort ms':>9}{'pirkit':>9}{'ratio':>7}{'cold s':>8}{'warm s':>8}{'error':>9}")
-    ratios, worst = list[float](), 0.0
+    if given.serve:
+        serve(given.serve, Path(given.names[0]), given.threads)
+        return 0
+    columns = "".join(f"{e + ' ms':>16}{'MB':>6}" for e in given.engines)
+    print(f"{'':14}{columns}{'ratio':>7}{'cold s':>8}{'warm s':>8}{'error':>9}")
+    ratios, worst = dict[str, dict[str, float]](), 0.0
     for name in given.names:
-        cold, warm = (0.0, 0.0) if given.no_start else starts(name, given.batch)
-        ours = (given.batch, given.rounds, given.threads, given.profile)
-        peer, own, error = measure(name, *ours)
-        ratios.append(peer / own)
+        cold, warm = starts(name, given.batch) if given.starts else (math.nan, math.nan)
+        workers, error = measure(name, given)
+        times = {e: statistics.median(w.times) for e, w in workers.items()}
+        peers = [t for e, t in times.items() if e != "pirkit"]
+        ratios[name] = {e: t / times["pirkit"] for e, t in times.items() if e != "pirkit"}
         worst = max(worst, error)
-        row = f"{name:14}{peer:9.1f}{own:9.1f}{peer / own:7.2f}{cold:8.2f}{warm:8.2f}{error:9.1e}"
-        print(row, flush=True)
-    print(f"geometric mean of the ratios {math.prod(ratios) ** (1 / len(ratios)):.2f}")
-    return worst > 1e-4
+        row = "".join(f"{times[e]:16.1f}{w.peak:6.0f}" for e, w in workers.items())
+        best = min(peers, default=math.nan) / times["pirkit"]
+        print(f"{name:14}{row}{best:7.2f}{cold:8.2f}{warm:8.2f}{error:9.1e}", flush=True)
+    bests = [min(r.values(), default=math.nan) for r in ratios.values()]
+    print(f"geometric mean of the ratios {math.prod(bests) ** (1 / len(bests)):.2f}")
+    if given.plot:
+        plotted_ratios(ratios, given.plot)
+    return worst > TOLERANCE
 
 
 if __name__ == "__main__":

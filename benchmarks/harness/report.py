@@ -98,33 +98,35 @@ def printed(rows: dict[str, Any]) -> None:
 
 
 def plotted(rows: dict[str, Any], path: Path) -> None:
-    """How many times longer than pirkit others take, on a logarithmic axis.
+    """Plot how many times longer than pirkit others take.
 
     A ``+`` is compared with pirkit under the same malloc; rows that differ are left out.
     """
+    ratios = dict[str, dict[str, float]]()
+    for name, row in rows.items():
+        ratios[name] = {}
+        for framework in filter(is_peer, row):
+            theirs, ours = row[framework], row.get(ours_for(framework), {})
+            if agrees(name, theirs) and agrees(name, ours):
+                ratios[name][framework] = theirs["median_s"] / ours["median_s"]
+    plotted_ratios(ratios, path)
+
+
+def plotted_ratios(ratios: dict[str, dict[str, float]], path: Path) -> None:
+    """Plot ratios by row and framework, on a logarithmic axis."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    def points(framework: str) -> list[tuple[float, int]]:
-        found = list[tuple[float, int]]()
-        for i, name in enumerate(rows):
-            row, ours = (rows[name].get(f, {}) for f in (framework, ours_for(framework)))
-            if agrees(name, row) and agrees(name, ours):
-                found.append((row["median_s"] / ours["median_s"], i))
-        return found
-
-    figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(rows) + 1.5))
-    frameworks = sorted({f for found in rows.values() for f in found if is_peer(f)})
-    drawn = [f for f in frameworks if points(f)]
+    figure, axes = pyplot.subplots(figsize=(8, 0.5 * len(ratios) + 1.5))
+    drawn = sorted({f for row in ratios.values() for f in row})
     for k, framework in enumerate(drawn):
-        axes.scatter(
-            *zip(*points(framework), strict=True), label=framework, marker="os^Dv<>P*X"[k % 10]
-        )
+        points = [(row[framework], i) for i, row in enumerate(ratios.values()) if framework in row]
+        axes.scatter(*zip(*points, strict=True), label=framework, marker="os^Dv<>P*X"[k % 10])
     axes.set_xscale("log")
     axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_yticks(range(len(ratios)), list(ratios))
     axes.set_xlabel("time / time of pirkit")
     axes.legend(fontsize=7)
     figure.tight_layout()

@@ -28,6 +28,7 @@ from pirkit.dialect.program import Program
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, cached_function
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime.native.cache import ObjectCache, user_cache
+from pirkit.runtime.native.function import Control
 from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_json import pack_program, unpack_program
@@ -134,10 +135,11 @@ def _with_programs(plan: Plan | None, programs: Sequence[NativeProgram | None]) 
 
 
 def _keys(program: NativeProgram) -> list[str]:
-    functions = [step.function for step in program.steps]
-    keys = [f.key for f in functions if isinstance(f, LazyFunction)]
-    if len(keys) != len(functions):
-        raise NotSerializableError("a function that no cache has")
+    keys: list[str] = []
+    for step in program.steps:
+        if not isinstance(step.function, LazyFunction | Control):
+            raise NotSerializableError("a function that no cache has")
+        keys.append(step.function.key if isinstance(step.function, LazyFunction) else "")
     return keys
 
 

@@ -134,6 +134,11 @@ def caller(
             code.require(f"type({variable}) is {code.name(kind)}")
             code.lines.append(f"{variable} = {made}")
             continue
+        if meta.rank == 0:  # a scalar of numpy is as good as an array without dimensions
+            scalar, array = code.name(np.generic), code.name(np.asarray)
+            code.lines.append(
+                f"if isinstance({variable}, {scalar}): {variable} = {array}({variable})"
+            )
         if unwraps:
             code.lines.append(f"if type({variable}) is {tensor}: {variable} = {variable}.array")
     for name, place in captured.items():

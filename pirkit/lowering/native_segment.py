@@ -49,7 +49,8 @@ class SegmentStep(NativeStep):
             for k, offset in enumerate(program.temporaries, first)
             if offset not in flags
         }
-        return LaunchPart(works, own, tuple([places[offset] for offset in flags]))
+        stacks = tuple([places[offset] for offset in program.stacks])
+        return LaunchPart(works, own, tuple([places[offset] for offset in flags]), stacks)
 
     def error(self, flag: int) -> Exception:
         return self.program.assertions[flag].error()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import assigns_itself, is_quiet, only_writes
@@ -29,8 +29,9 @@ class DcePass(Pass):
     operation is removed only if nothing can read what it has written: no alias of its storage is
     read later, belongs to the host or has an external name. An operation that writes the content
     which the storage already has, as batch norm in inference does with its statistics, is always
-    removed. Results of `pd_op.if` that nobody uses are no longer yielded. A program of which
-    nothing is left is reported on standard error: it names no outputs.
+    removed. Results of `pd_op.if` that nobody uses are no longer yielded, nor are variables of
+    `pd_op.while` that only compute themselves carried on. A program of which nothing is left is
+    reported on standard error: it names no outputs.
 
     ::
 
@@ -39,7 +40,9 @@ class DcePass(Pass):
     """
 
     name = "dce"
-    stats = Stats(removed="operations removed", results="results of branches removed")
+    stats = Stats(
+        removed="operations removed", results="results of branches and variables of loops removed"
+    )
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
@@ -99,6 +102,8 @@ class _Sweep:
             if op.name == "pd_op.if" and not all(r.uses for r in op.results):
                 self.drop_results(op)
                 changed = True
+            if op.name == "pd_op.while" and not all(r.uses for r in op.results):
+                changed = self.drop_variables(op) or changed
         return changed
 
     def operand_classes(self, op: PirOp) -> Iterator[int]:
@@ -139,6 +144,63 @@ class _Sweep:
         replace(
             op, [next(fresh) if i in used_results else None for i in range(len(op.results))], [new]
         )
+
+    def drop_variables(self, op: PirOp) -> bool:
+        """Carry on what a loop needs only; what computes the rest has no use then."""
+        block = op.regions[0].block
+        last = block.last_op
+        assert last is not None
+        condition, *given = last.operands
+        needed = _needed_variables(op, condition, given)
+        dead = [k for k in range(len(given)) if k not in needed]
+        changed = [k for k in dead if given[k] is not block.args[k]]
+        for k in changed:
+            given[k] = block.args[k]
+        last.operands = [condition, *given]
+        unused = [k for k in dead if len(list(block.args[k].uses)) == 1]
+        if not unused:
+            return bool(changed)
+        self.ctx.rewrote("unused-variable", op)
+        self.ctx.count("results", len(unused))
+        kept = [k for k in range(len(given)) if k not in unused]
+        last.operands = [condition, *(given[k] for k in kept)]
+        for k in reversed(unused):
+            block.erase_arg(block.args[k])
+        start, *values = op.operands
+        new = successor(
+            op,
+            [start, *(values[k] for k in kept)],
+            result_types=[op.results[k].type for k in kept],
+            regions=[op.detach_region(op.regions[0])],
+        )
+        fresh = dict(zip(kept, new.results, strict=True))
+        replace(op, [fresh.get(k) for k in range(len(given))], [new])
+        return True
+
+
+def _needed_variables(op: PirOp, condition: SSAValue, given: Sequence[SSAValue]) -> Collection[int]:
+    """The variables of a loop that its condition, a used result or an effect depends on."""
+    block, needed = op.regions[0].block, set[int]()
+    pending = [condition, *(v for v, r in zip(given, op.results, strict=True) if r.uses)]
+    for inner in operations(block):
+        if inner is not block.last_op and (
+            inner.regions or inner.parent is not block or not is_quiet(inner)
+        ):
+            pending += inner.operands
+    seen = set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value, BlockArgument):
+            if value.block is block and value.index not in needed:
+                needed.add(value.index)
+                pending.append(given[value.index])
+        elif isinstance(value.owner, Operation):
+            pending += value.owner.operands
+    needed.update(k for k, r in enumerate(op.results) if r.uses)
+    return needed
 
 
 def _backwards(block: Block) -> Iterator[PirOp]:

@@ -6,18 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
+import numpy as np
+
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
+from pirkit.lowering.codegen.emit.stack_access import STACK_BYTES
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Kernel,
     Load,
-    LoopPhase,
-    Operand,
     RuntimeAssert,
     Store,
 )
@@ -29,6 +30,11 @@ from pirkit.lowering.native_fused import large_results, with_streaming_stores
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.attention_groups import RowGroup, find_row_groups
 from pirkit.lowering.whole_program.constants import Array, constant_of
+from pirkit.lowering.whole_program.control_flow import (
+    ControlFlow,
+    copy_all,
+    without_idle_copies,
+)
 from pirkit.lowering.whole_program.conv_kernels import (
     convolution_of,
     fused_kernel,
@@ -38,12 +44,11 @@ from pirkit.lowering.whole_program.matmul import PACKED, matmul_of, packed_matmu
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.arena import Arena
-from pirkit.runtime.dtype import REAL_OF
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
-from pirkit.runtime.native.function import NativeFunction, NativeSequence
+from pirkit.runtime.native.function import Branch, Control, NativeFunction, NativeSequence
 from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
-from pirkit.runtime.plan import Call, Plan
+from pirkit.runtime.plan import Call, Plan, instructions, reads
 
 
 @dataclass(slots=True)
@@ -51,8 +56,8 @@ class _SequenceBuilder:
     """Collects steps over buffers. Buffer numbers are slots of the plan, then temporaries."""
 
     plan: Plan
-    steps: list[tuple[NativeFunction, tuple[int, ...]]] = field(
-        default_factory=list["tuple[NativeFunction, tuple[int, ...]]"]
+    steps: list[tuple[NativeFunction | Control, tuple[int, ...]]] = field(
+        default_factory=list["tuple[NativeFunction | Control, tuple[int, ...]]"]
     )
     nests: list[Kernel | None] = field(default_factory=list["Kernel | None"])
     """For each step the nest that it computes; None if it is not exactly one nest."""
@@ -67,6 +72,12 @@ class _SequenceBuilder:
     """Buffers of one byte that a step sets if its data violate an assertion."""
     transposed: dict[int, int] = field(default_factory=dict[int, int])
     """Slots that are never written; their readers read the source (see `transposed_slots`)."""
+    stacks: list[int] = field(default_factory=list[int])
+    tokens: dict[int, int] = field(default_factory=dict[int, int])
+    flow: ControlFlow = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flow = ControlFlow(self)
 
     def buffer(self, slot: int) -> int:
         return self.aliases.get(slot, slot)
@@ -210,15 +221,43 @@ class _SequenceBuilder:
 
     def copy(self, source: int, meta: TensorMeta) -> int:
         """Copy a buffer into a new temporary."""
-        dtype = REAL_OF.get(meta.dtype, meta.dtype)  # a complex number is copied as its parts
-        size, nbytes = dtype.itemsize, meta.numel * meta.dtype.itemsize
-        operand = Operand(dtype, (size,), (), nbytes)
-        body = (Load("x", 0), Store(1, "x"))
-        target = self.temporary(nbytes)
-        self.kernel(
-            Kernel((nbytes // size,), (), (operand, operand), (LoopPhase(body),)), [source, target]
-        )
+        target = self.temporary(meta.numel * meta.dtype.itemsize)
+        copy_all(self, [(source, target, meta)])
         return target
+
+    def control(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int:
+        """Add a step; its number. `land` sets the target of a branch."""
+        self.steps.append((function, buffers))
+        self.nests.append(None)
+        return len(self.steps) - 1
+
+    def is_made_here(self, buffer: int) -> bool:
+        """Whether steps write a buffer: it is no operand of the program and no constant."""
+        ports = (*self.plan.inputs, *self.plan.params)
+        return buffer not in self.constants and all(p.slot != buffer for p in ports)
+
+    def is_in_place(self, step: int, result: int, source: int) -> bool:
+        return _is_elementwise_in_place(self, step, result, source)
+
+    def stack(self) -> int:
+        """A buffer for a stack, which lives as long as the program and is empty at its start."""
+        buffer = self.temporary(STACK_BYTES)
+        self.constants[buffer] = np.zeros(STACK_BYTES, np.uint8)
+        self.stacks.append(buffer)
+        return buffer
+
+    def token(self, slot: int) -> int:
+        """The buffer of what a stack is where it is pushed on another one."""
+        if slot not in self.tokens:
+            self.tokens[slot] = self.temporary(8)
+        return self.tokens[slot]
+
+    def land(self, branch: int, target: int | None = None) -> None:
+        """Set the target of a branch, which is the next step to come if not another one."""
+        function, condition = self.steps[branch]
+        assert isinstance(function, Branch)
+        to = len(self.steps) if target is None else target
+        self.steps[branch] = (replace(function, target=to), condition)
 
 
 def _stores(nest: Kernel) -> bool:
@@ -256,29 +295,34 @@ def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
             made.meta(port.slot)
     except NotNativeError as reason:
         reasons.setdefault(PLAN, str(reason))
-    for number, instruction in enumerate(plan.body):
+    is_flat = True
+    for instruction in plan.body:
         if isinstance(instruction, Call):
             made.alias(instruction)
         else:
-            reasons[number] = "the program branches or loops"
+            is_flat = False
     try:
-        groups = {} if reasons else find_row_groups(plan, made.meta, made.aliases)
+        groups = find_row_groups(plan, made.meta, made.aliases) if is_flat and not reasons else {}
         members = {k for group in groups.values() for k in group.members}
-        made.transposed = {} if reasons else transposed_slots(plan, made.meta, members)
+        if is_flat and not reasons:
+            made.transposed = transposed_slots(plan, made.meta, members)
     except NotNativeError:  # of a call, which the loop below finds
         groups, members, made.transposed = {}, set[int](), {}
-    read = {slot for i in plan.body if isinstance(i, Call) for slot in i.inputs}
+    read = {slot for i in instructions(plan.body) for slot in reads(i)}
     results = frozenset(o.source for o in plan.outputs if isinstance(o.source, int))
     made.live_out = results - read - set(made.transposed.values())
     for number, instruction in enumerate(plan.body):
         if number in groups:
             made.rows(groups[number])
-        elif number not in members and isinstance(instruction, Call):
+        elif number not in members:
             try:
-                made.call(instruction)
+                made.flow.add(instruction)
             except NotNativeError as reason:
                 reasons[number] = str(reason)
-    return reasons or _with_results(made)
+    if reasons:
+        return reasons
+    without_idle_copies(made, made.flow)
+    return _with_results(made)
 
 
 def _with_results(made: _SequenceBuilder) -> NativeProgram:
@@ -304,7 +348,7 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
     step can be checked by looking at a range of bytes.
     """
     number = {slot: k for k, slot in enumerate((*inputs, *results))}
-    last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
+    last = _last_steps(made)
     arena, offsets, steps = Arena(), list[int](), list[ProgramStep]()
     contents: list[Content] = []
     for b in sorted({b for _, buffers in made.steps for b in buffers} & made.constants.keys()):
@@ -344,7 +388,19 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
         tuple(contents),
         begin,
         tuple([made.assertions[b] for b in marks]),
+        tuple([offsets[number[b] - len(inputs) - len(results)] for b in made.stacks]),
     )
+
+
+def _last_steps(made: _SequenceBuilder) -> dict[int, int]:
+    """The last step that needs each buffer. A loop needs what it reads until its last turn."""
+    steps = [buffers for _, buffers in made.steps]
+    last = {b: k for k, buffers in enumerate(steps) for b in buffers}
+    first = {b: k for k in reversed(range(len(steps))) for b in steps[k]}
+    for loop in made.flow.loops:
+        for b in {b for k in loop for b in steps[k] if first[b] < loop.start}:
+            last[b] = max(last[b], loop.stop - 1)
+    return last
 
 
 def _in_place(
@@ -355,7 +411,7 @@ def _in_place(
     No step after the one that writes the result reads the input, and that step reads each element
     only in the iteration that overwrites it.
     """
-    last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
+    last = _last_steps(made)
     writers = {b: k for k in reversed(range(len(made.steps))) for b in made.steps[k][1]}
     for number, result in enumerate(results):
         step = writers[result]

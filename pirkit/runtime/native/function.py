@@ -21,12 +21,15 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cores import allowed_threads
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.pool import AVAILABLE, pool
-from pirkit.runtime.tensor.allocator import HOST, SMALL
+from pirkit.runtime.native.records_ir import RESERVES, STACK
+from pirkit.runtime.tensor.allocator import HOST, SMALL, no_memory, plain_bytes
+from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
 
 _CHUNKS_PER_THREAD: Final = 4
 _LINE: Final = 64
+_SMALLEST_STACK: Final = 4096
 _KERNEL: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 
@@ -130,6 +133,71 @@ class NativeFunction:
         if threads == 1:
             return _SingleThreaded(_KERNEL(self.address), address, code.blocks, owned), block
         return _MultiThreaded(self.address, address, code.blocks, chunk, threads, owned), block
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A step without code of its own, which the loop over records executes (`records_ir`)."""
+
+    size: int
+    """Bytes of its one operand."""
+
+    @property
+    def code(self) -> Code:
+        return Code(b"", "", 1, 0, 0, (self.size,))
+
+    def words(self, begin: int) -> tuple[int, int]:
+        """The words ``blocks`` and ``chunk`` of its record, in steps from record ``begin`` on."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Control):
+    """Continues at step ``target`` if its operand, a byte, is ``when``."""
+
+    target: int
+    when: bool
+
+    def words(self, begin: int) -> tuple[int, int]:
+        return begin + self.target, int(self.when)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve(Control):
+    """Makes room for ``nbytes`` bytes on the stack that is its operand."""
+
+    nbytes: int
+
+    def words(self, begin: int) -> tuple[int, int]:
+        return self.nbytes, RESERVES
+
+
+class Stacks:
+    """Memory of the stacks of a program, enlarged as it runs. A stack is the words of `STACK`."""
+
+    def __init__(self, addresses: Sequence[int]) -> None:
+        self.words = [(ctypes.c_int64 * len(STACK)).from_address(a) for a in addresses]
+        self.held: list[Array | None] = [None] * len(addresses)
+
+    def clear(self) -> None:
+        """Empty all stacks, after a run that did not end."""
+        for words in self.words:
+            words[1] = 0
+
+    def enlarge(self) -> None:
+        """Give the stacks the room that they want. Raises RuntimeFault where memory is short."""
+        for k, words in enumerate(self.words):
+            data, used, capacity, wanted = words
+            if wanted <= capacity:
+                continue
+            try:
+                made = plain_bytes(max(2 * capacity, wanted, _SMALLEST_STACK))
+            except MemoryError as error:
+                raise no_memory(error) from error
+            if used:
+                ctypes.memmove(address_of(made), data, used)
+            words[0], words[2] = address_of(made), made.nbytes
+            self.held[k] = made
 
 
 @dataclass(frozen=True, slots=True)

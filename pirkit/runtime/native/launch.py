@@ -19,10 +19,16 @@ from pirkit.diag.once import once
 from pirkit.runtime.machine_costs import GIL_HOLD_NS
 from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import NativeFunction, thread_share
-from pirkit.runtime.native.launch_ir import FUNCTION, HEADER, NOT_CONTIGUOUS, launch_text
+from pirkit.runtime.native.function import Control, NativeFunction, Stacks, thread_share
+from pirkit.runtime.native.launch_ir import (
+    FUNCTION,
+    HEADER,
+    LAUNCH_PAUSED,
+    NOT_CONTIGUOUS,
+    launch_text,
+)
 from pirkit.runtime.native.pool import pool
-from pirkit.runtime.native.program import memory_layout_is_known
+from pirkit.runtime.native.program import fuel, memory_layout_is_known
 from pirkit.runtime.native.records_ir import RECORD
 from pirkit.runtime.tensor.buffer import address_of
 
@@ -42,7 +48,7 @@ _ITEMS: Final = object.__basicsize__ + 8
 class LaunchFunction:
     """A function with the numbers of its operands, and the assertion flags to check after it."""
 
-    function: NativeFunction
+    function: NativeFunction | Control
     operands: tuple[int, ...]
     flags: range = range(0)
 
@@ -52,12 +58,14 @@ class LaunchPart:
     """The contribution of one step to a launch: functions over the operands that it numbers.
 
     ``own`` are arrays of the step itself, such as temporaries; ``flags`` are the operands that are
-    assertion flags, bytes that a function sets if its data violate an assertion.
+    assertion flags, bytes that a function sets if its data violate an assertion; ``stacks`` are
+    those of its own arrays that are stacks of loops.
     """
 
     works: tuple[LaunchFunction, ...]
     own: Mapping[int, Array] = field(default_factory=dict[int, Array])
     flags: tuple[int, ...] = ()
+    stacks: tuple[int, ...] = ()
 
 
 Key = tuple[int, int]
@@ -75,24 +83,29 @@ class Launch:
         self.flags = np.zeros(sum(len(part.flags) for part in parts), np.uint8)
         self.owned: list[Any] = [self.flags]
         self.uses_pool = False
+        self.loops = False
         self.work = 0
         words: list[int] = []
         first = 0
         for number, part in enumerate(parts):
+            begin = len(words) // len(RECORD)
             for work in part.works:
-                words += self._record(number, work, first)
+                words += self._record(number, work, first, begin)
             for operand, array in part.own.items():
                 self.fix_operand((number, operand), array)
             for k, operand in enumerate(part.flags, first):
                 self.fix_operand((number, operand), self.flags[k:])
             first += len(part.flags)
+        owners = [address_of(part.own[k]) for part in parts for k in part.stacks]
+        self.stacks = Stacks(owners)
         self.records = (ctypes.c_size_t * max(len(words), 1))(*words)
         self.count = len(words) // len(RECORD)
         # a short launch on one thread is faster than releasing and taking the GIL
-        self.holds_gil = not self.uses_pool and self.work < GIL_HOLD_NS
+        self.holds_gil = not self.uses_pool and not self.loops and self.work < GIL_HOLD_NS
 
-    def _record(self, part: int, work: LaunchFunction, first: int) -> tuple[int, ...]:
-        code = work.function.code
+    def _record(self, part: int, work: LaunchFunction, first: int, begin: int) -> tuple[int, ...]:
+        function = work.function
+        code = function.code
         self.work += code.work
         threads, chunk = thread_share(code)
         self.uses_pool = self.uses_pool or threads > 1
@@ -107,7 +120,10 @@ class Launch:
         self.owned += [block, scratch, work.function]
         marked = len(work.flags)
         flags = address_of(self.flags) + first + work.flags.start if marked else 0
-        return work.function.address, address, code.blocks, chunk, threads, flags, marked
+        if isinstance(function, Control):
+            self.loops = True
+            return 0, address, *function.words(begin), 1, flags, marked
+        return function.address, address, code.blocks, chunk, threads, flags, marked
 
     def fix_operand(self, operand: Key, array: Array) -> None:
         """Pin an operand to an array. The caller guarantees its size."""
@@ -140,6 +156,7 @@ class Launch:
             "patches": ctypes.addressof(flat),
             "patched": len(patches) if _list_layout_is_known() else 0,
             "array": id(np.ndarray),
+            "fuel": fuel(self.work),
         }
         for name, word in known.items():
             header[HEADER[name]] = word
@@ -147,6 +164,8 @@ class Launch:
         library = _library()
         owned = (self, header, flat, values, library)
         go = partial(kind(library.addresses[FUNCTION]), ctypes.addressof(header), owned)
+        if self.loops:
+            go = partial(_resumed, header, self.stacks, go)
         if self.uses_pool:
             go = partial(_attach_pool, header, go)
         return go if _list_layout_is_known() else partial(self._bind_and_call, go, values, cells)
@@ -167,6 +186,18 @@ def _attach_pool(header: Any, go: LaunchCall) -> int:
     header[HEADER["share"]] = current.run_address
     header[HEADER["pool"]] = current.address
     return go()
+
+
+def _resumed(header: Any, stacks: Stacks, go: LaunchCall) -> int:
+    """Run to the end, with pauses in which Python handles signals and enlarges stacks."""
+    try:
+        while (state := go()) == LAUNCH_PAUSED:
+            stacks.enlarge()
+    except BaseException:
+        header[HEADER["resume"]] = 0
+        stacks.clear()
+        raise
+    return state
 
 
 @once

@@ -11,13 +11,12 @@ from string import Template
 from typing import Final
 
 from pirkit.runtime.native.program_ir import CONTIGUOUS_AND_ALIGNED, LAYOUT
-from pirkit.runtime.native.records_ir import ALL, RUN_HEADER, run_text
+from pirkit.runtime.native.records_ir import ALL, PAUSED, RUN_HEADER, run_text
 
 FUNCTION: Final = "pirkit_launch"
 
-HEADER: Final = RUN_HEADER | {
-    "cells": 4, "patches": 5, "patched": 6, "array": 7,
-}  # fmt: skip
+_OWN_WORDS: Final = ("cells", "patches", "patched", "array")
+HEADER: Final = RUN_HEADER | {name: k for k, name in enumerate(_OWN_WORDS, len(RUN_HEADER))}
 """Words of the header of a launch, after those of `RUN_HEADER`.
 
 ``patches`` are ``patched`` pairs of a location in an argument block and the index of the cell (of
@@ -29,6 +28,8 @@ NOT_CONTIGUOUS: Final = 1
 """An operand is not a C-contiguous, aligned array; nothing has run."""
 ASSERTION_FAILED: Final = 2
 """An assertion flag is set; no function after the one that set it has run."""
+LAUNCH_PAUSED: Final = 3
+"""The fuel for branches is used up; a further call goes on."""
 
 _TEXT: Final = Template("""
 define i64 @pirkit_launch(ptr %header, ptr %owned) {
@@ -80,7 +81,9 @@ unfit:
 next:
   %ran = call i64 @run(ptr %header)
   %all = icmp eq i64 %ran, $ALL
-  %state = select i1 %all, i64 $DONE, i64 $BROKEN
+  %paused = icmp eq i64 %ran, $PAUSED
+  %other = select i1 %paused, i64 $LAUNCH_PAUSED, i64 $BROKEN
+  %state = select i1 %all, i64 $DONE, i64 %other
   ret i64 %state
 }
 """)
@@ -99,5 +102,7 @@ def launch_text(items: int) -> str:
         DONE=str(DONE),
         ALL=str(ALL),
         BROKEN=str(ASSERTION_FAILED),
+        PAUSED=str(PAUSED),
+        LAUNCH_PAUSED=str(LAUNCH_PAUSED),
     )
     return f"{run_text('run', 'private')}{launch}"

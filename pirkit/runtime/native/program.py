@@ -24,7 +24,13 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.function import NativeFunction, array_maker, thread_share
+from pirkit.runtime.native.function import (
+    Control,
+    NativeFunction,
+    Stacks,
+    array_maker,
+    thread_share,
+)
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
@@ -35,7 +41,7 @@ from pirkit.runtime.native.program_ir import (
     WANTED,
     program_text,
 )
-from pirkit.runtime.native.records_ir import RECORD
+from pirkit.runtime.native.records_ir import PAUSED, RECORD
 from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of, is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -43,19 +49,29 @@ from pirkit.runtime.tensor.dense import DenseTensor
 Array = np.ndarray[Any, Any]
 
 _LINE: Final = 64
-_RUN: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_RUN_BRIEF: Final = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_RUN: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_RUN_BRIEF: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
 _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object
 )
+_SIGNALS_NS: Final = 50_000_000
+_MOST_FUEL: Final = 1 << 16
+
+
+def fuel(work: int) -> int:
+    """The number of turns of a loop after which Python can handle signals.
+
+    ``work`` is the estimated time of a turn in ns: Ctrl-C takes effect within some 50 ms.
+    """
+    return max(1, min(_MOST_FUEL, _SIGNALS_NS // max(work, 1)))
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramStep:
     """A function and its operands, by number: inputs, then results, then temporaries."""
 
-    function: NativeFunction
+    function: NativeFunction | Control
     operands: tuple[int, ...]
     flags: range = range(0)
     """The assertion flags, as bytes of the arena, that it may set."""
@@ -94,9 +110,12 @@ class NativeProgram:
     flags: int = 0
     assertions: tuple[DataAssertion, ...] = ()
     """What data must keep to; the first mark lies ``flags`` bytes from where the memory begins."""
+    stacks: tuple[int, ...] = ()
+    """Where in the memory the stacks of loops are (`Stacks`)."""
 
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
+        self.loops = any(isinstance(s.function, Control) for s in self.steps)
         self._makers = [array_maker(meta) for meta in self.results]
         self.free: list[Session] = []
         """Sessions that no call uses."""
@@ -186,6 +205,7 @@ class Session:
         first = start + program.flags
         self.flags = self.arena[first : first + len(program.assertions)]
         self.flags[...] = 0
+        self.stacks = Stacks([self.base + offset for offset in program.stacks])
         steps = program.steps
         self.records = (ctypes.c_size_t * (len(RECORD) * max(len(steps), 1)))()
         self.header = (ctypes.c_size_t * len(HEADER))()
@@ -219,11 +239,13 @@ class Session:
         library = _library()
         self.library = library
         # ctypes releases the GIL in calls of CFUNCTYPE, and keeps it in those of PYFUNCTYPE
-        brief = work < GIL_HOLD_NS and not self.uses_pool
+        self._set("fuel", fuel(work))
+        brief = work < GIL_HOLD_NS and not self.uses_pool and not program.loops
         kinds = (_CALL_BRIEF, _RUN_BRIEF) if brief else (_CALL, _RUN)
         self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[FUNCTIONS[1]])
-        self._run: Callable[[int], None] = kinds[1](library.addresses[FUNCTIONS[0]])
-        alone = self.is_known and not self.uses_pool and not len(self.flags)
+        self._run: Callable[[int], int] = kinds[1](library.addresses[FUNCTIONS[0]])
+        is_plain = not self.uses_pool and not program.loops
+        alone = self.is_known and is_plain and not len(self.flags)
         self.direct = self._call if alone else None
         """The native call, where `attempt` with the right number of arrays does nothing besides: it
         takes `header_address`, arrays and results, and gives 0 if it has run."""
@@ -234,7 +256,8 @@ class Session:
         self.header[HEADER[name]] = value
 
     def _record(self, number: int, step: ProgramStep) -> None:
-        code, program = step.function.code, self.program
+        function, program = step.function, self.program
+        code = function.code
         threads, chunk = thread_share(code)
         self.uses_pool = self.uses_pool or threads > 1
         scratch, start = _lines(code.scratch * threads)
@@ -246,9 +269,14 @@ class Session:
                 self.places[operand].append(ctypes.addressof(block) + 8 * position)
             else:
                 block[position] = self.base + program.temporaries[operand - outside]
+        address, blocks = 0, code.blocks
+        if isinstance(function, Control):
+            blocks, chunk = function.words(0)
+        else:
+            address = function.address
         flags = self.base + step.flags.start
-        shared = (code.blocks, chunk, threads, flags, len(step.flags))
-        words = (step.function.address, ctypes.addressof(block), *shared)
+        shared = (blocks, chunk, threads, flags, len(step.flags))
+        words = (address, ctypes.addressof(block), *shared)
         first = number * len(RECORD)
         self.records[first : first + len(RECORD)] = words
         self.owned += [block, scratch, step.function]
@@ -264,7 +292,7 @@ class Session:
             self.attach_pool()
         # native code checks the arrays; only if one does not fit, Python finds out why
         known = self.is_known and len(arrays) == self.inputs
-        if not known or self._call(self.header_address, arrays, results):
+        if not known or self._called(arrays, results):
             self._bind_and_call(others(), results)
         if len(self.flags):
             self.refuse()
@@ -276,7 +304,7 @@ class Session:
         if len(arrays) != self.inputs:
             return False
         if self.is_known:
-            if self._call(self.header_address, arrays, results):
+            if self._called(arrays, results):
                 return False
         else:
             operands = (*arrays, *results)
@@ -284,7 +312,7 @@ class Session:
             if not all(map(_is_in_rows, operands, metas)):
                 return False
             self.place(operands)
-            self._run(self.header_address)
+            self._run_all()
         if len(self.flags):
             self.refuse()
         return True
@@ -302,7 +330,25 @@ class Session:
             *results,
         ]  # copies live until it has run
         self.place(operands)
-        self._run(self.header_address)
+        self._run_all()
+
+    def _called(self, arrays: tuple[Any, ...], results: tuple[Array, ...]) -> int:
+        """The native call, to its end; not 0, and nothing has run, where an array does not fit."""
+        found = self._call(self.header_address, arrays, results)
+        if found >= 0:
+            return found
+        self.stacks.enlarge()
+        self._run_all()
+        return 0
+
+    def _run_all(self) -> None:
+        try:
+            while self._run(self.header_address) == PAUSED:  # signals are handled in between
+                self.stacks.enlarge()
+        except BaseException:
+            self._set("resume", 0)
+            self.stacks.clear()
+            raise
 
     def place(self, arrays: Sequence[Array]) -> None:
         """Write the addresses of all arrays into the argument blocks."""
@@ -327,7 +373,7 @@ class Session:
         ]
         moved = tuple([(r, a) for r, a in zip(results, temporaries, strict=True) if r is not a])
         self.place([*arrays, *temporaries])
-        return _Bound(self._run, self.header_address, self, (*arrays, *temporaries), moved)
+        return _Bound(self._run_all, self, (*arrays, *temporaries), moved)
 
     def attach_pool(self) -> None:
         """Set the current pool: after a fork the child has another one."""
@@ -340,8 +386,7 @@ class Session:
 class _Bound:
     """A call on fixed arrays, which it keeps alive."""
 
-    run: Callable[[int], None]
-    header_address: int
+    run: Callable[[], None]
     session: Session
     arrays: tuple[Array, ...]
     moved: tuple[tuple[Array, Array], ...]
@@ -349,7 +394,7 @@ class _Bound:
     def __call__(self) -> None:
         if self.session.uses_pool:
             self.session.attach_pool()
-        self.run(self.header_address)
+        self.run()
         if len(self.session.flags):
             self.session.refuse()
         for target, made in self.moved:

@@ -10,22 +10,13 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
-from pirkit.runtime.native.records_ir import RUN_HEADER, run_text
+from pirkit.runtime.native.records_ir import PAUSED, RUN_HEADER, run_text
 
 FUNCTIONS: Final = ("pirkit_program_run", "pirkit_program_call", "pirkit_program_into")
 
-HEADER: Final = RUN_HEADER | {
-    "items": 4,
-    "inputs": 5,
-    "wanted": 6,
-    "number": 7,
-    "patches": 8,
-    "patched": 9,
-    "array": 10,
-    "tensor": 11,
-    "slot": 12,
-    "spans": 13,
-}
+_OWN_WORDS: Final = ("items", "inputs", "wanted", "number", "patches", "patched", "array", "tensor",
+                     "slot", "spans")  # fmt: skip
+HEADER: Final = RUN_HEADER | {name: k for k, name in enumerate(_OWN_WORDS, len(RUN_HEADER))}
 """Words of the header of a program, after those of `RUN_HEADER`.
 
 A call has ``number`` arrays: ``inputs`` of them in one tuple and the results in another; the items
@@ -125,8 +116,8 @@ plain:
   ret ptr %object
 }
 
-; Find the operands and run. Returns 0, or 1 + the number of the first array that does not fit;
-; then nothing has run.
+; Find the operands and run. Returns 0; or 1 + the number of the first array that does not fit, then
+; nothing has run; or -1 if the run paused, and `pirkit_program_run` goes on.
 define i64 @pirkit_program_call(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
 entry:
   %p_items = getelementptr i64, ptr %header, i64 $items
@@ -179,7 +170,9 @@ write:
   br label %place
 run:
   %ran = call i64 @pirkit_program_run(ptr %header)
-  ret i64 0
+  %paused = icmp eq i64 %ran, $PAUSED
+  %state = select i1 %paused, i64 -1, i64 0
+  ret i64 %state
 }
 
 ; As `pirkit_program_call`, into arrays of the caller: each is writeable, and apart in memory from
@@ -281,5 +274,6 @@ def program_text() -> str:
         writeable=str(WRITEABLE),
         bytes=str(WANTED.index("bytes")),
         wanted_bytes=str(8 * len(WANTED)),
+        PAUSED=str(PAUSED),
     )
     return f"{run_text('pirkit_program_run')}\n{calls}"

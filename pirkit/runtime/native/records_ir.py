@@ -1,7 +1,13 @@
 """The loop that runs a list of records, as LLVM IR.
 
 A record is a native function with its argument block, how threads share its work, and its assertion
-flags. After a record that set a flag, no other one runs.
+flags. After a record that set a flag, no other one runs. A record without a function is a branch,
+which continues at the record ``blocks`` if the byte that its first argument points to equals
+``chunk``; or it reserves ``blocks`` bytes on the stack that this argument points to, if ``chunk``
+is `RESERVES`.
+
+The loop pauses every ``fuel`` branches backwards, so that Python can handle signals, and where a
+stack is full, so that Python can enlarge it. The next call goes on from there.
 """
 
 from __future__ import annotations
@@ -9,11 +15,11 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
-RUN_HEADER: Final = {"records": 0, "count": 1, "share": 2, "pool": 3}
+RUN_HEADER: Final = {"records": 0, "count": 1, "share": 2, "pool": 3, "resume": 4, "fuel": 5}
 """The first words of a header.
 
 ``records`` is the address of ``count`` records; ``share`` is the function that distributes blocks
-over the threads of ``pool``.
+over the threads of ``pool``; ``resume`` is the record to begin with, which is 0 but after a pause.
 """
 
 RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads", "marks", "marked")
@@ -21,7 +27,15 @@ RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads", "marks",
 
 ALL: Final = 0
 STOPPED: Final = 1
-"""Return values: all records have run, or a flag was set and later records have not."""
+PAUSED: Final = 2
+"""Return values: all records have run; a flag was set and later records have not; the fuel is used
+up, and a further call goes on."""
+
+RESERVES: Final = 2
+"""The ``chunk`` of a record that reserves memory."""
+
+STACK: Final = ("data", "used", "capacity", "wanted")
+"""Words of a stack: where its bytes are, how many of them are in use, there, and needed."""
 
 _TEXT: Final = Template("""
 define $linkage i64 @$name(ptr %header) {
@@ -34,9 +48,17 @@ entry:
   %count = load i64, ptr %p_count, align 8
   %share = load ptr, ptr %p_share, align 8
   %pool = load ptr, ptr %p_pool, align 8
+  %p_resume = getelementptr i64, ptr %header, i64 $resume
+  %first = load i64, ptr %p_resume, align 8
+  store i64 0, ptr %p_resume, align 8
+  %p_fuel = getelementptr i64, ptr %header, i64 $fuel
+  %full = load i64, ptr %p_fuel, align 8
   br label %next
 next:
-  %k = phi i64 [ 0, %entry ], [ %after, %check ]
+  %k = phi i64 [ %first, %entry ], [ %after, %check ], [ %to, %forward ],
+                [ %to, %backward ], [ %after, %reserve ]
+  %fuel = phi i64 [ %full, %entry ], [ %fuel, %check ], [ %fuel, %forward ],
+                   [ %burnt, %backward ], [ %fuel, %reserve ]
   %more = icmp slt i64 %k, %count
   br i1 %more, label %one, label %done
 one:
@@ -55,6 +77,45 @@ one:
   %threads = load i64, ptr %p_threads, align 8
   %marks = load ptr, ptr %p_marks, align 8
   %marked = load i64, ptr %p_marked, align 8
+  %after = add i64 %k, 1
+  %is_branch = icmp eq ptr %function, null
+  br i1 %is_branch, label %control, label %work
+control:
+  %p_condition = load ptr, ptr %arguments, align 8
+  %reserves = icmp eq i64 %chunk, $RESERVES
+  br i1 %reserves, label %reserve, label %branch
+reserve:
+  %p_used = getelementptr i64, ptr %p_condition, i64 1
+  %p_capacity = getelementptr i64, ptr %p_condition, i64 2
+  %used = load i64, ptr %p_used, align 8
+  %capacity = load i64, ptr %p_capacity, align 8
+  %wanted = add i64 %used, %blocks
+  %has_room = icmp sle i64 %wanted, %capacity
+  br i1 %has_room, label %next, label %full_stack
+full_stack:
+  %p_wanted = getelementptr i64, ptr %p_condition, i64 3
+  store i64 %wanted, ptr %p_wanted, align 8
+  store i64 %k, ptr %p_resume, align 8
+  ret i64 $PAUSED
+branch:
+  %condition = load i8, ptr %p_condition, align 1
+  %value = zext i8 %condition to i64
+  %taken = icmp eq i64 %value, %chunk
+  %to = select i1 %taken, i64 %blocks, i64 %after
+  %is_back = icmp sle i64 %to, %k
+  br i1 %is_back, label %backward_or_pause, label %forward
+forward:
+  br label %next
+backward_or_pause:
+  %burnt = sub i64 %fuel, 1
+  %empty = icmp sle i64 %burnt, 0
+  br i1 %empty, label %pause, label %backward
+backward:
+  br label %next
+pause:
+  store i64 %to, ptr %p_resume, align 8
+  ret i64 $PAUSED
+work:
   %alone = icmp sle i64 %threads, 1
   br i1 %alone, label %run, label %shared
 run:
@@ -64,7 +125,6 @@ shared:
   call void %share(ptr %pool, ptr %function, ptr %arguments, i64 %blocks, i64 %chunk, i64 %threads)
   br label %end
 end:
-  %after = add i64 %k, 1
   br label %check
 check:
   %m = phi i64 [ 0, %end ], [ %m1, %fine ]
@@ -89,5 +149,6 @@ done:
 def run_text(name: str, linkage: str = "") -> str:
     """The text of a function that runs the records of a header."""
     words = {word: str(number) for word, number in RUN_HEADER.items()}
-    numbers = {"record_bytes": str(8 * len(RECORD)), "ALL": str(ALL), "STOPPED": str(STOPPED)}
+    numbers = {"record_bytes": str(8 * len(RECORD)), "ALL": str(ALL), "STOPPED": str(STOPPED),
+               "PAUSED": str(PAUSED), "RESERVES": str(RESERVES)}  # fmt: skip
     return _TEXT.substitute(words, **numbers, name=name, linkage=linkage)

@@ -6,6 +6,7 @@ from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.tree import Choose, Fill, Load, Node, Opaque
 from pirkit.dialect.opdef import index_maps
 from pirkit.index.expr import const, read
+from pirkit.index.extent import is_sized
 from pirkit.index.index_maps import Guard, Index
 
 
@@ -25,6 +26,17 @@ def _gather(call: MapCall) -> Load | Opaque:
         return Opaque("its index has several axes")
     found = read(call.source("index"), place, shape[axis])
     return call.load("x", (*here[:axis], found, *here[axis + inner :]))
+
+
+@index_maps("pd_op.gather_nd")
+def _gather_nd(call: MapCall) -> Load | Opaque:
+    shape, index, here = call.meta("x").shape, call.meta("index").shape, call.here()
+    count = index[-1]
+    if 0 in shape or not count or is_sized(count):
+        return Opaque("its places have no number of axes")
+    lead, rest = here[: len(index) - 1], here[len(index) - 1 :]
+    named = [read(call.source("index"), (*lead, const(axis)), shape[axis]) for axis in range(count)]
+    return call.load("x", (*named, *rest))
 
 
 @index_maps("pd_op.take_along_axis")

@@ -35,6 +35,7 @@ def _elementwise(call: MapCall, sizes: Sizes) -> Shapes:
     *(f"pd_op.{name}" for name in ("full_like", "flip", "roll", "cumprod", "cholesky", "inverse")),
     *(f"pd_op.{name}" for name in ("argsort", "cummax", "cummin", "softmax", "log_softmax")),
     "pd_op.put_along_axis",
+    "pd_op.scatter",
 )
 def _same(call: MapCall, sizes: Sizes) -> Shapes:
     return [call.meta(call.names[0]).shape] * len(call.results)
@@ -199,6 +200,14 @@ def _gather(call: MapCall, sizes: Sizes) -> Shapes:
     axis = int(call.attrs["axis"] or 0) % len(shape)
     inner = index[: call.out.rank - len(shape) + 1]
     return [(*shape[:axis], *inner, *shape[axis + 1 :])]
+
+
+@result_shapes("pd_op.gather_nd")
+def _gather_nd(call: MapCall, sizes: Sizes) -> Shapes:
+    shape, index = call.meta("x").shape, call.meta("index").shape
+    if is_sized(index[-1]):
+        return [(None,) * call.out.rank]
+    return [(*index[:-1], *shape[index[-1] :])]
 
 
 @result_shapes("pd_op.take_along_axis")

@@ -33,6 +33,24 @@ def _scatter_nd_add(call: MapCall) -> Scatter | Opaque:
     return _into(call, "x", "updates", "add", (*named, *rest), extents)
 
 
+@index_maps("pd_op.scatter")
+def _scatter(call: MapCall) -> Scatter | Opaque:
+    shape, index, updates = (call.meta(name).shape for name in ("x", "index", "updates"))
+    if not call.attrs["overwrite"]:
+        return Opaque("it clears the rows before it adds to them")
+    if 0 in shape or 0 in updates:
+        return Opaque("there is no place to write to")
+    extents = updates if len(updates) == len(shape) else (1, *updates)
+    row, *rest = space(extents, "r")
+    place = (row, const(0))[: len(index)]
+    named = read(call.source("index"), place, shape[0])
+    start, body = (
+        call.load("x", call.here()),
+        call.load("updates", (row, *rest)[len(shape) - len(updates) :]),
+    )
+    return Scatter("assign", start, body, (named, *rest), extents)
+
+
 @index_maps("pd_op.put_along_axis")
 def _put_along_axis(call: MapCall) -> Scatter | Opaque:
     shape, places = call.meta("arr").shape, call.meta("indices").shape
