@@ -73,13 +73,14 @@ def _values(call: Call, draw: Draw) -> Call:
         if not found.size:
             return found
         places = draw.integers(0, found.size, count)
-        found.reshape(-1)[places] = draw.choice(_specials(dt.of_array(a)), count)
+        found.reshape(-1)[places] = draw.choice(specials(dt.of_array(a)), count)
         return found
 
     return _some(call, draw, change)
 
 
-def _specials(dtype: DType) -> Array:
+def specials(dtype: DType) -> Array:
+    """Numbers of an element type that are special: limits, infinities, NaN, zeros."""
     if dtype is dt.bool_:
         return np.array([False, True])
     if dtype.is_integer:
