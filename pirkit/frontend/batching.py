@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.attrs import encode
@@ -102,28 +102,29 @@ Rule = Callable[[OneRow], Any]
 
 def apply_rule(
     b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int, alike: bool = False
-) -> PirOp:
+) -> Operation | None:
     """Emit an op for all rows, and note what its results are.
 
     Random ops are refused, unless rows are ``alike`` in what they draw.
 
-    Gives the op, or what stands in front of its first part where it was decomposed. Raises
+    Gives the op to go on with: the next one, or the first part where the op was decomposed. Raises
     UnsupportedError (PK0402), naming op and line, for an op without a rule.
     """
     if op.name == "pir.combine":
         values[op.results[0]] = [values[v] for v in op.operands]
-        return op
+        return op.next_op
     if declares(op, LIST):
         held = values[op.operands[0]]
         is_one = "index" in op.definition.attr_kinds
         parts = [held[op.attribute("index")]] if is_one else held
         values.update(zip(op.results, parts, strict=True))
-        return op
+        return op.next_op
     operands = tuple([None if v is None else values[v] for v in op.operand_slots])
     one = OneRow(b, op, operands, count)
     draws = op.definition.effects == RANDOM and not alike
     if not any(_has_rows(v) for v in operands) and not draws:
-        return _shared(one, values)
+        _shared(one, values)
+        return op.next_op
     rule = _rule_of(one)
     if rule is None:
         before = op.prev_op
@@ -131,8 +132,7 @@ def apply_rule(
         if draws or not decompose_op(op):
             raise no_rule(op)
         assert block is not None
-        anchor = before or block.first_op
-        return cast(PirOp, anchor)
+        return block.first_op if before is None else before.next_op
     saved, b.location = b.location, op.location
     try:
         found = rule(one)
@@ -143,7 +143,7 @@ def apply_rule(
         if result is not None:
             is_stopped = any(op.stop_gradient[i : i + 1]) and isinstance(value, Value)
             values[result] = Batched(_stopped(b, value) if is_stopped else value, True)
-    return op
+    return op.next_op
 
 
 def _stopped(b: Builder, value: Value) -> Value:
@@ -153,7 +153,7 @@ def _stopped(b: Builder, value: Value) -> Value:
     return made
 
 
-def _shared(one: OneRow, values: dict[SSAValue, Any]) -> PirOp:
+def _shared(one: OneRow, values: dict[SSAValue, Any]) -> None:
     """An op that is the same for all rows."""
     mapped: dict[SSAValue, SSAValue] = {}
     for slot, given in zip(one.op.operand_slots, one.operands, strict=True):
@@ -169,7 +169,6 @@ def _shared(one: OneRow, values: dict[SSAValue, Any]) -> PirOp:
             if is_tensor
             else [Batched(v, False) for v in one.b.split_vec(wrapped)]
         )
-    return one.op
 
 
 def _single(b: Builder, given: Any) -> SSAValue:

@@ -12,7 +12,8 @@ from pirkit.dialect.samples import Sample
 from pirkit.runtime import dtype as dt
 from tests.ops.calls import complete
 from tools.campaigns.driver import SEVERE
-from tools.campaigns.op_table import WAYS, compared, examine, outcome
+from tools.campaigns.op_table import WAYS, compared, examine
+from tools.campaigns.outcomes import attempt
 
 NAN, INF = np.nan, np.inf
 
@@ -80,7 +81,7 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
 
 def outcomes(name: str, args: list[Any], attrs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     call = complete(lookup(f"pd_op.{name}"), Sample(tuple(args), attrs))
-    return call, {way: outcome(lambda run=run: run(call)) for way, run in WAYS.items()}
+    return call, {way: attempt(lambda run=run: run(call)) for way, run in WAYS.items()}
 
 
 @pytest.mark.parametrize(("name", "args", "attrs"), AGREE, ids=[c[0] for c in AGREE])

@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Final, NamedTuple
 
 SEVERITY: Final = ("crash", "hang", "wrong", "uncoded", "cost", "refused", "nan")
@@ -61,11 +61,13 @@ class Hang(BaseException):
 @contextmanager
 def limited(seconds: float) -> Generator[None]:
     """Raises `Hang` in the body of a ``with`` statement after that much CPU time."""
+    before, start = signal.getitimer(signal.ITIMER_PROF)[0], time.process_time()
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        left = before - (time.process_time() - start)
+        signal.setitimer(signal.ITIMER_PROF, max(left, 0.01) if before else 0)
 
 
 def main(campaign: Campaign, arguments: list[str] | None = None) -> int:
@@ -127,6 +129,8 @@ def _cases(campaign: Campaign, options: argparse.Namespace) -> Iterator[tuple[in
             first = max(first, number + 1)
             yield number, findings
     out = options.out.open("a") if options.out else None
+    caches = TemporaryDirectory()
+    environment = {**os.environ, "PIRKIT_CACHE_DIR": caches.name}
     while first < end and time.monotonic() < deadline:
         count = min(campaign.range, end - first)
         command = [sys.executable, "-m", "tools.campaigns", campaign.name, "--serve"]
@@ -134,7 +138,9 @@ def _cases(campaign: Campaign, options: argparse.Namespace) -> Iterator[tuple[in
         command += ["--only", options.only]
         with (
             TemporaryFile("w+", errors="replace") as errors,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as child,
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+            ) as child,
         ):
             assert child.stdout is not None
             for line in child.stdout:

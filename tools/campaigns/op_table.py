@@ -16,7 +16,6 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit import ops
-from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import RANDOM, OpDef, reference
 from pirkit.dialect.operation import ProgramOp
@@ -30,6 +29,7 @@ from tests.prim.rule_checks import emitted, tensors_of
 from tests.tolerance import difference
 from tools.campaigns.driver import Campaign, Found
 from tools.campaigns.hostile import hostile
+from tools.campaigns.outcomes import attempt
 
 Array = np.ndarray[Any, Any]
 
@@ -68,28 +68,15 @@ def examine(seed: int, number: int, part: str = "") -> list[Found]:
     call = case(seed, number, part)
     told = str(call)[:300]
     found: list[Found] = []
-    reached = {way: outcome(lambda run=run: run(call)) for way, run in WAYS.items()}
+    reached = {way: attempt(lambda run=run: run(call)) for way, run in WAYS.items()}
     want = reached["reference"]
     for way, (kind, what) in reached.items():
         if kind == "uncoded":
-            found.append(Found(kind, told, way, str(what)[:200]))
+            found.append(Found(kind, told, way, f"{type(what).__name__}: {what}"[:200]))
         elif way != "reference" and want[0] in ("values", "refused"):
             wrong = compared(call, (kind, what), want)
             found += [Found(wrong[0], told, way, wrong[1][:200])] if wrong else []
     return found
-
-
-def outcome(run: Callable[[], Any]) -> tuple[str, Any]:
-    """Values, a refusal, or what should not happen."""
-    try:
-        with np.errstate(all="ignore"):
-            return "values", run()
-    except InternalError as error:
-        return "uncoded", f"{error}"
-    except PirkitError as error:
-        return "refused", f"{error}"
-    except Exception as error:
-        return "uncoded", f"{type(error).__name__}: {error}"
 
 
 def compared(call: Call, found: tuple[str, Any], want: tuple[str, Any]) -> tuple[str, str] | None:

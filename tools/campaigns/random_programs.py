@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 import pirkit
-from pirkit.diag.errors import PirkitError
+from pirkit.diag.errors import PirkitError, VerifyError
 from pirkit.dialect.build import Value
 from pirkit.dialect.opdef import RANDOM, OpDef, reference, samples
 from pirkit.runtime import dtype as dt
@@ -388,6 +388,8 @@ class Maker:
         if self.flip():
             return self.b(f"pd_op.{self.random.choice(INPLACE)}", x)
         y = self.partner(x)
+        if np.broadcast_shapes(x.shape, y.shape) != x.shape:
+            raise Redraw
         return self.b(f"pd_op.{self.random.choice(INPLACE_BINARY)}", x, y)
 
     def _alias(self) -> Any:
@@ -447,9 +449,11 @@ def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 def made(seed: int, plain: bool = False) -> tuple[Any, dict[str, Array]]:
     """The program of a seed and its inputs; it writes in place unless it is ``plain``."""
     b = pirkit.ProgramBuilder()
-    maker = Maker(seed, b, plain=plain)
+    maker = Maker(seed, b, plain)
     for k, value in enumerate(maker.outputs()):
         b.output(f"y{k}", value)
-    program = b.finish()
-    inputs = {n: a for n, a in maker.arrays.items() if n not in program.params}
-    return program, inputs
+    try:
+        program = b.finish()
+    except VerifyError:  # what is drawn may break a rule of writing in place
+        return made(seed + 1, plain)
+    return program, {n: a for n, a in maker.arrays.items() if n not in program.params}

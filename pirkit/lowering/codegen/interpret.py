@@ -217,7 +217,7 @@ class Evaluation:
             case Load():
                 self.values[statement.name] = self.load(statement)
             case Constant(name, dtype, value):
-                self.values[name] = np.array(value, dtype.np)
+                self.values[name] = widened(np.array(value, dtype.np), dtype)
             case Index(name, axis, dtype):
                 self.values[name] = self.along(axis).astype(dtype.np)
             case Compute(name, _, args):
@@ -280,7 +280,7 @@ def computed(statement: Compute, args: Sequence[Array]) -> Array:
     if statement.primitive == "cast":
         return widened(args[0].astype(dtype.np), dtype)
     result = FUNCTIONS[statement.primitive](*args)
-    if result.dtype != dtype.np:
+    if result.dtype != widened(np.empty(0, dtype.np), dtype).dtype:
         raise InternalError(f"{statement} gives {result.dtype}")
     return result
 

@@ -241,6 +241,7 @@ class LogLoss:
 
     C1: `label` has the shape of `input`.
     C2: `input` has shape [n, 1].
+    C3: `label` has the element type of `input`.
     """
 
     name = "pd_op.log_loss"
@@ -257,6 +258,7 @@ def _(input: TensorMeta, label: TensorMeta, *, epsilon: float) -> TensorMeta:
         "C2",
         f"`input` of shape {show(input.shape)} is no column",
     )
+    require(label.dtype is input.dtype, "C3", f"`label` is {label.dtype}, not {input.dtype}")
     return _same_shape(input, label)
 
 
@@ -276,3 +278,4 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(4, 1), s.tensor(3, 1), epsilon=1e-4)
     yield "C2", s(s.tensor(4, 2), s.tensor(4, 2), epsilon=1e-4)
+    yield "C3", s(s.tensor(4, 1), s.tensor(4, 1, dtype=dt.int64), epsilon=1e-4)
