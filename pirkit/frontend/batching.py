@@ -18,6 +18,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import ELEMENTWISE, LIST
 from pirkit.dialect.opdef import RANDOM
 from pirkit.dialect.operation import PirOp, bodies, declares, span_of
+from pirkit.dialect.ops.linalg.solve import holds_vectors
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.decompose import decompose_op
@@ -232,8 +233,18 @@ def _same(one: OneRow) -> Any:
 
 
 def _leading(one: OneRow) -> Any:
-    """Ops on the last axes: those in front are rows already. Ranks differ by none."""
-    return one.emit([one.value(i) for i, v in enumerate(one.operands) if v is not None])
+    """Ops on the matrices of the last axes: axes in front of them are aligned, vectors columns."""
+    given = [i for i, v in enumerate(one.operands) if v is not None]
+    plain = [one.meta(i).shape for i in given]
+    if one.op.name == "pd_op.solve" and holds_vectors(*plain):
+        plain[1] = (*plain[1], 1)
+    rank = max(map(len, plain))
+    shapes = [(one.count, *[1] * (rank - len(s)), *s) for s in plain]
+    pairs = zip(given, shapes, strict=True)
+    found = one.emit([one.b.reshape(one.value(i), shape) for i, shape in pairs])
+    if isinstance(found, tuple):
+        return cast("Any", found)
+    return one.b.reshape(found, (one.count, *one.result.shape))
 
 
 def _shifted(name: str) -> Rule:

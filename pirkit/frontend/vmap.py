@@ -12,7 +12,6 @@ from functools import wraps
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value

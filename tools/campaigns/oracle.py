@@ -185,4 +185,5 @@ def drawn(port: Port) -> Array:
     """Numbers for an input that has none: a cotangent, or what a smaller program lacks."""
     assert isinstance(port.meta, TensorMeta)
     rng = np.random.default_rng([*port.name.encode()])
-    return np.asarray(rng.standard_normal(port.meta.shape) * 2).astype(port.meta.dtype.np)
+    shape = [3 if n < 0 else n for n in port.meta.shape]
+    return np.asarray(rng.standard_normal(shape) * 2).astype(port.meta.dtype.np)

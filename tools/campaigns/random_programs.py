@@ -150,7 +150,10 @@ class Maker:
         return self.pick(lambda v: v.rank > 0)
 
     def partner(self, x: Value) -> Value:
-        """A value that broadcasts with ``x``."""
+        """A value that broadcasts with ``x``, seldom of another element type."""
+        others = [v for v in self.values if _broadcast(v.shape, x.shape)]
+        if others and self.random.random() < 0.1:
+            return self.random.choice(others)
         same = [v for v in self.values if v.dtype is x.dtype and _broadcast(v.shape, x.shape)]
         if self.depth or (same and self.random.random() < 0.7):
             return self.random.choice(same or [x])
@@ -208,6 +211,8 @@ class Maker:
             axis = self.random.randrange(-x.rank, x.rank)
             return self.b(f"pd_op.{name}", x, axis=axis, keepdims=self.flip(), flatten=False)
         axes = self.axes(x) if self.random.random() < 0.85 else ()
+        if name == "prod":
+            return self.b.prod(x, axis=axes, keepdim=self.flip(), reduce_all=not axes)
         return self.b(f"pd_op.{name}", x, axis=axes, keepdim=self.flip())
 
     def _scan(self) -> Any:
@@ -341,8 +346,10 @@ class Maker:
             "paddings": [self.random.randint(0, k // 2) for k in kernel],
         }
         if self.flip():
-            pooling = self.random.choice(("max", "avg"))
-            return self.b("pd_op.pool2d", image, kernel_size=kernel, **words, pooling_type=pooling)
+            words |= {"kernel_size": kernel, "pooling_type": self.random.choice(("max", "avg"))}
+            words |= {"ceil_mode": self.flip(), "exclusive": self.flip(), "adaptive": False}
+            words |= {"data_format": "NCHW", "global_pooling": False}
+            return self.b("pd_op.pool2d", image, **words, padding_algorithm="EXPLICIT")
         filters = self.fresh((self.random.choice((1, 2, 8, 9)), channels, *kernel), x.dtype)
         return self.b("pd_op.conv2d", image, filters, **words)
 
@@ -384,7 +391,7 @@ class Maker:
         return self.b.reshape(flat, array.shape)
 
     def _inplace(self) -> Any:
-        x = self.pick()
+        x = self.pick(lambda v: v.dtype.is_float)
         if self.flip():
             return self.b(f"pd_op.{self.random.choice(INPLACE)}", x)
         y = self.partner(x)
