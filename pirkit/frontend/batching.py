@@ -244,6 +244,8 @@ def _leading(one: OneRow) -> Any:
     found = one.emit([one.b.reshape(one.value(i), shape) for i, shape in pairs])
     if isinstance(found, tuple):
         return cast("Any", found)
+    if one.op.name == "pd_op.slogdet":  # signs, then logarithms, of all matrices
+        found = one.b.transpose(found, perm=(1, 0, *range(2, found.rank)))
     return one.b.reshape(found, (one.count, *one.result.shape))
 
 

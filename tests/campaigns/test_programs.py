@@ -116,6 +116,13 @@ def test_vmap_of_an_op_that_is_decomposed_first_and_last() -> None:
     assert found.tolist() == [[True, True], [False, False]]
 
 
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_vmap_of_slogdet_has_rows_in_front(batch: tuple[int, ...]) -> None:
+    matrices = np.random.default_rng(0).standard_normal((2, *batch, 3, 3))
+    want = np.stack([np.asarray(ops.slogdet(m)) for m in matrices])
+    np.testing.assert_allclose(np.asarray(pirkit.vmap(ops.slogdet)(matrices)), want)
+
+
 def test_the_generator_draws_every_element_type_and_kind_of_step() -> None:
     seen: set[object] = set()
     for seed in range(100):

@@ -395,7 +395,7 @@ class Maker:
         if self.flip():
             return self.b(f"pd_op.{self.random.choice(INPLACE)}", x)
         y = self.partner(x)
-        if np.broadcast_shapes(x.shape, y.shape) != x.shape:
+        if np.broadcast_shapes(x.shape, y.shape) != x.shape or x.dtype is not y.dtype:
             raise Redraw
         return self.b(f"pd_op.{self.random.choice(INPLACE_BINARY)}", x, y)
 
