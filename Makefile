@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 CORPUS := tests/corpus/paddle
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev check check-all lint format imports types coverage test levels array-api bench clean
+.PHONY: help demo dev check check-all lint format imports types coverage test levels array-api bench campaign clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -69,6 +69,12 @@ coverage: $(VENV)/.dev ## the tests, and which lines and branches they miss
 
 bench: $(VENV)/.dev ## pirkit beside what is installed of numpy, torch, jax and Paddle; a few minutes
 	$(BIN)/python benchmarks/compare.py --short
+
+NAME ?= programs
+HOURS ?= 1
+
+campaign: $(VENV)/.dev ## look for defects (NAME=programs, op_table, files or processes; HOURS=...)
+	$(BIN)/python -m tools.campaigns $(NAME) --seed $$(date +%j) --count 1000000 --hours $(HOURS) --out $(NAME).jsonl
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist *.egg-info

@@ -120,4 +120,22 @@ def _other(value: Any, draw: Draw) -> Any:
             return value
 
 
+def laid_out(array: Array, way: int) -> Array:
+    """The same numbers elsewhere: negative strides, columns first, gaps, or an odd address."""
+    match way % 4:
+        case 0:
+            back = (*(slice(None, None, -1),) * array.ndim, ...)
+            return array[back].copy()[back]
+        case 1:
+            return np.array(array, order="F")
+        case 2:
+            gaps = np.zeros([2 * n for n in array.shape], array.dtype)
+            found = gaps[(*(slice(None, None, 2),) * array.ndim, ...)]
+        case _:
+            memory = np.zeros(array.nbytes + 1, np.uint8)
+            found = memory[1:].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
+
+
 CHANGES: Final = (_types, _shapes, _values, _values, _attribute, _attribute)

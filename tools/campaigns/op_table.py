@@ -28,7 +28,7 @@ from tests.ops.calls import Call, calls, sample_dtypes, table, tensor_slots
 from tests.prim.rule_checks import emitted, tensors_of
 from tests.tolerance import difference
 from tools.campaigns.driver import Campaign, Found
-from tools.campaigns.hostile import hostile
+from tools.campaigns.hostile import hostile, laid_out
 from tools.campaigns.outcomes import attempt
 
 Array = np.ndarray[Any, Any]
@@ -109,7 +109,9 @@ def _at_nan(one: Array, other: Array, loosest: Any) -> bool:
     return difference(np.where(known, one, zero), np.where(known, other, zero), loosest) is None
 
 
-def _compiled(pipeline: str, backend: str) -> Callable[[Call], list[Array]]:
+def _compiled(
+    pipeline: str, backend: str, place: Callable[[Array, int], Array] = lambda a, _: a
+) -> Callable[[Call], list[Array]]:
     def run(call: Call) -> list[Array]:
         program = ProgramOp.build("case")
         b = Builder(program.block)
@@ -121,7 +123,8 @@ def _compiled(pipeline: str, backend: str) -> Callable[[Call], list[Array]]:
         for k, value in enumerate(emitted(call, b, values)):
             b("pir.shadow_output", value, output_name=f"y{k}")
         made = Program(ModuleOp([program]), {}, "case")
-        found = compile(made, pipeline=pipeline, backend=backend)(**given)
+        laid = {n: place(a, len(n) + a.size + k) for k, (n, a) in enumerate(given.items())}
+        found = compile(made, pipeline=pipeline, backend=backend)(**laid)
         return [np.asarray(found[name]) for name in sorted(found, key=lambda n: int(n[1:]))]
 
     return run
@@ -151,6 +154,7 @@ WAYS: Final[dict[str, Callable[[Call], list[Array]]]] = {
     "unfused": _compiled("", "cpu"),
     "default": _compiled("@default", "cpu"),
     "native": _compiled("@fused", "cpu"),
+    "layouts": _compiled("@default", "cpu", laid_out),
     "eager": _eager,
 }
 

@@ -24,7 +24,7 @@ from typing import Final
 
 from tools.campaigns.driver import Campaign, Found
 
-SECONDS: Final = 120
+SECONDS: Final = 300
 """Wall time after which a process hangs; machines are busy."""
 
 _MAKE: Final = """
