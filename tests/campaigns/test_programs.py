@@ -48,6 +48,13 @@ FOUND: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         """,
         ("segments", "default"),
     ),
+    # a mutant of the bounds of `logit` survived
+    "logit-beyond-its-bounds": (
+        """
+        %2 = pd_op.logit(%c) {eps = 0.1 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+        """,
+        ("fused", "prim"),
+    ),
     # the interpreter of loop nests: halves beside float32, and loads behind a reduction
     "interpreted-nests": (
         """

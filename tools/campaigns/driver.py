@@ -18,7 +18,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -128,41 +128,49 @@ def _cases(campaign: Campaign, options: argparse.Namespace) -> Iterator[tuple[in
         for number, findings in read(options.out).items():
             first = max(first, number + 1)
             yield number, findings
-    out = options.out.open("a") if options.out else None
-    caches = TemporaryDirectory()
-    environment = {**os.environ, "PIRKIT_CACHE_DIR": caches.name}
-    while first < end and time.monotonic() < deadline:
-        count = min(campaign.range, end - first)
-        command = [sys.executable, "-m", "tools.campaigns", campaign.name, "--serve"]
-        command += ["--seed", str(options.seed), "--start", str(first), "--count", str(count)]
-        command += ["--only", options.only]
-        with (
-            TemporaryFile("w+", errors="replace") as errors,
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
-            ) as child,
-        ):
-            assert child.stdout is not None
-            for line in child.stdout:
-                if not line.startswith('{"case"'):
-                    continue
-                print(line, end="", file=out, flush=True) if out else None
+    with (
+        TemporaryDirectory() as cache,
+        options.out.open("a") if options.out else nullcontext() as out,
+    ):
+        environment = {**os.environ, "PIRKIT_CACHE_DIR": cache}
+        while first < end and time.monotonic() < deadline:
+            count = min(campaign.range, end - first)
+            for line in _ranged(campaign, options, first, count, environment):
+                print(line, file=out, flush=True) if out else None
                 first += 1
                 yield _entry(line)
                 if time.monotonic() > deadline:
-                    child.kill()
                     return
-            child.wait()
+
+
+def _ranged(
+    campaign: Campaign, options: argparse.Namespace, first: int, count: int, environment: Any
+) -> Iterator[str]:
+    """The lines of a range of cases; the last one of a process that died says how."""
+    command = [sys.executable, "-m", "tools.campaigns", campaign.name, "--serve"]
+    command += ["--seed", str(options.seed), "--start", str(first), "--count", str(count)]
+    command += ["--only", options.only]
+    with (
+        TemporaryFile("w+", errors="replace") as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+        ) as child,
+    ):
+        try:
+            for line in child.stdout or ():
+                if line.startswith('{"case"'):
+                    first += 1
+                    yield line.rstrip()
+        except GeneratorExit:
+            child.kill()
+            raise
+        if child.wait():
             errors.seek(0)
             told = errors.read().strip().splitlines()[-1:] or [""]
-        if child.returncode:
             kind = "hang" if child.returncode == -signal.SIGXCPU else "crash"
             case = campaign.describe(options.seed, first, options.only)
             lost = Found(kind, case, "process", f"exit {child.returncode} {told[0]}")
-            line = json.dumps({"case": first, "found": [lost]})
-            print(line, file=out, flush=True) if out else None
-            first += 1
-            yield _entry(line)
+            yield json.dumps({"case": first, "found": [lost]})
 
 
 def _entry(line: str) -> tuple[int, list[Found]]:
