@@ -187,6 +187,7 @@ class KldivLoss:
 
     C1: `label` has the shape of `x`.
     C2: `reduction` is `none`, `sum`, `mean` or `batchmean`.
+    C3: `label` has the element type of `x`.
     """
 
     name = "pd_op.kldiv_loss"
@@ -199,6 +200,7 @@ class KldivLoss:
 def _(x: TensorMeta, label: TensorMeta, *, reduction: str, log_target: bool) -> TensorMeta:
     known = ("none", "sum", "mean", "batchmean")
     require(reduction in known, "C2", f"unknown reduction `{reduction}`, expected one of {known}")
+    require(label.dtype is x.dtype, "C3", f"`label` is {label.dtype}, not {x.dtype}")
     out = _same_shape(x, label)
     return out if reduction == "none" else out.with_shape(())
 
@@ -232,6 +234,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(KldivLoss)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(3, 4), s.tensor(3, 1))
+    yield "C3", s(s.tensor(3, 4), s.tensor(3, 4, dtype=dt.int64))
     yield "C2", s(s.tensor(3, 4), s.tensor(3, 4), reduction="max")
 
 
