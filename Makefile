@@ -8,7 +8,8 @@ BIN := $(VENV)/bin
 CORPUS := tests/corpus/paddle
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev check check-all lint format imports types coverage test levels array-api docs bench clean
+.PHONY: help demo dev check check-all lint format imports types coverage test levels array-api docs
+.PHONY: bench campaign clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -73,6 +74,12 @@ docs: $(VENV)/.core ## the documentation as a site, in build/site
 
 bench: $(VENV)/.dev ## pirkit beside what is installed of numpy, torch, jax and Paddle; a few minutes
 	$(BIN)/python benchmarks/compare.py --short
+
+NAME ?= programs
+HOURS ?= 1
+
+campaign: $(VENV)/.dev ## look for defects (NAME=programs, op_table, files or processes; HOURS=...)
+	$(BIN)/python -m tools.campaigns $(NAME) --seed $$(date +%j) --count 1000000 --hours $(HOURS) --out $(NAME).jsonl
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist *.egg-info

@@ -8,7 +8,10 @@ as inside LLVM, the lock is taken before the fork instead (`runtime/native/engin
 from __future__ import annotations
 
 import os
-from threading import Lock, RLock
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import Lock, RLock, get_ident
+from time import monotonic, sleep
 from typing import Final, Protocol, TypeVar, cast
 from weakref import WeakSet
 
@@ -33,5 +36,38 @@ def _renew() -> None:
         lock._at_fork_reinit()  # pyright: ignore[reportPrivateUsage]  as `logging` does
 
 
+_WORK: Final[list[int]] = []
+"""Threads that are in the middle of what no fork may cut, once for each time that they began it."""
+_BEGIN: Final = renewed(Lock())
+_PATIENCE: Final = 10.0
+"""Seconds that a fork waits for other threads; one may wait for what the forking thread holds."""
+
+
+@contextmanager
+def no_fork() -> Generator[None]:
+    """Forks of other threads wait while the body runs."""
+    with _BEGIN:
+        _WORK.append(get_ident())
+    try:
+        yield
+    finally:
+        _WORK.remove(get_ident())
+
+
+def _before() -> None:
+    end = monotonic() + _PATIENCE
+    while True:
+        _BEGIN.acquire()
+        if monotonic() > end or not {*_WORK} - {get_ident()}:
+            return  # with the lock, so that nobody begins now
+        _BEGIN.release()
+        sleep(0.001)
+
+
+def _in_child() -> None:
+    _renew()
+    _WORK[:] = [thread for thread in _WORK if thread == get_ident()]
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(before=_before, after_in_parent=_BEGIN.release, after_in_child=_in_child)

@@ -11,6 +11,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import ParamSpec, TypeVar
 
+from pirkit.diag.forks import no_fork
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -37,8 +39,10 @@ def importing() -> Generator[None]:
 
     Otherwise the first two collections after the import would traverse them. If no module was
     imported, no object is moved: garbage among them would wait for a full collection.
+
+    Forks wait for its end: Python's locks of modules would stay locked in the child.
     """
-    with collection_paused():
+    with no_fork(), collection_paused():
         known = len(sys.modules)
         try:
             yield

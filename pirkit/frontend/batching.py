@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.attrs import encode
@@ -18,6 +18,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import ELEMENTWISE, LIST
 from pirkit.dialect.opdef import RANDOM
 from pirkit.dialect.operation import PirOp, bodies, declares, span_of
+from pirkit.dialect.ops.linalg.solve import holds_vectors
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.decompose import decompose_op
@@ -102,28 +103,29 @@ Rule = Callable[[OneRow], Any]
 
 def apply_rule(
     b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int, alike: bool = False
-) -> PirOp:
+) -> Operation | None:
     """Emit an op for all rows, and note what its results are.
 
     Random ops are refused, unless rows are ``alike`` in what they draw.
 
-    Gives the op, or what stands in front of its first part where it was decomposed. Raises
+    Gives the op to go on with: the next one, or the first part where the op was decomposed. Raises
     UnsupportedError (PK0402), naming op and line, for an op without a rule.
     """
     if op.name == "pir.combine":
         values[op.results[0]] = [values[v] for v in op.operands]
-        return op
+        return op.next_op
     if declares(op, LIST):
         held = values[op.operands[0]]
         is_one = "index" in op.definition.attr_kinds
         parts = [held[op.attribute("index")]] if is_one else held
         values.update(zip(op.results, parts, strict=True))
-        return op
+        return op.next_op
     operands = tuple([None if v is None else values[v] for v in op.operand_slots])
     one = OneRow(b, op, operands, count)
     draws = op.definition.effects == RANDOM and not alike
     if not any(_has_rows(v) for v in operands) and not draws:
-        return _shared(one, values)
+        _shared(one, values)
+        return op.next_op
     rule = _rule_of(one)
     if rule is None:
         before = op.prev_op
@@ -131,8 +133,7 @@ def apply_rule(
         if draws or not decompose_op(op):
             raise no_rule(op)
         assert block is not None
-        anchor = before or block.first_op
-        return cast(PirOp, anchor)
+        return block.first_op if before is None else before.next_op
     saved, b.location = b.location, op.location
     try:
         found = rule(one)
@@ -143,7 +144,7 @@ def apply_rule(
         if result is not None:
             is_stopped = any(op.stop_gradient[i : i + 1]) and isinstance(value, Value)
             values[result] = Batched(_stopped(b, value) if is_stopped else value, True)
-    return op
+    return op.next_op
 
 
 def _stopped(b: Builder, value: Value) -> Value:
@@ -153,7 +154,7 @@ def _stopped(b: Builder, value: Value) -> Value:
     return made
 
 
-def _shared(one: OneRow, values: dict[SSAValue, Any]) -> PirOp:
+def _shared(one: OneRow, values: dict[SSAValue, Any]) -> None:
     """An op that is the same for all rows."""
     mapped: dict[SSAValue, SSAValue] = {}
     for slot, given in zip(one.op.operand_slots, one.operands, strict=True):
@@ -169,7 +170,6 @@ def _shared(one: OneRow, values: dict[SSAValue, Any]) -> PirOp:
             if is_tensor
             else [Batched(v, False) for v in one.b.split_vec(wrapped)]
         )
-    return one.op
 
 
 def _single(b: Builder, given: Any) -> SSAValue:
@@ -233,8 +233,20 @@ def _same(one: OneRow) -> Any:
 
 
 def _leading(one: OneRow) -> Any:
-    """Ops on the last axes: those in front are rows already. Ranks differ by none."""
-    return one.emit([one.value(i) for i, v in enumerate(one.operands) if v is not None])
+    """Ops on the matrices of the last axes: axes in front of them are aligned, vectors columns."""
+    given = [i for i, v in enumerate(one.operands) if v is not None]
+    plain = [one.meta(i).shape for i in given]
+    if one.op.name == "pd_op.solve" and holds_vectors(*plain):
+        plain[1] = (*plain[1], 1)
+    rank = max(map(len, plain))
+    shapes = [(one.count, *[1] * (rank - len(s)), *s) for s in plain]
+    pairs = zip(given, shapes, strict=True)
+    found = one.emit([one.b.reshape(one.value(i), shape) for i, shape in pairs])
+    if isinstance(found, tuple):
+        return cast("Any", found)
+    if one.op.name == "pd_op.slogdet":  # signs, then logarithms, of all matrices
+        found = one.b.transpose(found, perm=(1, 0, *range(2, found.rank)))
+    return one.b.reshape(found, (one.count, *one.result.shape))
 
 
 def _shifted(name: str) -> Rule:

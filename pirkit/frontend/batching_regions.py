@@ -58,7 +58,9 @@ class Rows:
             elif bodies(op) or declares(op, STACK):
                 self._structured(op)
             else:
-                op = apply_rule(self.b, op, self.values, self.count, self.alike)
+                following = apply_rule(self.b, op, self.values, self.count, self.alike)
+                op = cast("PirOp | None", following)
+                continue
             op = cast("PirOp | None", op.next_op)
 
     def _structured(self, op: PirOp) -> None:

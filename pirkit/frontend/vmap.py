@@ -12,7 +12,6 @@ from functools import wraps
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
@@ -154,15 +153,15 @@ def over_rows(
     emitted = Rows.of(b, count, program.block, alike)
     for value in emitted.around:
         emitted.values[value] = Batched(b.own(b.wrap(value)), False)
-    outputs: dict[str, SSAValue] = {}
+    outputs: dict[str, PirOp] = {}  # an op is decomposed into others: their results take its uses
     for op in [cast(PirOp, op) for op in program.block.ops]:
         if op.name == "pd_op.data":
             emitted.values[op.results[0]] = known[op.attribute("name")]
         elif op.name == "pir.shadow_output":
-            outputs[op.attribute("output_name")] = op.operands[0]
+            outputs[op.attribute("output_name")] = op
         else:
             continue
         op.detach()
     emitted.run(cast("PirOp | None", program.block.first_op))
-    found = {name: cast(Batched, emitted.values[v]) for name, v in outputs.items()}
+    found = {n: cast(Batched, emitted.values[op.operands[0]]) for n, op in outputs.items()}
     return [found[f"y{i}"] for i in range(len(found))]

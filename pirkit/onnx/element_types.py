@@ -36,8 +36,10 @@ def element_type(number: int) -> DType:
     """pirkit's element type. Raises UnsupportedError (PK0410) for one that it has not."""
     found = OF_ONNX.get(number)
     if found is None:
+        known = number in TensorProto.DataType.values()
+        name = TensorProto.DataType.Name(number) if known else f"number {number}"
         raise UnsupportedError(
-            f"the element type {TensorProto.DataType.Name(number)} of ONNX", code="PK0410",
+            f"the element type {name} of ONNX", code="PK0410",
             help="export the model with another element type: " + ", ".join(map(str, TO_ONNX)),
         )  # fmt: skip
     return found

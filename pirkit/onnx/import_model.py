@@ -180,8 +180,14 @@ class Importer:
     # --- nodes ---
 
     def visit(self, node: Any, scope: Scope) -> None:
-        """Emit what a node computes."""
+        """Emit what a node computes. Raises ArtifactError (PK0506) for names that are no UTF-8."""
         b = self.b
+        words = (node.op_type, node.domain, node.name, *node.input, *node.output)
+        if not all(isinstance(word, str) for word in words):  # protobuf gives bytes for those
+            raise ArtifactError(
+                f"a node of {self.path} has names that are no UTF-8", code="PK0506",
+                span=Span(self.path), help="the file is damaged: export the model again",
+            )  # fmt: skip
         held = (b.node, b.location, b.attributes, b.outputs)
         if b.node is None or b.location is None:
             self.number += 1

@@ -103,15 +103,14 @@ class _Versions:
 
     def now(self, value: SSAValue, reader: Operation) -> SSAValue:
         """The value that holds the current content of the storage of ``value``."""
-        owner = value.owner
         if not isinstance(value.type, VecType):
             return self.content.get(self.storage_of(value), value)
-        if not isinstance(owner, PirOp) or owner.name != "pir.combine":
+        elements = _elements(value)
+        items = [self.now(v, reader) for v in elements]
+        if items == list(elements):
             return value
-        items = [self.now(v, reader) for v in owner.operands]
-        if items == list(owner.operands):
-            return value
-        fresh = create("pir.combine", items, [value.type], location=owner.location)
+        where = cast(PirOp, value.owner).location
+        fresh = create("pir.combine", items, [value.type], location=where)
         cast(Block, reader.parent).insert_op_before(fresh, reader)
         return fresh.results[0]
 
@@ -197,13 +196,12 @@ class _Versions:
 
     def share(self, op: PirOp) -> None:
         """Record the results that alias an operand, or an element of a list."""
-        owner = op.operands[0].owner if op.operands else None
-        if declares(op, LIST) and isinstance(owner, PirOp):
-            if owner.name == "pir.combine":
-                first = op.attribute("index") if op.name == "pir.slice" else 0
-                for result, item in zip(op.result_slots, owner.operands[first:], strict=False):
-                    if result is not None:
-                        self.storage[result] = self.storage_of(item)
+        if declares(op, LIST):
+            elements = _elements(op.operands[0]) if op.operands else ()
+            first = op.attribute("index") if op.name == "pir.slice" else 0
+            for result, item in zip(op.result_slots, elements[first:], strict=False):
+                if result is not None and op.name != "pir.combine":
+                    self.storage[result] = self.storage_of(item)
             return
         for result, operand in op.definition.views.items():
             source, made = op.operand_named(operand), op.result_named(result)
@@ -271,6 +269,20 @@ class _Versions:
                 back = create(WRITE_BACK, (value, target), types, location=made.location)
                 block.add_op(back)
                 self.ctx.count("write_backs")
+
+
+def _elements(vec: SSAValue) -> Sequence[SSAValue]:
+    """The values of which a list was made, also behind ops that write them; none if unknown."""
+    owner = vec.owner
+    if not isinstance(owner, PirOp):
+        return ()
+    if owner.name == "pir.combine":
+        return owner.operands
+    for result, operand in owner.definition.inplace.items():
+        target = owner.operand_named(operand)
+        if target is not None and owner.result_named(result) is vec:
+            return _elements(target)
+    return ()
 
 
 def _is_alike(value: SSAValue, target: SSAValue) -> bool:

@@ -37,8 +37,10 @@ def _element(text: str, dtype: np.dtype[Any]) -> Any:
     if text in ("true", "false"):
         return text == "true"
     if text.startswith("0x") and dtype.kind not in "iub":
-        data = int(text, 16).to_bytes(dtype.itemsize, "little")
-        return np.frombuffer(data, dtype)[0]
+        held = int(text, 16)
+        if held >> 8 * dtype.itemsize:
+            raise ValueError(f"{text} does not fit")
+        return np.frombuffer(held.to_bytes(dtype.itemsize, "little"), dtype)[0]
     if dtype.kind not in "iub":
         return float(text)
     number = int(text, 0)

@@ -73,13 +73,14 @@ def _values(call: Call, draw: Draw) -> Call:
         if not found.size:
             return found
         places = draw.integers(0, found.size, count)
-        found.reshape(-1)[places] = draw.choice(_specials(dt.of_array(a)), count)
+        found.reshape(-1)[places] = draw.choice(specials(dt.of_array(a)), count)
         return found
 
     return _some(call, draw, change)
 
 
-def _specials(dtype: DType) -> Array:
+def specials(dtype: DType) -> Array:
+    """Numbers of an element type that are special: limits, infinities, NaN, zeros."""
     if dtype is dt.bool_:
         return np.array([False, True])
     if dtype.is_integer:
@@ -117,6 +118,24 @@ def _other(value: Any, draw: Draw) -> Any:
             return (*items[:k], _other(items[k], draw), *items[k + 1 :])
         case _:
             return value
+
+
+def laid_out(array: Array, way: int) -> Array:
+    """The same numbers elsewhere: negative strides, columns first, gaps, or an odd address."""
+    match way % 4:
+        case 0:
+            back = (*(slice(None, None, -1),) * array.ndim, ...)
+            return array[back].copy()[back]
+        case 1:
+            return np.array(array, order="F")
+        case 2:
+            gaps = np.zeros([2 * n for n in array.shape], array.dtype)
+            found = gaps[(*(slice(None, None, 2),) * array.ndim, ...)]
+        case _:
+            memory = np.zeros(array.nbytes + 1, np.uint8)
+            found = memory[1:].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    return found
 
 
 CHANGES: Final = (_types, _shapes, _values, _values, _attribute, _attribute)

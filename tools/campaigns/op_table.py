@@ -1,33 +1,21 @@
 """Every op of the table, called in hostile ways, on every backend: what differs from the reference.
 
-    python -m tools.campaigns.op_table --seed 1 --count 20000 --out op_table.jsonl
+    python -m tools.campaigns op_table --seed 1 --count 20000 --out op_table.jsonl
 
 Each case is one call of one op as a program: the reference, numpy kernels, `@default`, native code
-(`@fused`) and the eager function have to agree, or all refuse it with a code. A process serves a
-range of cases, so that a crash or a hang is a finding, too; a file that exists is continued. At the
-end comes one table; the exit status is 1 for findings other than `refused` and `nan`.
+(`@fused`) and the eager function have to agree, or all refuse it with a code.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
-import signal
-import subprocess
-import sys
-import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit import ops
-from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import RANDOM, OpDef, reference
 from pirkit.dialect.operation import ProgramOp
@@ -39,105 +27,14 @@ from pirkit.runtime.tensor.dense import DenseTensor
 from tests.ops.calls import Call, calls, sample_dtypes, table, tensor_slots
 from tests.prim.rule_checks import emitted, tensors_of
 from tests.tolerance import difference
-from tools.campaigns.hostile import hostile
+from tools.campaigns.driver import Campaign, Found
+from tools.campaigns.hostile import hostile, laid_out
+from tools.campaigns.outcomes import attempt
 
 Array = np.ndarray[Any, Any]
 
-RANGE: Final = 250
-"""Cases of one process."""
-SECONDS: Final = 20
-MEMORY: Final = 6 << 30
 UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
 """Ops whose results are whatever the memory holds."""
-
-SEVERITY: Final = ("crash", "hang", "wrong", "uncoded", "refused", "nan")
-"""Kinds of findings: ``refused`` by one backend only, ``nan`` different at what is no number."""
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--ops", default="", help="only ops whose name contains this")
-    parser.add_argument(
-        "--out", type=Path, help="findings, one JSON object a line; it is continued"
-    )
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.serve:
-        _limit()
-        for number in range(options.start, options.start + options.count):
-            print(
-                json.dumps({"case": number, "found": examine(options.seed, number, options.ops)}),
-                flush=True,
-            )
-        return 0
-    found = list(_campaign(options))
-    print(report(found))
-    return int(any(f[0] in SEVERITY[:4] for _, fs in found for f in fs))
-
-
-def _limit() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    warnings.simplefilter("ignore")
-
-    def stop(number: int, frame: Any) -> None:
-        raise _Hang
-
-    signal.signal(signal.SIGALRM, stop)
-
-
-class _Hang(BaseException):
-    pass
-
-
-def _campaign(options: argparse.Namespace) -> Iterator[tuple[int, list[list[str]]]]:
-    """The findings of every case, those of earlier runs first."""
-    first, end = options.start, options.start + options.count
-    if options.out and options.out.exists():
-        for line in options.out.read_text().splitlines():
-            entry = json.loads(line)
-            first = max(first, entry["case"] + 1)
-            yield entry["case"], entry["found"]
-    out = options.out.open("a") if options.out else None
-    while first < end:
-        count = min(RANGE, end - first)
-        command = [sys.executable, "-m", "tools.campaigns.op_table", "--serve"]
-        command += ["--seed", str(options.seed), "--start", str(first), "--count", str(count)]
-        command += ["--ops", options.ops]
-        served = subprocess.run(command, capture_output=True, text=True, check=False)
-        lines = [line for line in served.stdout.splitlines() if line.startswith("{")]
-        if served.returncode:
-            call = describe(options.seed, first + len(lines), options.ops)
-            told = served.stderr.strip().splitlines()[-1:] or [""]
-            crash = [["crash", call, "process", f"exit {served.returncode} {told[0]}"]]
-            lines.append(json.dumps({"case": first + len(lines), "found": crash}))
-        for line in lines:
-            entry = json.loads(line)
-            yield entry["case"], entry["found"]
-            print(line, file=out, flush=True) if out else None
-        first += len(lines)
-
-
-def report(found: list[tuple[int, list[list[str]]]]) -> str:
-    """The table: kinds of findings with their counts, then one example of each op and kind."""
-    counts, examples = Counter[str](), dict[tuple[str, str, str], str]()
-    for number, findings in found:
-        for kind, call, way, what in findings:
-            counts[kind] += 1
-            examples.setdefault(
-                (kind, call.partition("(")[0], way), f"case {number}: {call}: {what}"
-            )
-    lines = [f"| {' | '.join(['cases', *SEVERITY])} |", "|" + "--:|" * (1 + len(SEVERITY))]
-    lines.append(f"| {' | '.join(str(n) for n in [len(found), *(counts[k] for k in SEVERITY)])} |")
-    ordered = sorted(examples, key=lambda key: (SEVERITY.index(key[0]), *key))
-    return "\n".join([*lines, "", *(f"{k[0]} {k[2]}: {examples[k]}" for k in ordered)])
-
-
-# --- one case -------------------------------------------------------------------------------------
 
 
 @cache
@@ -166,41 +63,20 @@ def describe(seed: int, number: int, part: str = "") -> str:
     return str(case(seed, number, part))[:300]
 
 
-def examine(seed: int, number: int, part: str = "") -> list[list[str]]:
-    """What is wrong with a case: kind, call, backend and what was seen."""
+def examine(seed: int, number: int, part: str = "") -> list[Found]:
+    """What is wrong with a case."""
     call = case(seed, number, part)
-    found: list[list[str]] = []
-    reached: dict[str, tuple[str, Any]] = {}
-    for way, run in WAYS.items():
-        reached[way] = outcome(call, run)
+    told = str(call)[:300]
+    found: list[Found] = []
+    reached = {way: attempt(lambda run=run: run(call)) for way, run in WAYS.items()}
     want = reached["reference"]
     for way, (kind, what) in reached.items():
-        if kind in ("uncoded", "hang"):
-            found.append([kind, describe(seed, number, part), way, str(what)[:200]])
+        if kind == "uncoded":
+            found.append(Found(kind, told, way, f"{type(what).__name__}: {what}"[:200]))
         elif way != "reference" and want[0] in ("values", "refused"):
             wrong = compared(call, (kind, what), want)
-            found += (
-                [[wrong[0], describe(seed, number, part), way, wrong[1][:200]]] if wrong else []
-            )
+            found += [Found(wrong[0], told, way, wrong[1][:200])] if wrong else []
     return found
-
-
-def outcome(call: Call, run: Callable[[Call], list[Array]]) -> tuple[str, Any]:
-    """Values, a refusal, or what should not happen."""
-    signal.alarm(SECONDS)
-    try:
-        with np.errstate(all="ignore"):
-            return "values", run(call)
-    except InternalError as error:
-        return "uncoded", f"{error}"
-    except PirkitError as error:
-        return "refused", f"{error}"
-    except _Hang:
-        return "hang", f"more than {SECONDS} s"
-    except Exception as error:
-        return "uncoded", f"{type(error).__name__}: {error}"
-    finally:
-        signal.alarm(0)
 
 
 def compared(call: Call, found: tuple[str, Any], want: tuple[str, Any]) -> tuple[str, str] | None:
@@ -233,7 +109,9 @@ def _at_nan(one: Array, other: Array, loosest: Any) -> bool:
     return difference(np.where(known, one, zero), np.where(known, other, zero), loosest) is None
 
 
-def _compiled(pipeline: str, backend: str) -> Callable[[Call], list[Array]]:
+def _compiled(
+    pipeline: str, backend: str, place: Callable[[Array, int], Array] = lambda a, _: a
+) -> Callable[[Call], list[Array]]:
     def run(call: Call) -> list[Array]:
         program = ProgramOp.build("case")
         b = Builder(program.block)
@@ -245,7 +123,8 @@ def _compiled(pipeline: str, backend: str) -> Callable[[Call], list[Array]]:
         for k, value in enumerate(emitted(call, b, values)):
             b("pir.shadow_output", value, output_name=f"y{k}")
         made = Program(ModuleOp([program]), {}, "case")
-        found = compile(made, pipeline=pipeline, backend=backend)(**given)
+        laid = {n: place(a, len(n) + a.size + k) for k, (n, a) in enumerate(given.items())}
+        found = compile(made, pipeline=pipeline, backend=backend)(**laid)
         return [np.asarray(found[name]) for name in sorted(found, key=lambda n: int(n[1:]))]
 
     return run
@@ -275,8 +154,8 @@ WAYS: Final[dict[str, Callable[[Call], list[Array]]]] = {
     "unfused": _compiled("", "cpu"),
     "default": _compiled("@default", "cpu"),
     "native": _compiled("@fused", "cpu"),
+    "layouts": _compiled("@default", "cpu", laid_out),
     "eager": _eager,
 }
 
-if __name__ == "__main__":
-    sys.exit(main())
+CAMPAIGN: Final = Campaign("op_table", examine, describe)

@@ -217,7 +217,7 @@ class Evaluation:
             case Load():
                 self.values[statement.name] = self.load(statement)
             case Constant(name, dtype, value):
-                self.values[name] = np.array(value, dtype.np)
+                self.values[name] = widened(np.array(value, dtype.np), dtype)
             case Index(name, axis, dtype):
                 self.values[name] = self.along(axis).astype(dtype.np)
             case Compute(name, _, args):
@@ -259,9 +259,9 @@ class Evaluation:
     def load(self, load: Load) -> Array:
         """Elements that lie where values say, or that are read only in places; byte by byte."""
         operand = self.kernel.operands[load.operand]
-        rank = len(self.kernel.outer) + len(self.kernel.inner)
-        strides = (*operand.outer, *operand.inner)
-        place = operand.offset + sum(self.along(k) * strides[k] for k in range(rank))
+        # Behind a reduction nothing varies along its axes, whose strides are 0.
+        moving = [(k, n) for k, n in enumerate((*operand.outer, *operand.inner)) if n]
+        place = operand.offset + sum(self.along(k) * stride for k, stride in moving)
         if load.at is not None:
             at = self.values[load.at].astype(np.int64)
             at = np.where((at < 0) | (at > load.limit), load.limit, at)
@@ -280,7 +280,7 @@ def computed(statement: Compute, args: Sequence[Array]) -> Array:
     if statement.primitive == "cast":
         return widened(args[0].astype(dtype.np), dtype)
     result = FUNCTIONS[statement.primitive](*args)
-    if result.dtype != dtype.np:
+    if result.dtype != widened(np.empty(0, dtype.np), dtype).dtype:
         raise InternalError(f"{statement} gives {result.dtype}")
     return result
 

@@ -252,6 +252,8 @@ def _float_of(steps: ProgramSchedule) -> DType:
     for op in graph.ops:
         if op.name in ("scale", "pow") and not graph.dtype(op.out).is_float:
             raise NotNativeError(f"`{op.name}` of {graph.dtype(op.out).name}")
+        if len({graph.dtype(a) for a in op.args} - {bool_}) > 1:
+            raise NotNativeError(f"`{op.name}` of several element types")
     (only,) = floats
     return only
 

@@ -187,6 +187,7 @@ class KldivLoss:
 
     C1: `label` has the shape of `x`.
     C2: `reduction` is `none`, `sum`, `mean` or `batchmean`.
+    C3: `label` has the element type of `x`.
     """
 
     name = "pd_op.kldiv_loss"
@@ -199,6 +200,7 @@ class KldivLoss:
 def _(x: TensorMeta, label: TensorMeta, *, reduction: str, log_target: bool) -> TensorMeta:
     known = ("none", "sum", "mean", "batchmean")
     require(reduction in known, "C2", f"unknown reduction `{reduction}`, expected one of {known}")
+    require(label.dtype is x.dtype, "C3", f"`label` is {label.dtype}, not {x.dtype}")
     out = _same_shape(x, label)
     return out if reduction == "none" else out.with_shape(())
 
@@ -232,6 +234,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(KldivLoss)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(3, 4), s.tensor(3, 1))
+    yield "C3", s(s.tensor(3, 4), s.tensor(3, 4, dtype=dt.int64))
     yield "C2", s(s.tensor(3, 4), s.tensor(3, 4), reduction="max")
 
 
@@ -241,6 +244,7 @@ class LogLoss:
 
     C1: `label` has the shape of `input`.
     C2: `input` has shape [n, 1].
+    C3: `label` has the element type of `input`.
     """
 
     name = "pd_op.log_loss"
@@ -257,6 +261,7 @@ def _(input: TensorMeta, label: TensorMeta, *, epsilon: float) -> TensorMeta:
         "C2",
         f"`input` of shape {show(input.shape)} is no column",
     )
+    require(label.dtype is input.dtype, "C3", f"`label` is {label.dtype}, not {input.dtype}")
     return _same_shape(input, label)
 
 
@@ -276,3 +281,4 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(4, 1), s.tensor(3, 1), epsilon=1e-4)
     yield "C2", s(s.tensor(4, 2), s.tensor(4, 2), epsilon=1e-4)
+    yield "C3", s(s.tensor(4, 1), s.tensor(4, 1, dtype=dt.int64), epsilon=1e-4)

@@ -45,6 +45,8 @@ def _(x: TensorMeta, *, pad_value: float | None, paddings: Sequence[int]) -> Ten
 @reference(Pad)
 def _(x: Array, *, pad_value: float, paddings: Sequence[int]) -> Array:
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
+    if not x.ndim:  # of which numpy takes no widths
+        return x.copy()
     return np.pad(x, pairs, constant_values=constant(pad_value, dt.of_array(x)))
 
 

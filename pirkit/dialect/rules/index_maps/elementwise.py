@@ -9,6 +9,7 @@ from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.tree import Apply, Fill, Load, Opaque
 from pirkit.dialect.opdef import index_maps, lookup
 from pirkit.dialect.primitives import PRIMITIVES
+from pirkit.dialect.promotion import promote
 from pirkit.index.expr import broadcast, const
 from pirkit.index.index_maps import Index
 from pirkit.runtime.dtype import DType
@@ -23,6 +24,7 @@ GROUPS: Final = (
 """Groups of primitives whose members compute element by element."""
 
 COMPLEX: Final = ("real", "imag", "complex", "conj")
+_PAIR: Final = frozenset({"x", "y"})
 NAMES: Final = ("assign", "share_data", "share_data_")
 
 
@@ -40,13 +42,27 @@ def aligned(index: Index, shape: tuple[int, ...]) -> Index:
 
 def _broadcast(call: MapCall) -> Apply | Opaque:
     here, out = call.here(), call.out
-    args: list[Load] = []
+    args: list[Load | Apply] = []
+    common = _outranked(call)
     for name in call.names:
-        shape = call.meta(name).shape
-        if len(shape) > out.rank:
+        meta = call.meta(name)
+        if len(meta.shape) > out.rank:
             return Opaque("an operand has more axes than the result")
-        args.append(call.load(name, aligned(here, shape)))
+        load = call.load(name, aligned(here, meta.shape))
+        if common is not None and name in _PAIR and meta.dtype is not common:
+            args.append(cast_to(load, meta.dtype, common))
+        else:
+            args.append(load)
     return Apply(call.definition.base.name, tuple(args), out.dtype, call.attrs)
+
+
+def _outranked(call: MapCall) -> DType | None:
+    """The type of a tensor that a 0-D operand of another type does not promote, as scalars do."""
+    if not _PAIR <= {*call.names}:
+        return None
+    x, y = call.meta("x"), call.meta("y")
+    is_mixed = x.dtype is not y.dtype and (x.rank == 0) != (y.rank == 0)
+    return promote(x, y, "C2") if is_mixed else None
 
 
 index_maps(*elementwise())(_broadcast)

@@ -109,6 +109,9 @@ def _promoted(
         return args
     else:
         common = reduce(_common, dtypes[skip:])
+        if common is not node.dtype and node.dtype is not dt.bool_:
+            kinds = " and ".join(map(str, dtypes[skip:]))
+            raise NotLowerableError(f"`{node.op}` of {kinds} gives {node.dtype}")
     pairs = zip(args[skip:], dtypes[skip:], strict=True)
     return [*args[:skip], *(lines.cast(a, d, common) for a, d in pairs)]
 

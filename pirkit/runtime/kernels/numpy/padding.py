@@ -69,6 +69,7 @@ def _along(axis: int, extent: Any) -> Index:
 def _constant(b: Binding, pairs: Pairs, value: Array) -> Step:
     shape, copyto = b.output().shape, b.xp.copyto
     target, source = _middle(shape, pairs)
+    target = (*target, ...)  # a view for a 0-D array, too
     borders = [_along(*border) for border in _borders(shape, pairs)]
 
     def step(x: Array, out: Array) -> None:

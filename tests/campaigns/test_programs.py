@@ -1,0 +1,162 @@
+# ruff: noqa: E501  programs are text
+"""The campaign of random programs: a short slice of it, and what it has found, minimised."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.dialect.program import Program
+from pirkit.runtime import dtype as dt
+from tests.execution import parsed
+from tools.campaigns.driver import SEVERE
+from tools.campaigns.oracle import Oracle, moved
+from tools.campaigns.programs import WAYS, differs, examine
+from tools.campaigns.random_programs import DTYPES, made
+
+FOUND: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    # 0-D float64 beside a float32 tensor, which it does not promote, was read as float32
+    "number-of-another-type": (
+        """
+        %2 = pd_op.multiply(%a, %b) : (tensor<f64>, tensor<2xf32>) -> tensor<2xf32>
+        %3 = pd_op.less_than(%a, %b) : (tensor<f64>, tensor<2xf32>) -> tensor<2xi1>
+        %4 = pd_op.maximum(%b, %a) : (tensor<2xf32>, tensor<f64>) -> tensor<2xf32>
+        %5 = pd_op.fmax(%b, %a) : (tensor<2xf32>, tensor<f64>) -> tensor<2xf32>
+        """,
+        ("segments", "whole", "default", "fused", "lanes"),
+    ),
+    # what was written through an element of a list that an op had written did not reach the input
+    "element-of-a-written-list": (
+        """
+        %1 = pir.combine(%b) : (tensor<2xf32>) -> !pir.vec<tensor<2xf32>>
+        %s = pd_op.full() {shape = array<i64: 1>, value = 2.0 : f64, dtype = #pir.dtype<float32>} : () -> tensor<1xf32>
+        %2, %3 = pd_op.check_finite_and_unscale_(%1, %s) : (!pir.vec<tensor<2xf32>>, tensor<1xf32>) -> (!pir.vec<tensor<2xf32>>, tensor<1xi1>)
+        %4 = pir.slice(%2) {index = 0 : i32} : (!pir.vec<tensor<2xf32>>) -> tensor<2xf32>
+        %5 = pd_op.floor_(%4) : (tensor<2xf32>) -> tensor<2xf32>
+        """,
+        ("segments", "default"),
+    ),
+    # numpy pads no 0-D array
+    "pad-of-a-number": (
+        """
+        %2 = pd_op.pad(%a) {pad_value = 0.5 : f64, paddings = array<i32>} : (tensor<f64>) -> tensor<f64>
+        """,
+        ("segments", "default"),
+    ),
+    # a mutant of the bounds of `logit` survived
+    "logit-beyond-its-bounds": (
+        """
+        %2 = pd_op.logit(%c) {eps = 0.1 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+        """,
+        ("fused", "prim"),
+    ),
+    # the interpreter of loop nests: halves beside float32, and loads behind a reduction
+    "interpreted-nests": (
+        """
+        %2 = pd_op.cast(%c) {dtype = #pir.dtype<bfloat16>} : (tensor<4xf32>) -> tensor<4xbf16>
+        %3 = pd_op.argmin(%2) {axis = 0 : i64, keepdims = true, flatten = false} : (tensor<4xbf16>) -> tensor<1xi64>
+        %4 = pd_op.roll(%3) {shifts = array<i64: 1>, axis = array<i64: 0>} : (tensor<1xi64>) -> tensor<1xi64>
+        %5 = pd_op.argmax(%c) {axis = 0 : i64, keepdims = false, flatten = false} : (tensor<4xf32>) -> tensor<i64>
+        %i = pd_op.full() {shape = array<i64: 1>, value = 2.0 : f64, dtype = #pir.dtype<int64>} : () -> tensor<1xi64>
+        %7 = pd_op.gather(%c, %i) {axis = 0 : i32} : (tensor<4xf32>, tensor<1xi64>) -> tensor<1xf32>
+        """,
+        ("nest", "interpret"),
+    ),
+}
+INPUTS: Final = {
+    "a": np.array(1.1),
+    "b": np.array([3.5, -0.25], np.float32),
+    "c": np.array([0.5, 3, -1, 2], np.float32),
+}
+
+
+def program(lines: str) -> Program:
+    """The lines with all values of tensors as outputs."""
+    types = {"a": "tensor<f64>", "b": "tensor<2xf32>", "c": "tensor<4xf32>"}
+    used = {n: t for n, t in types.items() if f"%{n}" in lines}
+    head = ", ".join(f'%{n} "{n}" : {t}' for n, t in used.items())
+    last = [line.split(" = ")[0].strip() for line in lines.strip().splitlines()]
+    ends = [line.rpartition("-> ")[2] for line in lines.strip().splitlines()]
+    outputs = [
+        f'pir.shadow_output({n}) {{output_name = "y{n[1:]}"}} : ({t}) -> ()'
+        for n, t in zip(last, ends, strict=True)
+        if t.startswith("tensor")
+    ]
+    body = "\n".join([lines, *outputs])
+    return Program(parsed(f"pir.program @main({head}) {{\n{body}\n}}\n"))
+
+
+CASES: Final = [(name, way) for name, (_, ways) in FOUND.items() for way in ways]
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
+def test_found_programs_give_what_the_reference_gives(name: str, way: str) -> None:
+    lines, _ = FOUND[name]
+    assert differs(way, random.Random(0).getstate(), program(lines), INPUTS) is None
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3, 3), (2, 3, 2)), ((2, 3, 3), (3, 2)), ((3, 3), (3,)), ((2, 3, 3), (2, 3))]
+)
+@pytest.mark.parametrize("axes", [(0, 0), (None, 0), (0, None)])
+def test_vmap_aligns_batches_of_matrices(
+    shapes: tuple[tuple[int, ...], ...], axes: tuple[int | None, ...]
+) -> None:
+    rng = np.random.default_rng(0)
+    given = [
+        rng.standard_normal(s if a is None else (2, *s)) for s, a in zip(shapes, axes, strict=True)
+    ]
+    given[0] = given[0] + 3 * np.eye(3)
+    rows = [[g if a is None else g[k] for g, a in zip(given, axes, strict=True)] for k in range(2)]
+    want = np.stack([np.asarray(ops.solve(*row)) for row in rows])
+    found = np.asarray(pirkit.vmap(ops.solve, in_axes=axes)(*given))
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+def test_vmap_of_an_op_that_is_decomposed_first_and_last() -> None:
+    found = np.asarray(pirkit.vmap(lambda x: ops.tile(x, [2]))(np.array([True, False])))
+    assert found.tolist() == [[True, True], [False, False]]
+
+
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_vmap_of_slogdet_has_rows_in_front(batch: tuple[int, ...]) -> None:
+    matrices = np.random.default_rng(0).standard_normal((2, *batch, 3, 3))
+    want = np.stack([np.asarray(ops.slogdet(m)) for m in matrices])
+    np.testing.assert_allclose(np.asarray(pirkit.vmap(ops.slogdet)(matrices)), want)
+
+
+def test_the_generator_draws_every_element_type_and_kind_of_step() -> None:
+    seen: set[object] = set()
+    for seed in range(100):
+        drawn, _ = made(seed)
+        for op in drawn.module.walk():
+            seen |= {op.name, *(getattr(r.type, "element_type", None) for r in op.results)}
+    assert {"pd_op.while", "pd_op.if", "pd_op.matmul", "pd_op.conv2d", "pd_op.pool2d"} <= seen
+    assert any(str(n).endswith("_") for n in seen)
+    assert len(set(DTYPES)) == 12
+
+
+def test_the_oracle_tells_rounding_from_wrong_numbers() -> None:
+    held = program("%2 = pd_op.exp(%c) : (tensor<4xf32>) -> tensor<4xf32>")
+    oracle = Oracle.of(held, INPUTS)
+    (name,) = oracle.want
+    near = moved(oracle.want[name], np.random.default_rng(0))
+    assert oracle.difference({name: near}) is None
+    wrong = near.copy()
+    wrong[2] += np.float32(1e-3) * near.max()
+    found = oracle.difference({name: wrong})
+    assert found is not None
+    assert found[0] == "wrong"
+    assert oracle.difference({}) is not None
+    assert dt.of_array(near) is dt.float32
+
+
+def test_a_slice_of_the_campaign() -> None:
+    severe = [f for number in range(12) for f in examine(1, number) if f.kind in SEVERE]
+    assert not severe
+    assert {"segments", "vmap", "split"} <= set(WAYS)

@@ -1,0 +1,23 @@
+"""How an attempt ended: with values, refused with a code, or as it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pirkit.diag.errors import InternalError, PirkitError
+
+
+def attempt(run: Callable[[], Any]) -> tuple[str, Any]:
+    """``values`` and what it gives, or ``refused`` or ``uncoded`` and the error."""
+    try:
+        with np.errstate(all="ignore"):
+            return "values", run()
+    except InternalError as error:
+        return "uncoded", error
+    except PirkitError as error:
+        return "refused", error
+    except Exception as error:
+        return "uncoded", error

@@ -1,0 +1,292 @@
+"""Random programs on every way to run them: what differs from the reference by more than rounding.
+
+    python -m tools.campaigns programs --seed 1 --count 20000 --out programs.jsonl
+
+Each case is one program of `random_programs.py` and some of the ways: kernels op by op, `@default`,
+native code as one call, as segments and in batch lanes, frozen weights, primitives, passes in
+random order, derivatives by all of these and by differences, the split, `jit` and `vmap`. What
+rounding explains is measured (`oracle.py`). A finding is reduced to a small program. ``--only`` is
+the name of a way, or `gradient`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+import pirkit
+from pirkit.diag.errors import PirkitError
+from pirkit.dialect.program import Program
+from pirkit.dialect.text import parse_mlir, print_mlir
+from pirkit.dialect.types import meta_of
+from pirkit.dialect.verify import verify_module
+from pirkit.frontend.compile import compile, run_passes
+from pirkit.frontend.delta_reduce import reduce
+from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.passes import PASSES
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
+from pirkit.split import forward_backward
+from tests.split.running import Halves
+from tools.campaigns.driver import Campaign, Found, Hang, limited
+from tools.campaigns.oracle import Arrays, Oracle, effect, referred
+from tools.campaigns.outcomes import attempt
+from tools.campaigns.random_programs import made
+
+Array = np.ndarray[Any, Any]
+Way = Callable[[Program, Arrays, random.Random], Arrays]
+"""Runs a program on inputs by name: outputs, and what it wrote, by name."""
+
+REDUCING: Final = 10.0
+"""Seconds for making a program that shows something smaller."""
+
+
+def _compiled(**options: Any) -> Way:
+    def run(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+        params = {n: np.array(a) for n, a in program.params.items()}
+        return effect(compile(program, params=params, **options), inputs)
+
+    return run
+
+
+_ADDING: Final = frozenset({"autodiff", "split", "hoist-constants"})
+_CHANGING: Final = frozenset(
+    {"verify-primitive", "convert-dtype", "block-channels", "pack-matmuls"}
+)
+
+
+def _passes(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+    """Some passes in a random order, then the reference."""
+    known = sorted(set(PASSES) - _ADDING - _CHANGING)
+    pipeline = ",".join(draw.choice(known) for _ in range(draw.randint(1, 6)))
+    try:
+        return referred(run_passes(program, pipeline), inputs)
+    except PirkitError as error:
+        error.notes = (*error.notes, pipeline)
+        if error.code == "PK0802":  # an order that the pass manager refuses
+            return referred(program, inputs)
+        raise
+
+
+def _text(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+    """Printed and read again."""
+    return referred(Program(parse_mlir(print_mlir(program.module)), program.params), inputs)
+
+
+def _jit(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+    return _named(program, pirkit.jit(lambda given: program(**given))(inputs))
+
+
+def _vmap(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+    """Row 0 or 1 of two; the other has other numbers, but for integers, which may be indices."""
+    rng = np.random.default_rng(draw.randrange(1 << 30))
+    row = draw.randrange(2)
+
+    def both(a: Array) -> Array:
+        other = a if a.dtype.kind in "iub" else a * rng.uniform(0.5, 1.5, a.shape).astype(a.dtype)
+        return np.stack([a, other] if row == 0 else [other, a])
+
+    mapped = pirkit.vmap(lambda given: program(**given))
+    mapped = pirkit.jit(mapped) if draw.random() < 0.5 else mapped
+    with np.errstate(all="ignore"):
+        found = mapped({n: both(a) for n, a in inputs.items()})
+    rows = found if isinstance(found, tuple) else (found,)
+    return _named(program, tuple([np.asarray(v)[row] for v in rows]))
+
+
+def _named(program: Program, found: Any) -> Arrays:
+    """Outputs by name."""
+    names = [o.name for o in write_plan(program.main, library=KernelLibrary("reference")).outputs]
+    results = found if isinstance(found, tuple) else (found,)
+    return {n: np.asarray(v) for n, v in zip(names, results, strict=True)}
+
+
+def _split(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+    """Forward and backward, which give what the program with both does."""
+    parts = forward_backward(program, mode=draw.choice(("save-all", "free", "min-cut")))
+    params = {n: np.array(a) for n, a in program.params.items()}
+    halves = Halves(parts, params, draw.choice(("", "@default")))
+    with np.errstate(all="ignore"):
+        outputs = halves.run({n: a.copy() for n, a in inputs.items()})
+        seeds: dict[int, Any] = {}
+        for output, position in parts.returns:
+            if parts.names.bo_g[position] is not None and f"{output}_grad" in inputs:
+                # One value may have several names.
+                seeds[position] = seeds.get(position, 0) + inputs[f"{output}_grad"]
+        grads = halves.gradients(seeds)
+    found = {o: np.asarray(a) for (o, _), a in zip(parts.returns, outputs, strict=True)}
+    return {**found, **{f"{n}_grad": np.asarray(a) for n, a in grads.items()}}
+
+
+WAYS: Final[dict[str, Way]] = {
+    "kernels": _compiled(pipeline=""),
+    "segments": _compiled(),
+    "default": _compiled(pipeline="@default"),
+    "fused": _compiled(pipeline="@fused"),
+    "nest": _compiled(pipeline="@default", fused="nest"),
+    "interpret": _compiled(pipeline="@fused", fused="interpret"),
+    "whole": _compiled(require_native=True),
+    "lanes": _compiled(batch_lanes=True),
+    "frozen": _compiled(freeze=True),
+    "prim": _compiled(prim=True),
+    "storage": _compiled(pipeline="@storage"),
+    "certified": _compiled(pipeline="@default", certify=True),
+    "simplify": _compiled(pipeline="@simplify", backend="reference"),
+    "inplace": _compiled(pipeline="@simplify,inplace"),
+    "fuse all": _compiled(pipeline="@simplify,functionalize,decompose,fuse{single=true}"),
+    "one thread": _compiled(threads=1),
+    "passes": _passes,
+    "text": _text,
+    "jit": _jit,
+    "vmap": _vmap,
+    "split": _split,
+}
+
+
+JOINT: Final = frozenset({"split"})
+"""Ways that are compared with the program and its gradients."""
+CHOOSY: Final = frozenset({"whole", "jit", "vmap", "split"})
+"""Ways that may refuse what the reference computes."""
+KINDS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
+    "plain": (10, ()),
+    "gradient": (3, ()),
+    "split": (2, ("split",)),
+    "traced": (3, ("jit", "vmap")),
+}
+"""Kinds of cases: how often, and their ways; none is two ways at random, and segments."""
+
+
+def examine(seed: int, number: int, only: str = "") -> list[Found]:
+    """What is wrong with a case."""
+    draw = random.Random(f"{seed} {number}")
+    case = draw.randrange(1 << 60)
+    (kind,) = draw.choices(list(KINDS), [often for often, _ in KINDS.values()])
+    kind = only if only in KINDS else "plain" if only else kind
+    several = [n for n in WAYS if n not in ("split", "jit", "vmap")]
+    chosen = KINDS[kind][1] or (*draw.sample(several, 2), "segments")
+    chosen = (only,) if only in WAYS else chosen
+    program, inputs = made(case, plain=kind in ("traced", "gradient") and draw.random() < 0.8)
+    found: list[Found] = []
+    if kind == "gradient":
+        option = draw.choice(("", "{seeds=true}", "{paddle-residuals=true}"))
+        status, both = attempt(partial(run_passes, program, f"autodiff{option}"))
+        if status != "values":
+            return list(_told(status, both, "autodiff", program))
+        if not option:
+            found += _sloped(program, both, inputs, case)
+        program = both
+    return found + list(_compared(f"{kind} ", program, inputs, draw, chosen))
+
+
+def _sloped(program: Program, both: Program, inputs: Arrays, case: int) -> Iterator[Found]:
+    """The gradient of a program of float64 along a direction, beside the difference along it."""
+    given = {**inputs, **program.params}
+    metas = [meta_of(r.type) for op in program.module.walk() for r in op.results]
+    rounded = {m.dtype for m in metas if isinstance(m, TensorMeta) and not m.dtype.is_integer}
+    if rounded - {dt.float64, dt.bool_}:
+        return
+    floats = [n for n, a in given.items() if a.dtype == np.float64]
+    rng = np.random.default_rng(case)
+    way = {n: rng.standard_normal(given[n].shape) for n in floats}
+
+    def total(step: float) -> float:
+        shifted = {n: a + step * way[n] if n in way else a for n, a in given.items()}
+        params = {n: shifted[n] for n in program.params}
+        found = referred(Program(program.module, params), {n: shifted[n] for n in inputs})
+        values = [a for n, a in found.items() if a.dtype == np.float64 and n.startswith("y")]
+        return float(sum(a.sum() for a in values))
+
+    status, found = attempt(partial(referred, both, inputs))
+    if status != "values":
+        return
+    slope = sum(float((found[f"{n}_grad"] * way[n]).sum()) for n in floats if f"{n}_grad" in found)
+    with np.errstate(all="ignore"):
+        near = [(total(h) - total(-h)) / (2 * h) for h in (1e-4, 1e-5, 1e-6)]
+        near += [(total(1e-5) - total(0)) / 1e-5, (total(0) - total(-1e-5)) / 1e-5]
+    size = 1 + abs(near[1])
+    if not np.isfinite(near).all() or np.ptp(near) > 1e-3 * size:
+        return  # a kink or a pole
+    if not abs(slope - near[1]) <= 1e-2 * size:
+        yield Found("wrong", print_mlir(program.module), "slope", f"{slope}, not {near[1]}")
+
+
+def _compared(
+    what: str, program: Program, inputs: Arrays, draw: random.Random, chosen: Sequence[str]
+) -> Iterator[Found]:
+    """The reference beside some of the ways."""
+    known: Program | None = None
+    for name in dict.fromkeys(chosen):
+        state = draw.getstate()
+        wrong = differs(name, state, program, inputs)
+        if wrong is not None:
+            if wrong[0] == "nan":
+                yield Found("nan", print_mlir(program.module), what + name, wrong[1][:300])
+                continue
+            if known is None or not _shows(known, inputs, name, state, wrong[0]):
+                known = smaller(program, inputs, name, state, wrong[0])
+            yield Found(wrong[0], print_mlir(known.module), what + name, wrong[1][:300])
+
+
+def differs(name: str, state: Any, program: Program, inputs: Arrays) -> tuple[str, str] | None:
+    """How a way differs from the reference."""
+    option = "autodiff{seeds=true}"
+    status, joint = attempt(lambda: run_passes(program, option) if name in JOINT else program)
+    if status == "values":
+        status, oracle = attempt(partial(Oracle.of, joint, inputs))
+    else:
+        oracle = joint
+    if status == "uncoded":
+        return status, f"the reference ends in {type(oracle).__name__}: {oracle}"
+    if status == "refused" and name in CHOOSY:
+        return None
+    draw = random.Random()
+    draw.setstate(state)
+    given = oracle.inputs if status == "values" else inputs
+    reached, found = attempt(partial(WAYS[name], program, given, draw))
+    if reached == "refused" and (status == "refused" or name in CHOOSY):
+        return None
+    if reached != "values":
+        return reached, f"{type(found).__name__}: {found}"
+    if status != "values":
+        return "refused", f"values, but the reference refuses: {oracle}"
+    if name in CHOOSY:  # these give outputs alone, not what is written
+        oracle.want = {n: a for n, a in oracle.want.items() if n in found}
+    return oracle.difference(found)
+
+
+def _told(status: str, error: Any, way: str, program: Program) -> Iterator[Found]:
+    if status == "uncoded":
+        told = f"{type(error).__name__}: {error}"
+        yield Found(status, print_mlir(program.module), way, told[:300])
+
+
+def smaller(program: Program, inputs: Arrays, name: str, state: Any, kind: str) -> Program:
+    """A smaller program that differs in the same way."""
+
+    def shows(module: Any) -> bool:
+        return _shows(Program(module, program.params), inputs, name, state, kind)
+
+    return Program(reduce(program.module, shows, REDUCING).module, program.params)
+
+
+def _shows(program: Program, inputs: Arrays, name: str, state: Any, kind: str) -> bool:
+    try:
+        verify_module(program.module)
+        with limited(5):  # a smaller loop may never end
+            wrong = differs(name, state, program, inputs)
+    except (Exception, Hang):
+        return False
+    return wrong is not None and wrong[0] == kind
+
+
+def describe(seed: int, number: int, only: str = "") -> str:
+    draw = random.Random(f"{seed} {number}")
+    return print_mlir(made(draw.randrange(1 << 60))[0].module)
+
+
+CAMPAIGN: Final = Campaign("programs", examine, describe, seconds=90, range=100)

@@ -1,0 +1,466 @@
+"""Random programs over the op table: chains, views, writes in place, branches and loops."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+import pirkit
+from pirkit.diag.errors import PirkitError, VerifyError
+from pirkit.dialect.build import Value
+from pirkit.dialect.opdef import RANDOM, OpDef, reference, samples
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from tests.ops.calls import Call, calls, is_gradient, sample_dtypes, table
+from tests.prim.rule_checks import emitted
+from tools.campaigns.hostile import specials
+
+Array = np.ndarray[Any, Any]
+
+DTYPES: Final = (
+    *(dt.float32,) * 6, *(dt.float64,) * 4, dt.float16, dt.float16, dt.bfloat16, dt.bfloat16,
+    dt.int8, dt.uint8, dt.int16, dt.int32, dt.int64, dt.bool_, dt.complex64, dt.complex128,
+)  # fmt: skip
+UNARY: Final = (
+    "exp tanh abs sin cos floor sigmoid relu sqrt log rsqrt square sign erf gelu silu softplus"
+    " reciprocal log1p expm1 atan ceil round leaky_relu hardswish logsigmoid isnan isfinite"
+    " logical_not bitwise_not real conj angle"
+).split()
+BINARY: Final = (
+    "add subtract multiply divide maximum minimum remainder floor_divide elementwise_pow fmax fmin"
+    " less_than equal greater_equal not_equal logical_and bitwise_xor bitwise_and atan2 heaviside"
+).split()
+INPLACE: Final = "relu_ tanh_ exp_ abs_ square_ floor_ sigmoid_ scale_ sqrt_".split()
+INPLACE_BINARY: Final = "add_ subtract_ multiply_ divide_".split()
+REDUCTIONS: Final = "sum mean max min prod any all amax amin logsumexp argmax argmin".split()
+SCANS: Final = "cumsum cumprod softmax log_softmax".split()
+SIZES: Final = (0, *(1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 16, 17, 33))
+LARGEST: Final = 4096
+"""Elements of a value that later steps may read."""
+UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
+"""Ops whose results are whatever the memory holds."""
+
+
+class Redraw(Exception):
+    """The step cannot be made here; another is drawn."""
+
+
+@cache
+def ops() -> tuple[OpDef, ...]:
+    """The ops that are drawn, but for the gradient ops, which derivatives bring in."""
+    known = [d for d in table() if samples.get(d) is not None and d.dialect == "pd_op"]
+    known = [d for d in known if d.effects != RANDOM and d.name not in UNTOUCHED]
+    known = [d for d in known if reference.get(d) is not None]
+    return tuple([d for d in known if not is_gradient(d)])
+
+
+@cache
+def samples_of(definition: OpDef, dtype: DType) -> tuple[Call, ...]:
+    return tuple(calls(definition, dtype))
+
+
+class Maker:
+    """Draws a program into a builder; ``plain`` ones neither write nor have parameters."""
+
+    def __init__(self, seed: int, b: Any, plain: bool = False) -> None:
+        self.random = random.Random(seed)
+        self.draw = np.random.default_rng(seed)
+        self.b: Any = b
+        self.plain = plain
+        self.arrays: dict[str, Array] = {}
+        self.values: list[Value] = []
+        self.extra: list[Value] = []
+        self.depth = 0
+        self.dtype = self.random.choice(DTYPES)
+        self.hostile = self.random.random() < 0.35
+        for _ in range(self.random.randint(1, 3)):
+            self.keep(self.fresh(self.shape(), self.dtype))
+        steps = self.random.randint(2, 12)
+        tries = 0
+        while steps and tries < 80:
+            tries += 1
+            steps -= self.step()
+
+    def outputs(self) -> list[Value]:
+        """Values that nothing reads, and one or two that something does."""
+        unread = [v for v in self.values if not list(v.ssa.uses)]
+        read = self.random.sample(self.values, min(2, len(self.values)))
+        chosen = dict.fromkeys(v.ssa for v in (*unread[:5], *read, *self.extra[:3]))
+        known = {v.ssa: v for v in (*self.values, *self.extra)}
+        return [known[ssa] for ssa in chosen]
+
+    # --- what steps read ---
+
+    def shape(self) -> tuple[int, ...]:
+        rank = self.random.choice((0, 1, 1, 2, 2, 2, 3, 3, 4))
+        found = tuple(self.random.choice(SIZES) for _ in range(rank))
+        return found if prod(found) <= 1024 else found[:2]
+
+    def array(self, shape: tuple[int, ...], dtype: DType) -> Array:
+        found: Array = self.draw.standard_normal(shape) * self.random.choice((1, 1, 3))
+        if dtype.is_complex:
+            found = found + 1j * self.draw.standard_normal(shape)
+        if dtype is dt.bool_:
+            return found > 0
+        found = np.asarray(found if dtype.is_float or dtype.is_complex else found * 3)
+        if dtype.is_integer and np.iinfo(dtype.np).min == 0:
+            found = np.abs(found)
+        found = np.asarray(found.astype(dtype.np))
+        if self.hostile and found.size and self.random.random() < 0.5:
+            places = self.draw.integers(0, found.size, max(1, found.size // 5))
+            found.reshape(-1)[places] = self.draw.choice(specials(dtype), len(places))
+        return found
+
+    def fresh(self, shape: tuple[int, ...], dtype: DType) -> Value:
+        return self.given(self.array(shape, dtype))
+
+    def given(self, array: Array) -> Value:
+        """A new input, or a parameter."""
+        if self.depth:
+            raise Redraw  # inputs stand outside of branches and loops
+        is_parameter = not self.plain and self.random.random() < 0.2
+        name = f"x{len(self.arrays)}"
+        self.arrays[name] = np.array(array)
+        if is_parameter:
+            return self.b.parameter(name, self.arrays[name])
+        return self.b.input(name, array.shape, dt.of_array(array).name)
+
+    def keep(self, *values: Value | None) -> int:
+        """Later steps may read these, unless they are large or of unknown size."""
+        for value in values:
+            if value is None or value.any_meta.__class__.__name__ != "TensorMeta":
+                continue
+            known = all(n >= 0 for n in value.shape) and prod(value.shape) <= LARGEST
+            (self.values if known else self.extra).append(value)
+        return 1
+
+    def pick(self, keep: Callable[[Value], bool] = lambda v: True) -> Value:
+        recent = self.values[-5:] if self.random.random() < 0.8 else self.values
+        found = [v for v in recent if keep(v)] or [v for v in self.values if keep(v)]
+        if not found:
+            raise Redraw
+        return self.random.choice(found)
+
+    def ranked(self) -> Value:
+        return self.pick(lambda v: v.rank > 0)
+
+    def partner(self, x: Value) -> Value:
+        """A value that broadcasts with ``x``, seldom of another element type."""
+        others = [v for v in self.values if _broadcast(v.shape, x.shape)]
+        if others and self.random.random() < 0.1:
+            return self.random.choice(others)
+        same = [v for v in self.values if v.dtype is x.dtype and _broadcast(v.shape, x.shape)]
+        if self.depth or (same and self.random.random() < 0.7):
+            return self.random.choice(same or [x])
+        tail = x.shape[self.random.randint(0, x.rank) :]
+        return self.fresh(tuple(self.random.choice((1, n, n)) for n in tail), x.dtype)
+
+    def axes(self, x: Value) -> tuple[int, ...]:
+        chosen = self.random.sample(range(x.rank), self.random.randint(1, x.rank))
+        return tuple(a - x.rank if self.random.random() < 0.3 else a for a in chosen)
+
+    # --- steps ---
+
+    def step(self) -> int:
+        """One more step; 0 if it could not be made."""
+        kinds = [k for k in STEPS if not (self.depth and k in _OUTSIDE) and not (
+            self.plain and k in _IMPURE)]  # fmt: skip
+        weights = [STEPS[k] for k in kinds]
+        (kind,) = self.random.choices(kinds, weights)
+        try:
+            found = getattr(self, f"_{kind}")()
+        except (Redraw, PirkitError):
+            return 0
+        return self.keep(*found) if isinstance(found, tuple) else self.keep(found)
+
+    def _unary(self) -> Any:
+        return self.b(f"pd_op.{self.random.choice(UNARY)}", self.pick())
+
+    def _binary(self) -> Any:
+        x = self.pick()
+        pair = [x, self.partner(x)]
+        self.random.shuffle(pair)
+        return self.b(f"pd_op.{self.random.choice(BINARY)}", *pair)
+
+    def _scale(self) -> Any:
+        word = {"scale": self.random.choice((0.5, 2.0, -1.0, 0.0, 1.0)), "bias": 1.0}
+        return self.b("pd_op.scale", self.pick(), **word, bias_after_scale=self.flip())
+
+    def flip(self) -> bool:
+        return self.random.random() < 0.5
+
+    def _where(self) -> Any:
+        x = self.pick()
+        y = self.pick(lambda v: v.dtype is x.dtype and v.shape == x.shape)
+        condition = self.pick(lambda v: v.dtype is dt.bool_ or v.shape == x.shape)
+        if condition.dtype is not dt.bool_:
+            condition = self.b("pd_op.greater_than", condition, self.b.zeros_like(condition))
+        return self.b("pd_op.where", condition, x, y)
+
+    def _cast(self) -> Any:
+        return self.b("pd_op.cast", self.pick(), dtype=self.random.choice(DTYPES))
+
+    def _reduce(self) -> Any:
+        x, name = self.ranked(), self.random.choice(REDUCTIONS)
+        if name.startswith("arg"):
+            axis = self.random.randrange(-x.rank, x.rank)
+            return self.b(f"pd_op.{name}", x, axis=axis, keepdims=self.flip(), flatten=False)
+        axes = self.axes(x) if self.random.random() < 0.85 else ()
+        if name == "prod":
+            return self.b.prod(x, axis=axes, keepdim=self.flip(), reduce_all=not axes)
+        return self.b(f"pd_op.{name}", x, axis=axes, keepdim=self.flip())
+
+    def _scan(self) -> Any:
+        x, name = self.ranked(), self.random.choice(SCANS)
+        return self.b(
+            f"pd_op.{name}", x, **{"dim" if name == "cumprod" else "axis": self.axes(x)[0]}
+        )
+
+    def _normalize(self) -> Any:
+        x = self.ranked()
+        axes = self.axes(x)
+        e = self.b.exp(x - self.b("pd_op.max", x, axis=axes, keepdim=True))
+        return e / self.b.sum(e, axes, keepdim=True)
+
+    def _reshape(self) -> Any:
+        x = self.pick()
+        size, shape = prod(x.shape), list[int]()
+        while size > 1 and len(shape) < 3:
+            divisor = self.random.choice([d for d in range(1, size + 1) if size % d == 0])
+            shape.append(divisor)
+            size //= divisor
+        if self.random.random() < 0.2 and size:
+            return self.b.reshape(x, [-1, *shape])
+        return self.b.reshape(x, [*shape, size])
+
+    def _transpose(self) -> Any:
+        x = self.ranked()
+        return self.b("pd_op.transpose", x, perm=self.random.sample(range(x.rank), x.rank))
+
+    def _slice(self) -> Any:
+        x = self.pick(lambda v: 0 < v.rank and 0 not in v.shape)
+        axes = sorted({a % x.rank for a in self.axes(x)})
+        starts = [self.random.randrange(x.shape[a]) for a in axes]
+        ends = [self.random.randint(s, x.shape[a]) for s, a in zip(starts, axes, strict=True)]
+        if self.flip():
+            return self.b("pd_op.slice", x, axes=axes, starts=starts, ends=ends)
+        strides = [self.random.choice((1, 2, 3, -1, -2)) for _ in axes]
+        pairs = [(s, e) if k > 0 else (e - 1, s - 1 - x.shape[a]) for s, e, k, a in
+                 zip(starts, ends, strides, axes, strict=True)]  # fmt: skip
+        words = {"axes": axes, "starts": [p[0] for p in pairs], "ends": [p[1] for p in pairs]}
+        return self.b("pd_op.strided_slice", x, **words, strides=strides)
+
+    def _rearrange(self) -> Any:
+        x = self.ranked()
+        axes = sorted({a % x.rank for a in self.axes(x)})
+        match self.random.choice(("flip", "roll", "squeeze", "unsqueeze", "flatten", "tril")):
+            case "flip":
+                return self.b("pd_op.flip", x, axis=axes)
+            case "roll":
+                shifts = [self.random.randint(-5, 5) for _ in axes]
+                return self.b("pd_op.roll", x, shifts=shifts, axis=axes)
+            case "squeeze":
+                return self.b("pd_op.squeeze", x, axis=axes)
+            case "unsqueeze":
+                return self.b("pd_op.unsqueeze", x, axis=[self.random.randint(0, x.rank)])
+            case "flatten":
+                return self.b("pd_op.flatten", x, start_axis=axes[0], stop_axis=axes[-1])
+            case _:
+                return self.b("pd_op.triu", x, diagonal=self.random.randint(-3, 3))
+
+    def _spread(self) -> Any:
+        x = self.pick(lambda v: prod(v.shape) <= 300 and v.rank < 4)
+        match self.random.choice(("expand", "tile", "pad", "concat", "stack", "repeat")):
+            case "expand":
+                return self.b("pd_op.expand", x, shape=(self.random.randint(0, 3), *x.shape))
+            case "tile":
+                times = [self.random.randint(1, 3) for _ in x.shape] or [2]
+                return self.b("pd_op.tile", x, repeat_times=times)
+            case "pad":
+                paddings = [self.random.randint(0, 2) for _ in range(2 * x.rank)]
+                return self.b(
+                    "pd_op.pad", x, paddings=paddings, pad_value=self.random.choice((0.0, 0.25))
+                )
+            case "repeat":
+                return self.b(
+                    "pd_op.repeat_interleave", x, repeats=2, axis=self.axes(x)[0] if x.rank else 0
+                )
+            case op:
+                pieces = [x, *(self.pick(lambda v: v.dtype is x.dtype and v.shape == x.shape)
+                               for _ in range(self.random.randint(1, 2)))]  # fmt: skip
+                axis = self.random.randrange(x.rank) if x.rank else 0
+                return self.b(f"pd_op.{op}", self.b.combine(pieces), axis=axis)
+
+    def _parts(self) -> Any:
+        x = self.ranked()
+        axis = self.random.randrange(x.rank)
+        found = self.b("pd_op.split_with_num", x, num=self.random.choice((2, 3)), axis=axis)
+        return tuple(self.b.split_vec(found))
+
+    def _gather(self) -> Any:
+        x = self.pick(lambda v: v.rank > 0 and 0 not in v.shape)
+        axis = self.random.randrange(x.rank)
+        places = self.draw.integers(0, x.shape[axis], self.random.choice((0, 1, 3, 5)))
+        index = self.given(places.astype(self.random.choice(("int32", "int64"))))
+        if self.flip():
+            return self.b("pd_op.gather", x, index, axis=axis)
+        return self.b("pd_op.index_select", x, index, axis=axis)
+
+    def _scatter(self) -> Any:
+        x = self.pick(lambda v: v.rank > 0 and 0 not in v.shape)
+        index = self.given(self.draw.integers(0, x.shape[0], 3))
+        updates = self.fresh((3, *x.shape[1:]), x.dtype)
+        return self.b("pd_op.scatter", x, index, updates, overwrite=False)
+
+    def _matmul(self) -> Any:
+        x = self.pick(lambda v: v.rank > 1)
+        turned = self.flip()
+        inner, outer = x.shape[-2 if turned else -1], self.random.choice(SIZES)
+        known = [
+            v for v in self.values if v.dtype is x.dtype and v.rank > 1 and v.shape[-2] == inner
+        ]
+        y = (
+            self.random.choice(known)
+            if known and self.flip()
+            else self.fresh((inner, outer), x.dtype)
+        )
+        found = self.b("pd_op.matmul", x, y, transpose_x=turned)
+        if self.flip():
+            found = found + self.fresh(found.shape[-1:], x.dtype)
+        return found
+
+    def _window(self) -> Any:
+        x = self.pick(lambda v: prod(v.shape) > 8)
+        n = prod(x.shape)
+        channels = self.random.choice([c for c in (1, 2, 3, 4, 8) if n % c == 0])
+        height = self.random.choice([h for h in (1, 2, 3, 4, 5, 6) if n // channels % h == 0])
+        image = self.b.reshape(x, (1, channels, height, n // channels // height))
+        kernel = [min(self.random.randint(1, 3), s) for s in image.shape[2:]]
+        words: dict[str, Any] = {
+            "strides": [self.random.randint(1, 2) for _ in kernel],
+            "paddings": [self.random.randint(0, k // 2) for k in kernel],
+        }
+        if self.flip():
+            words |= {"kernel_size": kernel, "pooling_type": self.random.choice(("max", "avg"))}
+            words |= {"ceil_mode": self.flip(), "exclusive": self.flip(), "adaptive": False}
+            words |= {"data_format": "NCHW", "global_pooling": False}
+            return self.b("pd_op.pool2d", image, **words, padding_algorithm="EXPLICIT")
+        filters = self.fresh((self.random.choice((1, 2, 8, 9)), channels, *kernel), x.dtype)
+        return self.b("pd_op.conv2d", image, filters, **words)
+
+    def _table(self) -> Any:
+        """Any op of the table, as one of its samples calls it, some of its tensors from here."""
+        definition = self.random.choice(ops())
+        dtypes = sample_dtypes(definition)
+        known = [d for d in dtypes if d is self.dtype]
+        dtype = known[0] if known and self.flip() else self.random.choice(dtypes or (dt.float32,))
+        possible = samples_of(definition, dtype)
+        if not possible:
+            raise Redraw
+        call = self.random.choice(possible)
+        chance = 0.1 if definition.kind == "factorization" else 0.6
+        arrays = [
+            a for g in call.args for a in (g if isinstance(g, list) else [g]) if a is not None
+        ]
+        free = definition.kind == "elementwise"
+        values = [
+            self.fitting(np.asarray(a), chance if free or a.dtype.kind not in "iub" else 0)
+            for a in arrays
+        ]
+        return tuple(emitted(call, self.b, values))
+
+    def fitting(self, array: Array, chance: float) -> Value:
+        """A value of the shape and element type of an array, made of known ones by chance."""
+        if self.random.random() >= chance:
+            return self.given(array)
+        dtype, size = dt.of_array(array), array.size
+        x = self.pick(lambda v: v.dtype is dtype and prod(v.shape) > 0)
+        if x.shape == array.shape:
+            return x
+        flat = self.b.reshape(x, (-1,)) if x.rank != 1 else x
+        have = prod(x.shape)
+        if have < size:
+            flat = self.b("pd_op.tile", flat, repeat_times=[-(-size // have)])
+        if flat.shape != (size,):
+            flat = self.b("pd_op.slice", flat, axes=[0], starts=[0], ends=[size])
+        return self.b.reshape(flat, array.shape)
+
+    def _inplace(self) -> Any:
+        x = self.pick(lambda v: v.dtype.is_float)
+        if self.flip():
+            return self.b(f"pd_op.{self.random.choice(INPLACE)}", x)
+        y = self.partner(x)
+        if np.broadcast_shapes(x.shape, y.shape) != x.shape or x.dtype is not y.dtype:
+            raise Redraw
+        return self.b(f"pd_op.{self.random.choice(INPLACE_BINARY)}", x, y)
+
+    def _alias(self) -> Any:
+        return self.b(f"pd_op.{self.random.choice(('share_data', 'assign'))}", self.pick())
+
+    def _cond(self) -> Any:
+        condition = self._truth()
+        x = self.pick()
+        y = self.pick(lambda v: v.dtype is x.dtype and v.shape == x.shape)
+        return pirkit.cond(condition, self._body(x, y), self._body(x, y), x, y)
+
+    def _while(self) -> Any:
+        x = self.pick(lambda v: v.dtype.is_float)
+        turns = self.random.randint(0, 3)
+        return pirkit.fori_loop(0, turns, lambda i, s: self._body(x, x)(s, s), x)
+
+    def _truth(self) -> Value:
+        x = self.pick(lambda v: 0 < prod(v.shape))
+        one = self.b.reshape(x, (-1,))
+        one = self.b("pd_op.slice", one, axes=[0], starts=[0], ends=[1])
+        return self.b("pd_op.greater_than", one, self.b.zeros_like(one))
+
+    def _body(self, x: Value, y: Value) -> Callable[..., Any]:
+        """A function that maps two values of a type to one of this type."""
+
+        def body(x: Value, y: Value) -> Value:
+            outside, self.values = self.values, [*self.values[-3:], x, y]
+            self.depth += 1
+            try:
+                for _ in range(self.random.randrange(4)):
+                    self.step()
+                alike = [v for v in self.values if v.dtype is x.dtype and v.shape == x.shape]
+                return self.random.choice([*alike[-3:], x])
+            finally:
+                self.values = outside
+                self.depth -= 1
+
+        return body
+
+
+STEPS: Final = {
+    "unary": 5, "binary": 7, "scale": 2, "where": 2, "cast": 2, "reduce": 4, "scan": 1,
+    "normalize": 1, "reshape": 2, "transpose": 3, "slice": 3, "rearrange": 3, "spread": 3,
+    "parts": 1, "gather": 2, "scatter": 1, "matmul": 3, "window": 2, "table": 9, "inplace": 4,
+    "alias": 1, "cond": 1, "while": 1,
+}  # fmt: skip
+"""Each kind of step, and how often it is drawn."""
+_OUTSIDE: Final = frozenset({"table", "gather", "scatter", "matmul", "window", "cond", "while"})
+"""Steps that are made outside of branches and loops only: they need inputs."""
+_IMPURE: Final = frozenset({"inplace"})
+
+
+def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(a == b or 1 in (a, b) for a, b in zip(one[::-1], other[::-1], strict=False))
+
+
+def made(seed: int, plain: bool = False) -> tuple[Any, dict[str, Array]]:
+    """The program of a seed and its inputs; it writes in place unless it is ``plain``."""
+    b = pirkit.ProgramBuilder()
+    maker = Maker(seed, b, plain)
+    for k, value in enumerate(maker.outputs()):
+        b.output(f"y{k}", value)
+    try:
+        program = b.finish()
+    except VerifyError:  # what is drawn may break a rule of writing in place
+        return made(seed + 1, plain)
+    return program, {n: a for n, a in maker.arrays.items() if n not in program.params}
