@@ -30,10 +30,10 @@ from pirkit.lowering.native_ops import FUSED_BY
 from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.mode import Mode
 from pirkit.runtime.native.array_file import map_arrays, save_arrays
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.registry import CPU
-from pirkit.runtime.session import Mode
 from pirkit.runtime.tensor.allocator import HOST
 
 if TYPE_CHECKING:

@@ -85,7 +85,9 @@ def key_with(key: str, *parts: object) -> str:
 def weights_key(key: str, weights: Mapping[str, Any]) -> str | None:
     """A key that depends on the contents of weights too; None if some are no arrays of numpy."""
     held = store()
-    if held is None or not all(is_numpy(a) and a.dtype.hasobject is False for a in weights.values()):
+    if held is None or not all(
+        is_numpy(a) and a.dtype.hasobject is False for a in weights.values()
+    ):
         return None
     hashed = Digest(held.secret)
     for name, array in weights.items():

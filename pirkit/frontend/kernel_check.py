@@ -19,9 +19,9 @@ from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.mode import Mode
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.registry import REFERENCE
-from pirkit.runtime.session import Mode
 from pirkit.runtime.tolerance import loosest_of
 
 Array = np.ndarray[Any, Any]

@@ -22,15 +22,16 @@ from pirkit.runtime.bind_inputs import bound_input
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta, TensorMeta
+from pirkit.runtime.mode import Counters, Mode
 from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.plan import SEGMENT, Call, Output, Plan, Port
-from pirkit.runtime.session import Counters, Mode, Session
 from pirkit.runtime.sessions import Key, SessionPool
 from pirkit.runtime.tensor.allocator import no_memory
 from pirkit.runtime.trace import Trace
 
 if TYPE_CHECKING:
     from pirkit.runtime.native.program import NativeProgram
+    from pirkit.runtime.session import Session
 
 Array = np.ndarray[Any, Any]
 
