@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, SOURCE
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import VecType
 
 Elements = tuple[int, ...]
+
+
+_OWN_RULES: Final = frozenset({"pir.split", "pir.slice", "pd_op.while", "pir.yield"})
+"""Ops whose results alias operands in other ways than their record declares."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +97,11 @@ class _Finder:
             return
         for result in op.results:
             self.define(result)
-        if declares(op, SOURCE) or declares(op, SINK):
+        definition = op.definition
+        if SOURCE in definition.traits or SINK in definition.traits:
             self.host += [e for v in (*op.operands, *op.results) for e in self.elements[v]]
+        elif not (definition.views or definition.writes or op.name in _OWN_RULES):
+            return  # as most ops are
         match op.name:
             case "pir.split":
                 self.take_elements(op, self.elements[op.operands[0]])
