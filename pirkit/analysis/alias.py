@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from xdsl.ir import Operation, SSAValue
 
@@ -19,10 +18,6 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import VecType
 
 Elements = tuple[int, ...]
-
-
-_OWN_RULES: Final = frozenset({"pir.split", "pir.slice", "pd_op.while", "pir.yield"})
-"""Ops whose results alias operands in other ways than their record declares."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +95,6 @@ class _Finder:
         definition = op.definition
         if SOURCE in definition.traits or SINK in definition.traits:
             self.host += [e for v in (*op.operands, *op.results) for e in self.elements[v]]
-        elif not (definition.views or definition.writes or op.name in _OWN_RULES):
-            return  # as most ops are
         match op.name:
             case "pir.split":
                 self.take_elements(op, self.elements[op.operands[0]])
@@ -116,8 +109,10 @@ class _Finder:
                 self.join_all(op.results, block.args)
             case "pir.yield":
                 self.leave(op)
-            case _:
+            case _ if definition.views or definition.writes:
                 self.share(op)
+            case _:
+                pass
 
     def take_elements(self, op: PirOp, elements: Elements) -> None:
         for result, element in zip(op.result_slots, elements, strict=False):

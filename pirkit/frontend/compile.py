@@ -32,7 +32,6 @@ from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.mode import Mode
 from pirkit.runtime.native.array_file import map_arrays, save_arrays
-from pirkit.runtime.plan import Plan
 from pirkit.runtime.registry import CPU
 from pirkit.runtime.tensor.allocator import HOST
 
@@ -205,7 +204,11 @@ def _made_frozen(
     apart = key_with(key, "its constants") if key is not None else None
     constants = load_entry(apart) if apart is not None else None
     if main is None or constants is None:
-        main, constants = _frozen_plans(program, form, pipeline, entry, library, weights)
+        with importing():
+            from pirkit.frontend.freeze import frozen_plans  # noqa: PLC0415  unless they are kept
+
+        weighted = Program(program.module, weights, program.source)
+        main, constants = frozen_plans(weighted, form, pipeline, entry, library, run_passes)
         if key is not None and apart is not None:
             save_entry(key, main)
             save_entry(apart, constants)
@@ -215,22 +218,6 @@ def _made_frozen(
         save_arrays(held, filed, computed)
         found = map_arrays(held, filed)
     return main, weights | (found or {name: _in_pages(a) for name, a in computed.items()})
-
-
-def _frozen_plans(
-    program: Program, form: Form, pipeline: str, entry: str | None, library: KernelLibrary,
-    weights: dict[str, Array],
-) -> tuple[Made, Made]:  # fmt: skip
-    """The plan of a program with constant weights, and the one that computes its constants."""
-    with importing():
-        from pirkit.frontend.freeze import freeze  # noqa: PLC0415  it imports the passes
-        from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  as above
-
-    main, apart = freeze(Program(program.module, weights, program.source), entry)
-    made = plan_with(form, main, pipeline, entry, library, run_passes)
-    if apart is None:
-        return made, (Plan("no_constants", (), (), (), (), ()), ())
-    return made, plan_with("kernels", apart, "", None, KernelLibrary(CPU), run_passes)
 
 
 def _in_pages(array: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pirkit.frontend import compile as compiling
-from pirkit.frontend import compile_cache, freeze, native_compile
+from pirkit.frontend import compile_cache, freeze
 from pirkit.frontend.files import Program, parse
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.native.array_file import ARRAYS
@@ -50,7 +50,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(home, name, note)
 
-    noted(native_compile, "plan_with")
+    noted(freeze, "plan_with")
     noted(freeze, "freeze")
     noted(Executable, "watch")  # which computes constants
     return seen

@@ -62,7 +62,7 @@ def save_arrays(store: ObjectCache, key: str, arrays: Mapping[str, Array]) -> No
                 data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
                 hashed.add(name.encode(), data)
                 file.seek(start + offset)
-                file.write(data)
+                file.write(data.data)
             file.truncate(start + end)
             head = hashed.digest() + len(table).to_bytes(_LENGTH, "little") + table
             file.seek(0)

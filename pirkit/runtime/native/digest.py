@@ -101,8 +101,8 @@ class Digest:
         if count:
             sums = np.empty((count, _SUMS), np.uint64)
             _function()(address_of(data), count, address_of(self._key), address_of(sums))
-            self._hash.update(sums)
-        self._hash.update(data[data.size - rest :])
+            self._hash.update(sums.data)
+        self._hash.update(data[data.size - rest :].data)
 
     def digest(self) -> bytes:
         """The hash of what was added."""
