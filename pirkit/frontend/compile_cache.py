@@ -91,7 +91,8 @@ def weights_key(key: str, weights: Mapping[str, Any]) -> str | None:
         return None
     hashed = Digest(held.secret)
     for name, array in weights.items():
-        hashed.add(repr((name, array.dtype.str, array.shape)).encode(), array)
+        kind = array.dtype.name, array.dtype.str, array.shape
+        hashed.add(repr((name, kind)).encode(), array)
     return key_with(key, hashed.digest())
 
 
