@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, SOURCE
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import VecType
 
 Elements = tuple[int, ...]
@@ -92,7 +92,8 @@ class _Finder:
             return
         for result in op.results:
             self.define(result)
-        if declares(op, SOURCE) or declares(op, SINK):
+        definition = op.definition
+        if SOURCE in definition.traits or SINK in definition.traits:
             self.host += [e for v in (*op.operands, *op.results) for e in self.elements[v]]
         match op.name:
             case "pir.split":
@@ -108,8 +109,10 @@ class _Finder:
                 self.join_all(op.results, block.args)
             case "pir.yield":
                 self.leave(op)
-            case _:
+            case _ if definition.views or definition.writes:
                 self.share(op)
+            case _:
+                pass
 
     def take_elements(self, op: PirOp, elements: Elements) -> None:
         for result, element in zip(op.result_slots, elements, strict=False):

@@ -19,15 +19,18 @@ def operations(block: Block) -> Iterator[PirOp]:
     The caller may erase or replace the operation that was yielded last; its replacement is not
     yielded.
     """
-    stack = [block.first_op]
-    while stack:
-        op = stack.pop()
+    op, stack = block.first_op, list[Operation | None]()
+    while op is not None or stack:
         if op is None:
+            op = stack.pop()
             continue
-        stack.append(op.next_op)
+        after = op.next_op
         yield cast(PirOp, op)
-        if op.parent is not None:
+        if op.regions and op.parent is not None:
+            stack.append(after)
             stack += [region.block.first_op for region in reversed(bodies(op))]
+            after = stack.pop()
+        op = after
 
 
 @dataclass(frozen=True)

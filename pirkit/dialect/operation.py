@@ -40,6 +40,22 @@ def _segments(filled: tuple[bool, ...]) -> Attribute:
     return mlir.DenseArrayBase.from_list(mlir.i32, [int(f) for f in filled])
 
 
+_FILLED: Final[dict[int, tuple[Attribute, tuple[bool, ...]]]] = {}
+_FILLED_LIMIT: Final = 4096
+
+
+def _filled(sizes: Attribute) -> tuple[bool, ...]:
+    """Which slots have values; an id costs less than the hash of an attribute."""
+    held = _FILLED.get(id(sizes))
+    if held is None:
+        if len(_FILLED) >= _FILLED_LIMIT:
+            _FILLED.clear()
+        values = cast("mlir.DenseArrayBase[Any]", sizes).get_values()
+        # the attribute lives while its id is a key
+        held = _FILLED[id(sizes)] = (sizes, tuple([bool(v) for v in values]))
+    return held[1]
+
+
 def declares(op: object, trait: str) -> TypeGuard[PirOp]:
     """True if the record of an operation has the trait (see :mod:`pirkit.dialect.kinds`)."""
     # `isinstance` asks the abstract base class of xDSL, which takes longer than all the rest
@@ -77,11 +93,11 @@ class PirOp(Operation):
         sizes = self.properties.get(key)
         if sizes is None:
             return values
+        filled = _filled(sizes)
+        if len(filled) == len(values) and False not in filled:
+            return values
         it = iter(values)
-        return tuple(
-            next(it, None) if size else None
-            for size in cast("mlir.DenseArrayBase[Any]", sizes).get_values()
-        )
+        return tuple([next(it, None) if has_value else None for has_value in filled])
 
     def operand_named(self, name: str) -> SSAValue | None:
         """The operand in the slot of that name, or None if it is empty."""

@@ -15,13 +15,23 @@ from pirkit.diag.gc_pause import importing
 from pirkit.diag.log import LOG
 from pirkit.diag.settings import SETTINGS, setting
 from pirkit.dialect.program import Program
-from pirkit.frontend.compile_cache import Made, cache_key, load_entry, save_entry
+from pirkit.frontend.compile_cache import (
+    Made,
+    cache_key,
+    key_with,
+    load_entry,
+    save_entry,
+    store,
+    weights_key,
+)
 from pirkit.frontend.python_calls import require
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.native_ops import FUSED_BY
 from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.mode import Mode
+from pirkit.runtime.native.array_file import map_arrays, save_arrays
 from pirkit.runtime.registry import CPU
 from pirkit.runtime.tensor.allocator import HOST
 
@@ -32,8 +42,6 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 DEFAULT_PIPELINE: Final = "@default"
-_FROZEN: Final = ("frozen", "its constants")
-"""Parts of the cache keys of a program with constant weights."""
 
 
 @overload
@@ -183,25 +191,33 @@ def _made_frozen(
 ) -> tuple[Made, dict[str, Array]]:  # fmt: skip
     """What is made of a program whose weights are constants, and its weights and constants.
 
-    Two plans are kept: the program's own, and the one that computes the constants.
+    Two plans are cached: the program's own, and the one that computes the constants, which are in
+    a file of their own: another one for other weights.
     """
-    keys = [cache_key(program, library, form, pipeline, entry, part) for part in _FROZEN]
-    kept = [load_entry(key) if key is not None else None for key in keys]
-    main, constants = kept
+    key = cache_key(program, library, form, pipeline, entry, "frozen")
+    filed = weights_key(key, weights) if key is not None else None
+    held = store()
+    main = load_entry(key) if key is not None else None
+    found = map_arrays(held, filed) if held and filed and main is not None else None
+    if main is not None and found is not None:
+        return main, weights | found
+    apart = key_with(key, "its constants") if key is not None else None
+    constants = load_entry(apart) if apart is not None else None
     if main is None or constants is None:
         with importing():
-            from pirkit.frontend.freeze import freeze  # noqa: PLC0415  it imports the passes
+            from pirkit.frontend.freeze import frozen_plans  # noqa: PLC0415  unless they are kept
 
-        held, apart = freeze(Program(program.module, weights, program.source), entry)
-        main = _made(held, form, pipeline, entry, library)
-        if apart is None:
-            return main, weights
-        constants = _made(apart, "kernels", "", None, KernelLibrary(CPU))
-        for key, made in zip(keys, (main, constants), strict=True):
-            if key is not None:
-                save_entry(key, made)
+        weighted = Program(program.module, weights, program.source)
+        main, constants = frozen_plans(weighted, form, pipeline, entry, library, run_passes)
+        if key is not None and apart is not None:
+            save_entry(key, main)
+            save_entry(apart, constants)
     exe = Executable(constants[0], KernelLibrary(CPU), weights, 0)
-    return main, weights | {name: _in_pages(array) for name, array in exe.run({}).items()}
+    computed = exe.watch({}, Mode(), copies=False)
+    if held and filed:
+        save_arrays(held, filed, computed)
+        found = map_arrays(held, filed)
+    return main, weights | (found or {name: _in_pages(a) for name, a in computed.items()})
 
 
 def _in_pages(array: Array) -> Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
@@ -28,6 +28,7 @@ from pirkit.dialect.program import Program
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, cached_function
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime.native.cache import ObjectCache, user_cache
+from pirkit.runtime.native.digest import Digest
 from pirkit.runtime.native.function import Control
 from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.program import NativeProgram
@@ -36,6 +37,7 @@ from pirkit.runtime.native.target import host, l3_bytes
 from pirkit.runtime.plan import SEGMENT, Call, Instruction, Plan
 from pirkit.runtime.plan_json import NotSerializableError, pack_plan, unpack_plan
 from pirkit.runtime.registry import CPU, KERNELS
+from pirkit.runtime.tensor.buffer import is_numpy
 
 _KEY_BYTES: Final = 32
 _ARITHMETIC: Final = (
@@ -74,6 +76,25 @@ def cache_key(program: Program, library: KernelLibrary, *settings: object) -> st
         current_limits(),
     )
     return blake2b(repr(parts).encode(), digest_size=_KEY_BYTES).hexdigest()
+
+
+def key_with(key: str, *parts: object) -> str:
+    """A key that depends on further parts."""
+    return blake2b(repr((key, *parts)).encode(), digest_size=_KEY_BYTES).hexdigest()
+
+
+def weights_key(key: str, weights: Mapping[str, Any]) -> str | None:
+    """A key that depends on the contents of weights too; None if some are no arrays of numpy."""
+    held = store()
+    if held is None or not all(
+        is_numpy(a) and a.dtype.hasobject is False for a in weights.values()
+    ):
+        return None
+    hashed = Digest(held.secret)
+    for name, array in weights.items():
+        kind = array.dtype.name, array.dtype.str, array.shape
+        hashed.add(repr((name, kind)).encode(), array)
+    return key_with(key, hashed.digest())
 
 
 def load_entry(key: str) -> Made | None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from pirkit.dialect.program import Program
+from pirkit.frontend.compile_cache import Made
+from pirkit.frontend.native_compile import Form, RunPasses, plan_with
+from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.passes import run_pipeline
 from pirkit.passes.hoist_constants import SUFFIX
+from pirkit.runtime.plan import Plan
+from pirkit.runtime.registry import CPU
 
 FREEZE: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
@@ -36,3 +41,21 @@ def freeze(program: Program, entry: str | None) -> tuple[Program, Program | None
             op.detach()
             op.erase()
     return made, apart
+
+
+def frozen_plans(
+    program: Program,
+    form: Form,
+    pipeline: str,
+    entry: str | None,
+    library: KernelLibrary,
+    run_passes: RunPasses,
+) -> tuple[Made, Made]:
+    """The plan of a program with its weights as constants, and the one that computes further
+    constants, which may be none.
+    """
+    main, apart = freeze(program, entry)
+    made = plan_with(form, main, pipeline, entry, library, run_passes)
+    if apart is None:
+        return made, (Plan("no_constants", (), (), (), (), ()), ())
+    return made, plan_with("kernels", apart, "", None, KernelLibrary(CPU), run_passes)

@@ -20,9 +20,9 @@ from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.segments import segmented
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.mode import Mode
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.registry import CPU, REFERENCE
-from pirkit.runtime.session import Mode
 from pirkit.runtime.tolerance import loosest_of
 
 Array = np.ndarray[Any, Any]

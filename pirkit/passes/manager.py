@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import TextIO
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block
 
-from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import LimitError, PassError, PirkitError, UsageError, VerifyError
 from pirkit.diag.gc_pause import uncollected
 from pirkit.dialect.operation import bodies, span_of
@@ -186,8 +186,17 @@ def _raised_at(trace: TracebackType | None) -> str:
 
 
 def _size(module: ModuleOp) -> int:
-    blocks = (region.block for op in module.ops for region in bodies(op))
-    return sum(1 for block in blocks for _ in operations(block))
+    return sum(_size_of(region.block) for op in module.ops for region in bodies(op))
+
+
+def _size_of(block: Block) -> int:
+    count, op = 0, block.first_op
+    while op is not None:
+        count += 1
+        if op.regions:
+            count += sum(_size_of(region.block) for region in bodies(op))
+        op = op.next_op
+    return count
 
 
 def _printers(requests: Sequence[str], stream: TextIO | None) -> list[Watcher]:

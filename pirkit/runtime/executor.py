@@ -22,15 +22,16 @@ from pirkit.runtime.bind_inputs import bound_input
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta, TensorMeta
+from pirkit.runtime.mode import Counters, Mode
 from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.plan import SEGMENT, Call, Output, Plan, Port
-from pirkit.runtime.session import Counters, Mode, Session
 from pirkit.runtime.sessions import Key, SessionPool
 from pirkit.runtime.tensor.allocator import no_memory
 from pirkit.runtime.trace import Trace
 
 if TYPE_CHECKING:
     from pirkit.runtime.native.program import NativeProgram
+    from pirkit.runtime.session import Session
 
 Array = np.ndarray[Any, Any]
 
@@ -166,11 +167,14 @@ class Executable:
         inputs: Mapping[str, Any],
         mode: Mode,
         begin: Callable[[Plan, Mapping[int, Any]], None] | None = None,
+        *,
+        copies: bool = True,
     ) -> dict[str, Any]:
         """Run once in a session of its own.
 
         ``begin`` is called first, with the plan for inputs of these shapes, and the arrays of
         inputs and parameters by slot. Parameters, updates and the number of runs stay as they were.
+        Without ``copies`` outputs may be views of inputs, of parameters and of each other.
         """
         values, key = self._feed(inputs)
         session = self._sessions.made(key, mode, Counters())
@@ -180,6 +184,8 @@ class Executable:
             begin(session.plan, {**arrays, **session.places})
         session.draws.begin(self.seed, self.runs)
         session.run()
+        if not copies:
+            return {p.name: session.value(p.source) for p in self.plan.outputs}
         return self._outputs(session)
 
     def _run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

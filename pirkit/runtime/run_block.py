@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import starmap
 from operator import call as apply
 from operator import length_hint
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from pirkit.diag.errors import ConstraintError, RuntimeFault
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.library import call_fault
 from pirkit.runtime.meta import of_value
-from pirkit.runtime.nodes import Access
 from pirkit.runtime.plan import Call, Instruction
-from pirkit.runtime.slots import SlotTable
+
+if TYPE_CHECKING:
+    from pirkit.runtime.nodes import Access
+    from pirkit.runtime.slots import SlotTable
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +47,7 @@ class BlockSteps:
         return (*self.calls, (tuple,))
 
 
-Runner = Callable[[SlotTable, BlockSteps], None]
+Runner = Callable[["SlotTable", BlockSteps], None]
 
 
 _consume: Final = deque[object](maxlen=0).extend

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,44 +10,14 @@ import numpy as np
 from pirkit.runtime.draws import Draws
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
+from pirkit.runtime.mode import Counters, Mode
 from pirkit.runtime.native.cores import ONE_BLAS_THREAD, at_most
 from pirkit.runtime.parallel import dependencies, execute_parallel
 from pirkit.runtime.plan import Operand, Plan
 from pirkit.runtime.planning import plan_memory
-from pirkit.runtime.run_block import Runner, execute
+from pirkit.runtime.run_block import execute
 from pirkit.runtime.slots import SlotTable
 from pirkit.runtime.steps import Env, build
-
-
-@dataclass
-class Counters:
-    """Counters since the executable was created; a run with known shapes changes only ``runs``."""
-
-    runs: int = 0
-    sessions: int = 0
-    binds: int = 0
-    infer_meta: int = 0
-    allocations: int = 0
-    """Arrays of dynamic shape that were allocated during runs."""
-
-
-@dataclass(frozen=True)
-class Mode:
-    """How sessions run: with or without reuse of memory, on how many threads, by which runner.
-
-    With ``limit`` None, steps run in order and each may use the whole thread pool.
-    """
-
-    reuse: bool = True
-    limit: int | None = None
-    run: Runner = execute
-    fuses_launches: bool = False
-    """Whether a runner of its own gets the same plan and memory as `execute`."""
-
-    @property
-    def threads(self) -> int:
-        """Largest number of concurrent steps."""
-        return self.limit or 1
 
 
 class Session:

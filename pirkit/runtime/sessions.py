@@ -5,15 +5,18 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pirkit.diag.forks import renewed
-from pirkit.diag.gc_pause import uncollected
+from pirkit.diag.gc_pause import importing, uncollected
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta
+from pirkit.runtime.mode import Counters, Mode
 from pirkit.runtime.plan import Plan
-from pirkit.runtime.session import Counters, Mode, Session
 from pirkit.runtime.tensor.allocator import no_memory
+
+if TYPE_CHECKING:
+    from pirkit.runtime.session import Session
 
 MAX_CACHED_SHAPES: Final = 8
 """Number of combinations of input shapes whose sessions are cached."""
@@ -34,7 +37,7 @@ class SessionPool:
     counters: Counters
     variables: frozenset[int] = frozenset()
     _idle: OrderedDict[Key, list[Session]] = field(
-        default_factory=OrderedDict[Key, list[Session]], repr=False
+        default_factory=OrderedDict[Key, "list[Session]"], repr=False
     )
     _latest: tuple[Key | None, list[Session]] = field(default=(None, []), repr=False)
     """The last key and its sessions: comparing is cheaper than a hash lookup."""
@@ -56,6 +59,9 @@ class SessionPool:
     @uncollected
     def made(self, key: Key, mode: Mode, counters: Counters) -> Session:
         """A new session. Raises RuntimeFault for shapes that an op refuses."""
+        with importing():
+            from pirkit.runtime.session import Session  # noqa: PLC0415  one native call has none
+
         metas = {s: m for s, m in zip(self._slots, key, strict=True) if m is not None}
         try:
             return Session(self.plan, self.library, metas, counters, mode, self.variables)

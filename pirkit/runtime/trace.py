@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta, of_value
 from pirkit.runtime.plan import Call, Instruction, Operand, slots_of
 from pirkit.runtime.run_block import BlockSteps, execute
-from pirkit.runtime.slots import SlotTable
+
+if TYPE_CHECKING:
+    from pirkit.runtime.slots import SlotTable
 
 
 @dataclass(frozen=True)

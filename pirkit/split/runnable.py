@@ -16,10 +16,10 @@ from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.diag.forks import renewed
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.device import Device
+from pirkit.runtime.mode import Mode
 from pirkit.runtime.scope.bound_plan import BoundPlan
 from pirkit.runtime.scope.scope import Scope
 from pirkit.runtime.scope.scope_pool import PoolCount, ScopePool
-from pirkit.runtime.session import Mode
 from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.split.lowered_split import Halves

@@ -12,7 +12,7 @@ import numpy as np
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
 from pirkit.runtime.executor import Executable
-from pirkit.runtime.session import Mode
+from pirkit.runtime.mode import Mode
 from pirkit.runtime.steps import SavedValues
 from pirkit.runtime.trace import Entry, Trace
 from pirkit.torch.element_types import TO_TORCH, array_of, tensor_of

@@ -1,5 +1,7 @@
 """A cache of object code on disk, so that later processes need not compile.
 
+Files of arrays lie beside the entries, with a limit of their own (see `array_file.py`).
+
 Machine code that another user could have written is never run: the directory belongs to the user,
 nobody else may write there, and each entry has a keyed hash (MAC) with a secret that only the user
 can read. An entry that is damaged, forged or of another version is deleted and counts as a miss.
@@ -18,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import platformdirs
 
@@ -31,14 +33,18 @@ _MAGIC: Final = b"pirkit-native-1\n"
 _SECRET_BYTES: Final = 32
 _TAG_BYTES: Final = 32
 _DEFAULT_LIMIT: Final = 256 << 20
+_ARRAY_LIMIT: Final = 4 << 30
 _LOCK_SECONDS: Final = 2.0
+ARRAYS: Final = ".arrays"
+"""What names of files with arrays end in."""
 _TRIM_EVERY: Final = 256
 """A write triggers a trim for one key in this many; keys are hashes, so this is a random sample."""
 
 
 @dataclass(slots=True)
 class ObjectCache:
-    """A directory of entries, one file for each key; `limit` bounds the bytes of all entries.
+    """A directory of entries, one file for each key; `limit` bounds the bytes of all entries,
+    `array_limit` those of all files of arrays.
 
     ``sources`` are the source files that compute entries: once they change on disk, the cache
     neither reads nor writes, as this process runs the old code.
@@ -48,14 +54,16 @@ class ObjectCache:
     secret: bytes
     limit: int = _DEFAULT_LIMIT
     sources: Sources | None = None
+    array_limit: int = _ARRAY_LIMIT
 
     def get(self, key: str) -> bytes | None:
         """The payload of a key, a hexadecimal number; None if there is no valid entry."""
         if self.sources and self.sources.changed:
             return None
-        path = self._path(key)
+        path = self.path(key)
         try:
-            data = _of_file(path)
+            with regular_file(path) as file:
+                data = file.read()
         except OSError:
             return None
         head = len(_MAGIC) + _TAG_BYTES
@@ -80,7 +88,7 @@ class ObjectCache:
             self._put(key, payload)
 
     def _put(self, key: str, payload: bytes) -> None:
-        path = self._path(key)
+        path = self.path(key)
         try:
             if path.exists() and not path.is_file():  # a pipe is written to, and waits for a reader
                 path.unlink()
@@ -93,24 +101,25 @@ class ObjectCache:
             self.trim()
 
     def trim(self) -> None:
-        """Delete the least recently used entries until the limit holds."""
+        """Delete the least recently used entries until the limits hold."""
         from filelock import FileLock, Timeout  # noqa: PLC0415  slow to import, and seldom needed
 
         try:
             with FileLock(str(self.folder / "lock"), timeout=_LOCK_SECONDS):
                 with os.scandir(self.folder) as found:
                     entries = [(e.stat(), e.path) for e in found if _is_ours(e.name)]
-                total = sum(status.st_size for status, _ in entries)
-                for status, path in sorted(entries, key=lambda e: (e[0].st_mtime_ns, e[1])):
-                    if total <= self.limit:
-                        break
-                    Path(path).unlink(missing_ok=True)
-                    total -= status.st_size
+                left = {True: self.array_limit, False: self.limit}
+                for status, path in sorted(entries, key=_age, reverse=True):
+                    kind = ARRAYS in Path(path).name
+                    left[kind] -= status.st_size
+                    if left[kind] < 0:
+                        Path(path).unlink(missing_ok=True)
         except (Timeout, OSError):
             return
 
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.o"
+    def path(self, key: str, suffix: str = ".o") -> Path:
+        """Where the entry of a key lies."""
+        return self.folder / f"{key}{suffix}"
 
     def _tag(self, key: str, payload: bytes) -> bytes:
         message = key.encode() + b"\0" + payload
@@ -155,18 +164,23 @@ def _opened(folder: Path) -> ObjectCache | None:
     )
 
 
+def _age(entry: tuple[os.stat_result, str]) -> tuple[int, str]:
+    return entry[0].st_mtime_ns, entry[1]
+
+
 def _is_ours(name: str) -> bool:
     """Whether a file is an entry, or the temporary file of a process that died while writing."""
-    return name.endswith(".o") or name.startswith(".")
+    return name.endswith((".o", ARRAYS)) or name.startswith(".")
 
 
-def _of_file(path: Path) -> bytes:
-    """The content of a regular file. Raises OSError for others: a read from a pipe would block."""
+def regular_file(path: Path) -> BinaryIO:
+    """A regular file, open. Raises OSError for others: a read from a pipe would block."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(f"{path} is no file")
-        return file.read()
+    file = os.fdopen(handle, "rb")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        file.close()
+        raise OSError(f"{path} is no file")
+    return file
 
 
 def _private(folder: Path) -> bool:
@@ -196,5 +210,6 @@ def _secret(path: Path) -> bytes | None:
     readable = status.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
     if not stat.S_ISREG(status.st_mode) or readable:
         return None
-    secret = _of_file(path)
+    with regular_file(path) as file:
+        secret = file.read()
     return secret if len(secret) == _SECRET_BYTES else None

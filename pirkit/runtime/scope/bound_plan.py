@@ -15,11 +15,12 @@ from pirkit.runtime.bind_inputs import bound_input
 from pirkit.runtime.device import Device
 from pirkit.runtime.library import Library
 from pirkit.runtime.meta import Meta, TensorMeta
+from pirkit.runtime.mode import Counters, Mode
 from pirkit.runtime.plan import Output, Plan, Port
 from pirkit.runtime.scope.labels import Labels
 from pirkit.runtime.scope.overlap import refuse_overlap
 from pirkit.runtime.scope.scope import Scope, Thawed, Value
-from pirkit.runtime.session import Counters, Mode, Session
+from pirkit.runtime.session import Session
 from pirkit.runtime.sessions import SessionPool
 from pirkit.runtime.tensor.dense import DenseTensor
 

@@ -15,16 +15,18 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from pirkit.diag.errors import ArtifactError, InternalError
 from pirkit.diag.progress import delayed_bar
-from pirkit.lowering.codegen.about import About
 from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import host
+
+if TYPE_CHECKING:
+    from pirkit.lowering.codegen.about import About
 
 _PROGRESS_AFTER_S: Final = 1.0
 
