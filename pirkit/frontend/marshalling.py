@@ -17,7 +17,6 @@ from pirkit.frontend.generated_code import function_of
 from pirkit.frontend.surroundings import Place, same
 from pirkit.frontend.tree import CONTAINERS, LEAF, Shape
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.function import array_maker
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import meta_of
@@ -158,23 +157,16 @@ def run_any(code: _Code, arrays: str, run: Run) -> None:
 
 
 def run_native(code: _Code, arrays: str, program: NativeProgram) -> None:
-    """Code that does what `NativeProgram.attempt` does, without its calls of Python functions."""
-    made = ""
-    for meta in program.results:
-        maker = array_maker(meta)
-        made += f"{code.name(maker.func)}({', '.join(map(code.name, maker.args))}), "
+    """Code that runs a native program; its results are tensors."""
     code.lines += [
-        "try:",
-        f"    r = ({made})",
-        f"    try: s = {code.name(program.free.pop)}()",
-        f"    except IndexError: s = {code.name(program.session)}()",
-        "except MemoryError: return missed",  # the other way tells of it
-        f"a = {arrays}",
-        "d = s.direct",
-        "ran = s.attempt(a, r) if d is None else not d(s.header_address, a, r)",
+        f"try: s = {code.name(program.free.pop)}()",
+        "except IndexError:",
+        f"    try: s = {code.name(program.session)}()",
+        "    except MemoryError: return missed",  # the other way tells of it
+        f"r = s.tensors{arrays}",
         f"{code.name(program.free.append)}(s)",
     ]
-    code.require("ran")
+    code.require("r is not None")
 
 
 def run_into(code: _Code, arrays: str, program: NativeProgram, order: Sequence[int]) -> None:
@@ -255,6 +247,12 @@ def pack(code: _Code, shape: Shape, metas: Sequence[TensorMeta], order: Sequence
         code.lines.append(f"{t}.array = r[{i}]; {t}._meta = {meta}")
         made.append(t)
     return _built(code, shape, iter(made))
+
+
+def rebuild(code: _Code, shape: Shape, count: int, order: Sequence[int]) -> str:
+    """The same of ``count`` tensors ``r``."""
+    code.lines.append(f"{''.join(f't{k}, ' for k in range(count))} = r" if count else "")
+    return _built(code, shape, iter([f"t{k}" for k in order]))
 
 
 def _built(code: _Code, shape: Shape, leaves: Any) -> str:
