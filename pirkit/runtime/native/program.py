@@ -251,7 +251,8 @@ class Session:
         self._set("brief", int(brief))
         for name, word in (functions() | tensor_slots()).items():
             self._set(name, word)
-        call = tensor_call(_tensor_method(), np.frombuffer(self.header, np.uintp))
+        words: Any = self.header
+        call = tensor_call(_tensor_method(), np.frombuffer(words, np.uintp))
         if not self.uses_pool and not len(self.flags):
             return call
 
