@@ -210,19 +210,22 @@ def lifted(b: Recorder, leaf: Any) -> Value:
 
 def narrowed(b: Recorder, value: Value, dtype: DType) -> Value:
     """A value in an element type; a number has all of its digits before."""
-    wide = isinstance(value, WeakValue) and dtype is not value.dtype
-    return b.cast(b.own(value.wide if wide else value), dtype)
+    if isinstance(value, WeakValue) and dtype is not value.dtype:
+        return b.cast(b.own(value.wide), dtype)
+    return b.cast(b.own(value), dtype)
 
 
 def typed(body: Body, value: Any, like: Any = None) -> Value:
     """A result of a body as a value; a number has the element type of what it stands beside."""
     b = body.recorder
+    dtype = None
+    if like is not None and not is_number(like):
+        dtype = like.dtype if isinstance(like, Value) else leaf_meta(like).dtype
     if is_number(value):
-        is_like = isinstance(like, Value) and _fits(value, like.dtype)
-        fitting = like.dtype if is_like else leaf_meta(value).dtype
+        fitting = dtype if dtype and _fits(value, dtype) else leaf_meta(value).dtype
         return body.record(lambda: b.const(value, fitting))
-    if isinstance(value, WeakValue) and isinstance(like, Value) and _fits(value.weak(), like.dtype):
-        return body.record(lambda: narrowed(b, value, like.dtype))
+    if isinstance(value, WeakValue) and value.weak and dtype and _fits(value.weak(), dtype):
+        return body.record(lambda: narrowed(b, value, dtype))
     return cast(Value, body.record(lambda: b.value(value)))
 
 
