@@ -1,16 +1,19 @@
 """What a call of a compiled function costs beside its native code: training steps as users write
 them, and the same native programs on arrays that are bound once.
 
-Both run in turn in short bursts of CPU time on one thread; printed are the least times.
+They run in turn in short bursts on one thread, and `jax.jit` of the same step with them if it is
+asked for; printed are the least times.
 
-    python benchmarks/step.py [--rounds N]
+    python benchmarks/step.py [--rounds N] [--jax]
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +22,44 @@ import numpy as np
 import pirkit
 from pirkit import ops
 
-BURST = 0.02
-"""Seconds that a burst lasts, about."""
+BURST = 0.002
+"""Seconds that a burst lasts, about: short enough that some bursts are not disturbed."""
 
-Problem = tuple[Callable[..., Any], Any, tuple[Any, ...]]
-"""A loss, its parameters, and the data."""
+
+@dataclass
+class Library:
+    """What the losses take from pirkit or jax."""
+
+    tanh: Callable[..., Any]
+    log_softmax: Callable[..., Any]
+    vmap: Callable[..., Any]
+    laplacian: Callable[..., Any]
+    derivative: Callable[..., Any]
+    """Of a function of one number."""
+
+
+Loss = Callable[..., Any]
+Problem = tuple[Callable[[Library], Loss], Any, tuple[Any, ...]]
+"""A loss for a library, its parameters, and the data."""
+
+PIRKIT = Library(
+    ops.tanh, ops.log_softmax, pirkit.vmap, pirkit.laplacian,
+    lambda f: lambda t: pirkit.jvp(f, (t,), (np.float32(1),))[1],
+)  # fmt: skip
+
+
+def jax_library() -> Library:
+    import jax
+    import jax.numpy as jnp
+
+    def laplacian(f: Any) -> Any:
+        return lambda x: jnp.trace(jax.hessian(f)(x))
+
+    def derivative(f: Any) -> Any:
+        return lambda t: jax.jvp(f, (t,), (jnp.float32(1),))[1]
+
+    return Library(jnp.tanh, jax.nn.log_softmax, jax.vmap, laplacian, derivative)
+
 
 RNG = np.random.default_rng(0)
 
@@ -37,49 +73,85 @@ def normal(*shape: int) -> Any:
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def network(params: Any, x: Any) -> Any:
+def network(lib: Library, params: Any, x: Any) -> Any:
     for p in params[:-1]:
-        x = ops.tanh(x @ p["w"] + p["b"])
+        x = lib.tanh(x @ p["w"] + p["b"])
     return x @ params[-1]["w"] + params[-1]["b"]
 
 
-def regression() -> Problem:
-    def loss(params: Any, x: Any, y: Any) -> Any:
-        return ((network(params, x) - y) ** 2).mean()
+def regression(rows: int, *sizes: int) -> Problem:
+    def of(lib: Library) -> Loss:
+        return lambda params, x, y: ((network(lib, params, x) - y) ** 2).mean()
 
-    return loss, layers(2, 20, 20, 20, 1), (normal(32, 2), normal(32, 1))
+    return of, layers(*sizes), (normal(rows, sizes[0]), normal(rows, sizes[-1]))
 
 
 def classification() -> Problem:
-    def loss(params: Any, x: Any, y: Any) -> Any:
-        return -(ops.log_softmax(network(params, x)) * y).sum(axis=1).mean()
+    def of(lib: Library) -> Loss:
+        def loss(params: Any, x: Any, y: Any) -> Any:
+            return -(lib.log_softmax(network(lib, params, x)) * y).sum(axis=1).mean()
+
+        return loss
 
     labels = np.eye(10, dtype=np.float32)[RNG.integers(0, 10, 128)]
-    return loss, layers(64, 64, 64, 10), (normal(128, 64), labels)
+    return of, layers(64, 64, 64, 10), (normal(128, 64), labels)
 
 
-def poisson() -> Problem:
-    def loss(params: Any, points: Any, right: Any) -> Any:
-        def u(point: Any) -> Any:
-            return network(params, point)[0]
+def beam(points: int) -> Problem:
+    """Of a beam that bends under its load: the fourth derivative is the load."""
 
-        residual = pirkit.vmap(pirkit.laplacian(u))(points) + right
-        return (residual**2).mean()
+    def of(lib: Library) -> Loss:
+        def loss(params: Any, at: Any, load: Any) -> Any:
+            def u(t: Any) -> Any:
+                return network(lib, params, t.reshape(1))[0]
 
-    return loss, layers(2, 20, 20, 1), (normal(200, 2), normal(200))
+            bent = u
+            for _ in range(4):
+                bent = lib.derivative(bent)
+            return ((lib.vmap(bent)(at) - load) ** 2).mean()
+
+        return loss
+
+    return of, layers(1, 20, 20, 1), (normal(points), normal(points))
 
 
-PROBLEMS = {
-    "regression, 2-20-20-20-1, 32 rows": regression,
+def poisson(points: int) -> Problem:
+    def of(lib: Library) -> Loss:
+        def loss(params: Any, points: Any, right: Any) -> Any:
+            def u(point: Any) -> Any:
+                return network(lib, params, point)[0]
+
+            return ((lib.vmap(lib.laplacian(u))(points) + right) ** 2).mean()
+
+        return loss
+
+    return of, layers(2, 20, 20, 1), (normal(points, 2), normal(points))
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "regression, 2-20-20-20-1, 32 rows": lambda: regression(32, 2, 20, 20, 20, 1),
+    "regression, 2-20-20-20-1, 100 rows": lambda: regression(100, 2, 20, 20, 20, 1),
+    "beam, 1-20-20-1, 12 points": lambda: beam(12),
+    "Poisson's equation, 2-20-20-1, 100 points": lambda: poisson(100),
     "classification, 64-64-64-10, 128 rows": classification,
-    "Poisson's equation, 2-20-20-1, 200 points": poisson,
+    "Poisson's equation, 2-20-20-1, 1000 points": lambda: poisson(1000),
 }
+
+
+def jax_step(problem: Problem) -> Callable[[], object]:
+    """The same step by jax, of arrays of its own."""
+    import jax
+
+    of, params, data = problem
+    step = jax.jit(jax.value_and_grad(of(jax_library())))
+    held, given = jax.device_put(params), jax.device_put(data)
+    return lambda: jax.block_until_ready(step(held, *given))
 
 
 def steps(problem: Problem) -> dict[str, Callable[[], object]]:
     """The step as a user writes it, the native call alone, and the same on bound arrays."""
-    loss, params, data = problem
-    step = pirkit.jit(pirkit.value_and_grad(loss))
+    of, params, data = problem
+    step = pirkit.jit(pirkit.value_and_grad(of(PIRKIT)))
     step(params, *data)
     (compiled,) = next(iter(step._compiled.values()))
     native = compiled.whole.native
@@ -90,35 +162,38 @@ def steps(problem: Problem) -> dict[str, Callable[[], object]]:
     assert results is not None
     return {
         "bound": native.bind(arrays, results),
-        "native": lambda: native.attempt(arrays),
         "jit": lambda: step(params, *data),
     }
 
 
 def timed(call: Callable[[], object], count: int) -> float:
-    begin = time.process_time()
+    begin = time.perf_counter()
     for _ in range(count):
         call()
-    return (time.process_time() - begin) / count * 1e6
+    return (time.perf_counter() - begin) / count * 1e6
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=60, help="bursts of each")
-    rounds = parser.parse_args().rounds
-    pirkit.threads(1)
-    print(f"{'microseconds a step':44} {'bound':>8} {'native':>8} {'jit':>8} {'of bound':>9}")
-    for name, problem in PROBLEMS.items():
-        calls = steps(problem())
+    parser.add_argument("--rounds", type=int, default=300, help="bursts of each")
+    parser.add_argument("--jax", action="store_true", help="time jax as well")
+    given = parser.parse_args()
+    pirkit.config.threads = 1
+    if given.jax:  # before jax is imported
+        os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    others = f" {'jax':>8}" if given.jax else ""
+    print(f"{'microseconds a step':44} {'bound':>8} {'jit':>8}{others} {'jit/bound':>10}")
+    for name, make in PROBLEMS.items():
+        problem = make()
+        calls = steps(problem) | ({"jax": jax_step(problem)} if given.jax else {})
         count = max(1, int(BURST / (timed(calls["bound"], 50) * 1e-6)))
         times: dict[str, list[float]] = {way: [] for way in calls}
-        for _ in range(rounds):
+        for _ in range(given.rounds):
             for way, call in calls.items():
                 times[way].append(timed(call, count))
         least = {way: min(found) for way, found in times.items()}
         shown = " ".join(f"{t:8.2f}" for t in least.values())
-        ratio = least["jit"] / least["bound"]
-        print(f"{name:44} {shown} {ratio:9.3f}")
+        print(f"{name:44} {shown} {least['jit'] / least['bound']:10.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pirkit.dialect.kinds import LOOP
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
 from pirkit.dialect.ops.control.tensor_array import ARRAY_OPS
 from pirkit.dialect.primitives import PRIMITIVES
+from pirkit.dialect.structure import CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
@@ -204,7 +205,7 @@ class _Flow:
                 self.active.add(op.operands[0])
                 self.enter(op.results)
         else:
-            sources = [v for v in op.operands if v in self.active]
+            sources = [v for v in _values(op) if v in self.active]
             if sources and _passes_on(op, sources):
                 self.enter(r for r in op.results if not is_cut(r, sources))
 
@@ -247,6 +248,14 @@ class _Flow:
             return direct and (given or op.name == "pir.tuple_push")
         inner = (v for region in bodies(op) for o in operations(region.block) for v in o.operands)
         return direct or any(v in self.active for v in inner)
+
+
+def _values(op: PirOp) -> Sequence[SSAValue]:
+    """The operands that the results depend on. Those of a rule of the user are none: rules may
+    share their stand-ins, which are alike."""
+    if op.name != CUSTOM:
+        return op.operands
+    return op.operands[: int(op.attribute("outputs")) + int(op.attribute("inputs"))]
 
 
 def _passes_on(op: PirOp, sources: Sequence[SSAValue]) -> bool:

@@ -149,6 +149,10 @@ class TraceError(UsageError, TypeError):
     default_code = "PK0706"
 
 
+class MissingAttributeError(TraceError, AttributeError):
+    """An attribute that traced values do not have; an AttributeError, so that `hasattr` works."""
+
+
 class PassError(PirkitError):
     """A pass that failed; it names the pass, the op and its place."""
 

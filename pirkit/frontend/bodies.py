@@ -27,6 +27,9 @@ from pirkit.runtime.meta import TensorMeta
 EXPANSION: Final = "taylor,expand-gradients{last=false}"
 """Derivatives of what a body becomes a part of are still to come."""
 
+Weak = Sequence[type[Any] | None]
+"""Python types of the values that are numbers; a few of the first, None for others."""
+
 
 class BodyRecorder(Recorder):
     """A recorder whose values may be those of the programs around it."""
@@ -80,10 +83,14 @@ class Body:
         finally:
             self.outer.inner = None
 
-    def arguments(self, shape: tree.Shape, metas: Sequence[TensorMeta]) -> Any:
-        """A tree of values that the op hands to the body."""
-        first = len(self._arguments)
-        made = [self.recorder.input(f"x{first + i}", m) for i, m in enumerate(metas)]
+    def arguments(self, shape: tree.Shape, metas: Sequence[TensorMeta], weak: Weak = ()) -> Any:
+        """A tree of values that the op hands to the body; ``weak`` ones promote as numbers do."""
+        first, b = len(self._arguments), self.recorder
+        kinds = [*weak, *[None] * (len(metas) - len(weak))]
+        made = [
+            b.number(f"x{first + i}", kind()) if kind else b.input(f"x{first + i}", m)
+            for i, (m, kind) in enumerate(zip(metas, kinds, strict=True))
+        ]
         self._arguments += made
         return tree.unflatten(shape, iter(made))
 

@@ -23,6 +23,7 @@ from pirkit.frontend.marshalling import (
     caller,
     pack,
     packer,
+    rebuild,
     run_any,
     run_into,
     run_native,
@@ -68,12 +69,14 @@ class Compiled:
     def quick(self) -> Call:
         """A call that is as the last one, or what stands for a call that is not."""
         native = self.whole.native
-        packed = partial(pack, shape=self.shape, metas=self.metas, order=self.outputs)
         if native is None or self.given:
+            packed = partial(pack, shape=self.shape, metas=self.metas, order=self.outputs)
             running = partial(run_any, run=self._attempt)
             return caller(*self.ways, packed, running, True, self.missed)
+        count = len(native.results)
+        rebuilt = partial(rebuild, shape=self.shape, count=count, order=self.outputs)
         running = partial(run_native, program=native)
-        return caller(*self.ways, packed, running, not array_slot(), self.missed)
+        return caller(*self.ways, rebuilt, running, False, self.missed)
 
     @cached_property
     def quick_into(self) -> Call:

@@ -16,11 +16,13 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.operation import create
 from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
-from pirkit.frontend.bodies import Body
+from pirkit.frontend.bodies import Body, Weak
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.recording import OuterValueError
-from pirkit.frontend.tracing import Recorder, leaf_meta
+from pirkit.frontend.surroundings import kind_of
+from pirkit.frontend.traced_value import WeakValue
+from pirkit.frontend.tracing import WEAK, Recorder, argument, leaf_meta
 from pirkit.frontend.transforms import run
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime import dtype as dt
@@ -63,7 +65,9 @@ def chosen(what: str, pred: Any, true_fun: Function, false_fun: Function, *opera
         bodies = [Body(b), Body(b)]
         found: list[tuple[list[Any], tree.Shape]] = []
         for body, function in zip(bodies, (true_fun, false_fun), strict=True):
-            arguments = body.arguments(shape, [v.meta for v in leaves])
+            made = tree.leaves(body.arguments(shape, [v.meta for v in leaves]))
+            pairs = zip(leaves, made, strict=True)  # numbers are read from around, to stay weak
+            arguments = tree.unflatten(shape, iter([v if v.weak else a for v, a in pairs]))
             found.append(tree.flatten(body.record(function, *arguments)))
         (yes, shape_yes), (no, shape_no) = found
         if shape_yes != shape_no:
@@ -99,10 +103,9 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     through it, of as many turns as the data make. Raises TraceError for a body that changes the
     state's types, and for a condition that is not one boolean.
     """
-    weak = [is_number(leaf) for leaf in tree.leaves(init_val)]
 
     def recorded(b: Recorder, init: Any) -> Any:
-        return while_op(b, cond_fun, body_fun, init, weak)
+        return while_op(b, cond_fun, body_fun, init)
 
     return entered(recorded, init_val)
 
@@ -113,7 +116,6 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
 
     ``i`` is an int64 without dimensions; the bounds may be traced. As `while_loop` otherwise.
     """
-    weak = [False, False, *[is_number(leaf) for leaf in tree.leaves(init_val)]]
 
     def before(state: Any) -> Any:
         return state[0] < state[1]
@@ -130,7 +132,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
                     help="convert it: `x.astype('int64')`, or take `while_loop`",
                 )  # fmt: skip
         start = (b.cast(first, dt.int64), b.cast(last, dt.int64), init)
-        return while_op(b, before, turn, start, weak)[2]
+        return while_op(b, before, turn, start)[2]
 
     return entered(recorded, lower, upper, init_val)
 
@@ -151,13 +153,12 @@ def scan(
     records every turn, which short scans run faster by. Raises TraceError for rows of different
     number, and as `while_loop` does.
     """
-    weak = [is_number(leaf) for leaf in tree.leaves(init)]
 
     def recorded(b: Recorder, carry: Any, rows: Any) -> Any:
         count = _length(tree.leaves(rows), length)
         if unroll:
             return _unrolled(b, f, carry, rows, count, reverse)
-        return _scan(b, f, carry, rows, count, reverse, weak)
+        return _scan(b, f, carry, rows, count, reverse)
 
     return entered(recorded, init, xs)
 
@@ -195,19 +196,36 @@ def _in(b: Recorder, recorded: Function, trees: Any) -> Any:
 
 
 def lifted(b: Recorder, leaf: Any) -> Value:
-    """A tensor, array or number as a value; a bare float is single precision."""
+    """A tensor, array or number as a value; a number promotes weakly, with all of its digits."""
+    if type(leaf) in WEAK:
+        kinds = [leaf_meta(x).dtype for x in (argument(leaf), leaf)]
+        wide, strong = [b.const(leaf, dtype) for dtype in kinds]
+        return WeakValue(wide, strong, kind_of(leaf))
     if is_number(leaf):
         return b.const(leaf, leaf_meta(leaf).dtype)
+    if isinstance(leaf, WeakValue):
+        return leaf
     return cast(Value, b.value(leaf))
+
+
+def narrowed(b: Recorder, value: Value, dtype: DType) -> Value:
+    """A value in an element type; a number has all of its digits before."""
+    if isinstance(value, WeakValue) and dtype is not value.dtype:
+        return b.cast(b.own(value.wide), dtype)
+    return b.cast(b.own(value), dtype)
 
 
 def typed(body: Body, value: Any, like: Any = None) -> Value:
     """A result of a body as a value; a number has the element type of what it stands beside."""
     b = body.recorder
+    dtype = None
+    if like is not None and not is_number(like):
+        dtype = like.dtype if isinstance(like, Value) else leaf_meta(like).dtype
     if is_number(value):
-        is_like = isinstance(like, Value) and _fits(value, like.dtype)
-        fitting = like.dtype if is_like else leaf_meta(value).dtype
+        fitting = dtype if dtype and _fits(value, dtype) else leaf_meta(value).dtype
         return body.record(lambda: b.const(value, fitting))
+    if isinstance(value, WeakValue) and value.weak and dtype and _fits(value.weak(), dtype):
+        return body.record(lambda: narrowed(b, value, dtype))
     return cast(Value, body.record(lambda: b.value(value)))
 
 
@@ -235,17 +253,18 @@ def while_op(
     test: Function,
     turn: Function,
     init: Any,
-    weak: Sequence[bool],
     differ: Callable[[int, TensorMeta, TensorMeta], Exception] | None = None,
 ) -> Any:
-    """A loop over a tree of values; ``weak`` leaves take the element type that the body gives.
+    """A loop over a tree of values; numbers take the element type that the body gives.
 
     ``differ`` makes the error for a leaf, by number, that begins as one type and becomes another.
     """
     leaves, shape = tree.flatten(init)
-    body = _turn(b, test, turn, shape, [v.meta for v in leaves])
-    metas = _settled([v.meta for v in leaves], [v.meta for v in body.after], weak)
-    if metas != [v.meta for v in leaves]:  # numbers take the type that the body gives them
+    metas, weak = [v.meta for v in leaves], [v.weak for v in leaves]
+    body = _turn(b, test, turn, shape, metas, weak)
+    if any(weak):  # numbers take the type that the body gives them
+        body.body.recorder.is_dynamic = False
+        metas = _settled(metas, [v.meta for v in body.after], weak)
         body = _turn(b, test, turn, shape, metas)
     names = tree.paths(shape, "state")
     for i, (name, before, after) in enumerate(zip(names, metas, body.after, strict=True)):
@@ -254,7 +273,7 @@ def while_op(
                 raise differ(i, before, after.meta)
             raise _wrong(f"`{name}` of a loop begins as {before}, its body gives {after.meta}",
                          "keep shape and element type of the state; `astype` converts")  # fmt: skip
-    starts = [b.cast(v, m.dtype) for v, m in zip(leaves, metas, strict=True)]
+    starts = [narrowed(b, v, m.dtype) for v, m in zip(leaves, metas, strict=True)]
     first = truth(b, one_condition(test(tree.unflatten(shape, iter(starts))), b))
     region = body.body.region([body.more, *body.after])
     types = [type_of(m) for m in metas]
@@ -272,10 +291,15 @@ class _Turn(NamedTuple):
 
 
 def _turn(
-    b: Recorder, test: Function, turn: Function, shape: tree.Shape, metas: Sequence[TensorMeta]
+    b: Recorder,
+    test: Function,
+    turn: Function,
+    shape: tree.Shape,
+    metas: Sequence[TensorMeta],
+    weak: Weak = (),
 ) -> _Turn:
     body = Body(b)
-    found = body.record(turn, body.arguments(shape, metas))
+    found = body.record(turn, body.arguments(shape, metas, weak))
     after, after_shape = tree.flatten(found)
     if after_shape != shape:
         raise _wrong("the body of a loop gives a state of another structure", _SAME)
@@ -338,7 +362,7 @@ def _unrolled(
 
 
 def _scan(
-    b: Recorder, f: Function, init: Any, rows: Any, count: int, reverse: bool, weak: Sequence[bool]
+    b: Recorder, f: Function, init: Any, rows: Any, count: int, reverse: bool
 ) -> tuple[Any, Any]:
     """A loop that carries the results as well, and writes one row of each in a turn."""
 
@@ -348,13 +372,13 @@ def _scan(
         return at, f(carry, tree.mapped(lambda v: row_of(v, at), rows))
 
     leaves, shape = tree.flatten(init)
-    metas = [v.meta for v in leaves]
-    after, _, _ = _probed(b, one, shape, metas)
-    metas = _settled(metas, after, weak)
-    init = tree.unflatten(
-        shape, iter([b.cast(v, m.dtype) for v, m in zip(leaves, metas, strict=True)])
-    )
-    _, y_shape, kinds = _probed(b, one, shape, metas)
+    metas, weak = [v.meta for v in leaves], [v.weak for v in leaves]
+    after, y_shape, kinds = _probed(b, one, shape, metas, weak)
+    if any(weak):
+        metas = _settled(metas, after, weak)
+        pairs = zip(leaves, metas, strict=True)
+        init = tree.unflatten(shape, iter([narrowed(b, v, m.dtype) for v, m in pairs]))
+        _, y_shape, kinds = _probed(b, one, shape, metas)
 
     def turn(state: Any) -> Any:
         i, carry, buffers = state
@@ -364,21 +388,20 @@ def _scan(
 
     buffers = [b.const(0, m.dtype, (count, *m.shape)) for m in kinds]
     start = (b.const(0, dt.int64), init, buffers)
-    flags = [False, *weak, *[False] * len(buffers)]
 
     def before(state: Any) -> Any:
         return state[0] < count
 
-    _, carry, found = while_op(b, before, turn, start, flags)
+    _, carry, found = while_op(b, before, turn, start)
     return carry, tree.unflatten(y_shape, iter(found))
 
 
 def _probed(
-    b: Recorder, one: Function, shape: tree.Shape, metas: Sequence[TensorMeta]
+    b: Recorder, one: Function, shape: tree.Shape, metas: Sequence[TensorMeta], weak: Weak = ()
 ) -> tuple[list[TensorMeta], tree.Shape, list[TensorMeta]]:
     """What a turn of a scan gives: metas of the carry, then structure and metas of the results."""
     probe = Body(b)
-    carry = probe.arguments(shape, metas)
+    carry = probe.arguments(shape, metas, weak)
     index = probe.recorder.input("index", TensorMeta((), dt.int64))
     _, found = probe.record(one, index, carry)
     if not isinstance(found, tuple) or len(cast("tuple[Any, ...]", found)) != 2:
@@ -394,7 +417,7 @@ def _probed(
 
 
 def _settled(
-    before: Sequence[TensorMeta], after: Sequence[TensorMeta], weak: Sequence[bool]
+    before: Sequence[TensorMeta], after: Sequence[TensorMeta], weak: Weak
 ) -> list[TensorMeta]:
     """The metas of a state, in which numbers take the element type that the body gives them."""
     rows = zip(before, after, weak, strict=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import update_wrapper
+from inspect import signature
 from typing import Any, Final, cast
 
 from pirkit.analysis.differentiation import is_differentiable
@@ -50,7 +51,13 @@ class _Custom:
         self._depth = ContextVar("depth", default=0)
         self.nondiff = {numbers} if isinstance(numbers, int) else set(numbers)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:  # rules take arguments by position
+            bound = signature(self.fun).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args = bound.args
+            require(not bound.kwargs, "a function with a rule takes no keyword-only arguments",
+                    "let it take them by position as well")  # fmt: skip
         given = [a for i, a in enumerate(args) if i not in self.nondiff]
         traced = next((v for v in tree.leaves(given) if isinstance(v, Value)), None)
         if traced is None:

@@ -160,7 +160,9 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         found = self._quick(args, kwargs)
-        if found is _MISSED and "out" in kwargs:
+        if found is not _MISSED:
+            return found
+        if "out" in kwargs:
             found = self._quick_into(args, kwargs)
         return found if found is not _MISSED else self._slowly(args, kwargs)
 

@@ -17,7 +17,6 @@ from pirkit.frontend.generated_code import function_of
 from pirkit.frontend.surroundings import Place, same
 from pirkit.frontend.tree import CONTAINERS, LEAF, Shape
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.function import array_maker
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import meta_of
@@ -105,21 +104,25 @@ def caller(
     code = _Code({**roots, "missed": missed})
     tensor, same_ = code.name(DenseTensor), code.name(same)
     total = len(positions) + sum(isinstance(s, int) for s in static)
-    code.require(f"len(args) == {total}")
+    placed: list[str] = []
+    if total:
+        placed = _unpacked(code, "args", total)
+    else:
+        code.require("not args")
     by_name = {*keywords, *[s for s in static if isinstance(s, str)]}
     named = len(by_name) + (out is not None)
     code.require(f"len(kwargs) == {named}" if named else "not kwargs")
     if out is not None:
         _take(code, out, "kwargs['out']", code.targets)
     for where, value in static.items():
-        given = f"args[{where}]" if isinstance(where, int) else f"kwargs[{where!r}]"
+        given = placed[where] if isinstance(where, int) else f"kwargs[{where!r}]"
         held = code.variable(given)
         known = code.name(value)
         code.require(f"{held} is {known} or (type({held}) is type({known}) and {held} == {known})")
     found: list[str] = []
     places = iter([i for i in range(total) if i not in static])
     for shape in positions:
-        _take(code, shape, f"args[{next(places)}]", found)
+        _take(code, shape, placed[next(places)], found)
     for name in sorted(keywords):
         _take(code, keywords[name], f"kwargs[{name!r}]", found)
     inputs: dict[str, str] = {}
@@ -163,23 +166,16 @@ def run_any(code: _Code, arrays: str, run: Run) -> None:
 
 
 def run_native(code: _Code, arrays: str, program: NativeProgram) -> None:
-    """Code that does what `NativeProgram.attempt` does, without its calls of Python functions."""
-    made = ""
-    for meta in program.results:
-        maker = array_maker(meta)
-        made += f"{code.name(maker.func)}({', '.join(map(code.name, maker.args))}), "
+    """Code that runs a native program; its results are tensors."""
     code.lines += [
-        "try:",
-        f"    r = ({made})",
-        f"    try: s = {code.name(program.free.pop)}()",
-        f"    except IndexError: s = {code.name(program.session)}()",
-        "except MemoryError: return missed",  # the other way tells of it
-        f"a = {arrays}",
-        "d = s.direct",
-        "ran = s.attempt(a, r) if d is None else not d(s.header_address, a, r)",
+        f"try: s = {code.name(program.free.pop)}()",
+        "except IndexError:",
+        f"    try: s = {code.name(program.session)}()",
+        "    except MemoryError: return missed",  # the other way tells of it
+        f"r = s.tensors{arrays}",
         f"{code.name(program.free.append)}(s)",
     ]
-    code.require("ran")
+    code.require("r is not None")
 
 
 def run_into(code: _Code, arrays: str, program: NativeProgram, order: Sequence[int]) -> None:
@@ -212,7 +208,7 @@ def _take(code: _Code, shape: Shape, expression: str, found: list[str]) -> None:
     if shape is None:
         code.require(f"{expression} is None")
         return
-    held = code.variable(expression)
+    held = expression if expression.isidentifier() else code.variable(expression)
     if shape == LEAF:
         found.append(held)
         return
@@ -220,8 +216,12 @@ def _take(code: _Code, shape: Shape, expression: str, found: list[str]) -> None:
     if kind is dict:
         code.require(f"type({held}) is dict and len({held}) == {len(parts)}")
         for key, part in zip(extra, parts, strict=True):
-            spelled = repr(key) if type(key) in (str, int) else code.name(key)
-            _take(code, part, f"{held}[{spelled}]", found)
+            _take(code, part, f"{held}[{_key(code, key)}]", found)
+        return
+    if kind in (list, tuple) and parts:
+        code.require(f"type({held}) is {kind.__name__}")
+        for each, part in zip(_unpacked(code, held, len(parts)), parts, strict=True):
+            _take(code, part, each, found)
         return
     if issubclass(kind, list | tuple):
         code.require(f"type({held}) is {code.name(kind)} and len({held}) == {len(parts)}")
@@ -237,6 +237,19 @@ def _take(code: _Code, shape: Shape, expression: str, found: list[str]) -> None:
     code.require(f"len({listed}) == {len(parts)}")
     for index, part in enumerate(parts):
         _take(code, part, f"{listed}[{index}]", found)
+
+
+def _key(code: _Code, key: Any) -> str:
+    """Code for a key of a dict."""
+    return repr(key) if type(key) in (str, int) else code.name(key)
+
+
+def _unpacked(code: _Code, held: str, count: int) -> list[str]:
+    """Variables for the elements of a list or tuple, which has as many (else it raises)."""
+    made = [f"v{code.variables + 1 + k}" for k in range(count)]
+    code.variables += count
+    code.lines.append(f"{', '.join(made)}, = {held}")
+    return made
 
 
 def packer(shape: Shape, metas: Sequence[TensorMeta], order: Sequence[int]) -> Callable[..., Any]:
@@ -262,6 +275,12 @@ def pack(code: _Code, shape: Shape, metas: Sequence[TensorMeta], order: Sequence
     return _built(code, shape, iter(made))
 
 
+def rebuild(code: _Code, shape: Shape, count: int, order: Sequence[int]) -> str:
+    """The same of ``count`` tensors ``r``."""
+    code.lines.append(f"{''.join(f't{k}, ' for k in range(count))} = r" if count else "")
+    return _built(code, shape, iter([f"t{k}" for k in order]))
+
+
 def _built(code: _Code, shape: Shape, leaves: Any) -> str:
     if shape is None:
         return "None"
@@ -271,7 +290,7 @@ def _built(code: _Code, shape: Shape, leaves: Any) -> str:
     parts = [_built(code, s, leaves) for s in shapes]
     if kind is dict:
         pairs = zip(extra, parts, strict=True)
-        return "{" + ", ".join(f"{code.name(k)}: {part}" for k, part in pairs) + "}"
+        return "{" + ", ".join(f"{_key(code, k)}: {part}" for k, part in pairs) + "}"
     listed = "".join(f"{part}, " for part in parts)
     if kind is list:
         return f"[{listed}]"

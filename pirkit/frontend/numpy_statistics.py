@@ -124,15 +124,19 @@ def _nanstd(a: Array, axis: Axis = None, ddof: float = 0, keepdims: bool = False
 
 
 @composed("cov")
-def _cov(m: Array, rowvar: bool = True, ddof: int = 1) -> Any:
-    x = m[None] if m.ndim < 2 else m if rowvar else m.T
+def _cov(
+    m: Array, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None
+) -> Any:
+    rows = [v[None] if v.ndim < 2 else v if rowvar else v.T for v in ([m] if y is None else [m, y])]
+    x = rows[0] if y is None else np.concatenate(rows, axis=0)
     x = x - np.mean(x, axis=1, keepdims=True)
-    return np.squeeze(x @ np.conj(x.T) / (x.shape[1] - ddof))
+    less = (0 if bias else 1) if ddof is None else ddof
+    return np.squeeze(x @ np.conj(x.T) / (x.shape[1] - less))
 
 
 @composed("corrcoef")
-def _corrcoef(x: Array, rowvar: bool = True) -> Any:
-    found: Any = _cov(x, rowvar)
+def _corrcoef(x: Array, y: Any = None, rowvar: bool = True) -> Any:
+    found: Any = _cov(x, y, rowvar)
     if not found.ndim:
         return found / found
     deviation = np.sqrt(np.diag(found))

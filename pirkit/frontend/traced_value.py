@@ -7,14 +7,16 @@ Each use of it in Python is recorded, evaluated, or refused with the user's line
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, ClassVar, Final, NoReturn, cast
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import TraceError
+from pirkit.diag.errors import MissingAttributeError, TraceError
 from pirkit.dialect.build import Value
+from pirkit.dialect.opdef import find
 from pirkit.dialect.types import meta_of
 from pirkit.dialect.value import Arithmetic
 from pirkit.frontend.indexing import subscript
@@ -41,6 +43,15 @@ REDUCTIONS: Final[dict[np.ufunc, str]] = {
     np.logical_or: "any",
 }
 ACCUMULATIONS: Final[dict[np.ufunc, str]] = {np.add: "cumsum", np.multiply: "cumprod"}
+
+
+_INSTEAD: Final = {
+    "detach": "`pirkit.stop_gradient(v)` has no derivative",
+    "backward": "`pirkit.grad(f)` is the function of the derivative",
+    "grad": "`pirkit.grad(f)` is the function of the derivative",
+    "clone": "values are never written, so none has to be copied",
+}
+"""What PyTorch's and Paddle's attributes are called here."""
 
 
 class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
@@ -256,6 +267,20 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
 
     def _refuse(self, what: str, help: str) -> NoReturn:
         raise TraceError(f"{what} of a traced {self.meta}", span=user_span(), help=help)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # a protocol that somebody asks for
+            raise AttributeError(name)
+        close = get_close_matches(name, dir(type(self)), n=1)
+        help = _INSTEAD.get(name)
+        if help is None and find(f"pd_op.{name}") is not None:
+            help = f"it is a function: `pirkit.ops.{name}(v)`"
+        if help is None and close:
+            help = f"did you mean `{close[0]}`?"
+        raise MissingAttributeError(
+            f"attribute `{name}` of a traced {self.meta}", span=user_span(),
+            help=help or "it has numpy's methods, and `pirkit.ops` has functions of tensors",
+        )  # fmt: skip
 
     def __hash__(self) -> int:
         self._refuse(

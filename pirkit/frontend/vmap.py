@@ -37,25 +37,23 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
 
     ``in_axes`` is the axis of the rows in all arguments, or one for each (a tree of them for a tree
     of tensors); None for an argument that all rows share. Keyword arguments have their rows in
-    front. ``out_axes`` is where the rows of the results go. Nests with itself, with derivatives and
-    with `jit`. Raises UsageError for rows of different number, UnsupportedError (PK0402), naming
-    the op and the line, for an op without a rule.
+    front. ``out_axes`` is where the rows of the results go (or a tree of such), None for a result
+    that all rows share. Nests with itself, with derivatives and with `jit`. Raises UsageError for
+    rows of different number and results that differ in spite of None, UnsupportedError (PK0402),
+    naming the op and the line, for an op without a rule.
     """
 
     @wraps(f, updated=())
     def mapped(*args: Any, **kwargs: Any) -> Any:
         axes = _spread(in_axes, args) + [0] * len(tree.leaves(kwargs))
-        outs: list[Any] = []
 
         def recorded(b: Recorder, args: Any, kwargs: Any) -> Any:
             leaves, shape = tree.flatten((args, kwargs))
             rows = [_to_front(b, v, a) for v, a in zip(leaves, axes, strict=True)]
             count = _count(rows, axes)
             found, result = _mapped(b, f, shape, rows, [a is not None for a in axes], count)
-            outs[:] = _spread(out_axes, (result,)) if isinstance(out_axes, int) else _spread(
-                out_axes, cast("tuple[Any, ...]", result))  # fmt: skip
-            held = [all_rows(b, v, count) for v in found]
-            moved = [_from_front(b, v, a) for v, a in zip(held, outs, strict=True)]
+            outs = _prefix(out_axes, result)
+            moved = [_placed(b, v, a, count) for v, a in zip(found, outs, strict=True)]
             return tree.unflatten(tree.flatten(result)[1], iter(moved))
 
         return entered(recorded, args, kwargs)
@@ -106,8 +104,15 @@ def _to_front(b: Recorder, value: Value, axis: int | None) -> Value:
     return apply_function(b, "moveaxis", (value, axis, 0), {})
 
 
-def _from_front(b: Recorder, value: Value, axis: int | None) -> Value:
-    return value if not axis else apply_function(b, "moveaxis", (value, 0, axis), {})
+def _placed(b: Recorder, given: Batched, axis: int | None, count: int) -> Value:
+    """A result with its rows at an axis; None for one that all rows share."""
+    if axis is None:
+        if given.rows:
+            raise _wrong("a result differs from row to row, and has None in `out_axes`",
+                         "give the axis at which its rows go")  # fmt: skip
+        return given.value
+    rows = all_rows(b, given, count)
+    return rows if not axis else apply_function(b, "moveaxis", (rows, 0, axis), {})
 
 
 def all_rows(b: Recorder, given: Batched, count: int) -> Value:
@@ -127,7 +132,9 @@ def _mapped(
         v.meta.with_shape(v.shape[1:]) if flag else v.meta
         for v, flag in zip(rows, flags, strict=True)
     ]
-    args, kwargs = body.arguments(shape, one)
+    made = tree.leaves(body.arguments(shape, one))
+    pairs = zip(rows, made, strict=True)  # numbers are read from around, to stay weak
+    args, kwargs = tree.unflatten(shape, iter([v if v.weak else a for v, a in pairs]))
     result = body.record(lambda: f(*args, **kwargs))
     given = [Batched(v, flag) for v, flag in zip(rows, flags, strict=True)]
     return over_rows(body, tree.leaves(result), given, count), result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
@@ -283,6 +284,10 @@ MAPPED: Final[dict[str, Callable[[Any], Any]]] = {
         m.api.random.split(m.api.random.key(0), 4), ROWS),
     "custom forward rule": lambda m: m.api.grad(
         lambda z: m.api.vmap(by_jvp(m))(z).sum())(ROWS),
+    "a result that rows share": lambda m: m.api.vmap(
+        lambda a: (a, X * 2), out_axes=(0, None))(ROWS),
+    "a tree of axes of results": lambda m: m.api.vmap(
+        lambda a: {"a": a, "b": a.sum()}, out_axes={"a": 1, "b": 0})(ROWS),
     "jit": lambda m: m.api.jit(m.api.vmap(m.api.grad(lambda a: (a / (1 + a * a)).sum())))(ROWS),
 }  # fmt: skip
 
@@ -343,6 +348,57 @@ def _power_of(f: Function) -> Function:
     return lambda x: f(x) ** 3 * x
 
 
+def _own_slope(m: Any) -> Function:
+    f = m.api.custom_jvp(m.np.exp)
+    f.defjvp(lambda p, t: (f(p[0]), f(p[0]) * t[0] * 3))  # the rule calls what it belongs to
+    return f
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("rule", [_other_slope, _own_slope])
+@pytest.mark.parametrize("way", ["of itself", "beside"])
+def test_rules_in_rules_at_every_order(way: str, rule: Any, order: int) -> None:
+    def build(m: Any) -> Function:
+        f = rule(m)
+        found = (lambda x: f(f(x))) if way == "of itself" else (lambda x: f(x) * f(2 * x))
+        for _ in range(order):
+            found = m.api.grad(found)
+        return found
+
+    compare(build(OURS)(X[0]), build(_theirs())(X[0]))
+
+
+def test_rules_take_arguments_by_name() -> None:
+    f = pirkit.custom_vjp(lambda x, y=2.0: x * y)
+    f.defvjp(lambda x, y: (x * y, y), lambda y, g: (g * y * 5, None))
+    np.testing.assert_allclose(pirkit.grad(lambda x: f(x, y=3.0).sum())(X), np.full(3, 15.0))
+
+
+# --- numbers keep their digits beside tensors of 64 bits ---
+
+WEAK: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
+    "fori_loop": lambda m, x, s: m.fori_loop(0, 1, lambda i, c: c * x[0], s),
+    "while_loop": lambda m, x, s: m.while_loop(lambda c: c < 0.05, lambda c: c * x[0], s) * x[0],
+    "scan": lambda m, x, s: m.scan(lambda c, v: (c * v, c), s, x),
+    "a scan that begins where another one is": lambda m, x, s: m.scan(
+        lambda c, v: (m.scan(lambda d, w: (d * w, d), c, x)[0], c), s, x),
+    "cond": lambda m, x, s: m.cond(x[0] > 0, lambda c: c * x[0], lambda c: x[0], s),
+    "a number in one branch": lambda m, x, s: m.cond(x[0] > 0, lambda c: c, lambda c: x[0], s),
+    "vmap": lambda m, x, s: m.api.vmap(lambda v, c: v * c, in_axes=(0, None))(x, s),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", WEAK)
+def test_numbers_are_not_rounded(name: str, compiled: bool) -> None:
+    def call(m: Any) -> Any:
+        f = partial(WEAK[name], m)
+        return m.api.jit(f)(np.ones(3), 0.1) if compiled else f(np.ones(3), 0.1)
+
+    for ours, theirs in zip(*map(pirkit.tree.leaves, (call(OURS), call(_theirs()))), strict=True):
+        assert np.asarray(ours).tolist() == np.asarray(theirs).tolist()
+
+
 # --- products ---
 
 
@@ -392,6 +448,7 @@ WRONG: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "scan without rows": (lambda: pirkit.scan(lambda c, x: (c, x), X), "rows"),
     "scan gives no pair": (lambda: pirkit.scan(lambda c, x: c, X, X), "no pair"),
     "rows differ": (lambda: pirkit.vmap(lambda a, b: a * b)(X, ROWS), "rows"),
+    "no axis": (lambda: pirkit.vmap(lambda a: a, out_axes=None)(X), "differs"),
     "no rows": (lambda: pirkit.vmap(lambda a: a, in_axes=None)(X), "no rows"),
     "no rule": (lambda: pirkit.grad(pirkit.custom_vjp(lambda x: x.sum()))(X), "no rule"),
     "argnums": (lambda: pirkit.grad(lambda x: x.sum(), 1)(X), "by position"),

@@ -134,6 +134,8 @@ RIGHT: Final[dict[str, Callable[[Any], Any]]] = {
     "+=": _in_place,
     "f-string": lambda x: x.sum() * len(f"{x[0]:.3f}"),
     "repr": lambda x: x.sum() * (len(repr(x)) < 60),
+    "hasattr": lambda x: x.sum() * (1 if hasattr(x, "foo") else 3),
+    "getattr": lambda x: getattr(x, "foo", x).sum(),
     "a plain number": lambda x: x.sum() if x[0] > 0 else 2.0,
     "2 ** x": lambda x: (2**x).sum(),
     "x ** 3": lambda x: (x**3).sum(),
@@ -182,6 +184,10 @@ REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
         "pirkit.where",
     ),
     "a list of values": (lambda x: (x * [x[0], x[1], x[2]]).sum(), "list", "np.stack"),
+    "no attribute": (lambda x: x.foo, "attribute `foo`", "pirkit.ops"),
+    "a slip of an attribute": (lambda x: x.Sum(), "attribute `Sum`", "`sum`"),
+    "an op as a method": (lambda x: x.softplus(), "`softplus`", "pirkit.ops.softplus"),
+    "detach": (lambda x: x.detach(), "`detach`", "stop_gradient"),
     "another shape": (lambda x: (x + np.ones(4)).sum(), "", ""),
 }
 

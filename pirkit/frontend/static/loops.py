@@ -12,8 +12,7 @@ from typing import Any, cast
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.bodies import Body
-from pirkit.frontend.control_flow import TypesDifferError, lifted, truth, typed, while_op
-from pirkit.frontend.numpy_ufuncs import is_number
+from pirkit.frontend.control_flow import TypesDifferError, lifted, narrowed, truth, typed, while_op
 from pirkit.frontend.static.branches import branch, check_allowed, shown
 from pirkit.frontend.static.decided import Deciding
 from pirkit.frontend.static.jumps import PREFIX
@@ -145,18 +144,13 @@ class _Loop:
                 kept[name] = value
         if self.counter is not None:
             state[COUNTER] = self.counter[0]
-        weak = {n: [is_number(v) for v in tree.leaves(value)] for n, value in state.items()}
-        if self.counter is not None:
-            weak[COUNTER] = [False]
         init = {n: tree.mapped(lambda v: lifted(b, v), value) for n, value in state.items()}
         ours = [n for n, v in before.items() if v is UNSET and n in live]
         for name, value in (self._probed(init, ours) if ours else {}).items():
             init[name] = value
-            weak[name] = [True] * len(tree.leaves(value))
         structure = {n: tree.flatten(v)[1] for n, v in init.items()}
         owners = [n for n in sorted(init) for _ in tree.leaves(init[n])]
         labels = [p for n in sorted(init) for p in tree.paths(structure[n], n)]
-        flags = [flag for n in sorted(init) for flag in weak[n]]
 
         def turn(given: State) -> State:
             after = self._turn(given)
@@ -173,18 +167,18 @@ class _Loop:
                 "keep shape and element type: begin with a tensor of that type, or use `astype`",
             )
 
-        for _ in range(len(flags) + 1):
+        for _ in range(len(labels) + 1):
             try:
-                return {**self.fixed, **while_op(b, self._test, turn, init, flags, differ)}
+                return {**self.fixed, **while_op(b, self._test, turn, init, differ)}
             except TypesDifferError as error:
                 # A number has no element type of its own: it takes the one that it is to have.
                 numbers = (
                     {error.name} if error.name else {n for n, v in init.items() if _is_float(v)}
                 )
                 changed = {
-                    n: b.cast(init[n], error.meta.dtype)
+                    n: narrowed(b, init[n], error.meta.dtype)
                     for n in numbers & init.keys()
-                    if isinstance(init[n], Value) and all(weak[n])
+                    if isinstance(init[n], Value) and init[n].weak
                 }
                 if error.meta.shape or all(init[n].meta == v.meta for n, v in changed.items()):
                     raise

@@ -29,6 +29,7 @@ from pirkit.runtime.native.launch_ir import (
 )
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program import fuel, memory_layout_is_known
+from pirkit.runtime.native.program_ir import ITEMS
 from pirkit.runtime.native.records_ir import RECORD
 from pirkit.runtime.tensor.buffer import address_of
 
@@ -39,9 +40,6 @@ _LINE: Final = 64
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
 _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
 """The second argument is ignored by native code; it keeps Python objects alive."""
-
-_ITEMS: Final = object.__basicsize__ + 8
-"""Offset in a list object of the pointer to its elements: after the object header and length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +200,7 @@ def _resumed(header: Any, stacks: Stacks, go: LaunchCall) -> int:
 
 @once
 def _library() -> Library:
-    return load(compile_cached_ir(launch_text(_ITEMS)), [FUNCTION])
+    return load(compile_cached_ir(launch_text(ITEMS)), [FUNCTION])
 
 
 @cache
@@ -211,7 +209,7 @@ def _list_layout_is_known() -> bool:
     if not memory_layout_is_known():
         return False
     held: list[Any] = [HEADER, _CALL]
-    address = ctypes.c_size_t.from_address(id(held) + _ITEMS).value
+    address = ctypes.c_size_t.from_address(id(held) + ITEMS).value
     size = ctypes.c_size_t.from_address(id(held) + object.__basicsize__).value
     return size == 2 and tuple((ctypes.c_size_t * 2).from_address(address)) == (
         id(HEADER),

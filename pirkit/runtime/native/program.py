@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
 from typing import Any, Final
+from weakref import ref
 
 import numpy as np
 
@@ -42,6 +43,15 @@ from pirkit.runtime.native.program_ir import (
     program_text,
 )
 from pirkit.runtime.native.records_ir import PAUSED, RECORD
+from pirkit.runtime.native.tensor_call import (
+    Method,
+    Recipes,
+    TensorCall,
+    functions,
+    method,
+    tensor_call,
+    tensor_slots,
+)
 from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of, is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -116,7 +126,7 @@ class NativeProgram:
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
         self.loops = any(isinstance(s.function, Control) for s in self.steps)
-        self._makers = [array_maker(meta) for meta in self.results]
+        self.makers = [array_maker(meta) for meta in self.results]
         self.free: list[Session] = []
         """Sessions that no call uses."""
 
@@ -132,7 +142,7 @@ class NativeProgram:
     ) -> tuple[Array, ...]:
         """The same; where an array is not as it should be, those of ``others`` are taken."""
         try:
-            results = tuple([make() for make in self._makers])
+            results = tuple([make() for make in self.makers])
             session = self.session()
         except MemoryError as error:
             raise no_memory(error) from error
@@ -150,7 +160,7 @@ class NativeProgram:
         """
         try:
             if results is None:
-                results = tuple([make() for make in self._makers])
+                results = tuple([make() for make in self.makers])
             session = self.session()
         except MemoryError as error:
             raise no_memory(error) from error
@@ -251,6 +261,40 @@ class Session:
         takes `header_address`, arrays and results, and gives 0 if it has run."""
         self.into = kinds[0](library.addresses[FUNCTIONS[2]]) if alone else None
         """As `direct`, into arrays of the caller; it does not run where they are unfit."""
+        self.tensors = self._native_tensors(brief) if array_slot() else self._python_tensors
+        """A call on arrays or tensors, given one by one, that makes its results (`TensorCall`)."""
+
+    def _native_tensors(self, brief: bool) -> TensorCall:
+        self._recipes = recipes = Recipes(self.program.results)
+        self._set("recipes", ctypes.addressof(recipes.words))
+        self._set("made", ctypes.addressof(recipes.room))
+        self._set("keeps", id(recipes.keeps))
+        self._set("brief", int(brief))
+        self._going_on = self._go_on
+        self._set("goes_on", id(self._going_on))
+        for name, word in (functions() | tensor_slots()).items():
+            self._set(name, word)
+        words: Any = self.header
+        call = tensor_call(_tensor_method(), np.frombuffer(words, np.uintp))
+        if not self.uses_pool and not len(self.flags):
+            return call
+
+        def prepared(*arrays: Any) -> tuple[DenseTensor, ...] | None:
+            if self.uses_pool:
+                self.attach_pool()
+            made = call(*arrays)
+            self.refuse()
+            return made
+
+        return prepared
+
+    def _python_tensors(self, *arrays: Any) -> tuple[DenseTensor, ...] | None:
+        held = tuple([a.array if isinstance(a, DenseTensor) else a for a in arrays])
+        try:
+            made = tuple([make() for make in self.program.makers])
+        except MemoryError:
+            return None
+        return tuple(map(DenseTensor, made)) if self.attempt(held, made) else None
 
     def _set(self, name: str, value: int) -> None:
         self.header[HEADER[name]] = value
@@ -337,9 +381,13 @@ class Session:
         found = self._call(self.header_address, arrays, results)
         if found >= 0:
             return found
+        self._go_on()
+        return 0
+
+    def _go_on(self) -> None:
+        """Run to the end after a pause."""
         self.stacks.enlarge()
         self._run_all()
-        return 0
 
     def _run_all(self) -> None:
         try:
@@ -456,6 +504,11 @@ def _library() -> Library:
     return load(compile_cached_ir(program_text()), FUNCTIONS)
 
 
+@once
+def _tensor_method() -> Method:
+    return method(_library().addresses[FUNCTIONS[3]])
+
+
 @cache
 def memory_layout_is_known() -> bool:
     """Whether tuples and arrays have the expected memory layout, tested on known objects."""
@@ -472,19 +525,20 @@ def memory_layout_is_known() -> bool:
 @cache
 def array_slot() -> int:
     """Where in a tensor its array is, in bytes; 0 if native code cannot take it out of there."""
-    array = np.zeros(1)
-    words = (ctypes.c_size_t * (DenseTensor.__basicsize__ // 8)).from_address(
-        id(tensor := DenseTensor(array))
-    )
-    found = [8 * k for k, word in enumerate(words) if word == id(array)]
-    assert tensor.array is array  # which keeps the words readable until here
-    return found[0] if memory_layout_is_known() and len(found) == 1 else 0
+    known = memory_layout_is_known() and functions()
+    return tensor_slots().get("slot", 0) if known else 0
 
 
 def _layout_matches(array: Array) -> bool:
     at = {name: id(array) + offset for name, offset in LAYOUT.items()}
-    pointer = {n: ctypes.c_size_t.from_address(at[n]).value for n in ("type", "data", "dtype")}
-    known = {"type": id(np.ndarray), "data": address_of(array), "dtype": id(array.dtype)}
+    weak = ref(array)
+    pointer = {
+        n: ctypes.c_size_t.from_address(at[n]).value for n in ("type", "data", "dtype", "weak")
+    }
+    known = {
+        "type": id(np.ndarray), "data": address_of(array), "dtype": id(array.dtype),
+        "weak": id(weak),
+    }  # fmt: skip
     if pointer != known or ctypes.c_int32.from_address(at["rank"]).value != array.ndim:
         return False
     extents = ctypes.c_size_t.from_address(at["extents"]).value

@@ -11,11 +11,17 @@ from string import Template
 from typing import Final
 
 from pirkit.runtime.native.records_ir import PAUSED, RUN_HEADER, run_text
+from pirkit.runtime.native.tensor_call_ir import KEPT, PYTHON, RECIPE, tensor_call_text
 
-FUNCTIONS: Final = ("pirkit_program_run", "pirkit_program_call", "pirkit_program_into")
+FUNCTIONS: Final = (
+    "pirkit_program_run", "pirkit_program_call", "pirkit_program_into", "pirkit_program_tensors",
+)  # fmt: skip
 
-_OWN_WORDS: Final = ("items", "inputs", "wanted", "number", "patches", "patched", "array", "tensor",
-                     "slot", "spans")  # fmt: skip
+_OWN_WORDS: Final = (
+    "items", "inputs", "wanted", "number", "patches", "patched", "array", "tensor", "slot", "spans",
+    "meta_slot", "recipes", "made", "brief", "turn", "keeps", "buffer_slot", "weak_slot", "none",
+    "new_array", "goes_on", *PYTHON,
+)  # fmt: skip
 HEADER: Final = RUN_HEADER | {name: k for k, name in enumerate(_OWN_WORDS, len(RUN_HEADER))}
 """Words of the header of a program, after those of `RUN_HEADER`.
 
@@ -25,20 +31,32 @@ of a tuple are ``items`` bytes after its start. ``wanted`` is the expected type 
 whose address goes there; ``array`` is ``np.ndarray``. ``tensor`` is `DenseTensor`, whose array lies
 ``slot`` bytes after the start of the object; 0 where that is not known. ``spans`` has room for the
 first address and the end of each array.
+
+For `pirkit_program_tensors` alone: ``meta_slot``, ``buffer_slot`` and ``weak_slot`` are where the
+other fields of a tensor lie; ``recipes`` tell how each result is made, ``made`` has room for the
+addresses of their arrays and tensors; ``keeps`` is the list of the tensors of earlier calls, of
+which ``turn`` is to be replaced; ``brief`` is 1 if the call keeps the GIL; ``none`` is None,
+``new_array`` is numpy's `PyArray_NewFromDescr`, and the rest are functions of Python.
 """
 
 MAX_AXES: Final = 8
 WANTED: Final = ("dtype", "rank", *[f"extent{k}" for k in range(MAX_AXES)], "bytes")
 """Words of the expected type of an array."""
 
-LAYOUT: Final = {"type": 8, "data": 16, "rank": 24, "extents": 32, "dtype": 56, "flags": 64}
+LAYOUT: Final = {
+    "type": 8, "data": 16, "rank": 24, "extents": 32, "dtype": 56, "flags": 64,
+    "weak": 72,
+}  # fmt: skip
 """Byte offsets of the fields of an array object: the public struct `PyArrayObject_fields` of
 numpy's C API, on 64-bit machines."""
+
+ITEMS: Final = object.__basicsize__ + 8
+"""Offset in a list object of the pointer to its elements: after the object header and length."""
 
 CONTIGUOUS_AND_ALIGNED: Final = 0x101
 WRITEABLE: Final = 0x400
 
-_TEXT: Final = Template("""
+_TEXT: Final = """
 ; Whether an array is what is wanted: type, element type, memory in rows, rank, extents.
 define private i1 @fits(ptr %object, ptr %type, ptr %wanted) {
 entry:
@@ -116,26 +134,22 @@ plain:
   ret ptr %object
 }
 
-; Find the operands and run. Returns 0; or 1 + the number of the first array that does not fit, then
-; nothing has run; or -1 if the run paused, and `pirkit_program_run` goes on.
-define i64 @pirkit_program_call(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
+; Write the addresses of operands into the argument blocks. Returns 0, or 1 + the number of the
+; first array that does not fit; then nothing is written.
+define private i64 @place(ptr %header, ptr %given, ptr %made) {
 entry:
-  %p_items = getelementptr i64, ptr %header, i64 $items
   %p_inputs = getelementptr i64, ptr %header, i64 $inputs
   %p_wanted = getelementptr i64, ptr %header, i64 $wanted
   %p_number = getelementptr i64, ptr %header, i64 $number
   %p_patches = getelementptr i64, ptr %header, i64 $patches
   %p_patched = getelementptr i64, ptr %header, i64 $patched
   %p_array = getelementptr i64, ptr %header, i64 $array
-  %items = load i64, ptr %p_items, align 8
   %inputs = load i64, ptr %p_inputs, align 8
   %wanted = load ptr, ptr %p_wanted, align 8
   %number = load i64, ptr %p_number, align 8
   %patches = load ptr, ptr %p_patches, align 8
   %patched = load i64, ptr %p_patched, align 8
   %type = load ptr, ptr %p_array, align 8
-  %given = getelementptr i8, ptr %inputs_tuple, i64 %items
-  %made = getelementptr i8, ptr %results_tuple, i64 %items
   br label %next
 next:
   %k = phi i64 [ 0, %entry ], [ %after, %good ]
@@ -155,7 +169,7 @@ bad:
 place:
   %j = phi i64 [ 0, %next ], [ %j1, %write ]
   %left = icmp slt i64 %j, %patched
-  br i1 %left, label %write, label %run
+  br i1 %left, label %write, label %done
 write:
   %twice = shl i64 %j, 1
   %p_place = getelementptr i64, ptr %patches, i64 %twice
@@ -168,11 +182,29 @@ write:
   store ptr %data, ptr %where, align 8
   %j1 = add i64 %j, 1
   br label %place
+done:
+  ret i64 0
+}
+
+; Find the operands in tuples and run. Returns what @place does; if not 0, nothing has run; or -1 if
+; the run paused, and `pirkit_program_run` goes on.
+define i64 @pirkit_program_call(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
+entry:
+  %p_items = getelementptr i64, ptr %header, i64 $items
+  %items = load i64, ptr %p_items, align 8
+  %given = getelementptr i8, ptr %inputs_tuple, i64 %items
+  %made = getelementptr i8, ptr %results_tuple, i64 %items
+  %unfit = call i64 @place(ptr %header, ptr %given, ptr %made)
+  %fits = icmp eq i64 %unfit, 0
+  br i1 %fits, label %run, label %done
 run:
   %ran = call i64 @pirkit_program_run(ptr %header)
   %paused = icmp eq i64 %ran, $PAUSED
   %state = select i1 %paused, i64 -1, i64 0
-  ret i64 %state
+  br label %done
+done:
+  %found = phi i64 [ %unfit, %entry ], [ %state, %run ]
+  ret i64 %found
 }
 
 ; As `pirkit_program_call`, into arrays of the caller: each is writeable, and apart in memory from
@@ -260,14 +292,14 @@ apart:
 bad:
   ret i64 1
 }
-""")
+"""
 
 
 def program_text() -> str:
     """The text of the module."""
     words = {name: str(word) for name, word in HEADER.items()}
     places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
-    calls = _TEXT.substitute(
+    calls = Template(_TEXT + tensor_call_text(HEADER)).substitute(
         words,
         **places,
         flags=str(CONTIGUOUS_AND_ALIGNED),
@@ -275,5 +307,8 @@ def program_text() -> str:
         bytes=str(WANTED.index("bytes")),
         wanted_bytes=str(8 * len(WANTED)),
         PAUSED=str(PAUSED),
+        recipe_bytes=str(8 * len(RECIPE)),
+        at_items=str(ITEMS),
+        KEPT=str(KEPT),
     )
     return f"{run_text('pirkit_program_run')}\n{calls}"

@@ -1,0 +1,283 @@
+"""The call of a native program from Python objects to new tensors, as LLVM IR.
+
+It is a C function of Python (`METH_FASTCALL`): it makes the tensors of the results and runs the
+program, which would take longer in Python than a small program does.
+
+A program keeps small results of its last calls. One that nobody else holds, neither the tensor nor
+its array, is the result of a later call again, so that a loop which drops what it got some turns
+before allocates nothing. What anybody can still see is never written.
+
+A run that pauses (`records_ir`) goes on in ``goes_on``, a function of Python that ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+PYTHON: Final = {
+    "new_tensor": "PyType_GenericAlloc",
+    "new_tuple": "PyTuple_New",
+    "call": "PyObject_CallNoArgs",
+    "keep": "Py_IncRef",
+    "drop": "Py_DecRef",
+    "forget": "PyErr_Clear",
+    "release": "PyEval_SaveThread",
+    "take": "PyEval_RestoreThread",
+}
+"""Functions of Python's C API whose addresses are in the header of a program."""
+
+KEPT: Final = 3
+"""Results of earlier calls that are kept for each result: what a training step got and gives, and
+one more, as a variable holds the last result until it is assigned."""
+
+RECIPE: Final = ("maker", "dtype", "rank", "extents", "meta", "kept")
+"""Words that tell how a result is made: by calling ``maker``, or as an array of numpy where that is
+0; ``meta`` is the meta of its tensor, ``kept`` is 1 if a program keeps it."""
+
+_WORDS: Final = (
+    "inputs", "number", "slot", "meta_slot", "buffer_slot", "weak_slot", "brief", "turn",
+)  # fmt: skip
+_POINTERS: Final = (
+    "recipes", "made", "keeps", "wanted", "array", "tensor", "none", "new_array", "goes_on",
+    *PYTHON,
+)  # fmt: skip
+
+# References: `new_array` takes one of the dtype. `made` has the arrays, which their tensors own,
+# and `tensors` new references to the tensors, which the tuple takes at the end.
+_TEXT: Final = """
+define ptr @pirkit_program_tensors(ptr %self, ptr %given, i64 %count) {
+entry:
+  %p_header = getelementptr i8, ptr %self, i64 $at_data
+  %header = load ptr, ptr %p_header, align 8
+$loads
+  %results = sub i64 %number, %inputs
+  %tensors = getelementptr ptr, ptr %made, i64 %results
+  %next_turn = add i64 %turn, 1
+  %wraps = icmp sge i64 %next_turn, $KEPT
+  %turned = select i1 %wraps, i64 0, i64 %next_turn
+  store i64 %turned, ptr %p_turn, align 8
+  %p_kept = getelementptr i8, ptr %keeps, i64 $at_items
+  %kept = load ptr, ptr %p_kept, align 8
+  %all_there = icmp eq i64 %count, %inputs
+  br i1 %all_there, label %allocate, label %missed
+
+allocate:
+  %k = phi i64 [ 0, %entry ], [ %k1, %have ]
+  %more = icmp slt i64 %k, %results
+  br i1 %more, label %each, label %find
+each:
+  %at = mul i64 %k, $recipe_bytes
+  %recipe = getelementptr i8, ptr %recipes, i64 %at
+  %p_is_kept = getelementptr i64, ptr %recipe, i64 5
+  %is_kept = load i64, ptr %p_is_kept, align 8
+  %first_kept = mul i64 %k, $KEPT
+  %ring = getelementptr ptr, ptr %kept, i64 %first_kept
+  %wanted_index = add i64 %inputs, %k
+  %wanted_at = mul i64 %wanted_index, $wanted_bytes
+  %want = getelementptr i8, ptr %wanted, i64 %wanted_at
+  %end_kept = mul i64 %is_kept, $KEPT
+  br label %search
+
+search:
+  %g = phi i64 [ 0, %each ], [ %g1, %in_use ]
+  %candidates = icmp slt i64 %g, %end_kept
+  br i1 %candidates, label %candidate, label %fresh
+candidate:
+  %p_old = getelementptr ptr, ptr %ring, i64 %g
+  %old = load ptr, ptr %p_old, align 8
+  %p_old_type = getelementptr i8, ptr %old, i64 $at_type
+  %old_type = load ptr, ptr %p_old_type, align 8
+  %is_tensor = icmp eq ptr %old_type, %tensor
+  %old_references = load i64, ptr %old, align 8
+  %old_alone = icmp eq i64 %old_references, 1
+  %old_free = and i1 %is_tensor, %old_alone
+  br i1 %old_free, label %look, label %in_use
+look:
+  %p_old_array = getelementptr i8, ptr %old, i64 %slot
+  %p_old_buffer = getelementptr i8, ptr %old, i64 %buffer_slot
+  %p_old_weak = getelementptr i8, ptr %old, i64 %weak_slot
+  %old_array = load ptr, ptr %p_old_array, align 8
+  %old_buffer = load ptr, ptr %p_old_buffer, align 8
+  %old_weak = load ptr, ptr %p_old_weak, align 8
+  %no_buffer = icmp eq ptr %old_buffer, null
+  %no_weak = icmp eq ptr %old_weak, null
+  %plain = and i1 %no_buffer, %no_weak
+  %has_array = icmp ne ptr %old_array, null
+  %usable = and i1 %plain, %has_array
+  br i1 %usable, label %look_closer, label %in_use
+look_closer:
+  %array_references = load i64, ptr %old_array, align 8
+  %array_alone = icmp eq i64 %array_references, 1
+  %p_array_weak = getelementptr i8, ptr %old_array, i64 $at_weak
+  %array_weak = load ptr, ptr %p_array_weak, align 8
+  %array_no_weak = icmp eq ptr %array_weak, null
+  %p_array_flags = getelementptr i8, ptr %old_array, i64 $at_flags
+  %array_flags = load i32, ptr %p_array_flags, align 4
+  %array_open = and i32 %array_flags, $writeable
+  %array_is_open = icmp ne i32 %array_open, 0
+  %array_free = and i1 %array_alone, %array_no_weak
+  %array_good = and i1 %array_free, %array_is_open
+  br i1 %array_good, label %compare, label %in_use
+compare:
+  %as_wanted = call i1 @fits(ptr %old_array, ptr %array, ptr %want)
+  br i1 %as_wanted, label %reuse, label %in_use
+in_use:
+  %g1 = add i64 %g, 1
+  br label %search
+reuse:
+  call void %keep(ptr %old)
+  br label %have
+
+fresh:
+  %maker = load ptr, ptr %recipe, align 8
+  %is_small = icmp eq ptr %maker, null
+  br i1 %is_small, label %small, label %large
+small:
+  %p_dtype = getelementptr i64, ptr %recipe, i64 1
+  %p_rank = getelementptr i64, ptr %recipe, i64 2
+  %p_extents = getelementptr i64, ptr %recipe, i64 3
+  %dtype = load ptr, ptr %p_dtype, align 8
+  %rank = load i32, ptr %p_rank, align 8
+  %extents = load ptr, ptr %p_extents, align 8
+  call void %keep(ptr %dtype)
+  %a_small = call ptr %new_array(
+      ptr %array, ptr %dtype, i32 %rank, ptr %extents, ptr null, ptr null, i32 0, ptr null)
+  br label %known
+large:
+  %a_large = call ptr %call(ptr %maker)
+  br label %known
+known:
+  %a = phi ptr [ %a_small, %small ], [ %a_large, %large ]
+  %no_array = icmp eq ptr %a, null
+  br i1 %no_array, label %no_memory, label %wrap
+wrap:
+  %t = call ptr %new_tensor(ptr %tensor, i64 0)
+  %no_tensor = icmp eq ptr %t, null
+  br i1 %no_tensor, label %drop_array, label %fill
+drop_array:
+  call void %drop(ptr %a)
+  br label %no_memory
+fill:
+  %p_meta = getelementptr i64, ptr %recipe, i64 4
+  %meta = load ptr, ptr %p_meta, align 8
+  call void %keep(ptr %meta)
+  %p_held_array = getelementptr i8, ptr %t, i64 %slot
+  %p_held_meta = getelementptr i8, ptr %t, i64 %meta_slot
+  store ptr %a, ptr %p_held_array, align 8
+  store ptr %meta, ptr %p_held_meta, align 8
+  %keeps_it = icmp ne i64 %is_kept, 0
+  br i1 %keeps_it, label %remember, label %have
+remember:
+  %p_place = getelementptr ptr, ptr %ring, i64 %turn
+  %replaced = load ptr, ptr %p_place, align 8
+  call void %keep(ptr %t)
+  store ptr %t, ptr %p_place, align 8
+  call void %drop(ptr %replaced)
+  br label %have
+
+have:
+  %got = phi ptr [ %old, %reuse ], [ %t, %fill ], [ %t, %remember ]
+  %got_array = phi ptr [ %old_array, %reuse ], [ %a, %fill ], [ %a, %remember ]
+  %p_got = getelementptr ptr, ptr %tensors, i64 %k
+  %p_got_array = getelementptr ptr, ptr %made, i64 %k
+  store ptr %got, ptr %p_got, align 8
+  store ptr %got_array, ptr %p_got_array, align 8
+  %k1 = add i64 %k, 1
+  br label %allocate
+
+find:
+  %unfit = call i64 @place(ptr %header, ptr %given, ptr %made)
+  %all_fit = icmp eq i64 %unfit, 0
+  br i1 %all_fit, label %run, label %clear
+run:
+  %holds = icmp ne i64 %brief, 0
+  br i1 %holds, label %run_brief, label %run_long
+run_brief:
+  %ran_brief = call i64 @pirkit_program_run(ptr %header)
+  br label %ran
+run_long:
+  %thread = call ptr %release()
+  %ran_long = call i64 @pirkit_program_run(ptr %header)
+  call void %take(ptr %thread)
+  br label %ran
+ran:
+  %end_of_run = phi i64 [ %ran_brief, %run_brief ], [ %ran_long, %run_long ]
+  %paused = icmp eq i64 %end_of_run, $PAUSED
+  br i1 %paused, label %go_on, label %pack
+go_on:
+  %went = call ptr %call(ptr %goes_on)
+  %interrupted = icmp eq ptr %went, null
+  br i1 %interrupted, label %raise, label %went_on
+went_on:
+  call void %drop(ptr %went)
+  br label %pack
+raise:
+  %e = phi i64 [ 0, %go_on ], [ %e1, %raise_one ]
+  %any_left = icmp slt i64 %e, %results
+  br i1 %any_left, label %raise_one, label %raised
+raise_one:
+  %p_e = getelementptr ptr, ptr %tensors, i64 %e
+  %tensor_e = load ptr, ptr %p_e, align 8
+  call void %drop(ptr %tensor_e)
+  %e1 = add i64 %e, 1
+  br label %raise
+raised:
+  ret ptr null
+pack:
+  %tuple = call ptr %new_tuple(i64 %results)
+  %no_tuple = icmp eq ptr %tuple, null
+  br i1 %no_tuple, label %clear, label %items
+items:
+  %p_items = getelementptr i64, ptr %header, i64 $items
+  %behind = load i64, ptr %p_items, align 8
+  %first = getelementptr i8, ptr %tuple, i64 %behind
+  br label %item
+item:
+  %j = phi i64 [ 0, %items ], [ %j1, %put ]
+  %left = icmp slt i64 %j, %results
+  br i1 %left, label %put, label %done
+put:
+  %p_tensor_j = getelementptr ptr, ptr %tensors, i64 %j
+  %tensor_j = load ptr, ptr %p_tensor_j, align 8
+  %p_item = getelementptr ptr, ptr %first, i64 %j
+  store ptr %tensor_j, ptr %p_item, align 8
+  %j1 = add i64 %j, 1
+  br label %item
+done:
+  ret ptr %tuple
+
+no_memory:
+  br label %clear_from
+clear:
+  br label %clear_from
+clear_from:
+  %end = phi i64 [ %k, %no_memory ], [ %results, %clear ]
+  call void %forget()
+  br label %clear_each
+clear_each:
+  %d = phi i64 [ 0, %clear_from ], [ %d1, %clear_one ]
+  %some = icmp slt i64 %d, %end
+  br i1 %some, label %clear_one, label %missed
+clear_one:
+  %p_d = getelementptr ptr, ptr %tensors, i64 %d
+  %tensor_d = load ptr, ptr %p_d, align 8
+  call void %drop(ptr %tensor_d)
+  %d1 = add i64 %d, 1
+  br label %clear_each
+missed:
+  call void %keep(ptr %none)
+  ret ptr %none
+}
+"""
+
+
+def tensor_call_text(header: Mapping[str, int]) -> str:
+    """The function, as a part of a module that has `place`; a template as the rest of it."""
+    kinds = dict.fromkeys(_WORDS, "i64") | dict.fromkeys(_POINTERS, "ptr")
+    loads = [
+        f"  %p_{name} = getelementptr i64, ptr %header, i64 {header[name]}\n"
+        f"  %{name} = load {kind}, ptr %p_{name}, align 8"
+        for name, kind in kinds.items()
+    ]
+    return _TEXT.replace("$loads", "\n".join(loads))
