@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
-from pirkit.lowering.whole_program.matmul import matmul_of, packed_matmul_of
+from pirkit.lowering.whole_program.matmul import (
+    matmul_of,
+    packed_matmul_of,
+    quantized_matmul_of,
+)
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.meta import TensorMeta
@@ -36,20 +40,37 @@ def bind_matmul(b: Binding) -> NativeStep | None:
 def bind_packed_matmul(b: Binding) -> NativeStep | None:
     """Bind a matmul with packed weights; None for one whose panels are for another CPU."""
     try:
-        return PackedMatmul(packed_matmul_of(b.input(), b.input(1), b.output()), b.output())
+        product = packed_matmul_of(b.input(), b.input(1), b.output())
     except NotNativeError:
         return None
+    return PackedMatmul(native_gemm(product), (0, 1, 2), 2, b.output())
+
+
+def bind_quantized_matmul(b: Binding) -> NativeStep | None:
+    """Bind a matmul with weights of fewer bits; None for one that has no native form here."""
+    metas = [m if isinstance(m, TensorMeta) else None for m in b.inputs]
+    try:
+        function, operands = quantized_matmul_of(metas, b.output())
+    except NotNativeError:
+        return None
+    return PackedMatmul(function, operands, len(metas), b.output())
 
 
 class PackedMatmul(NativeStep):
-    """``x`` times panels of columns."""
+    """``x`` times panels of columns, by a function of some of the operands and the result."""
 
-    def __init__(self, product: Gemm, out: TensorMeta) -> None:
-        self.inputs, self.outputs, self.results = 2, {2: 0}, (out,)
-        self.function = native_gemm(product)
+    def __init__(
+        self, function: NativeFunction, operands: tuple[int, ...], inputs: int, out: TensorMeta
+    ) -> None:
+        self.inputs, self.outputs, self.results = inputs, {inputs: 0}, (out,)
+        self.function, self.slots = function, operands
+
+    def operands(self, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Those that are there."""
+        return (pair for pair in super().operands(cells) if pair[0] in self.slots)
 
     def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
-        return LaunchPart((LaunchFunction(self.function, (0, 1, 2)),))
+        return LaunchPart((LaunchFunction(self.function, self.slots),))
 
     def error(self, flag: int) -> Exception:
         raise IndexError(flag)

@@ -37,6 +37,10 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
         "pirkit.lowering.native_matmul:bind_packed_matmul",
         "a matmul with packed weights",
     ),
+    "pir.quantized_matmul": (
+        "pirkit.lowering.native_matmul:bind_quantized_matmul",
+        "a matmul with weights of fewer bits",
+    ),
     ROWS: (
         "pirkit.lowering.row_block_kernel:bind_rows",
         "matmuls and the kernels between them, fused by blocks of rows",

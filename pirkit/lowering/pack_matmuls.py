@@ -13,7 +13,8 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.matmul.gemm import Gemm
 from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
-from pirkit.lowering.whole_program.matmul import matmul_of
+from pirkit.lowering.codegen.matmul.quantized_rows import product_tile
+from pirkit.lowering.whole_program.matmul import QUANTIZED, matmul_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.replace_ops import erase
@@ -53,6 +54,9 @@ class PackMatmulsPass(Pass):
         frozen = frozen_values(program)
         done: dict[tuple[SSAValue, bool], Value] = {}
         for op in ctx.each([o for o in program.block.ops if isinstance(o, PirOp)]):
+            if op.name == QUANTIZED and op.operands[1] in frozen:
+                self.pack_quantized(ctx, program, op)
+                continue
             if op.name != "pd_op.matmul" or op.operands[1] not in frozen:
                 continue
             found = _in_blocks(op)
@@ -73,6 +77,26 @@ class PackMatmulsPass(Pass):
             erase(op)
 
 
+    def pack_quantized(self, ctx: PassContext, program: ProgramOp, op: PirOp) -> None:
+        """Put the weights `[K, N]` of a product into panels; those of pairs for one of integers."""
+        x, weights, scales, x_scales = op.operand_slots
+        held, exact = meta_of(op.operands[1].type), x_scales is not None
+        if not isinstance(held, TensorMeta) or held.rank != 2 or not held.is_static:
+            return
+        assert x is not None
+        assert weights is not None
+        b = Builder(program.block, before=op, location=op.location)
+        columns = self.panel or product_tile(host(), exact).columns
+        panels = _packed(b, b.wrap(weights), False, columns, 2 if exact else 1)
+        others = [None if v is None else b.wrap(v) for v in (scales, x_scales)]
+        made = b(QUANTIZED, b.wrap(x), panels, *others, columns=held.shape[1])
+        made.ssa.name_hint = op.results[0].name_hint
+        ctx.rewrote("quantized", op)
+        ctx.count("packed")
+        op.results[0].replace_all_uses_with(made.ssa)
+        erase(op)
+
+
 def _in_blocks(op: PirOp) -> Gemm | None:
     """The sizes of a matmul of rows by one matrix that runs in blocks; None for another one."""
     metas = [meta_of(v.type) for v in (*op.operands, op.results[0])]
@@ -89,12 +113,19 @@ def _in_blocks(op: PirOp) -> Gemm | None:
     return found if isinstance(found, Gemm) else None
 
 
-def _packed(b: Builder, weights: Value, turned: bool, columns: int) -> Value:
-    """Panels of a matrix, which is ``turned`` if its rows are columns of the product."""
+def _packed(b: Builder, weights: Value, turned: bool, columns: int, group: int = 1) -> Value:
+    """Panels of a matrix, which is ``turned`` if its rows are columns of the product.
+
+    With a ``group``, so many rows of a column are together.
+    """
     if turned:
         weights = b.transpose(weights, perm=(1, 0))
     depth, width = weights.meta.shape
-    if rest := -width % columns:
-        weights = b("pd_op.pad", weights, pad_value=0.0, paddings=(0, 0, 0, rest))
-    split = b.reshape(weights, (depth, (width + rest) // columns, columns))
-    return b.transpose(split, perm=(1, 0, 2))
+    more, rest = -depth % group, -width % columns
+    if more or rest:
+        weights = b("pd_op.pad", weights, pad_value=0.0, paddings=(0, more, 0, rest))
+    count = (width + rest) // columns
+    if group == 1:
+        return b.transpose(b.reshape(weights, (depth, count, columns)), perm=(1, 0, 2))
+    split = b.reshape(weights, ((depth + more) // group, group, count, columns))
+    return b.transpose(split, perm=(2, 0, 3, 1))

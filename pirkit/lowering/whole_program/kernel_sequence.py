@@ -34,7 +34,13 @@ from pirkit.lowering.whole_program.conv_kernels import (
     fused_kernel,
     transposed_slots,
 )
-from pirkit.lowering.whole_program.matmul import PACKED, matmul_of, packed_matmul_of
+from pirkit.lowering.whole_program.matmul import (
+    PACKED,
+    QUANTIZED,
+    matmul_of,
+    packed_matmul_of,
+    quantized_matmul_of,
+)
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.arena import Arena
@@ -116,6 +122,8 @@ class _SequenceBuilder:
             self.matmul(call)
         elif call.kernel == PACKED:
             self.packed_matmul(call)
+        elif call.kernel == QUANTIZED:
+            self.quantized_matmul(call)
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
         elif call.kernel == NCHWC:
@@ -195,6 +203,14 @@ class _SequenceBuilder:
         given = cast("tuple[int, int, int]", (*call.inputs, *call.outputs))
         made = packed_matmul_of(*map(self.meta, given))
         self.steps.append((native_gemm(made), tuple(map(self.buffer, given))))
+        self.nests.append(None)
+
+    def quantized_matmul(self, call: Call) -> None:
+        given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
+        metas = [None if slot is None else self.meta(slot) for slot in given]
+        function, operands = quantized_matmul_of(metas, self.meta(out))
+        slots = cast("list[int]", [(*given, out)[k] for k in operands])
+        self.steps.append((function, tuple(map(self.buffer, slots))))
         self.nests.append(None)
 
     def convolution(self, call: Call) -> None:

@@ -15,14 +15,22 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Reduce,
     Store,
 )
-from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch
+from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
 from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
+from pirkit.lowering.codegen.matmul.quantized_rows import (
+    FEW_ROWS,
+    RowsProduct,
+    native_rows_product,
+    product_tile,
+)
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
 
 PACKED: Final = "pir.packed_matmul"
+QUANTIZED: Final = "pir.quantized_matmul"
 
 MAX_NEST_SIZE: Final = 1 << 18
 """Multiply-adds of a matmul up to which a loop nest is as fast as the blocked GEMM."""
@@ -83,6 +91,40 @@ def packed_matmul_of(x: TensorMeta, panels: TensorMeta, out: TensorMeta) -> Gemm
     a, c = (MatrixBatch((), (m.shape[-1] * size, size), m.numel * size) for m in (x, out))
     b = MatrixBatch((), (columns * size, depth * size), panels.numel * size)
     return Gemm((), rows, out.shape[-1], depth, x.dtype, a, b, c, panel=columns)
+
+
+def quantized_matmul_of(
+    metas: Sequence[TensorMeta | None], out: TensorMeta
+) -> tuple[NativeFunction, tuple[int, ...]]:
+    """The function of a product with weights of fewer bits, and the slots of its operands, among
+    the four of the op and its result.
+
+    Raises NotNativeError for weights in rows, for panels that do not suit this CPU, for float16
+    where the CPU does not convert it, and for nothing to compute.
+    """
+    x, weights, scales, x_scales = metas
+    assert x is not None
+    assert weights is not None
+    exact, scaled = x_scales is not None, scales is not None
+    depth, columns, rows = x.shape[-1], out.shape[-1], out.numel // max(out.shape[-1], 1)
+    target, panels = host(), weights.rank == 3 + exact
+    if not panels or not (out.numel and depth):
+        raise NotNativeError(f"`{QUANTIZED}` has a native form for weights in panels alone")
+    if weights.shape[2] != product_tile(target, exact).columns:
+        raise NotNativeError(f"`{QUANTIZED}` has no native form for {weights} here")
+    if weights.dtype is dt.float16 and target.x86 and not target.has("f16c"):
+        raise NotNativeError("this CPU has no instructions for float16")
+    operands = (0, 1, 4, *[2] * scaled, *[3] * exact)
+    if exact or rows <= FEW_ROWS:
+        each = exact and x_scales is not None and x_scales.numel == rows
+        product = RowsProduct(rows, columns, depth, weights.dtype, scaled, exact, each)
+        return native_rows_product(product), operands
+    item, size = weights.dtype.itemsize, x.dtype.itemsize
+    a, c = (MatrixBatch((), (m.shape[-1] * size, size), m.numel * size) for m in (x, out))
+    width = weights.shape[2]
+    b = MatrixBatch((), (width * item, depth * item), weights.numel * item)
+    sizes, kinds = (rows, columns, depth, x.dtype), {"stored": weights.dtype, "scales": scaled}
+    return native_gemm(Gemm((), *sizes, a, b, c, panel=width, **kinds)), operands
 
 
 def _as_matrices(
