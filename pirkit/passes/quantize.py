@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -74,6 +74,39 @@ class QuantizePass(Pass):
             made.run(self.keep, self.min_elements)
 
 
+def readers(
+    program: ProgramOp, keep: tuple[str, ...], least: int, exact: bool
+) -> Iterator[tuple[PirOp, str]]:
+    """The ops that read known matrices of ``least`` elements or more, and why they keep them:
+    ``""`` for ops that the pass quantizes, with integers to multiply if it is ``exact``.
+    """
+    frozen = frozen_values(program)
+    for op in program.block.ops:
+        if isinstance(op, PirOp) and not (op.results and all(v in frozen for v in op.results)):
+            held = [v for v in op.operands if _is_large(v, least) and v in frozen]
+            if held:
+                yield op, _reason(op, held, keep, exact)
+
+
+def _reason(op: PirOp, held: list[SSAValue], keep: tuple[str, ...], exact: bool) -> str:
+    place = _READERS.get(op.name)
+    if place is None:
+        return "only matmuls and embeddings are quantized"
+    if held != [op.operands[place]]:
+        return "the weights are its left operand"
+    x, weights = (meta_of(v.type) for v in op.operands)
+    if not isinstance(x, TensorMeta) or not isinstance(weights, TensorMeta) or weights.rank != 2:
+        return "the weights are no matrix"
+    if weights_name(op) in keep:
+        return "option `keep` says so"
+    if op.name == "pd_op.matmul":
+        if x.dtype is not dt.float32 or x.rank < 2 or op.attribute("transpose_x"):
+            return f"its left operand is {x}, or transposed"
+        if exact and x.shape[-1] > MAX_DEPTH:
+            return f"sums of {x.shape[-1]:,} products may leave int32"
+    return ""
+
+
 def weights_name(op: PirOp) -> str:
     """The name of the parameter that the weights of an op are computed from first, or ``""``."""
     value: SSAValue | None = op.operands[_READERS.get(op.name, 1)]
@@ -101,15 +134,11 @@ class _Quantization:
     )
 
     def run(self, keep: tuple[str, ...], least: int) -> None:
-        frozen = frozen_values(self.program)
-        for op in self.ctx.each([o for o in self.program.block.ops if isinstance(o, PirOp)]):
-            held = [v for v in op.operands if _is_large(v, least) and v in frozen]
-            if not held or all(v in frozen for v in op.results):
-                continue
-            why = self.reason(op, held, keep)
-            if why:
+        found = dict(readers(self.program, keep, least, self.exact))
+        for op in self.ctx.each(list(found)):
+            if found[op]:
                 self.ctx.count("kept")
-                self.ctx.remark("missed", f"`{op.name}` keeps float32: {why}", op)
+                self.ctx.remark("missed", f"`{op.name}` keeps float32: {found[op]}", op)
                 continue
             self.ctx.rewrote("quantize", op)
             self.ctx.count("quantized")
@@ -118,26 +147,6 @@ class _Quantization:
             made.ssa.name_hint = op.results[0].name_hint
             op.results[0].replace_all_uses_with(made.ssa)
             erase(op)
-
-    def reason(self, op: PirOp, held: list[SSAValue], keep: tuple[str, ...]) -> str:
-        """Why an op keeps its weights; ``""`` for one that is quantized."""
-        place = _READERS.get(op.name)
-        if place is None:
-            return "only matmuls and embeddings are quantized"
-        if held != [op.operands[place]]:
-            return "the weights are its left operand"
-        metas = [meta_of(v.type) for v in op.operands]
-        x, weights = (m if isinstance(m, TensorMeta) else None for m in metas)
-        if x is None or weights is None or weights.rank != 2:
-            return "the weights are no matrix"
-        if weights_name(op) in keep:
-            return "option `keep` says so"
-        if op.name == "pd_op.matmul":
-            if x.dtype is not dt.float32 or x.rank < 2 or op.attribute("transpose_x"):
-                return f"its left operand is {x}, or transposed"
-            if self.exact and x.shape[-1] > MAX_DEPTH:
-                return f"sums of {x.shape[-1]:,} products may leave int32"
-        return ""
 
     def product(self, b: Builder, op: PirOp) -> Value:
         turned = bool(op.attribute("transpose_y"))
