@@ -45,7 +45,7 @@ def own_rows(built: Built, threads: int) -> Iterator[Row]:
     for name, how in HOW.items():
         programs[name] = pirkit.quantize(built.program, **how)[0]
     for name, program in programs.items():
-        exe = pirkit.compile(program, freeze=True, threads=threads)
+        exe = pirkit.compile(program, freeze=True, threads=threads, in_place=True)
         yield (
             f"pirkit {name}",
             lambda exe=exe: next(iter(exe.run(built.inputs).values())),
