@@ -149,11 +149,12 @@ def _attend(net: Net, q: Any, caches: Any, new: Any, seen: Any, held: bool) -> A
     if held:
         y = b("pd_op.matmul", b.softmax(scores, axis=-1), caches[1], **product)
         return b("pd_op.reshape", y, shape=net.ints(1, heads * size))
+    length = scores.shape[2]
     own = b("pd_op.matmul", q, new[0], transpose_x=False, transpose_y=True)
     weights = b.softmax(net.concat([scores, own], 2), axis=-1)
     parts = [b("pd_op.slice", weights, starts=net.ints(s), ends=net.ints(e), axes=(2,),
                infer_flags=(1,), decrease_axis=())
-             for s, e in ((0, scores.shape[2]), (scores.shape[2], scores.shape[2] + 1))]  # fmt: skip
+             for s, e in ((0, length), (length, length + 1))]  # fmt: skip
     y = b("pd_op.matmul", parts[0], caches[1], **product)
     y = y + b("pd_op.matmul", parts[1], new[1], **product)
     return b("pd_op.reshape", y, shape=net.ints(1, heads * size))

@@ -125,8 +125,9 @@ def compile(
     ``params`` replaces the program's own weights. ``freeze`` takes the weights for constants: batch
     norm in inference is folded into filters, and what depends on weights alone is computed once,
     now (see `freeze.py`); results change by rounding. Parameters that the program writes, such as
-    caches, are replaced in each run, or with ``in_place`` written where they are. ``cpu`` runs the kernels of the registry,
-    ``reference`` the reference rules of the op table, ``gpu`` cupy kernels; plug-ins add backends.
+    caches, are replaced in each run, or with ``in_place`` written where they are. ``cpu`` runs the
+    kernels of the registry, ``reference`` the reference rules of the op table, ``gpu`` cupy
+    kernels; plug-ins add backends.
     Ops without a kernel on a device run on the CPU, with one warning each, unless
     ``fallback=False``. One run may use ``threads`` threads, by default those of the pool
     (``PIRKIT_NUM_THREADS``). ``prim`` decomposes operators into primitives first, but for those in

@@ -57,8 +57,8 @@ class QuantizationReport:
     def _lines(self) -> Iterator[str]:
         yield f"weights: {self.before:,} bytes before, {self.after:,} after"
         rows = [*self.layers, *self.outputs]
+        width = max((len(row.name) for row in rows), default=0) + 2
         if rows:
-            width = max(len(row.name) for row in rows) + 2
             yield f"{'':{width}}{'op':22}{'SNR, dB':>9}{'max error':>12}{'largest':>12}"
         for row in rows:
             numbers = f"{row.snr:9.1f}{row.error:12.4g}{row.largest:12.4g}"

@@ -76,7 +76,6 @@ class PackMatmulsPass(Pass):
             op.results[0].replace_all_uses_with(made.ssa)
             erase(op)
 
-
     def pack_quantized(self, ctx: PassContext, program: ProgramOp, op: PirOp) -> None:
         """Put the weights `[K, N]` of a product into panels; those of pairs for one of integers."""
         x, weights, scales, x_scales = op.operand_slots

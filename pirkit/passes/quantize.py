@@ -201,13 +201,16 @@ class _Quantization:
 
 
 def _scales(b: Builder, largest: Value) -> Value:
-    return b.divide(b.maximum(largest, b.const(_SMALLEST, dt.float32)), b.const(_LARGEST, dt.float32))
+    return b.divide(
+        b.maximum(largest, b.const(_SMALLEST, dt.float32)), b.const(_LARGEST, dt.float32)
+    )
 
 
 def _is_large(value: SSAValue, least: int) -> bool:
     meta = meta_of(value.type)
-    known = isinstance(meta, TensorMeta) and meta.is_static and meta.rank > 1
-    return known and meta.dtype is dt.float32 and meta.numel >= least
+    if not isinstance(meta, TensorMeta) or not meta.is_static or meta.rank < 2:
+        return False
+    return meta.dtype is dt.float32 and meta.numel >= least
 
 
 def _range(text: str) -> tuple[str, float]:
@@ -222,4 +225,6 @@ def _range(text: str) -> tuple[str, float]:
 
 
 def _refused(what: str) -> UsageError:
-    return UsageError(f"`quantize`: {what}", code="PK0703", help="`pirkit-opt --help-pass quantize`")
+    return UsageError(
+        f"`quantize`: {what}", code="PK0703", help="`pirkit-opt --help-pass quantize`"
+    )

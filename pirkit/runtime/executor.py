@@ -58,10 +58,10 @@ class Executable:
     """A plan with its kernels: called with inputs by name, returns outputs by name.
 
     Outputs are numpy arrays. ``params`` are the model's parameters and buffers, on the device of
-    the kernels; a run replaces those that the program writes, or if it is ``in_place``, writes its own
-    copies of them, where the program can do so (a run that fails may leave them half written).
-    ``seed`` and the number of the run
-    determine what random ops draw. ``reuse=False`` gives every result memory of its own.
+    the kernels; a run replaces those that the program writes. An executable that is ``in_place``
+    holds copies of these, and writes them where the program can do so: a run that fails may leave
+    them half written. ``seed`` and the number of the run determine what random ops draw.
+    ``reuse=False`` gives every result memory of its own.
     Thread-safe; runs of a program that writes parameters are serialized.
 
     Raises RuntimeFault for missing, unknown or ill-shaped inputs (PK0902, PK0903) and for a kernel

@@ -123,8 +123,10 @@ def quantized_matmul_of(
     a, c = (MatrixBatch((), (m.shape[-1] * size, size), m.numel * size) for m in (x, out))
     width = weights.shape[2]
     b = MatrixBatch((), (width * item, depth * item), weights.numel * item)
-    sizes, kinds = (rows, columns, depth, x.dtype), {"stored": weights.dtype, "scales": scaled}
-    return native_gemm(Gemm((), *sizes, a, b, c, panel=width, **kinds)), operands
+    gemm = Gemm(
+        (), rows, columns, depth, x.dtype, a, b, c, panel=width, stored=weights.dtype, scales=scaled
+    )
+    return native_gemm(gemm), operands
 
 
 def _as_matrices(

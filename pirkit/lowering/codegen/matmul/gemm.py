@@ -146,7 +146,9 @@ def _estimated_time(p: Gemm, rows: int, columns: int, threads: int) -> float:
     """Relative time of the busiest thread; few blocks are harder to balance."""
     count = _block_counts(p, rows, columns)
     # Packing B is amortized over the rows of a block, copying A over its columns.
-    packing = (not p.panel or p.stored is not None) * _PACKING / rows + copies_transposed_a(p) * _PACKING / columns
+    packing = (not p.panel or p.stored is not None) * _PACKING / rows + copies_transposed_a(
+        p
+    ) * _PACKING / columns
     uneven = 1 + 0.1 * threads / count if threads > 1 else 1
     return -(-count // threads) * rows * columns * (1 + packing) * uneven
 
@@ -298,11 +300,7 @@ class _Writer:
         rest = (p.rows % shape.rows, p.columns % shape.columns)
         tiles = max(1, self.block_sizes.inner // shape.rows)
         # If B is row-major, the first tile (if it has all rows) packs while it multiplies.
-        packs = (
-            not p.panel
-            and p.b.strides[1] == p.dtype.itemsize
-            and self._fewest() >= shape.rows
-        )
+        packs = not p.panel and p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
         # Two versions of the loop: later chunks reuse the panels.
         loop = PanelLoop(
             shape, self.a_strides, step, p.c.strides[0], rest, accumulates=p.depth > step

@@ -185,4 +185,3 @@ def _in_chains(
         sums[:size] = step(Value(str(k), I64), sums[:size])
     add = b.add if start[0].type.is_float else partial(b.op, "add")
     return [reduce(add, sums[k::size]) for k in range(size)]
-

@@ -1,8 +1,8 @@
 """Copies of GEMM operands: packed panels of B, contiguous rows of A, scaled rows.
 
 `pack_function` packs a part of B into panels, `copy_function` copies a part of A to rows that do
-not conflict in the cache, `scale_function` scales rows in place, `unpack_function` widens panels. All
-are functions of the module of the GEMM, as in `macrokernel.py`.
+not conflict in the cache, `scale_function` scales rows in place, `unpack_function` widens panels.
+All are functions of the module of the GEMM, as in `macrokernel.py`.
 """
 
 from __future__ import annotations
