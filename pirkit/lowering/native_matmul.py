@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
-from pirkit.lowering.whole_program.matmul import (
-    matmul_of,
-    packed_matmul_of,
-    quantized_matmul_of,
-)
+from pirkit.lowering.whole_program.matmul import matmul_of, panel_product
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.meta import TensorMeta
@@ -37,20 +33,11 @@ def bind_matmul(b: Binding) -> NativeStep | None:
     return LargeMatmul(metas, product, transposed) if isinstance(product, Gemm) else None
 
 
-def bind_packed_matmul(b: Binding) -> NativeStep | None:
-    """Bind a matmul with packed weights; None for one whose panels are for another CPU."""
-    try:
-        product = packed_matmul_of(b.input(), b.input(1), b.output())
-    except NotNativeError:
-        return None
-    return PackedMatmul(native_gemm(product), (0, 1, 2), 2, b.output())
-
-
-def bind_quantized_matmul(b: Binding) -> NativeStep | None:
-    """Bind a matmul with weights of fewer bits; None for one that has no native form here."""
+def bind_panels(b: Binding) -> NativeStep | None:
+    """Bind a matmul with weights in panels; None for one that has no native form here."""
     metas = [m if isinstance(m, TensorMeta) else None for m in b.inputs]
     try:
-        function, operands = quantized_matmul_of(metas, b.output())
+        function, operands = panel_product(metas, b.output())
     except NotNativeError:
         return None
     return PackedMatmul(function, operands, len(metas), b.output())

@@ -105,7 +105,7 @@ PROGRAM = """pir.program @main(%x "x" : tensor<{m}x{k}xf32>) {{
   pir.shadow_output(%y) {{output_name = "y"}} : (tensor<{m}x{n}xf32>) -> ()
   {sorts}
 }}"""  # noqa: E501
-SORTED = 'pir.shadow_output(%s) {output_name = "s"} : (tensor<{m}x{n}xf32>) -> ()'
+SORTED = 'pir.shadow_output(%s) {{output_name = "s"}} : (tensor<{m}x{n}xf32>) -> ()'
 
 
 @pytest.mark.parametrize(("rows", "sorts"), [(1, False), (8, False), (9, True)])

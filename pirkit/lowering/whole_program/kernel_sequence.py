@@ -34,13 +34,7 @@ from pirkit.lowering.whole_program.conv_kernels import (
     fused_kernel,
     transposed_slots,
 )
-from pirkit.lowering.whole_program.matmul import (
-    PACKED,
-    QUANTIZED,
-    matmul_of,
-    packed_matmul_of,
-    quantized_matmul_of,
-)
+from pirkit.lowering.whole_program.matmul import PANELS, matmul_of, panel_product
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.arena import Arena
@@ -120,10 +114,8 @@ class _SequenceBuilder:
             self.fused(call)
         elif call.kernel == "pd_op.matmul":
             self.matmul(call)
-        elif call.kernel == PACKED:
-            self.packed_matmul(call)
-        elif call.kernel == QUANTIZED:
-            self.quantized_matmul(call)
+        elif call.kernel in PANELS:
+            self.panels(call)
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
         elif call.kernel == NCHWC:
@@ -199,16 +191,10 @@ class _SequenceBuilder:
             self.steps.append((native_gemm(made), buffers))
             self.nests.append(None)
 
-    def packed_matmul(self, call: Call) -> None:
-        given = cast("tuple[int, int, int]", (*call.inputs, *call.outputs))
-        made = packed_matmul_of(*map(self.meta, given))
-        self.steps.append((native_gemm(made), tuple(map(self.buffer, given))))
-        self.nests.append(None)
-
-    def quantized_matmul(self, call: Call) -> None:
+    def panels(self, call: Call) -> None:
         given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
         metas = [None if slot is None else self.meta(slot) for slot in given]
-        function, operands = quantized_matmul_of(metas, self.meta(out))
+        function, operands = panel_product(metas, self.meta(out))
         slots = cast("list[int]", [(*given, out)[k] for k in operands])
         self.steps.append((function, tuple(map(self.buffer, slots))))
         self.nests.append(None)

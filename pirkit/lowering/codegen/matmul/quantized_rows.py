@@ -61,12 +61,12 @@ class RowsProduct:
         return -(-self.depth // 2) if self.exact else self.depth
 
 
-def product_tile(target: Target, exact: bool) -> TileShape:
+def product_tile(target: Target, exact: bool, dtype: DType = dt.float32) -> TileShape:
     """The register tile; its columns are those of a panel.
 
     Without VNNI a product of pairs takes a register before it is added.
     """
-    shape = tile_shape_for(dt.float32, target)
+    shape = tile_shape_for(dtype, target)
     return replace(shape, rows=5, vectors=2) if exact and target.vector_bits < 512 else shape
 
 
