@@ -83,9 +83,8 @@ def _(
     require((x_scales is not None) == exact, "C6", "`x_scales` are those of an input in int8")
     if x_scales is not None:
         each = (*x.shape[:-1], 1)
-        spread = x_scales.shape == (1,) or (
-            x_scales.rank == x.rank and all(map(same_dim, x_scales.shape, each))
-        )
+        wanted = (1,) if x_scales.rank == 1 else each
+        spread = x_scales.rank == len(wanted) and all(map(same_dim, x_scales.shape, wanted))
         require(x_scales.dtype is dt.float32 and spread, "C6",
                 f"scales {x_scales} are neither one nor {show(each)} in float32")  # fmt: skip
     return TensorMeta((*x.shape[:-1], columns), dt.float32)
