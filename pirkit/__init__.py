@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pirkit.frontend.jit import jit
     from pirkit.frontend.native_program import compile_whole
     from pirkit.frontend.program_builder import ProgramBuilder
+    from pirkit.frontend.quantize import quantize
     from pirkit.frontend.to_static import to_static
     from pirkit.frontend.traced_value import where
     from pirkit.frontend.transforms import (
@@ -77,6 +78,7 @@ _HOMES: Final = {
     "load": "pirkit.frontend.files",
     "loads": "pirkit.frontend.files",
     "parameters": "pirkit.frontend.function_programs",
+    "quantize": "pirkit.frontend.quantize",
     "run_passes": "pirkit.frontend.compile",
     "save": "pirkit.frontend.files",
     "scan": "pirkit.frontend.control_flow",
@@ -136,6 +138,7 @@ __all__ = [
     "ops",
     "optim",
     "parameters",
+    "quantize",
     "random",
     "run_passes",
     "save",

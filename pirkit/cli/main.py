@@ -50,6 +50,30 @@ def _parser() -> ArgumentParser:
     report.add_argument("-o", "--output", metavar="HTML", help="by default DIR/report.html")
     report.set_defaults(run="report.command:report_dump")
 
+    small = commands.add_parser(
+        "quantize", help="store weights in fewer bits, and show what that does to the numbers"
+    )
+    small.add_argument("file", metavar="FILE", help="a program in any format, with its weights")
+    small.add_argument("-o", dest="output", metavar="OUT", help="write the new program")
+    small.add_argument(
+        "--weights", default="int8", choices=("int8", "bfloat16", "float16"),
+        help="their element type, by default int8",
+    )  # fmt: skip
+    small.add_argument(
+        "--activations", default="", choices=("int8",), help="quantize inputs of matmuls as well"
+    )
+    small.add_argument(
+        "--calibrate", metavar="INPUTS", default="random:0",
+        help="inputs to compare with, as for `pirkit-run --inputs`; by default random numbers",
+    )  # fmt: skip
+    small.add_argument(
+        "--static", action="store_true", help="take the ranges of activations from these inputs"
+    )
+    small.add_argument(
+        "--keep", action="append", default=[], metavar="NAME", help="a parameter that stays"
+    )
+    small.set_defaults(run="quantize:run")
+
     doctor = commands.add_parser("doctor", help="show what this machine has")
     doctor.add_argument("--json", action="store_true", help="print JSON instead of text")
     doctor.set_defaults(run="doctor:doctor")

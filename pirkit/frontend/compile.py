@@ -114,6 +114,7 @@ def compile(
     fast_math: bool | None = None,
     batch_lanes: bool = False,
     freeze: bool = False,
+    in_place: bool = False,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
@@ -131,8 +132,10 @@ def compile(
 
     ``params`` replaces the program's own weights. ``freeze`` takes the weights for constants: batch
     norm in inference is folded into filters, and what depends on weights alone is computed once,
-    now (see `freeze.py`); results change by rounding. ``cpu`` runs the kernels of the registry,
-    ``reference`` the reference rules of the op table, ``gpu`` cupy kernels; plug-ins add backends.
+    now (see `freeze.py`); results change by rounding. Parameters that the program writes, such as
+    caches, are replaced in each run, or with ``in_place`` written where they are. ``cpu`` runs the
+    kernels of the registry, ``reference`` the reference rules of the op table, ``gpu`` cupy
+    kernels; plug-ins add backends.
     Ops without a kernel on a device run on the CPU, with one warning each, unless
     ``fallback=False``. One run may use ``threads`` threads, by default those of the pool
     (``PIRKIT_NUM_THREADS``). ``prim`` decomposes operators into primitives first, but for those in
@@ -169,12 +172,13 @@ def compile(
         made, weights = _made_frozen(program, form, pipeline_made, entry, library, weights)
     else:
         made = _made(program, form, pipeline_made, entry, library)
-    exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1])
+    exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1],
+                     in_place=in_place)  # fmt: skip
     exe.remake = partial(
         compile, program, backend=backend, pipeline=pipeline, entry=entry, threads=threads,
         params=params if freeze else None, freeze=freeze, fallback=fallback, prim=prim,
         prim_keep=prim_keep, certify=certify, fused=fused, fast_math=bool(fast_math),
-        batch_lanes=batch_lanes,
+        batch_lanes=batch_lanes, in_place=in_place,
     )  # fmt: skip
     if require_native and exe.native is None:
         raise NotNativeError(

@@ -13,13 +13,17 @@ from pirkit.passes.hoist_constants import SUFFIX
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.registry import CPU
 
-FREEZE: Final = (
+PREPARE: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
-    "functionalize,fold-batch-norm,block-channels,pack-matmuls,dce,constant-fold,hoist-constants,dce"
+    "functionalize,fold-batch-norm"
 )
+HOIST: Final = "dce,constant-fold,hoist-constants,dce"
+FREEZE: Final = f"{PREPARE},block-channels,pack-matmuls,{HOIST}"
 
 
-def freeze(program: Program, entry: str | None) -> tuple[Program, Program | None]:
+def freeze(
+    program: Program, entry: str | None, pipeline: str = FREEZE
+) -> tuple[Program, Program | None]:
     """The program with its weights as constants, and the one that computes further constants.
 
     Batch norm in inference and constant scales become part of filters and weights
@@ -29,7 +33,7 @@ def freeze(program: Program, entry: str | None) -> tuple[Program, Program | None
     program writes stay what they are.
     """
     made = program.copy()
-    run_pipeline(made.module, FREEZE, verify_each=False)
+    run_pipeline(made.module, pipeline, verify_each=False)
     wanted = made.entry(entry).symbol + SUFFIX
     apart = made.copy() if wanted in made.programs else None
     for name, op in made.programs.items():

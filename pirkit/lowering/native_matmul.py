@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
-from pirkit.lowering.whole_program.matmul import matmul_of, packed_matmul_of
+from pirkit.lowering.whole_program.matmul import matmul_of, panel_product
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.meta import TensorMeta
@@ -33,23 +33,31 @@ def bind_matmul(b: Binding) -> NativeStep | None:
     return LargeMatmul(metas, product, transposed) if isinstance(product, Gemm) else None
 
 
-def bind_packed_matmul(b: Binding) -> NativeStep | None:
-    """Bind a matmul with packed weights; None for one whose panels are for another CPU."""
+def bind_panels(b: Binding) -> NativeStep | None:
+    """Bind a matmul with weights in panels; None for one that has no native form here."""
+    metas = [m if isinstance(m, TensorMeta) else None for m in b.inputs]
     try:
-        return PackedMatmul(packed_matmul_of(b.input(), b.input(1), b.output()), b.output())
+        function, operands = panel_product(metas, b.output())
     except NotNativeError:
         return None
+    return PackedMatmul(function, operands, len(metas), b.output())
 
 
 class PackedMatmul(NativeStep):
-    """``x`` times panels of columns."""
+    """``x`` times panels of columns, by a function of some of the operands and the result."""
 
-    def __init__(self, product: Gemm, out: TensorMeta) -> None:
-        self.inputs, self.outputs, self.results = 2, {2: 0}, (out,)
-        self.function = native_gemm(product)
+    def __init__(
+        self, function: NativeFunction, operands: tuple[int, ...], inputs: int, out: TensorMeta
+    ) -> None:
+        self.inputs, self.outputs, self.results = inputs, {inputs: 0}, (out,)
+        self.function, self.slots = function, operands
+
+    def operands(self, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Those that are there."""
+        return (pair for pair in super().operands(cells) if pair[0] in self.slots)
 
     def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
-        return LaunchPart((LaunchFunction(self.function, (0, 1, 2)),))
+        return LaunchPart((LaunchFunction(self.function, self.slots),))
 
     def error(self, flag: int) -> Exception:
         raise IndexError(flag)

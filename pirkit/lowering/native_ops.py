@@ -34,8 +34,12 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     "pd_op.depthwise_conv2d_transpose": _CONVOLUTION,
     "pir.nchwc_conv2d": ("pirkit.lowering.native_nchwc:bind_nchwc", "native code for these sizes"),
     "pir.packed_matmul": (
-        "pirkit.lowering.native_matmul:bind_packed_matmul",
+        "pirkit.lowering.native_matmul:bind_panels",
         "a matmul with packed weights",
+    ),
+    "pir.quantized_matmul": (
+        "pirkit.lowering.native_matmul:bind_panels",
+        "a matmul with weights of fewer bits",
     ),
     ROWS: (
         "pirkit.lowering.row_block_kernel:bind_rows",

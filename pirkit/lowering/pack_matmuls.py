@@ -12,11 +12,17 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.matmul.gemm import Gemm
-from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
-from pirkit.lowering.whole_program.matmul import matmul_of
+from pirkit.lowering.codegen.matmul.quantized_rows import FEW_ROWS, product_tile
+from pirkit.lowering.whole_program.matmul import (
+    MAX_NEST_SIZE,
+    MAX_THIN_EXTENT,
+    QUANTIZED,
+    matmul_of,
+)
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.replace_ops import erase
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.target import host
 
@@ -26,9 +32,10 @@ class PackMatmulsPass(Pass):
     """Pack known right operands of matmuls into the panels that native code multiplies.
 
     A matrix ``[K, N]`` becomes panels ``[P, K, n]`` of n columns, the last one filled up with
-    zeros. Only matmuls that native code runs in blocks are changed: a product of few rows reads its
-    matrix once, which packing would not make faster. `hoist-constants` takes the packing out of the
-    program.
+    zeros. Only matmuls that native code runs in blocks are changed, and products of few rows in
+    float32 by large matrices, which are read at the rate of memory from panels; and
+    `pir.quantized_matmul`, for integers with pairs of rows together, ``[P, K / 2, n, 2]``.
+    `hoist-constants` takes the packing out of the program.
 
     ::
 
@@ -51,21 +58,27 @@ class PackMatmulsPass(Pass):
 
     def pack(self, ctx: PassContext, program: ProgramOp) -> None:
         frozen = frozen_values(program)
-        done: dict[tuple[SSAValue, bool], Value] = {}
+        done: dict[tuple[SSAValue, bool, int], Value] = {}
         for op in ctx.each([o for o in program.block.ops if isinstance(o, PirOp)]):
-            if op.name != "pd_op.matmul" or op.operands[1] not in frozen:
-                continue
-            found = _in_blocks(op)
-            if found is None:
+            quantized = op.name == QUANTIZED and _rank(op.operands[1]) == 2
+            if not (quantized or _suits(op)) or op.operands[1] not in frozen:
                 continue
             b = Builder(program.block, before=op, location=op.location)
-            weights, transposed = op.operands[1], bool(op.attribute("transpose_y"))
-            columns = self.panel or tile_shape_for(found.dtype, host()).columns
-            panels = done.get((weights, transposed))
+            x, weights, *others = [None if v is None else b.wrap(v) for v in op.operand_slots]
+            assert x is not None
+            assert weights is not None
+            exact = bool(others) and others[-1] is not None
+            columns = (
+                self.panel or product_tile(host(), exact, dt.float32 if exact else x.dtype).columns
+            )
+            transposed, group = bool(not quantized and op.attribute("transpose_y")), 1 + exact
+            panels = done.get((weights.ssa, transposed, group))
             if panels is None:
-                panels = _packed(b, b.wrap(weights), transposed, columns)
-                done[weights, transposed] = panels
-            made = b("pir.packed_matmul", b.wrap(op.operands[0]), panels, columns=found.columns)
+                panels = _packed(b, weights, transposed, columns, group)
+                done[weights.ssa, transposed, group] = panels
+            name = QUANTIZED if quantized else "pir.packed_matmul"
+            width = weights.shape[0 if transposed else 1]
+            made = b(name, x, panels, *others, columns=width)
             made.ssa.name_hint = op.results[0].name_hint
             ctx.rewrote("matmul", op)
             ctx.count("packed")
@@ -73,28 +86,48 @@ class PackMatmulsPass(Pass):
             erase(op)
 
 
-def _in_blocks(op: PirOp) -> Gemm | None:
-    """The sizes of a matmul of rows by one matrix that runs in blocks; None for another one."""
+def _rank(value: SSAValue) -> int:
+    meta = meta_of(value.type)
+    return meta.rank if isinstance(meta, TensorMeta) else 0
+
+
+def _suits(op: PirOp) -> bool:
+    """Whether an op is a matmul of rows by one matrix that runs in blocks, or of few rows in
+    float32 by a large matrix.
+    """
+    if op.name != "pd_op.matmul" or op.attribute("transpose_x"):
+        return False
     metas = [meta_of(v.type) for v in (*op.operands, op.results[0])]
     static = [m for m in metas if isinstance(m, TensorMeta) and m.is_static]
-    if len(static) < 3 or static[1].rank != 2 or op.attribute("transpose_x"):
-        return None
+    if len(static) < 3 or static[0].rank < 2 or static[1].rank != 2:
+        return False
     x, y, out = static
     if not x.dtype == y.dtype == out.dtype:
-        return None
+        return False
+    rows, columns = out.numel // max(out.shape[-1], 1), out.shape[-1]
+    large = y.numel > MAX_NEST_SIZE and columns >= MAX_THIN_EXTENT
+    if x.dtype is dt.float32 and 0 < rows <= FEW_ROWS and large:
+        return True
     try:
         found = matmul_of(x, y, out, (False, bool(op.attribute("transpose_y"))))
     except NotNativeError:
-        return None
-    return found if isinstance(found, Gemm) else None
+        return False
+    return isinstance(found, Gemm)
 
 
-def _packed(b: Builder, weights: Value, transposed: bool, columns: int) -> Value:
-    """Panels of a matrix, which is ``transposed`` if its rows are columns of the product."""
+def _packed(b: Builder, weights: Value, transposed: bool, columns: int, group: int = 1) -> Value:
+    """Panels of a matrix, which is ``transposed`` if its rows are columns of the product.
+
+    With a ``group``, so many rows of a column are together.
+    """
     if transposed:
         weights = b.transpose(weights, perm=(1, 0))
     depth, width = weights.meta.shape
-    if rest := -width % columns:
-        weights = b("pd_op.pad", weights, pad_value=0.0, paddings=(0, 0, 0, rest))
-    split = b.reshape(weights, (depth, (width + rest) // columns, columns))
-    return b.transpose(split, perm=(1, 0, 2))
+    more, rest = -depth % group, -width % columns
+    if more or rest:
+        weights = b("pd_op.pad", weights, pad_value=0.0, paddings=(0, more, 0, rest))
+    count = (width + rest) // columns
+    if group == 1:
+        return b.transpose(b.reshape(weights, (depth, count, columns)), perm=(1, 0, 2))
+    split = b.reshape(weights, ((depth + more) // group, group, count, columns))
+    return b.transpose(split, perm=(2, 0, 3, 1))

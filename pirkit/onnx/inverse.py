@@ -138,12 +138,34 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     return w.node("Pow", w(op.operands[0]), w.like(op.attribute("y"), op.operands[0]))
 
 
+@writes("round")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    if op.attribute("decimals"):
+        raise w.unsupported(op, "with decimals has no form in ONNX")
+    return w.node("Round", w(op.operands[0]))
+
+
 @writes("clip")
 def _(w: GraphWriter, op: PirOp) -> Any:
     x = op.operands[0]
     low, high = ((w(op.operand_named(n)) if op.operand_named(n) is not None
                   else w.like(op.attribute(n), x)) for n in ("min", "max"))  # fmt: skip
     return w.node("Clip", w(x), low, high)
+
+
+@writes("pir.quantized_matmul")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x, weights, scales, x_scales = op.operand_slots
+    held = meta(op.operands[1])
+    if held.rank != 2:
+        raise w.unsupported(op, "has no form in ONNX for weights in panels")
+    if x_scales is not None:
+        sums = w.node("Cast", w.node("MatMulInteger", w(x), w(weights)), to=TO_ONNX[dt.float32])
+        return w.node("Mul", w.node("Mul", sums, w(x_scales)), w(scales))
+    if held.dtype is dt.int8:
+        return w.node("MatMul", w(x), w.node("DequantizeLinear", w(weights), w(scales), axis=1))
+    wide = w.node("Cast", w(weights), to=TO_ONNX[dt.float32])
+    return w.node("MatMul", w(x), wide if scales is None else w.node("Mul", wide, w(scales)))
 
 
 @writes("matmul")

@@ -32,10 +32,10 @@ WRITES: Final[dict[str, Write]] = {}
 
 
 def writes(*names: str) -> Callable[[Write], Write]:
-    """Enter a function as the writer of ops of the dialect `pd_op`."""
+    """Enter a function as the writer of ops, by default of the dialect `pd_op`."""
 
     def enter(function: Write) -> Write:
-        WRITES.update({f"pd_op.{name}": function for name in names})
+        WRITES.update({n if "." in n else f"pd_op.{n}": function for n in names})
         return function
 
     return enter

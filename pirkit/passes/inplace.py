@@ -17,7 +17,7 @@ from pirkit.dialect.op_form import REGIONS
 from pirkit.dialect.opdef import OpDef, find
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.types import meta_of, sizes_of
-from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.replace_ops import replace, semantic_properties, successor
 from pirkit.runtime.meta import TensorMeta
 
@@ -47,10 +47,13 @@ class InplacePass(Pass):
     name = "inplace"
     stats = Stats(in_place="operations that write in place", updates="write-backs left out")
 
+    updates_only: bool = option(False, "only what is written back to a parameter")
+
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
             update_in_place(program, ctx)
-            _reuse(program, ctx)
+            if not self.updates_only:
+                _reuse(program, ctx)
 
 
 def update_in_place(program: ProgramOp, ctx: PassContext) -> None:

@@ -48,6 +48,7 @@ PASSES: Final[dict[str, str | type[Pass]]] = {
     "print-alias": "pirkit.passes.print_alias:PrintAliasPass",
     "print-origins": "pirkit.passes.print_origins:PrintOriginsPass",
     "simplify-kernels": "pirkit.lowering.fusion.simplify_kernels:SimplifyKernelsPass",
+    "quantize": "pirkit.passes.quantize:QuantizePass",
     "split": "pirkit.split.split_pass:SplitPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",

@@ -59,8 +59,10 @@ class Executable:
     """A plan with its kernels: called with inputs by name, returns outputs by name.
 
     Outputs are numpy arrays. ``params`` are the model's parameters and buffers, on the device of
-    the kernels; a run replaces those that the program writes. ``seed`` and the number of the run
-    determine what random ops draw. ``reuse=False`` gives every result memory of its own.
+    the kernels; a run replaces those that the program writes. An executable that is ``in_place``
+    holds copies of these, and writes them where the program can do so: a run that fails may leave
+    them half written. ``seed`` and the number of the run determine what random ops draw.
+    ``reuse=False`` gives every result memory of its own.
     Thread-safe; runs of a program that writes parameters are serialized.
 
     Raises RuntimeFault for missing, unknown or ill-shaped inputs (PK0902, PK0903) and for a kernel
@@ -82,14 +84,18 @@ class Executable:
     """Why the program is not one native call, as far as that was tried."""
     remake: Callable[[], Executable] | None = None
     """Compiles it again: in another process, or for a copy."""
+    in_place: bool = False
 
     def __post_init__(self) -> None:
         self._lock = renewed(threading.Lock())
         self._turns = renewed(threading.Lock())
-        self._sessions = SessionPool(self.plan, self.library, self.counters)
+        written = set(self.plan.written)
+        own = [p for p in self.plan.params if self.in_place and p.name in written]
+        self.params |= {p.name: self.params[p.name].copy() for p in own if p.name in self.params}
+        variables = frozenset([p.slot for p in own])
+        self._sessions = SessionPool(self.plan, self.library, self.counters, variables)
         self._mode = Mode(self.reuse, self.threads)
         self._device = self.library.device
-        written = set(self.plan.written)
         self._writes_params = any(p.name in written for p in self.plan.params)
         self._ports = (*self.plan.inputs, *self.plan.params)
         self._slots = [p.slot for p in self._ports]
@@ -177,7 +183,7 @@ class Executable:
         Without ``copies`` outputs may be views of inputs, of parameters and of each other.
         """
         values, key = self._feed(inputs)
-        session = self._sessions.made(key, mode, Counters())
+        session = self._sessions.made(key, mode, Counters(), writes=False)
         session.feed(self._slots, values)
         if begin is not None:
             arrays = dict(zip(self._slots, values, strict=True))
@@ -267,7 +273,7 @@ class Executable:
         }
 
     def _update(self, session: Session) -> None:
-        owned = session.owned
+        owned = session.owned | session.in_place
         self.updates = {
             p.name: value if p.slot in owned else _each(value, lambda array: array.copy())
             for p in self._written

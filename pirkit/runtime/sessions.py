@@ -57,14 +57,17 @@ class SessionPool:
         return self.made(key, mode, self.counters)
 
     @uncollected
-    def made(self, key: Key, mode: Mode, counters: Counters) -> Session:
-        """A new session. Raises RuntimeFault for shapes that an op refuses."""
+    def made(self, key: Key, mode: Mode, counters: Counters, *, writes: bool = True) -> Session:
+        """A new session, which ``writes`` its variables in place or not. Raises RuntimeFault for
+        shapes that an op refuses.
+        """
+        variables = self.variables if writes else frozenset[int]()
         with importing():
             from pirkit.runtime.session import Session  # noqa: PLC0415  one native call has none
 
         metas = {s: m for s, m in zip(self._slots, key, strict=True) if m is not None}
         try:
-            return Session(self.plan, self.library, metas, counters, mode, self.variables)
+            return Session(self.plan, self.library, metas, counters, mode, variables)
         except MemoryError as error:
             raise no_memory(error) from error
 

@@ -21,18 +21,33 @@ pir.program @main(%x "x" : tensor<2x64x96xf32>) {
 }
 
 // -----
-// One row, a small product, a matrix that is no parameter, and a transposed left operand stay.
+// One row with a small matrix, a small product, a matrix that is no parameter, and a transposed left operand stay.
 // CHECK-LABEL: pir.program @kept
 // CHECK-NOT:     pir.packed_matmul
-pir.program @kept(%x "x" : tensor<1x4096xf32>, %s "s" : tensor<8x96xf32>, %t "t" : tensor<96x64xf32>) {
-  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<4096x4096xf32>
+pir.program @kept(%x "x" : tensor<1x512xf32>, %s "s" : tensor<8x96xf32>, %t "t" : tensor<96x64xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<512x512xf32>
   %u = pir.parameter() {parameter_name = "u"} : () -> tensor<96x80xf32>
-  %a = pd_op.matmul(%x, %w) {transpose_x = false, transpose_y = false} : (tensor<1x4096xf32>, tensor<4096x4096xf32>) -> tensor<1x4096xf32>
+  %a = pd_op.matmul(%x, %w) {transpose_x = false, transpose_y = false} : (tensor<1x512xf32>, tensor<512x512xf32>) -> tensor<1x512xf32>
   %b = pd_op.matmul(%s, %u) {transpose_x = false, transpose_y = false} : (tensor<8x96xf32>, tensor<96x80xf32>) -> tensor<8x80xf32>
   %c = pd_op.matmul(%t, %t) {transpose_x = true, transpose_y = false} : (tensor<96x64xf32>, tensor<96x64xf32>) -> tensor<64x64xf32>
   %d = pd_op.matmul(%t, %u) {transpose_x = true, transpose_y = false} : (tensor<96x64xf32>, tensor<96x80xf32>) -> tensor<64x80xf32>
-  pir.shadow_output(%a) {output_name = "a"} : (tensor<1x4096xf32>) -> ()
+  pir.shadow_output(%a) {output_name = "a"} : (tensor<1x512xf32>) -> ()
   pir.shadow_output(%b) {output_name = "b"} : (tensor<8x80xf32>) -> ()
   pir.shadow_output(%c) {output_name = "c"} : (tensor<64x64xf32>) -> ()
   pir.shadow_output(%d) {output_name = "d"} : (tensor<64x80xf32>) -> ()
+}
+
+// -----
+// A few rows in float32 by a large matrix; integers, with pairs of rows together.
+// CHECK-LABEL: pir.program @few
+// CHECK:         pir.packed_matmul(%x, {{%.*}}) {columns = 520 : i64} : (tensor<3x512xf32>, tensor<22x512x24xf32>) -> tensor<3x520xf32>
+// CHECK:         [[Q:%.*]] = pd_op.transpose({{.*}}) {perm = array<i32: 2, 0, 3, 1>} {{.*}} -> tensor<1x3x24x2xi8>
+// CHECK:         pir.quantized_matmul(%i, [[Q]], %s, %r) {columns = 7 : i64}
+pir.program @few(%x "x" : tensor<3x512xf32>, %i "i" : tensor<2x5xi8>, %r "r" : tensor<2x1xf32>, %s "s" : tensor<7xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<512x520xf32>
+  %q = pir.parameter() {parameter_name = "q"} : () -> tensor<5x7xi8>
+  %a = pd_op.matmul(%x, %w) {transpose_x = false, transpose_y = false} : (tensor<3x512xf32>, tensor<512x520xf32>) -> tensor<3x520xf32>
+  %b = pir.quantized_matmul(%i, %q, %s, %r) {columns = 7 : i64} : (tensor<2x5xi8>, tensor<5x7xi8>, tensor<7xf32>, tensor<2x1xf32>) -> tensor<2x7xf32>
+  pir.shadow_output(%a) {output_name = "a"} : (tensor<3x520xf32>) -> ()
+  pir.shadow_output(%b) {output_name = "b"} : (tensor<2x7xf32>) -> ()
 }

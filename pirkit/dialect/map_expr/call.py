@@ -226,6 +226,7 @@ OPAQUE: Final[dict[str, Opaque]] = {
     ),
     "pir.nchwc_conv2d": Opaque("a kernel of its own computes it"),
     "pir.packed_matmul": Opaque("a kernel of its own computes it"),
+    "pir.quantized_matmul": Opaque("a kernel of its own computes it"),
     **_because("each element needs the one before it", "cumsum", "cumprod", "cummax", "cummin"),
     **_because("the order of the elements depends on their values", "topk", "argsort"),
     **_because("how many elements there are depends on their values", "nonzero", "unique"),

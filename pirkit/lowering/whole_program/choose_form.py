@@ -14,8 +14,9 @@ SEPARATE: Final = "functionalize,decompose,constant-fold,absorb-attributes,canon
 """Passes before `batch_lane_program`, which needs pure primitive ops."""
 JOINT: Final = "fuse{single=true}"
 """Passes after them, before `sequence_program`."""
-SINGLE: Final = "fuse{single=true,native=true}"
-"""What comes after `@default`, before segments: operations that are in no kernel get one."""
+SINGLE: Final = "fuse{single=true,native=true},inplace{updates-only=true}"
+"""What comes after `@default`, before segments: operations that are in no kernel get one. What is
+left and writes a parameter back, as `scatter` to a cache, does so in place."""
 
 
 def batch_lane_form(plan: Plan, fast_math: bool) -> NativeProgram | str:

@@ -40,7 +40,7 @@ from pirkit.lowering.whole_program.conv_kernels import (
     fused_kernel,
     transposed_slots,
 )
-from pirkit.lowering.whole_program.matmul import PACKED, matmul_of, packed_matmul_of
+from pirkit.lowering.whole_program.matmul import PANELS, matmul_of, panel_product
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.arena import Arena
@@ -125,8 +125,8 @@ class _SequenceBuilder:
             self.fused(call)
         elif call.kernel == "pd_op.matmul":
             self.matmul(call)
-        elif call.kernel == PACKED:
-            self.packed_matmul(call)
+        elif call.kernel in PANELS:
+            self.panels(call)
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
         elif call.kernel == NCHWC:
@@ -202,10 +202,12 @@ class _SequenceBuilder:
             self.steps.append((native_gemm(made), buffers))
             self.nests.append(None)
 
-    def packed_matmul(self, call: Call) -> None:
-        given = cast("tuple[int, int, int]", (*call.inputs, *call.outputs))
-        made = packed_matmul_of(*map(self.meta, given))
-        self.steps.append((native_gemm(made), tuple(map(self.buffer, given))))
+    def panels(self, call: Call) -> None:
+        given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
+        metas = [None if slot is None else self.meta(slot) for slot in given]
+        function, operands = panel_product(metas, self.meta(out))
+        slots = cast("list[int]", [(*given, out)[k] for k in operands])
+        self.steps.append((function, tuple(map(self.buffer, slots))))
         self.nests.append(None)
 
     def convolution(self, call: Call) -> None:

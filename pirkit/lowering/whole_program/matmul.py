@@ -15,14 +15,22 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Reduce,
     Store,
 )
-from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch
-from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
+from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
+from pirkit.lowering.codegen.matmul.quantized_rows import (
+    FEW_ROWS,
+    RowsProduct,
+    native_rows_product,
+    product_tile,
+)
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
 
-PACKED: Final = "pir.packed_matmul"
+QUANTIZED: Final = "pir.quantized_matmul"
+PANELS: Final = ("pir.packed_matmul", QUANTIZED)
+"""Ops whose weights may be in panels."""
 
 MAX_NEST_SIZE: Final = 1 << 18
 """Multiply-adds of a matmul up to which a loop nest is as fast as the blocked GEMM."""
@@ -69,20 +77,42 @@ def matmul_of(
     return _nest((*batch, rows, columns), depth, (a, b, c), (*ab, result))
 
 
-def packed_matmul_of(x: TensorMeta, panels: TensorMeta, out: TensorMeta) -> Gemm:
-    """``x`` times panels, as the pass `pack-matmuls` makes them.
+def panel_product(
+    metas: Sequence[TensorMeta | None], out: TensorMeta
+) -> tuple[NativeFunction, tuple[int, ...]]:
+    """The function of a product with weights in panels, and which of its operands and the result
+    it takes, by their numbers. The operands are ``x`` and panels, then perhaps the scales of
+    columns and those of rows.
 
-    Raises NotNativeError for panels that do not suit this CPU, and for nothing to compute.
+    Raises NotNativeError for weights in rows, for panels that do not suit this CPU, for float16
+    where the CPU does not convert it, and for nothing to compute.
     """
-    _, depth, columns = panels.shape
-    if x.dtype not in (dt.float32, dt.float64) or not (out.numel and depth):
-        raise NotNativeError(f"`{PACKED}` of {x} has no native form")
-    if columns != tile_shape_for(x.dtype, host()).columns:
-        raise NotNativeError(f"`{PACKED}` has no native form for panels of {columns} columns here")
-    rows, size = out.numel // out.shape[-1], x.dtype.itemsize
+    x, weights, scales, x_scales = (*metas, None, None)[:4]
+    assert x is not None
+    assert weights is not None
+    exact, scaled, target = x_scales is not None, scales is not None, host()
+    kind = dt.float32 if exact else x.dtype
+    depth, columns, rows = x.shape[-1], out.shape[-1], out.numel // max(out.shape[-1], 1)
+    if kind not in (dt.float32, dt.float64) or not (out.numel and depth):
+        raise NotNativeError(f"a product of {x} and panels has no native form")
+    if weights.rank != 3 + exact:
+        raise NotNativeError("a product with small weights in rows has no native form")
+    width = product_tile(target, exact, kind).columns
+    if weights.shape[2] != width:
+        raise NotNativeError(f"panels of {weights.shape[2]} columns have no native form here")
+    if weights.dtype is dt.float16 and target.x86 and not target.has("f16c"):
+        raise NotNativeError("this CPU has no instructions for float16")
+    operands = (0, 1, len(metas), *[2] * scaled, *[3] * exact)
+    if exact or (rows <= FEW_ROWS and kind is dt.float32):
+        each = x_scales is not None and x_scales.numel == rows
+        product = RowsProduct(rows, columns, depth, weights.dtype, scaled, exact, each)
+        return native_rows_product(product), operands
+    item, size = weights.dtype.itemsize, kind.itemsize
     a, c = (MatrixBatch((), (m.shape[-1] * size, size), m.numel * size) for m in (x, out))
-    b = MatrixBatch((), (columns * size, depth * size), panels.numel * size)
-    return Gemm((), rows, out.shape[-1], depth, x.dtype, a, b, c, panel=columns)
+    b = MatrixBatch((), (width * item, depth * item), weights.numel * item)
+    stored = None if weights.dtype is kind else weights.dtype
+    how = Gemm((), rows, columns, depth, kind, a, b, c, panel=width, stored=stored, scales=scaled)
+    return native_gemm(how), operands
 
 
 def _as_matrices(

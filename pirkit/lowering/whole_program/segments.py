@@ -117,7 +117,8 @@ class _Parts:
         plain = [n for n, i in enumerate(body) if n not in reasons and self._is_plain(i)]
         self.free = {n for n in plain if self._is_free(cast(Call, body[n]))}
         """Views and constants: a segment has its own, others have them where they stand."""
-        self.members = set(plain) - self.free
+        # a view of a variable stays one: a segment would copy what it shows
+        self.members = {n for n in plain if n not in self.free and not self._is_view(body[n])}
         self.writer = {s: n for n, i in enumerate(body) for s in writes(i) if s in self.once}
         self.phases = self._phases()
 
@@ -131,6 +132,9 @@ class _Parts:
         if call.kernel == FUSED:
             return False
         return (renames(call) and self.once.issuperset(reads(call))) or not any(reads(call))
+
+    def _is_view(self, instruction: Instruction) -> bool:
+        return isinstance(instruction, Call) and renames(instruction)
 
     def _phases(self) -> dict[int, int]:
         """The phase of each instruction. In a phase the members run behind all others.

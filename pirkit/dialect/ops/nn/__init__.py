@@ -17,6 +17,7 @@ from pirkit.dialect.ops.nn import (  # noqa: F401
     packed_matmul,
     pool,
     pool_index,
+    quantized_matmul,
     rnn,
     softmax,
     spectral_norm,

@@ -34,6 +34,7 @@ from pirkit.lowering.codegen.matmul.panel_packing import (
     copy_function,
     divisibility,
     pack_function,
+    unpack_function,
 )
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import Code, NativeFunction
@@ -68,6 +69,8 @@ class Gemm:
 
     a and b are contiguous along one of their axes, c along rows. With ``panel`` columns, b is in
     panels of so many: all rows of the first columns, then of the next ones, filled up with zeros.
+    Panels in ``stored``, of fewer bits, are widened; a last operand multiplies each column if it
+    ``scales``.
     """
 
     batch: tuple[int, ...]
@@ -79,6 +82,8 @@ class Gemm:
     b: MatrixBatch
     c: MatrixBatch
     panel: int = 0
+    stored: DType | None = None
+    scales: bool = False
 
     @property
     def multiplications(self) -> int:
@@ -141,7 +146,9 @@ def _estimated_time(p: Gemm, rows: int, columns: int, threads: int) -> float:
     """Relative time of the busiest thread; few blocks are harder to balance."""
     count = _block_counts(p, rows, columns)
     # Packing B is amortized over the rows of a block, copying A over its columns.
-    packing = (not p.panel) * _PACKING / rows + copies_transposed_a(p) * _PACKING / columns
+    packing = (not p.panel or p.stored is not None) * _PACKING / rows + copies_transposed_a(
+        p
+    ) * _PACKING / columns
     uneven = 1 + 0.1 * threads / count if threads > 1 else 1
     return -(-count // threads) * rows * columns * (1 + packing) * uneven
 
@@ -175,7 +182,7 @@ def native_gemm(p: Gemm) -> NativeFunction:
 def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     """The module of a GEMM for a number of threads, not yet compiled."""
     module = generate_gemm(p, target, threads)
-    sizes = (p.a.size, p.b.size, p.c.size)
+    sizes = (p.a.size, p.b.size, p.c.size, *[p.columns * p.dtype.itemsize] * p.scales)
     shape = tile_shape_for(p.dtype, target)
     cut = blocking(p, shape, target, threads)
     tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
@@ -194,7 +201,8 @@ def generate_gemm(p: Gemm, target: Target, threads: int) -> GemmModule:
     b = routines.builder()
     writer = _Writer(p, shape, block_sizes, routines, b)
     writer.emit()
-    routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(3, writer.scratch))
+    operands = 3 + p.scales
+    routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(operands, writer.scratch))
     blocks = _block_counts(p, block_sizes.rows, block_sizes.columns)
     # About three vector FMAs per ns.
     work = int(p.multiplications / shape.lanes / 3)
@@ -216,8 +224,9 @@ class _Writer:
         )
         size = p.dtype.itemsize
         self.panels = 0
-        if not p.panel:
+        if not p.panel or p.stored is not None:
             self.panels = shape.panels_bytes(block_sizes.depth, block_sizes.columns)
+        self.scales = Value("null", PTR)
         self.copies_a = copies_transposed_a(p)
         self.copied_row = copied_row_bytes(shape, block_sizes.inner)
         self.scratch = self.panels + self.copies_a * self.copied_row * block_sizes.depth
@@ -227,6 +236,7 @@ class _Writer:
         """The loop over blocks of C."""
         p, b, block_sizes = self.p, self.b, self.block_sizes
         pointers = [argument(b, k) for k in range(3)]
+        scales = argument(b, 3) if p.scales else Value("null", PTR)
         across = -(-p.columns // block_sizes.columns)
         down = -(-p.rows // block_sizes.rows)
 
@@ -247,6 +257,7 @@ class _Writer:
             c = b.at(
                 bases[2], b.plus(b.times(row, p.c.strides[0]), b.times(column, p.c.strides[1]))
             )
+            self.scales = b.at(scales, b.times(column, p.dtype.itemsize)) if p.scales else scales
             self._depths(a, other, c, rows, columns)
             return []
 
@@ -289,16 +300,16 @@ class _Writer:
         rest = (p.rows % shape.rows, p.columns % shape.columns)
         tiles = max(1, self.block_sizes.inner // shape.rows)
         # If B is row-major, the first tile (if it has all rows) packs while it multiplies.
-        packs = p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
+        packs = not p.panel and p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
         # Two versions of the loop: later chunks reuse the panels.
         loop = PanelLoop(
             shape, self.a_strides, step, p.c.strides[0], rest, accumulates=p.depth > step
         )
-        if p.panel:
+        if p.panel and p.stored is None:
             self._packed_panels(loop, tiles, (left, column_block, c), extents, fresh)
             return
         reuse = loop.function(routines)
-        source = PackSource(p.b.strides, tiles, packs)
+        source = None if p.panel else PackSource(p.b.strides, tiles, packs)
         pack_and_use = replace(loop, source=source).function(routines)
         is_first = b.compare("eq", row, 0)
         is_later = b.compare("ne", row, 0)
@@ -314,6 +325,13 @@ class _Writer:
 
             def first() -> Sequence[Value]:
                 source = b.at(column_block, b.times(column, p.b.strides[1]))
+                if p.stored is not None:
+                    scales = b.at(self.scales, b.times(column, p.dtype.itemsize * p.scales))
+                    unpack = unpack_function(routines, shape, p.stored, rest[1], p.scales)
+                    operands = (source, panel_at, scales, block_depth, count)
+                    b.emit_void(f"call void @{unpack}({', '.join(map(str, operands))})")
+                    b.emit_void(f"call void @{reuse}({given})")
+                    return []
                 if not packs:
                     even = divisibility(shape, p.columns, p.depth, step)
                     pack = pack_function(routines, shape, p.b.strides, step, even)

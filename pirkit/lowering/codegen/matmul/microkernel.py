@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value, constant_value
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
@@ -38,7 +38,8 @@ class Elements:
     moves all bases by the stride of that loop. This describes packed panels, strided rows and
     columns of a matrix, and the shifted rows that the taps of a convolution read. ``masks`` are the
     lanes that exist, None for all of them. With ``packed``, what is read is also stored there: the
-    tile that meets an unpacked part of B first makes the panel for the others.
+    tile that meets an unpacked part of B first makes the panel for the others. ``widen`` converts
+    what is read.
     """
 
     type: Type
@@ -46,6 +47,7 @@ class Elements:
     strides: Sequence[Stride]
     masks: Sequence[Value | None] = ()
     packed: Elements | None = None
+    widen: Callable[[Builder, Value], Value] | None = None
 
     def strides_of(self, axis: int) -> list[Stride]:
         """The strides of the operand, and of the panel that it is packed to, in a loop."""
@@ -65,7 +67,7 @@ class Elements:
             value = read_vector(b, self.type, b.at(base, offset), mask)
             if self.packed is not None:
                 write_vector(b, value, b.at(*self.packed.places[k]), None)
-            yield value
+            yield value if self.widen is None else self.widen(b, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +88,24 @@ class Computed:
 
 
 Operand = Elements | Computed
+Combine = Callable[[Builder, Value, Value, Value], Value]
 
 
 def microkernel(
     b: Builder, left: Operand, right: Operand, extents: Sequence[Value | int],
-    start: Sequence[Value], chains: int = 1,
+    start: Sequence[Value], chains: int = 1, combine: Combine | None = None,
 ) -> list[Value]:  # fmt: skip
     """The accumulators of a tile, row by row, after all terms; ``start`` are the initial ones.
 
     ``extents`` are those of the nested loops over the terms, which are added in order by FMA,
     rounded once each. With ``chains``, the last loop (of constant extent) is unrolled
-    and term k goes to set ``k % chains`` of the accumulators.
+    and term k goes to set ``k % chains`` of the accumulators. ``combine(b, left,
+    right, sum)`` is what a term does to an accumulator, if it is no FMA.
     """
 
     def terms(axis: int, left: Operand, right: Operand, sums: Sequence[Value]) -> list[Value]:
         if axis == len(extents):
-            return _outer_product(b, left, right, sums)
+            return _outer_product(b, left, right, sums, combine)
         extent, is_last = extents[axis], axis == len(extents) - 1
         interleaved = is_last and chains > 1
         # Such as the taps of a row of a filter: the counters of a short loop cost a few percent.
@@ -142,7 +146,7 @@ def microkernel(
 
 
 def _outer_product(
-    b: Builder, left: Operand, right: Operand, sums: Sequence[Value]
+    b: Builder, left: Operand, right: Operand, sums: Sequence[Value], combine: Combine | None
 ) -> list[Value]:  # fmt: skip
     """One term of all sums: the vectors stay in registers, an element of ``left`` for its row."""
     vectors = list(right.load(b))
@@ -151,7 +155,9 @@ def _outer_product(
         factor = b.splat(element, vectors[0].type.lanes)
         line = zip(vectors, sums[len(total) :], strict=False)
         # A column of ones makes plain sums; LLVM does not simplify an FMA with it.
-        if constant_value(factor) == 1:
+        if combine is not None:
+            total += [combine(b, factor, v, s) for v, s in line]
+        elif constant_value(factor) == 1:
             total += [b.add(s, v) for v, s in line]
         else:
             total += [b.muladd(factor, v, s) for v, s in line]
@@ -177,4 +183,5 @@ def _in_chains(
     sums = b.loop(0, whole, chains, [*start, *zeros], steps)
     for k in range(whole, extent):
         sums[:size] = step(Value(str(k), I64), sums[:size])
-    return [reduce(b.add, sums[k::size]) for k in range(size)]
+    add = b.add if start[0].type.is_float else partial(b.op, "add")
+    return [reduce(add, sums[k::size]) for k in range(size)]

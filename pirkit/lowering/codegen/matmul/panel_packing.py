@@ -1,8 +1,8 @@
 """Copies of GEMM operands: packed panels of B, contiguous rows of A, scaled rows.
 
 `pack_function` packs a part of B into panels, `copy_function` copies a part of A to rows that do
-not conflict in the cache, `scale_function` scales rows in place. All are functions of the module of
-the GEMM, as in `macrokernel.py`.
+not conflict in the cache, `scale_function` scales rows in place, `unpack_function` widens panels.
+All are functions of the module of the GEMM, as in `macrokernel.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.matmul.blocking import pack_square
+from pirkit.lowering.codegen.math.primitives import stored, widen
+from pirkit.lowering.codegen.matmul.blocking import for_tiles, pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import prefetch_bytes, read_vector, write_vector
+from pirkit.runtime.dtype import DType
 
 _PREFETCH_ROWS = 4
 """Rows by which prefetches run ahead of a copy."""
@@ -137,6 +139,51 @@ def _pack_columns(
         return []
 
     b.loop(0, b.times(panel_count, shape.vectors), 1, [], columns)
+
+
+def unpack_function(
+    routines: Routines, shape: TileShape, kind: DType, rest: int, scales: bool
+) -> str:
+    """The function ``(from, to, scales, k, n)``: k rows of a panel, stored in fewer bits.
+
+    The first n columns exist, which are all of a panel or ``rest``; with ``scales`` these are
+    multiplied.
+    """
+    size, lanes, vector = kind.itemsize, shape.lanes, shape.vector
+
+    def write(b: Builder) -> None:
+        def columns(count: int) -> None:
+            tail, factors = count % lanes, list[Value]()
+            vectors = -(-count // lanes)
+            for v in range(vectors) if scales else ():
+                mask = tail_mask(b, lanes, tail) if tail and v == vectors - 1 else None
+                at = b.at(Value("%scales", PTR), v * lanes * shape.dtype.itemsize)
+                factors.append(read_vector(b, vector, at, mask))
+
+            def line(number: Value, _: list[Value]) -> Sequence[Value]:
+                here = b.at(Value("%from", PTR), b.times(number, shape.columns * size))
+                there = b.at(Value("%to", PTR), b.times(number, shape.columns * vector.bits // 8))
+                for v in range(vectors):
+                    found = read_vector(b, Type(stored(kind), lanes), b.at(here, v * lanes * size))
+                    wide = as_float(b, found, kind)
+                    wide = b.mul(wide, factors[v]) if scales else wide
+                    write_vector(b, wide, b.at(there, v * lanes * vector.bits // 8))
+                return []
+
+            b.loop(0, Value("%k", I64), 1, [], line)
+
+        def whole(_: Value, width: int) -> None:
+            columns(width)
+
+        for_tiles(b, Value("%n", I64), shape.columns, rest, whole)
+
+    parameters = "ptr %from, ptr %to, ptr %scales, i64 %k, i64 %n"
+    return routines.add(("unpack", shape, kind, rest, scales), parameters, write)
+
+
+def as_float(b: Builder, value: Value, dtype: DType) -> Value:
+    """A number of 8 or 16 bits as a float32."""
+    return b.cast("sitofp", value, "float") if dtype.is_integer else widen(b, value, dtype)
 
 
 def copy_function(routines: Routines, shape: TileShape, from_row: int, to_row: int) -> str:

@@ -1,0 +1,266 @@
+"""Rows times weights of fewer bits in panels: few rows in float32, any number of them in int8.
+
+A product of few rows reads its weights once, so that it takes as long as memory takes to deliver
+them: fewer bits are less time. A tile widens a vector of weights in registers, for all its rows.
+Numbers of 8 bits are multiplied in pairs of terms, as i16, and added up in i32, which is exact:
+`vpmaddwd` and an addition, or `vpdpwssd`. Rows are widened to i16 first, in scratch memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pirkit.lowering.codegen.about import about
+from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
+from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.vector_emit import argument, split_index, tail_mask
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.math.primitives import stored
+from pirkit.lowering.codegen.matmul.blocking import block_extent, for_tiles
+from pirkit.lowering.codegen.matmul.macrokernel import TileShape, tile_shape_for
+from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
+from pirkit.lowering.codegen.matmul.output_tile import OutputTile, read_vector, write_vector
+from pirkit.lowering.codegen.matmul.panel_packing import as_float
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.pool import thread_count
+from pirkit.runtime.native.target import Target, host
+
+FEW_ROWS: Final = 8
+"""Rows up to which a product in float32 takes as long as its weights take to arrive."""
+_BYTES_PER_NS: Final = 12
+"""What memory delivers to one thread."""
+_IN_FLIGHT: Final = 8
+"""Accumulators that hide the latency of a multiply-add."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsProduct:
+    """``rows`` by ``depth`` times panels of ``columns`` in all; operands are x, panels, the result,
+    and the scales of columns if it ``scales``, those of rows if it is ``exact``.
+
+    An exact product is one of 8-bit integers; ``each_row`` has a scale of its own then.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    weights: DType
+    scales: bool
+    exact: bool = False
+    each_row: bool = False
+
+    @property
+    def terms(self) -> int:
+        """Iterations of the loop over the depth: those of pairs, if it is exact."""
+        return -(-self.depth // 2) if self.exact else self.depth
+
+
+def product_tile(target: Target, exact: bool, dtype: DType = dt.float32) -> TileShape:
+    """The register tile; its columns are those of a panel.
+
+    Without VNNI a product of pairs takes a register before it is added.
+    """
+    shape = tile_shape_for(dtype, target)
+    return replace(shape, rows=5, vectors=2) if exact and target.vector_bits < 512 else shape
+
+
+def native_rows_product(p: RowsProduct) -> NativeFunction:
+    """The function of a product."""
+    threads = thread_count()
+    return function_of(key_of((p, threads), host()), lambda: rows_product_draft(p, host(), threads))
+
+
+def rows_product_draft(p: RowsProduct, target: Target, threads: int) -> Draft:
+    """The module of a product, not yet compiled."""
+    shape = product_tile(target, p.exact)
+    routines = Routines()
+    b = routines.builder()
+    writer = _Writer(p, shape, target, threads, routines, b)
+    writer.emit()
+    operands = 3 + p.scales + p.exact
+    routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(operands, writer.scratch))
+    panels = -(-p.columns // shape.columns) * shape.columns
+    nbytes = panels * p.terms * (2 if p.exact else p.weights.itemsize)
+    work = max(nbytes // _BYTES_PER_NS, p.rows * p.columns * p.terms // (3 * shape.lanes))
+    x, out = p.rows * p.depth * (1 if p.exact else 4), p.rows * p.columns * 4
+    sizes = [x, nbytes, out, *[p.columns * 4] * p.scales]
+    sizes += [(p.rows if p.each_row else 1) * 4] * p.exact
+    code = Code(b"", SYMBOL, writer.blocks, writer.scratch, work, tuple(sizes))
+    tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
+    block = {"block rows": writer.rows, "block panels": writer.group, "blocks": writer.blocks}
+    return Draft(routines.text(), code, about(_Writer, "rows by panels", **tile, **block))
+
+
+class _Writer:
+    """Emits the loops over blocks of rows by groups of panels, then over panels and tiles."""
+
+    def __init__(
+        self, p: RowsProduct, shape: TileShape, target: Target, threads: int, routines: Routines,
+        b: Builder,
+    ) -> None:  # fmt: skip
+        self.p, self.shape, self.target, self.routines, self.b = p, shape, target, routines, b
+        self.panels = -(-p.columns // shape.columns)
+        # Rows in i16, in whole vectors: they fill a quarter of the L2 cache at most.
+        self.wide_row = -(-p.depth // (2 * shape.lanes)) * 4 * shape.lanes
+        fitting = max(target.l2_bytes // 4 // self.wide_row // shape.rows, 1) * shape.rows
+        self.rows = min(p.rows, fitting) if p.exact else p.rows
+        down = -(-p.rows // self.rows)
+        # A block widens its rows again: one thread has no reason for more than one block across.
+        across = min(self.panels, max(4 * threads // down, 1)) if threads > 1 else 1
+        self.group = -(-self.panels // across)
+        self.extents = (down, -(-self.panels // self.group))
+        self.blocks = self.extents[0] * self.extents[1]
+        self.scratch = self.rows * self.wide_row if p.exact else 0
+
+    def emit(self) -> None:
+        p, b, shape = self.p, self.b, self.shape
+        pointers = [argument(b, k) for k in range(3 + p.scales + p.exact)]
+        x, weights, out, *more = pointers
+        scales = more[0] if p.scales else Value("null", PTR)
+        row_scales = more[-1] if p.exact else Value("null", PTR)
+        panel_bytes = shape.columns * p.terms * (2 if p.exact else p.weights.itemsize)
+
+        def block(number: Value, _: list[Value]) -> Sequence[Value]:
+            row_block, group = split_index(b, number, self.extents)
+            row, first = b.times(row_block, self.rows), b.times(group, self.group)
+            rows = block_extent(b, self.rows, p.rows, row)
+            left, pitch = b.at(x, b.times(row, p.depth * (1 if p.exact else 4))), p.depth * 4
+            if p.exact:
+                wide = Value("%scratch", PTR)
+                b.emit_void(f"call void @{self.widen()}({left}, {wide}, {rows})")
+                left, pitch = wide, self.wide_row
+            lines = b.at(out, b.times(row, p.columns * 4))
+            factors = b.at(row_scales, b.times(row, 4 * p.each_row)) if p.exact else row_scales
+
+            def panel(number: Value, width: int) -> None:
+                at = b.plus(first, number)
+                columns = b.times(at, shape.columns * 4)
+                here = b.at(weights, b.times(at, panel_bytes))
+                there, spread = b.at(lines, columns), b.at(scales, columns) if p.scales else scales
+
+                def tile(number: Value, many: int) -> None:
+                    low = b.times(number, shape.rows)
+                    name = self.tile(many, width, pitch)
+                    places = [b.at(left, b.times(low, pitch)), here,
+                              b.at(there, b.times(low, p.columns * 4)), spread,
+                              b.at(factors, b.times(low, 4 * p.each_row))]  # fmt: skip
+                    b.emit_void(f"call void @{name}({', '.join(map(str, places))})")
+
+                for_tiles(b, rows, shape.rows, p.rows % shape.rows, tile)
+
+            begin = b.times(first, shape.columns)
+            extent = block_extent(b, self.group * shape.columns, p.columns, begin)
+            for_tiles(b, extent, shape.columns, p.columns % shape.columns, panel)
+            return []
+
+        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], block)
+
+    def widen(self) -> str:
+        """The function ``(from, to, rows)``: rows of i8 become rows of i16, filled up with 0."""
+        depth, lanes = self.p.depth, self.shape.lanes
+
+        def write(b: Builder) -> None:
+            def line(number: Value, _: list[Value]) -> Sequence[Value]:
+                here = b.at(Value("%from", PTR), b.times(number, depth))
+                there = b.at(Value("%to", PTR), b.times(number, self.wide_row))
+
+                def vectors(width: int, start: int, stop: int) -> None:
+                    kind = Type("i8", width)
+
+                    def one(k: Value, _: list[Value]) -> Sequence[Value]:
+                        found = b.cast("sext", read_vector(b, kind, b.at(here, k)), "i16")
+                        write_vector(b, found, b.at(there, b.times(k, 2)))
+                        return []
+
+                    b.loop(start, stop, width, [], one)
+
+                whole = depth - depth % (2 * lanes)
+                vectors(2 * lanes, 0, whole)
+                vectors(1, whole, depth)
+                zero = Value("0", Type("i16"))
+                for k in range(depth, self.wide_row // 2):
+                    write_vector(b, zero, b.at(there, 2 * k))
+                return []
+
+            b.loop(0, Value("%rows", I64), 1, [], line)
+
+        return self.routines.add("widen", "ptr %from, ptr %to, i64 %rows", write)
+
+    def tile(self, rows: int, columns: int, pitch: int) -> str:
+        """The function ``(x, panel, out, scales, row_scales)`` of a tile of rows by columns."""
+        p, shape = self.p, self.shape
+        parameters = "ptr %x, ptr %panel, ptr %out, ptr %scales, ptr %row_scales"
+
+        def write(b: Builder) -> None:
+            lanes, vector = shape.lanes, shape.vector
+            x, panel, out, scales, row_scales = (
+                Value(f"%{name}", PTR) for name in ("x", "panel", "out", "scales", "row_scales")
+            )
+            tail = columns % lanes
+            count = -(-columns // lanes)
+            masks = [*[None] * (columns // lanes), *([tail_mask(b, lanes, tail)] if tail else ())]
+            size = 2 if p.exact else p.weights.itemsize
+            kind = Type("i8", 2 * lanes) if p.exact else Type(stored(p.weights), lanes)
+            right = Elements(
+                kind, [(panel, v * lanes * size) for v in range(count)], [shape.columns * size],
+                widen=_pairs if p.exact else lambda b, v: as_float(b, v, p.weights),
+            )  # fmt: skip
+            scalar = Type("i32" if p.exact else "float")
+            left = Elements(scalar, [(x, r * pitch) for r in range(rows)], [4])
+            zero = b.const(vector.of(scalar.elem), 0)
+            sums = microkernel(
+                b, left, right, [p.terms], [zero] * (rows * count),
+                chains=max(1, _IN_FLIGHT // (rows * count)) if p.terms > _IN_FLIGHT else 1,
+                combine=self.add_pairs if p.exact else None,
+            )  # fmt: skip
+            if p.exact:
+                sums = [b.cast("sitofp", s, "float") for s in sums]
+                factors = [
+                    b.splat(read_vector(b, Type("float"), b.at(row_scales, 4 * p.each_row * r)),
+                            lanes)
+                    for r in range(rows)
+                ]  # fmt: skip
+                sums = [b.mul(s, factors[k // count]) for k, s in enumerate(sums)]
+            if p.scales:
+                spread = [b.at(scales, v * lanes * 4) for v in range(count)]
+                found = OutputTile(vector, spread, masks).load(b)
+                sums = [b.mul(s, found[k % count]) for k, s in enumerate(sums)]
+            places = [b.at(out, r * p.columns * 4 + v * lanes * 4)
+                      for r in range(rows) for v in range(count)]  # fmt: skip
+            OutputTile(vector, places, masks).store(b, sums)
+
+        return self.routines.add(("tile", rows, columns), parameters, write)
+
+    def add_pairs(self, b: Builder, left: Value, right: Value, total: Value) -> Value:
+        return b.op("add", total, pair_products(b, left, right, self.target))
+
+
+_PAIRS: Final = {
+    4: "llvm.x86.sse2.pmadd.wd",
+    8: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.avx512.pmaddw.d.512",
+}
+"""Lanes -> the instruction for products of pairs; with VNNI LLVM joins it with the addition."""
+
+
+def pair_products(b: Builder, left: Value, right: Value, target: Target) -> Value:
+    """``l0 r0 + l1 r1`` of the two i16 in each i32 lane."""
+    kind, halves = left.type, Type("i16", 2 * left.type.lanes)
+    pairs = [b.emit(halves, f"bitcast {v} to {halves}") for v in (left, right)]
+    if target.x86 and kind.lanes in _PAIRS:
+        return b.call(_PAIRS[kind.lanes], kind, *pairs)
+    products = b.op("mul", *(b.cast("sext", v, "i32") for v in pairs))
+    evens, odds = (b.shuffle(products, products, range(k, halves.lanes, 2)) for k in range(2))
+    return b.op("add", evens, odds)
+
+
+def _pairs(b: Builder, value: Value) -> Value:
+    """Pairs of i8 as pairs of i16, in i32 lanes."""
+    kind = Type("i32", value.type.lanes // 2)
+    return b.emit(kind, f"bitcast {b.cast('sext', value, 'i16')} to {kind}")

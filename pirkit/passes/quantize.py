@@ -1,0 +1,230 @@
+"""Weights in 8 or 16 bits, and activations in 8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from pirkit.analysis.frozen_values import PARAMETER, frozen_values
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.ops.nn.quantized_matmul import MAX_DEPTH, STORED
+from pirkit.dialect.types import meta_of
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.replace_ops import erase
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+
+_LARGEST: Final = 127.0
+"""Numbers are quantized to -127 to 127: a type that is symmetric needs no zero points."""
+_SMALLEST: Final = 1e-30
+"""A maximum of 0 counts as this: its scale divides 0 by a number."""
+_READERS: Final = {"pd_op.matmul": 1, "pd_op.embedding": 1}
+"""Ops that are quantized, with the operand that holds their weights."""
+
+
+@dataclass(frozen=True)
+class QuantizePass(Pass):
+    """Store weights in 8 or 16 bits; with `activations`, multiply integers of 8 bits.
+
+    Weights are float32 matrices that no input changes: right operands of `matmul`, and tables of
+    `embedding`. In int8 each output channel has a scale, the largest magnitude by 127 (each row, in
+    a table); bfloat16 and float16 have none. Products are float32. With `activations=int8` each
+    row of the left operand is quantized too when it is known, or by the maxima that `ranges`
+    states, and products are sums of integers. Other ops keep their weights, and a remark names
+    each. The result is for inference: `pir.quantized_matmul` has no derivative.
+
+    Scales are computed from the weights by ops, which `hoist-constants` takes out of the program;
+    `pirkit.quantize` returns a program that holds the small weights.
+
+    ::
+
+        %1 = pd_op.matmul(%0, %w) ... : (tensor<1x64xf32>, tensor<64x96xf32>) -> tensor<1x96xf32>
+        // becomes, with %s = max(abs(%w), axis 0) / 127 and %q = cast(round(%w / %s))
+        %1 = pir.quantized_matmul(%0, %q, %s) {columns = 96} ... -> tensor<1x96xf32>
+    """
+
+    name = "quantize"
+    stats = Stats(
+        quantized="products and tables with weights of fewer bits",
+        kept="operations that keep weights in float32",
+    )
+
+    weights: str = option("int8", "element type of weights: int8, bfloat16 or float16")
+    activations: str = option("", "int8 to quantize activations of products as well")
+    keep: tuple[str, ...] = option((), "parameters that stay in float32, by name")
+    ranges: tuple[str, ...] = option((), "largest magnitudes of activations, as PARAMETER:NUMBER")
+    min_elements: int = option(1024, "elements from which on weights are worth it")
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        kinds = {d.name: d for d in STORED}
+        if self.weights not in kinds:
+            raise _refused(f"weights are stored in {', '.join(kinds)}, not in `{self.weights}`")
+        if self.activations not in ("", "int8") or (self.activations and self.weights != "int8"):
+            raise _refused("activations are int8, beside weights in int8, or nothing")
+        ranges = dict(map(_range, self.ranges))
+        for program in ctx.programs(module):
+            made = _Quantization(ctx, program, kinds[self.weights], bool(self.activations), ranges)
+            made.run(self.keep, self.min_elements)
+
+
+def readers(
+    program: ProgramOp, keep: tuple[str, ...], least: int, exact: bool
+) -> Iterator[tuple[PirOp, str]]:
+    """The ops that read known matrices of ``least`` elements or more, and why they keep them:
+    ``""`` for ops that the pass quantizes, with integers to multiply if it is ``exact``.
+    """
+    frozen = frozen_values(program)
+    for op in program.block.ops:
+        if isinstance(op, PirOp) and not (op.results and all(v in frozen for v in op.results)):
+            held = [v for v in op.operands if _is_large(v, least) and v in frozen]
+            if held:
+                yield op, _reason(op, held, keep, exact)
+
+
+def _reason(op: PirOp, held: list[SSAValue], keep: tuple[str, ...], exact: bool) -> str:
+    place = _READERS.get(op.name)
+    if place is None:
+        return "only matmuls and embeddings are quantized"
+    if held != [op.operands[place]]:
+        return "the weights are its left operand"
+    x, weights = (meta_of(v.type) for v in op.operands)
+    if not isinstance(x, TensorMeta) or not isinstance(weights, TensorMeta) or weights.rank != 2:
+        return "the weights are no matrix"
+    if weights_name(op) in keep:
+        return "option `keep` says so"
+    if op.name == "pd_op.matmul":
+        if x.dtype is not dt.float32 or x.rank < 2 or op.attribute("transpose_x"):
+            return f"its left operand is {x}, or transposed"
+        if exact and x.shape[-1] > MAX_DEPTH:
+            return f"sums of {x.shape[-1]:,} products may leave int32"
+    return ""
+
+
+def weights_name(op: PirOp) -> str:
+    """The name of the parameter that the weights of an op are computed from first, or ``""``."""
+    value: SSAValue | None = op.operands[_READERS.get(op.name, 1)]
+    while value is not None and isinstance(owner := value.owner, PirOp):
+        if owner.name == PARAMETER:
+            return str(owner.attribute("parameter_name"))
+        value = next(iter(owner.operands), None)
+    return ""
+
+
+@dataclass
+class _Quantization:
+    """One program; weights and activations that several ops read are quantized once."""
+
+    ctx: PassContext
+    program: ProgramOp
+    stored: DType
+    exact: bool
+    ranges: Mapping[str, float]
+    weights: dict[tuple[SSAValue, int, bool], tuple[Value, Value | None]] = field(
+        default_factory=dict[tuple[SSAValue, int, bool], "tuple[Value, Value | None]"]
+    )
+    activations: dict[tuple[SSAValue, float], tuple[Value, Value]] = field(
+        default_factory=dict[tuple[SSAValue, float], "tuple[Value, Value]"]
+    )
+
+    def run(self, keep: tuple[str, ...], least: int) -> None:
+        found = dict(readers(self.program, keep, least, self.exact))
+        for op in self.ctx.each(list(found)):
+            if found[op]:
+                self.ctx.count("kept")
+                self.ctx.remark("missed", f"`{op.name}` keeps float32: {found[op]}", op)
+                continue
+            self.ctx.rewrote("quantize", op)
+            self.ctx.count("quantized")
+            b = Builder(self.program.block, before=op, location=op.location)
+            made = self.product(b, op) if op.name == "pd_op.matmul" else self.rows(b, op)
+            made.ssa.name_hint = op.results[0].name_hint
+            op.results[0].replace_all_uses_with(made.ssa)
+            erase(op)
+
+    def product(self, b: Builder, op: PirOp) -> Value:
+        turned = bool(op.attribute("transpose_y"))
+        weights, scales = self.stored_weights(b, op.operands[1], 0, turned)
+        columns = weights.shape[1]
+        if scales is not None:
+            scales = b.reshape(scales, (columns,))
+        if not self.exact:
+            x = b.wrap(op.operands[0])
+            return b("pir.quantized_matmul", x, weights, scales, None, columns=columns)
+        largest = self.ranges.get(weights_name(op), 0.0)
+        x, x_scales = self.quantized(b, op.operands[0], largest)
+        return b("pir.quantized_matmul", x, weights, scales, x_scales, columns=columns)
+
+    def rows(self, b: Builder, op: PirOp) -> Value:
+        """Rows of a table, and their scales, widened."""
+        table, scales = self.stored_weights(b, op.operands[1], 1, False)
+        how = {"padding_idx": op.attribute("padding_idx"), "sparse": False}
+        ids = b.wrap(op.operands[0])
+        found = b.cast(b.embedding(ids, table, **how), dt.float32)
+        return found if scales is None else b.multiply(found, b.embedding(ids, scales, **how))
+
+    def stored_weights(
+        self, b: Builder, value: SSAValue, axis: int, turned: bool
+    ) -> tuple[Value, Value | None]:
+        """A matrix in fewer bits, and the scales along an axis, which keep the rank."""
+        key = value, axis, turned
+        if key not in self.weights:
+            w = b.transpose(b.wrap(value), perm=(1, 0)) if turned else b.wrap(value)
+            if self.stored is dt.int8:
+                scales = _scales(b, b.max(b.abs(w), axis=(axis,), keepdim=True))
+                self.weights[key] = b.cast(b.round(b.divide(w, scales)), dt.int8), scales
+            else:
+                self.weights[key] = b.cast(w, self.stored), None
+        return self.weights[key]
+
+    def quantized(self, b: Builder, value: SSAValue, largest: float) -> tuple[Value, Value]:
+        """Activations in int8 and their scales: each row's own, or one for a known maximum."""
+        key = value, largest
+        if key not in self.activations:
+            x = b.wrap(value)
+            if largest:
+                scales = b("pd_op.full", shape=(1,), value=largest / _LARGEST, dtype=dt.float32)
+                bound = b.const(_LARGEST, dt.float32)
+                found = b.round(b.divide(x, scales))
+                found = b.maximum(b.minimum(found, bound), b.const(-_LARGEST, dt.float32))
+            else:
+                scales = _scales(b, b.max(b.abs(x), axis=(-1,), keepdim=True))
+                found = b.round(b.divide(x, scales))
+            self.activations[key] = b.cast(found, dt.int8), scales
+        return self.activations[key]
+
+
+def _scales(b: Builder, largest: Value) -> Value:
+    return b.divide(
+        b.maximum(largest, b.const(_SMALLEST, dt.float32)), b.const(_LARGEST, dt.float32)
+    )
+
+
+def _is_large(value: SSAValue, least: int) -> bool:
+    meta = meta_of(value.type)
+    if not isinstance(meta, TensorMeta) or not meta.is_static or meta.rank < 2:
+        return False
+    return meta.dtype is dt.float32 and meta.numel >= least
+
+
+def _range(text: str) -> tuple[str, float]:
+    name, _, number = text.rpartition(":")
+    try:
+        largest = float(number)
+    except ValueError:
+        largest = -1.0
+    if not name or not largest >= 0:
+        raise _refused(f"`{text}` is no range PARAMETER:NUMBER")
+    return name, largest
+
+
+def _refused(what: str) -> UsageError:
+    return UsageError(
+        f"`quantize`: {what}", code="PK0703", help="`pirkit-opt --help-pass quantize`"
+    )

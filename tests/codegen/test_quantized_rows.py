@@ -1,0 +1,130 @@
+"""Rows times weights of fewer bits in panels: on every vector width, in whole programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit.dialect.opdef import lookup, reference
+from pirkit.dialect.program import Program
+from pirkit.lowering.codegen.emit.compile import compiled
+from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft
+from pirkit.lowering.codegen.matmul.quantized_rows import (
+    RowsProduct,
+    product_tile,
+    rows_product_draft,
+)
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.target import Target, host
+from tests.execution import Array, parsed
+
+SIZES = [(1, 1, 1), (1, 50, 33), (2, 24, 16), (3, 5, 7), (4, 72, 31), (9, 49, 17), (37, 101, 259)]
+OP = "pir.quantized_matmul"
+
+
+def panels(weights: Array, columns: int, group: int) -> Array:
+    depth, width = weights.shape
+    filled = np.pad(weights, ((0, -depth % group), (0, -width % columns)))
+    split = filled.reshape(-1, group, filled.shape[1] // columns, columns).transpose(2, 0, 3, 1)
+    return np.ascontiguousarray(split if group > 1 else split[..., 0])
+
+
+def weights_of(random: np.random.Generator, size: tuple[int, int], dtype: DType) -> Array:
+    if dtype is dt.int8:
+        return random.integers(-127, 128, size, np.int8)
+    return random.standard_normal(size).astype(dtype.np)
+
+
+def at_width(bits: int) -> Target:
+    if bits > host().vector_bits:
+        pytest.skip("the CPU has no such vectors")
+    return replace(host(), vector_bits=bits)
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_integers_have_the_bits_of_the_reference(bits: int, threads: int) -> None:
+    target = at_width(bits)
+    for rows, columns, depth in SIZES:
+        random = np.random.default_rng(depth)
+        x, w = (weights_of(random, s, dt.int8) for s in ((rows, depth), (depth, columns)))
+        for each in (True, False):
+            scales = random.random(columns, np.float32)
+            of_rows = random.random((rows, 1) if each else 1, np.float32)
+            p = RowsProduct(rows, columns, depth, dt.int8, True, exact=True, each_row=each)
+            small = replace(target, l2_bytes=4096)  # several blocks of rows
+            held = panels(w, product_tile(target, True).columns, 2)
+            rule = reference.get(lookup(OP))
+            assert rule is not None
+            wanted = rule(x, held, scales, of_rows, columns=columns)
+            for cache in (target, small):
+                made = np.full((rows, columns), np.nan, np.float32)
+                function = NativeFunction(compiled(rows_product_draft(p, cache, threads), cache))
+                function.bind([x, held, made, scales, of_rows])()
+                np.testing.assert_array_equal(made, wanted)
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("dtype", [dt.int8, dt.bfloat16, dt.float16, dt.float32], ids=str)
+def test_floats(dtype: DType, bits: int) -> None:
+    """Few rows, and panels that are widened for many."""
+    target = at_width(bits)
+    if dtype is dt.float16 and not target.has("f16c"):
+        pytest.skip("the CPU does not convert float16")
+    for rows, columns, depth in SIZES:
+        random = np.random.default_rng(depth)
+        x = random.standard_normal((rows, depth), np.float32)
+        w, scales = weights_of(random, (depth, columns), dtype), random.random(columns, np.float32)
+        width = product_tile(target, False).columns
+        held = panels(w, width, 1)
+        a, c = (MatrixBatch((), (n * 4, 4), rows * n * 4) for n in (depth, columns))
+        b = MatrixBatch((), (width * w.itemsize, depth * w.itemsize), held.nbytes)
+        drafts = [rows_product_draft(RowsProduct(rows, columns, depth, dtype, True), target, 2)]
+        if dtype is not dt.float32:
+            how = {"panel": width, "stored": dtype, "scales": True}
+            p = Gemm((), rows, columns, depth, dt.float32, a, b, c, **how)
+            drafts.append(gemm_draft(p, target, 2))
+        wanted = x.astype(np.float64) @ (w.astype(np.float64) * scales)
+        scale = np.abs(x).astype(np.float64) @ np.abs(w.astype(np.float64) * scales)
+        for draft in drafts:
+            made = np.full((rows, columns), np.nan, np.float32)
+            raw = held.view(np.int16) if dtype is dt.bfloat16 else held
+            NativeFunction(compiled(draft, target)).bind([x, raw, made, scales])()
+            assert (abs(made - wanted) <= 1e-6 * (scale + 1e-6)).all()
+
+
+PROGRAM = """pir.program @main(%x "x" : tensor<{m}x{k}xf32>) {{
+  %w = pir.parameter() {{parameter_name = "w"}} : () -> tensor<{k}x{n}xf32>
+  %y = pd_op.matmul(%x, %w) {{transpose_x = false, transpose_y = false}} : (tensor<{m}x{k}xf32>, tensor<{k}x{n}xf32>) -> tensor<{m}x{n}xf32>
+  %s, %i = pd_op.argsort(%y) {{axis = -1 : i32, descending = false}} : (tensor<{m}x{n}xf32>) -> (tensor<{m}x{n}xf32>, tensor<{m}x{n}xi64>)
+  pir.shadow_output(%y) {{output_name = "y"}} : (tensor<{m}x{n}xf32>) -> ()
+  {sorts}
+}}"""  # noqa: E501
+SORTED = 'pir.shadow_output(%s) {{output_name = "s"}} : (tensor<{m}x{n}xf32>) -> ()'
+
+
+@pytest.mark.parametrize(("rows", "sorts"), [(1, False), (8, False), (9, True)])
+@pytest.mark.parametrize("how", ["weights=bfloat16", "weights=int8", "activations=int8",
+                                 "activations=int8,ranges=w:6"])  # fmt: skip
+def test_programs(rows: int, how: str, sorts: bool) -> None:
+    """Native code for panels, with the numbers of the reference rules for rows."""
+    size = {"m": rows, "k": 67, "n": 50}
+    more = SORTED.format(**size) if sorts else ""
+    random = np.random.default_rng(rows)
+    x, w = (random.standard_normal(s).astype(np.float32) for s in ((rows, 67), (67, 50)))
+    program = Program(parsed(PROGRAM.format(**size, sorts=more)), {"w": w})
+    small = pirkit.run_passes(program, f"quantize{{min-elements=1,{how}}}")
+    exe = pirkit.compile(small, freeze=True)
+    assert OP not in str(exe.reasons)
+    assert (exe.native is None) == sorts
+    found, wanted = exe(x=x)["y"], pirkit.compile(small, backend="reference")(x=x)["y"]
+    if "activations" in how:
+        np.testing.assert_array_equal(found, wanted)
+    else:
+        np.testing.assert_allclose(found, wanted, atol=2e-5)
+    assert abs(found - x @ w).max() < (0.1 if "bfloat16" in how else 0.6)
