@@ -1,4 +1,4 @@
-"""Make `torchvision`, which timm imports, importable beside a torch that it was not built for.
+"""Make `torchvision`, which timm and transformers import, importable beside a torch that it was not built for.
 
 Its module registers shapes of two operators that only its native library defines. Where that
 library does not load, declaring the two is enough for whatever does not call them.

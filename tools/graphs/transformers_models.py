@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from graphs.torchvision_ops import declare
+
 SMALL: dict[str, Any] = {
     "hidden_size": 128, "d_model": 128, "dim": 128, "embed_dim": 128, "embedding_size": 128,
     "num_hidden_layers": 2, "num_layers": 2, "encoder_layers": 2, "decoder_layers": 2,
@@ -148,6 +150,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def build(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """A model with random weights, no positional arguments, arguments by name."""
+    declare()
     from transformers import AutoConfig, AutoModel  # noqa: PLC0415  optional
 
     kind, options = MODELS[name]
