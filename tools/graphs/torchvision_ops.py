@@ -1,7 +1,8 @@
-"""Make `torchvision`, which timm and transformers import, importable beside a torch that it was not built for.
+"""Make `torchvision`, which timm and transformers import, importable beside any torch.
 
 Its module registers shapes of two operators that only its native library defines. Where that
-library does not load, declaring the two is enough for whatever does not call them.
+library was built for another torch and does not load, declaring the two is enough for whatever does
+not call them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ def declare() -> None:
     try:
         import torchvision  # noqa: F401, PLC0415  optional
     except RuntimeError:
+        if _KEPT:
+            raise
         library = torch.library.Library("torchvision", "DEF")
         for name in ("nms", "qnms"):
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
