@@ -134,7 +134,7 @@ class _Told(logging.Handler):
         self.lines.append(record.getMessage().partition(": ")[2] or record.getMessage())
 
 
-def measured(family: str, name: str, backend: str) -> dict[str, Any]:
+def measured(family: str, name: str, backend: str, with_times: bool) -> dict[str, Any]:
     """The row of a model."""
     told = _Told()
     logging.getLogger("pirkit.torch").addHandler(told)
@@ -171,7 +171,7 @@ def measured(family: str, name: str, backend: str) -> dict[str, Any]:
 
     errors = {}
     for mode in ("infer", "train"):
-        errors[mode] = compare(torch.float32, mode, True)
+        errors[mode] = compare(torch.float32, mode, with_times)
         row[f"error_{mode}"] = f"{errors[mode]:.1e}"
         if mode == "infer":
             row["graphs"] = torch._dynamo.utils.counters["stats"]["unique_graphs"]
@@ -186,14 +186,16 @@ def measured(family: str, name: str, backend: str) -> dict[str, Any]:
     return row
 
 
-def child(family: str, name: str, backend: str, limit: float, pipe: Any) -> None:
+def child(
+    family: str, name: str, backend: str, limit: float, with_times: bool, pipe: Any
+) -> None:  # fmt: skip
     warnings.simplefilter("ignore")
     seconds = int(limit + time.process_time())
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     torch.set_num_threads(1)
     torch._dynamo.config.allow_rnn = True
     try:
-        pipe.send(measured(family, name, backend))
+        pipe.send(measured(family, name, backend, with_times))
     except Exception as failure:  # a model that fails is a row too
         lines = traceback.extract_tb(failure.__traceback__)
         where = next((f for f in reversed(lines) if "pirkit/" in f.filename), lines[-1])
@@ -202,10 +204,12 @@ def child(family: str, name: str, backend: str, limit: float, pipe: Any) -> None
         pipe.send({"state": "fails" if built else "no model", "note": " ".join(note.split())})
 
 
-def run(family: str, name: str, backend: str, limit: float) -> dict[str, Any]:
+def run(
+    family: str, name: str, backend: str, limit: float, with_times: bool
+) -> dict[str, Any]:  # fmt: skip
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=child, args=(family, name, backend, limit, theirs))
+    process = context.Process(target=child, args=(family, name, backend, limit, with_times, theirs))
     process.start()
     theirs.close()
     try:
@@ -251,6 +255,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run what the table holds, too")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th model, from the i-th")
     parser.add_argument("--limit", type=float, default=150.0, help="CPU seconds of a model")
+    parser.add_argument("--values", action="store_true", help="compare values, take no times")
     parser.add_argument("--backend", default="pirkit")
     parser.add_argument("--summary", action="store_true")
     parser.add_argument("--list", action="store_true")
@@ -272,7 +277,7 @@ def main() -> int:
         known = {(r["family"], r["name"], r["backend"]) for r in read(given.table)}
         if (family, name, given.backend) in known and not given.again:
             continue
-        row = run(family, name, given.backend, given.limit)
+        row = run(family, name, given.backend, given.limit, not given.values)
         is_new = not given.table.exists()
         with given.table.open("a", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from pirkit.torch.libtorch import aten, decomposition
+from pirkit.torch.libtorch import aten, decomposition, torch
 from pirkit.torch.rules import RULES
 
 _TABLES: Final[list[dict[Any, Callable[..., Any]]]] = []
@@ -27,6 +27,42 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
                 aten.im2col,
             ]
         )
-        table = {op: d for op, d in {**more, **known}.items() if str(op) not in RULES}
+        own = {
+            aten.diagonal_scatter.default: _diagonal_scatter,
+            aten.histc.default: _histc,
+        }
+        table = {op: d for op, d in {**more, **known, **own}.items() if str(op) not in RULES}
         _TABLES.append(table)
     return _TABLES[0]
+
+
+def _diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """``x`` with ``source`` on a diagonal: chosen by a mask from a matrix of that diagonal."""
+    dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
+    length = source.shape[-1]
+    rows, columns = x.shape[dim1], x.shape[dim2]
+    down, right = max(-offset, 0), max(offset, 0)
+    placed = torch.diag_embed(source)
+    placed = torch.constant_pad_nd(
+        placed, (right, columns - length - right, down, rows - length - down)
+    ).movedim((-2, -1), (dim1, dim2))
+    steps = [torch.arange(n, device=x.device) for n in (rows, columns)]
+    mask = steps[1][None, :] - steps[0][:, None] == offset
+    shape = [1] * x.dim()
+    shape[dim1], shape[dim2] = rows, columns
+    return torch.where((mask if dim1 < dim2 else mask.t()).reshape(shape), placed, x)
+
+
+def _histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """Counts of elements in bins of equal width; those outside, and NaN, count nowhere."""
+    x = x.reshape(-1)
+    low, high = min, max
+    if min == max:
+        if not x.numel():
+            return x.new_zeros(bins)
+        least, largest = x.min(), x.max()
+        flat = least == largest
+        low, high = torch.where(flat, least - 1, least), torch.where(flat, largest + 1, largest)
+    inside = (x >= low) & (x <= high)
+    place = ((torch.where(inside, x, low) - low) * bins / (high - low)).to(torch.int64)
+    return x.new_zeros(bins).index_add(0, place.clamp(0, bins - 1), inside.to(x.dtype))

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 
+import pirkit.torch  # noqa: E402
 from tests.torch.comparing import make, same  # noqa: E402
 
 I64 = torch.int64
@@ -49,9 +50,18 @@ class Scaled(torch.autograd.Function):
         return g * 5 * x
 
 
+def _diagonals(x: Any, y: Any, z: Any) -> Any:
+    return torch.diagonal_scatter(x, y, 1), torch.diagonal_scatter(x, z, -2, 1, 0)
+
+
 INDEX = torch.tensor([0, -1, 1])
 PLACES = torch.tensor([[0, 1], [1, 1], [3, 2]])
 CASES = {
+    "diagonals": (_diagonals, [(3, 5)], [(3,)], [(3,)]),
+    "counts": (lambda x: (torch.histc(x, 5, -1, 1), torch.histc(x, 4)), [(40,), False]),
+    "transposed operands": (
+        lambda x, y, z: (x @ y.t(), (z.mT @ x)[0].t() @ x.t()), [(3, 4)], [(5, 4)], [(2, 3, 4)]
+    ),
     # writes and aliases
     "writes an input": (lambda x, y: (x.add_(1), y * x)[1], [(3, 4), False], [(3, 4)]),
     "writes a view": (
@@ -273,3 +283,8 @@ def test_the_optimizer_too() -> None:
             run()
     for p, q in zip(models[0].parameters(), models[1].parameters(), strict=True):
         torch.testing.assert_close(q, p, rtol=1e-4, atol=1e-5)
+
+
+def test_matmuls_read_transposed_operands_in_place() -> None:
+    program = pirkit.torch.export(nn.Linear(4, 5), (torch.randn(3, 4),))
+    assert "transpose_y = true" in str(program)  # the op that transposes is dead

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from graphs.torchvision_ops import declare
+
 MODELS: dict[str, tuple[int, dict[str, Any]]] = {
     "beit_base_patch16_224": (64, {"img_size": 64, "depth": 2, "embed_dim": 96, "num_heads": 3}),
     "bat_resnext26ts": (256, {}),
@@ -78,6 +80,7 @@ MODELS: dict[str, tuple[int, dict[str, Any]]] = {
 
 def build(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """A model with random weights for ten classes, two images, no options of the call."""
+    declare()
     import timm  # noqa: PLC0415  optional
 
     size, options = MODELS[name]

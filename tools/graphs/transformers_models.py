@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from graphs.torchvision_ops import declare
+
 SMALL: dict[str, Any] = {
     "hidden_size": 128, "d_model": 128, "dim": 128, "embed_dim": 128, "embedding_size": 128,
     "num_hidden_layers": 2, "num_layers": 2, "encoder_layers": 2, "decoder_layers": 2,
@@ -60,6 +62,14 @@ INPUTS: dict[str, Callable[[], dict[str, Any]]] = {
         "input_features": torch.randn(1, 80, 64), "decoder_input_ids": _ids(8)[:1]},
     "spectrum": lambda: {"input_values": torch.randn(1, 64, 64)},
     "video": lambda: {"pixel_values": torch.randn(1, 4, 3, 64, 64)},
+    "series": lambda: {
+        "past_values": torch.randn(2, 18), "past_time_features": torch.randn(2, 18, 2),
+        "past_observed_mask": torch.ones(2, 18), "future_values": torch.randn(2, 8),
+        "future_time_features": torch.randn(2, 8, 2)},
+    "acts": lambda: {
+        "states": torch.randn(2, 10, 5), "actions": torch.randn(2, 10, 3),
+        "rewards": torch.randn(2, 10, 1), "returns_to_go": torch.randn(2, 10, 1),
+        "timesteps": torch.arange(10).repeat(2, 1)},
     "steps": lambda: {
         "past_values": torch.randn(2, 64, 3)},
 }  # fmt: skip
@@ -75,9 +85,24 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             "gpt2 gpt_neox opt bloom mpt "
             "llama mistral qwen2 qwen3 gemma gemma2 phi phi3 stablelm "
             "cohere glm persimmon mixtral "
-            "ctrl xglm openai-gpt esm modernbert rwkv"
+            "ctrl xglm openai-gpt esm modernbert rwkv "
+            "olmo2 granite starcoder2 nemotron biogpt xlm layoutlm rembert "
+            "megatron-bert roc_bert camembert cohere2 helium bitnet smollm3"
         ).split()
     },
+    "big_bird": ("long", {"attention_type": "block_sparse", "block_size": 4,
+                          "num_random_blocks": 1}),
+    "codegen": ("text", {"rotary_dim": 16, "n_ctx": 128, "n_head": 4}),
+    "git": ("text", {"vision_config": TOWERS["vision_config"]}),
+    "time_series_transformer": ("series", {"prediction_length": 8, "context_length": 16,
+                                           "lags_sequence": [1, 2], "num_time_features": 2,
+                                           "input_size": 1}),
+    "autoformer": ("series", {"prediction_length": 8, "context_length": 16,
+                              "lags_sequence": [1, 2], "num_time_features": 2, "input_size": 1,
+                              "moving_average": 5}),
+    "informer": ("series", {"prediction_length": 8, "context_length": 16,
+                            "lags_sequence": [1, 2], "num_time_features": 2, "input_size": 1}),
+    "decision_transformer": ("acts", {"state_dim": 5, "act_dim": 3, "n_layer": 2, "n_head": 4}),
     "gptj": ("text", {"rotary_dim": 16}), 
     "falcon": ("text", {"head_dim": ...}),
     "olmoe": ("text", {"num_experts_per_tok": 2}),
@@ -108,7 +133,19 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
         "").split()},
     **{name: ("image", {}) for name in (
         "vit deit beit dinov2 vit_mae "
-        "ijepa ").split()},
+        "ijepa dinov2_with_registers siglip_vision_model vit_msn").split()},
+    "swinv2": ("image", {
+        "embed_dim": 32, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4,
+        "patch_size": 4, "num_attention_heads": ..., "num_hidden_layers": ...}),
+    "focalnet": ("image", {"embed_dim": 32, "depths": [1, 1], "focal_levels": [2, 2],
+                           "focal_windows": [3, 3], "hidden_sizes": [32, 64], "patch_size": 4}),
+    "glpn": ("image", {**BLOCKS, "depths": [1, 1, 1, 1], "num_attention_heads": [1, 2, 4, 4]}),
+    "poolformer": ("image", {"hidden_sizes": [16, 32, 64, 64], "depths": [1, 1, 1, 1],
+                             "patch_size": ...}),
+    "mobilenet_v1": ("image", {"depth_multiplier": 0.25}),
+    "mobilenet_v2": ("image", {"depth_multiplier": 0.25}),
+    "levit": ("image", {"hidden_sizes": [64, 96, 128], "num_attention_heads": [2, 3, 4],
+                        "depths": [1, 1, 1], "key_dim": [16, 16, 16], "patch_size": 16}),
     "prophetnet": ("pair", {
         "num_hidden_layers": ..., "num_encoder_layers": 2, "num_decoder_layers": 2,
         "num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4}),
@@ -133,7 +170,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "vilt": ("towers", {}),
     "whisper": ("mel", {"max_source_positions": 32}),
     **{name: ("wave", {"hidden_size": 64}) for name in (
-        "wav2vec2 hubert wavlm unispeech sew ").split()},
+        "wav2vec2 hubert wavlm unispeech sew wav2vec2-conformer data2vec-audio "
+        "unispeech-sat").split()},
+    "vits": ("text", {"hidden_size": 64, "ffn_dim": 64, "flow_size": 32,
+                      "spectrogram_bins": 33, "upsample_initial_channel": 64}),
     "audio-spectrogram-transformer": ("spectrum", {
         "max_length": 64, "num_mel_bins": 64}),
     "videomae": ("video", {"num_frames": 4}),
@@ -148,6 +188,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def build(name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """A model with random weights, no positional arguments, arguments by name."""
+    declare()
     from transformers import AutoConfig, AutoModel  # noqa: PLC0415  optional
 
     kind, options = MODELS[name]

@@ -34,6 +34,8 @@ PANELS: Final = ("pir.packed_matmul", QUANTIZED)
 
 MAX_NEST_SIZE: Final = 1 << 18
 """Multiply-adds of a matmul up to which a loop nest is as fast as the blocked GEMM."""
+MAX_DOT_NEST_SIZE: Final = 1 << 15
+"""The same, of a matmul with a transposed right operand."""
 MAX_THIN_EXTENT: Final = 8
 """Rows or columns of a result below which packing does not pay: no panel would be reused."""
 
@@ -64,8 +66,11 @@ def matmul_of(
         batch, rows = (), prod(a.shape[:-1])
     ab = (matrix_batch(a, batch, transposed[0]), matrix_batch(b, batch, transposed[1]))
     result = matrix_batch(c, batch, False)
+    # Terms along the lanes of both operands: a nest adds lanes at the end of each element.
+    is_dot = transposed[1] and not transposed[0]
+    most = MAX_DOT_NEST_SIZE if is_dot else MAX_NEST_SIZE
     if (
-        rows * columns * depth > MAX_NEST_SIZE
+        rows * columns * depth > most
         and min(rows, columns) >= MAX_THIN_EXTENT
         and c.dtype in (dt.float32, dt.float64)
     ):

@@ -11,8 +11,20 @@ from pirkit.torch.rules import rule
 
 
 @rule("mm", "matmul")
-def _(b: AtenBuilder, x: Value, y: Value) -> Value:
-    return b("pd_op.matmul", x, y)
+def product(b: AtenBuilder, x: Value, y: Value) -> Value:
+    """A matmul, which reads an operand that is the transpose of another value as that value."""
+    (x, x_turned), (y, y_turned) = (_turned(b, v) for v in (x, y))
+    return b("pd_op.matmul", x, y, transpose_x=x_turned, transpose_y=y_turned)
+
+
+def _turned(b: AtenBuilder, x: Value) -> tuple[Value, bool]:
+    """What ``x`` is the transpose of, in its last two dimensions, and True; else ``x``."""
+    owner = x.ssa.owner
+    if not isinstance(owner, PirOp) or owner.name != "pd_op.transpose":
+        return x, False
+    *rest, row, column = owner.attribute("perm")
+    swaps = (*rest, column, row) == tuple(range(x.rank))
+    return (b.wrap(owner.operands[0]), True) if swaps else (x, False)
 
 
 @rule("bmm")
@@ -20,9 +32,9 @@ def _(b: AtenBuilder, x: Value, y: Value) -> Value:
     """torch repeats a matrix for each of a batch, where the rows of the batch are one matrix."""
     matrix = _repeated(b, y)
     if matrix is None:
-        return b("pd_op.matmul", x, y)
+        return product(b, x, y)
     rows = b.reshape(x, (x.shape[0] * x.shape[1], x.shape[2]))
-    return b.reshape(b("pd_op.matmul", rows, matrix), b.shape)
+    return b.reshape(product(b, rows, matrix), b.shape)
 
 
 def _repeated(b: AtenBuilder, y: Value) -> Value | None:
@@ -47,22 +59,22 @@ def _(b: AtenBuilder, x: Value, y: Value) -> Value:
 
 @rule("addmm", "baddbmm", "addbmm")
 def _(b: AtenBuilder, bias: Value, x: Value, y: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    product = b("pd_op.matmul", x, y)
+    found = product(b, x, y)
     if "addbmm" in str(b.node.target) and "badd" not in str(b.node.target):
-        product = b.sum(product, (0,))
-    product = product if alpha == 1 else product * alpha
+        found = b.sum(found, (0,))
+    found = found if alpha == 1 else found * alpha
     if beta == 0:  # a bias that is not finite takes no part either
-        return b.expand(product, b.shape)
-    return b.add(product, bias if beta == 1 else bias * beta)
+        return b.expand(found, b.shape)
+    return b.add(found, bias if beta == 1 else bias * beta)
 
 
 @rule("addmv")
 def _(b: AtenBuilder, bias: Value, x: Value, y: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    product = b.reshape(b("pd_op.matmul", x, b.reshape(y, (*y.shape, 1))), (x.shape[0],)) * alpha
-    return product if beta == 0 else b.add(product, bias * beta)
+    found = b.reshape(b("pd_op.matmul", x, b.reshape(y, (*y.shape, 1))), (x.shape[0],)) * alpha
+    return found if beta == 0 else b.add(found, bias * beta)
 
 
 @rule("linear")
 def _(b: AtenBuilder, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    product = b("pd_op.matmul", x, b.permute(weight, [1, 0]))
-    return product if bias is None else b.add(product, bias)
+    found = product(b, x, b.permute(weight, [1, 0]))
+    return found if bias is None else b.add(found, bias)
