@@ -26,9 +26,9 @@ def operations(block: Block) -> Iterator[PirOp]:
             continue
         after = op.next_op
         yield cast(PirOp, op)
-        if op.regions and op.parent is not None:
+        if op.parent is not None and (regions := bodies(op)):
             stack.append(after)
-            stack += [region.block.first_op for region in reversed(bodies(op))]
+            stack += [region.block.first_op for region in reversed(regions)]
             after = stack.pop()
         op = after
 

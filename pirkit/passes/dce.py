@@ -184,7 +184,7 @@ def _needed_variables(op: PirOp, condition: SSAValue, given: Sequence[SSAValue])
     pending = [condition, *(v for v, r in zip(given, op.results, strict=True) if r.uses)]
     for inner in operations(block):
         if inner is not block.last_op and (
-            inner.regions or inner.parent is not block or not is_quiet(inner)
+            bodies(inner) or inner.parent is not block or not is_quiet(inner)
         ):
             pending += inner.operands
     seen = set[SSAValue]()

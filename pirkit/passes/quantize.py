@@ -13,7 +13,7 @@ from pirkit.analysis.frozen_values import PARAMETER, frozen_values
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.dialect.ops.nn.quantized_matmul import MAX_DEPTH, STORED
+from pirkit.dialect.ops.nn.quantized_matmul import MAX_DEPTH, STORED, WEIGHT_OPERANDS
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.replace_ops import erase
@@ -25,8 +25,6 @@ _LARGEST: Final = 127.0
 """Numbers are quantized to -127 to 127: a type that is symmetric needs no zero points."""
 _SMALLEST: Final = 1e-30
 """A maximum of 0 counts as this: its scale divides 0 by a number."""
-_READERS: Final = {"pd_op.matmul": 1, "pd_op.embedding": 1}
-"""Ops that are quantized, with the operand that holds their weights."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def readers(
 
 
 def _reason(op: PirOp, held: list[SSAValue], keep: tuple[str, ...], exact: bool) -> str:
-    place = _READERS.get(op.name)
+    place = WEIGHT_OPERANDS.get(op.name)
     if place is None:
         return "only matmuls and embeddings are quantized"
     if held != [op.operands[place]]:
@@ -109,7 +107,7 @@ def _reason(op: PirOp, held: list[SSAValue], keep: tuple[str, ...], exact: bool)
 
 def weights_name(op: PirOp) -> str:
     """The name of the parameter that the weights of an op are computed from first, or ``""``."""
-    value: SSAValue | None = op.operands[_READERS.get(op.name, 1)]
+    value: SSAValue | None = op.operands[WEIGHT_OPERANDS.get(op.name, 1)]
     while value is not None and isinstance(owner := value.owner, PirOp):
         if owner.name == PARAMETER:
             return str(owner.attribute("parameter_name"))

@@ -8,7 +8,6 @@ from typing import Final
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.diag.errors import UsageError
 from pirkit.dialect.operation import ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.split.partition import forward_backward
@@ -32,7 +31,6 @@ class SplitPass(Pass):
     ``mode=save-all`` saves what the backward reads; ``free`` recomputes what costs no work;
     ``min-cut`` saves the fewest bytes if everything but contractions may be recomputed; ``budget``
     recomputes little work within that many bytes. Remarks report what is saved, copied and moved.
-    A module of nothing but halves is refused.
 
     ::
 
@@ -63,13 +61,6 @@ class SplitPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         programs = [op for op in ctx.programs(module) if not is_half(op)]
-        halves = [f"@{op.symbol}" for op in ctx.programs(module) if is_half(op)]
-        if halves and not programs:
-            raise UsageError(
-                f"the program is split already: it is {' and '.join(halves)}",
-                code="PK0701",
-                help="name `split` once; passes behind it run on both programs",
-            )
         for program in programs:
             ctx.current = program
             parts = forward_backward(

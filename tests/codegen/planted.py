@@ -160,7 +160,7 @@ def dropped(old: Any) -> Any:
 
 def backwards(old: Any) -> Any:
     """The sums of a term, of the last row first."""
-    return lambda b, left, right, sums: old(b, left, right, sums)[::-1]
+    return lambda *given: old(*given)[::-1]
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:

@@ -235,7 +235,6 @@ OPAQUE: Final[dict[str, Opaque]] = {
         *("cholesky", "triangular_solve", "qr", "eigh", "svd", "det"),
         *("slogdet", "slogdet_v2", "inverse", "solve", "lu", "eig"),
     ),
-    **_because("its places are several numbers each", "gather_nd"),
     **_because("an element becomes two, or two become one", "as_complex", "as_real"),
     **_because(
         "an algorithm on boxes",

@@ -135,7 +135,9 @@ class ControlFlow:
             raise NotNativeError("a stack has lists, or values that nobody reads")
         if action == "create":
             self.memory[instruction.slot] = made.stack()
-        memory = self.memory[instruction.slot]
+        memory = self.memory.get(instruction.slot)
+        if memory is None:
+            raise NotNativeError("a stack comes from another program")
         if action == "push":
             held = [self.memory.get(slot) for slot in slots]
             if self.held.setdefault(memory, held) != held:
@@ -225,7 +227,7 @@ def copy_all(made: Steps, pairs: Sequence[_Move]) -> None:
         (made.copy(source, meta) if source in written else source, target, meta)
         for source, target, meta in pairs
     ]
-    for count in dict.fromkeys(_elements(meta)[0] for *_, meta in pairs if meta.numel):
+    for count in dict.fromkeys(_elements(meta)[0] for *_, meta in pairs):
         alike = [pair for pair in pairs if _elements(pair[2])[0] == count]
         operands = tuple([_elements(meta)[1] for *_, meta in alike for _ in range(2)])
         loads = [Load(f"x{k}", 2 * k) for k in range(len(alike))]

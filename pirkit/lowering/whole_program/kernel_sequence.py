@@ -288,9 +288,9 @@ def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
     reasons: dict[int, str] = {}
     if plan.written:
         reasons[PLAN] = f"the program writes `{plan.written[0]}` in place: functionalize it"
-    wrong = [o.name for o in plan.outputs if not isinstance(o.source, int)]
+    wrong = [o.name for o in plan.outputs if not isinstance(o.meta, TensorMeta)]
     if wrong:
-        reasons.setdefault(PLAN, f"output `{wrong[0]}` is a list")
+        reasons.setdefault(PLAN, f"output `{wrong[0]}` is no tensor")
     made = _SequenceBuilder(plan)
     try:
         for port in (*plan.inputs, *plan.params):

@@ -249,10 +249,3 @@ def test_a_reproducer_that_cannot_be_written(
     code, _, err = run(file, "-p", "failing")
     assert code == 3
     assert "no reproducer could be written" in err
-
-
-def test_what_is_split_is_not_split_again(run: Run, file: str) -> None:
-    code, _, err = run(file, "-p", "split,cse,split")
-    assert code == 2
-    assert "the program is split already: it is @forward and @backward" in err
-    assert run(file, "-p", "split,cse")[0] == 0
