@@ -96,9 +96,8 @@ class ControlFlow:
         if not instruction.orelse:
             made.land(to_else)
             return
-        to_end = made.control(
-            Branch(1, 0, True), (condition,)
-        )  # which holds wherever `then` has run
+        # the condition holds wherever `then` has run, so this branch is always taken
+        to_end = made.control(Branch(1, 0, True), (condition,))
         made.land(to_else)
         for inner in instruction.orelse:
             self.add(inner)
@@ -262,11 +261,8 @@ def _is_idle(made: Steps, step: int) -> bool:
     match list(nest.statements()):
         case [Load(at=None, predicate=None) as load, Store() as store]:
             x, y = nest.operands[load.operand], nest.operands[store.operand]
-            return load.name == store.value and (x.outer, x.inner, x.offset) == (
-                y.outer,
-                y.inner,
-                y.offset,
-            )
+            same = (x.outer, x.inner, x.offset) == (y.outer, y.inner, y.offset)
+            return same and load.name == store.value
         case _:
             return False
 
