@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("onnx")
+
 import pirkit
 from pirkit.diag.errors import PirkitError
 from tools.campaigns import files, processes
@@ -35,7 +37,6 @@ def test_bits_of_a_constant_that_do_not_fit_are_refused(word: str) -> None:
 )
 def test_damaged_models_of_onnx_are_refused(before: bytes, after: bytes, tmp_path: Path) -> None:
     """A name that is no UTF-8, an element type that ONNX does not have."""
-    pytest.importorskip("onnx")
     b = pirkit.ProgramBuilder()
     b.output("y", b.exp(b.input("x", (2,), "float32")))
     path = tmp_path / "model.onnx"

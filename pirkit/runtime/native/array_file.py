@@ -112,6 +112,8 @@ def _arrays(store: ObjectCache, key: str, pages: mmap.mmap) -> dict[str, Array] 
     start, found, hashed = _start(count), dict[str, Array](), Digest(store.secret)
     try:
         for name, dtype, shape, offset in json.loads(head[_TAG + _LENGTH :]):
+            if offset < 0:  # numpy does not refuse it
+                return None
             array = np.ndarray(tuple(shape), dt.BY_NAME[dtype].np, pages, start + offset)
             hashed.add(str(name).encode(), array)
             found[name] = array
