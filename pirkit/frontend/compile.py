@@ -81,7 +81,7 @@ def run_passes(
             f" {type(pipeline).__name__}",
             "`pirkit.run_passes(program, 'cse,dce')`, or a list of passes")  # fmt: skip
     with importing():
-        from pirkit.passes import run_pipeline  # noqa: PLC0415  not for plans that are kept
+        from pirkit.passes import run_pipeline  # noqa: PLC0415  not for cached plans
 
     if not instrumentation and not stats:
         result = program.copy()
@@ -209,7 +209,7 @@ def _made_frozen(
     constants = load_entry(apart) if apart is not None else None
     if main is None or constants is None:
         with importing():
-            from pirkit.frontend.freeze import frozen_plans  # noqa: PLC0415  unless they are kept
+            from pirkit.frontend.freeze import frozen_plans  # noqa: PLC0415  unless cached
 
         weighted = Program(program.module, weights, program.source)
         main, constants = frozen_plans(weighted, form, pipeline, entry, library, run_passes)
@@ -289,7 +289,7 @@ def _made(
     start = perf_counter()
     if made is None:
         with importing():
-            from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  unless it is kept
+            from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  unless cached
 
         made = plan_with(form, program, pipeline, entry, library, run_passes)
         if key is not None:

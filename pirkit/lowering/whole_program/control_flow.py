@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
-from pirkit.lowering.codegen.emit.stack_access import STACK_BYTES, entry_bytes, stack_access
+from pirkit.lowering.codegen.emit.stack_access import entry_bytes, stack_access
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Store
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
@@ -90,14 +90,14 @@ class ControlFlow:
 
     def _if(self, instruction: If) -> None:
         made, condition = self.made, self._condition(instruction.condition)
-        to_else = made.control(Branch(1, 0, False), (condition,))
+        to_else = made.control(Branch(0, when=False), (condition,))
         for inner in instruction.then:
             self.add(inner)
         if not instruction.orelse:
             made.land(to_else)
             return
         # the condition holds wherever `then` has run, so this branch is always taken
-        to_end = made.control(Branch(1, 0, True), (condition,))
+        to_end = made.control(Branch(0, when=True), (condition,))
         made.land(to_else)
         for inner in instruction.orelse:
             self.add(inner)
@@ -105,7 +105,7 @@ class ControlFlow:
 
     def _while(self, instruction: While) -> None:
         made, condition = self.made, self._condition(instruction.condition)
-        leave = made.control(Branch(1, 0, False), (condition,))
+        leave = made.control(Branch(0, when=False), (condition,))
         *body, step = instruction.body
         for inner in _late(body):
             self.add(inner)
@@ -114,7 +114,7 @@ class ControlFlow:
             copy_all(made, self._not_in_place(pairs, range(leave + 1, len(made.steps))))
         else:
             self.add(step)
-        back = made.control(Branch(1, 0, True), (condition,))
+        back = made.control(Branch(0, when=True), (condition,))
         made.land(back, leave + 1)
         made.land(leave)
         self.loops.append(range(leave, back + 1))
@@ -152,7 +152,7 @@ class ControlFlow:
             buffers.append(made.token(slot) if is_token else made.buffer(slot))
             sizes.append(meta.numel * meta.dtype.itemsize)
         if action == "push":
-            made.control(Reserve(STACK_BYTES, entry_bytes(sizes)), (memory,))
+            made.control(Reserve(entry_bytes(sizes)), (memory,))
         made.control(stack_access(action, sizes), (memory, *buffers))
 
     def _condition(self, slot: int) -> int:

@@ -17,6 +17,7 @@ from pirkit.dialect.map_expr.tree import Load
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.dialect.opdef import has_trait
 from pirkit.index.index_maps import space
+from pirkit.lowering.codegen.conv.compile_conv import native_weight_grad
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.binding import HALF_TYPES, Binding
@@ -43,8 +44,6 @@ def convolution_of(call: Call, meta: Metas, exchanged: Collection[int]) -> Nativ
     x, w = (
         _batch_strides(b.input(k), slot in exchanged) for k, slot in enumerate(_operands(call))
     )  # fmt: skip
-    from pirkit.lowering.codegen.conv.compile_conv import native_weight_grad  # noqa: PLC0415  seldom
-
     return native_weight_grad(form, (*x, *w))
 
 

@@ -13,7 +13,6 @@ from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
-from pirkit.lowering.codegen.emit.stack_access import STACK_BYTES
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -48,6 +47,7 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import Branch, Control, NativeFunction, NativeSequence
 from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
+from pirkit.runtime.native.records_ir import STACK_BYTES
 from pirkit.runtime.plan import Call, Plan, instructions, reads
 
 
@@ -297,12 +297,10 @@ def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
             made.meta(port.slot)
     except NotNativeError as reason:
         reasons.setdefault(PLAN, str(reason))
-    is_flat = True
+    is_flat = all(isinstance(i, Call) for i in plan.body)
     for instruction in plan.body:
         if isinstance(instruction, Call):
             made.alias(instruction)
-        else:
-            is_flat = False
     try:
         groups = find_row_groups(plan, made.meta, made.aliases) if is_flat and not reasons else {}
         members = {k for group in groups.values() for k in group.members}

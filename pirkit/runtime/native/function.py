@@ -8,10 +8,11 @@ thread (which selects its part of the scratch memory), and it computes the block
 from __future__ import annotations
 
 import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cores import allowed_threads
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.pool import AVAILABLE, pool
-from pirkit.runtime.native.records_ir import RESERVES, STACK
+from pirkit.runtime.native.records_ir import RESERVES, STACK, STACK_BYTES
 from pirkit.runtime.tensor.allocator import HOST, SMALL, no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of
 
@@ -135,26 +136,29 @@ class NativeFunction:
         return _MultiThreaded(self.address, address, code.blocks, chunk, threads, owned), block
 
 
-@dataclass(frozen=True, slots=True)
-class Control:
-    """A step without code of its own, which the loop over records executes (`records_ir`)."""
+class Control(ABC):
+    """A step without code of its own, which the loop over records executes (`records_ir`).
 
-    size: int
-    """Bytes of its one operand."""
+    Its one operand has ``operand_bytes`` bytes.
+    """
+
+    __slots__ = ()
+    operand_bytes: ClassVar[int]
 
     @property
     def code(self) -> Code:
-        return Code(b"", "", 1, 0, 0, (self.size,))
+        return Code(b"", "", 1, 0, 0, (self.operand_bytes,))
 
+    @abstractmethod
     def words(self, begin: int) -> tuple[int, int]:
         """The words ``blocks`` and ``chunk`` of its record, in steps from record ``begin`` on."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Branch(Control):
     """Continues at step ``target`` if its operand, a byte, is ``when``."""
 
+    operand_bytes = 1
     target: int
     when: bool
 
@@ -166,6 +170,7 @@ class Branch(Control):
 class Reserve(Control):
     """Makes room for ``nbytes`` bytes on the stack that is its operand."""
 
+    operand_bytes = STACK_BYTES
     nbytes: int
 
     def words(self, begin: int) -> tuple[int, int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from typing import Any, Final
 from zlib import compress, decompress
 from zlib import error as ZlibError
@@ -18,7 +17,7 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import Branch, Control, NativeFunction, Reserve
 from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
-from pirkit.runtime.native.records_ir import STACK
+from pirkit.runtime.native.records_ir import STACK_BYTES
 from pirkit.runtime.plan_json import pack_span, read_span
 
 _CONTROL: Final[dict[str, Callable[..., Control]]] = {"branch": Branch, "reserve": Reserve}
@@ -90,7 +89,7 @@ def _is_consistent(program: NativeProgram) -> bool:
     places += [(c.offset, len(c.content)) for c in program.contents]
     places += [(s.flags.start, len(s.flags)) for s in program.steps]
     places.append((program.flags, len(program.assertions)))
-    places += [(offset, 8 * len(STACK)) for offset in program.stacks]
+    places += [(offset, STACK_BYTES) for offset in program.stacks]
     inside = all(0 <= offset <= program.memory - size for offset, size in places)
     flow = [s.function for s in program.steps if isinstance(s.function, Control)]
     targets = [f.target for f in flow if isinstance(f, Branch)]
@@ -105,7 +104,8 @@ def _is_consistent(program: NativeProgram) -> bool:
 
 
 def _words(function: Control) -> list[Any]:
-    return ["branch" if isinstance(function, Branch) else "reserve", *astuple(function)]
+    name = "branch" if isinstance(function, Branch) else "reserve"
+    return [name, *(getattr(function, field) for field in function.__slots__)]
 
 
 def _control(name: str, *fields: Any) -> Control:

@@ -36,6 +36,7 @@ RESERVES: Final = 2
 
 STACK: Final = ("data", "used", "capacity", "wanted")
 """Words of a stack: where its bytes are, how many of them are in use, there, and needed."""
+STACK_BYTES: Final = 8 * len(STACK)
 
 _TEXT: Final = Template("""
 define $linkage i64 @$name(ptr %header) {

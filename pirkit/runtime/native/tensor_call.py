@@ -120,7 +120,7 @@ def _counted(words: Any, thing: Any) -> bool:
 
 
 class Recipes:
-    """How the results of a program are made, in words (`RECIPE`), and what is kept of them."""
+    """How the results of a program are made, in words (`RECIPE`), and those of earlier calls."""
 
     def __init__(self, metas: Sequence[TensorMeta]) -> None:
         words: list[int] = []

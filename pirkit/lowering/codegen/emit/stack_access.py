@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Final, Literal
+from typing import Literal
 
-from pirkit.lowering.codegen.about import About
+from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.generate import SYMBOL
+from pirkit.runtime.machine_costs import BYTES_PER_NS
 from pirkit.runtime.native.function import Code, NativeFunction
-from pirkit.runtime.native.records_ir import STACK
+from pirkit.runtime.native.records_ir import STACK, STACK_BYTES
 from pirkit.runtime.native.target import host
 
 Action = Literal["create", "push", "pop", "test"]
-
-STACK_BYTES: Final = 8 * len(STACK)
-_BYTES_PER_NS: Final = 10
 
 
 def entry_bytes(sizes: Sequence[int]) -> int:
@@ -43,8 +41,8 @@ def stack_access(action: Action, sizes: Sequence[int]) -> NativeFunction:
 
 
 def _draft(action: Action, sizes: tuple[int, ...]) -> Draft:
-    code = Code(b"", SYMBOL, 1, 0, sum(sizes) // _BYTES_PER_NS, (STACK_BYTES, *sizes))
-    return Draft(_text(action, sizes), code, About(__name__, f"stack.{action}"))
+    code = Code(b"", SYMBOL, 1, 0, sum(sizes) // BYTES_PER_NS, (STACK_BYTES, *sizes))
+    return Draft(_text(action, sizes), code, about(_text, f"stack {action}"))
 
 
 def _text(action: Action, sizes: tuple[int, ...]) -> str:
