@@ -200,14 +200,14 @@ def arange(
 ) -> Tensor: ...
 def argmax(
     x: TensorLike,
-    axis: int | TensorLike,
+    axis: int | TensorLike | None = ...,
     keepdims: bool = ...,
     flatten: bool = ...,
     dtype: DTypeLike | None = ...,
 ) -> Tensor: ...
 def argmin(
     x: TensorLike,
-    axis: int | TensorLike,
+    axis: int | TensorLike | None = ...,
     keepdims: bool = ...,
     flatten: bool = ...,
     dtype: DTypeLike | None = ...,
@@ -758,11 +758,7 @@ def cross_entropy_with_softmax_grad_(
     axis: int,
 ) -> Any: ...
 def cross_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike, axis: int) -> Any: ...
-def cummax(
-    x: TensorLike,
-    axis: int = ...,
-    dtype: DTypeLike | None = ...,
-) -> tuple[Tensor, Tensor]: ...
+def cummax(x: TensorLike, axis: int, dtype: DTypeLike | None = ...) -> tuple[Tensor, Tensor]: ...
 def cummax_grad(
     x: TensorLike,
     indices: TensorLike,
@@ -770,11 +766,7 @@ def cummax_grad(
     axis: int,
     dtype: DTypeLike | None,
 ) -> Any: ...
-def cummin(
-    x: TensorLike,
-    axis: int = ...,
-    dtype: DTypeLike | None = ...,
-) -> tuple[Tensor, Tensor]: ...
+def cummin(x: TensorLike, axis: int, dtype: DTypeLike | None = ...) -> tuple[Tensor, Tensor]: ...
 def cummin_grad(
     x: TensorLike,
     indices: TensorLike,
@@ -794,14 +786,14 @@ def cumprod_grad(
 ) -> Any: ...
 def cumsum(
     x: TensorLike,
-    axis: int | TensorLike = ...,
+    axis: int | TensorLike | None = ...,
     flatten: bool = ...,
     exclusive: bool = ...,
     reverse: bool = ...,
 ) -> Tensor: ...
 def cumsum_(
     x: TensorLike,
-    axis: int | TensorLike = ...,
+    axis: int | TensorLike | None = ...,
     flatten: bool = ...,
     exclusive: bool = ...,
     reverse: bool = ...,
@@ -1084,7 +1076,7 @@ def expm1_grad_(out: TensorLike, out_grad: TensorLike) -> Any: ...
 def exponential_(x: TensorLike, lam: float = ...) -> Tensor: ...
 def eye(
     num_rows: int | TensorLike,
-    num_columns: int | TensorLike,
+    num_columns: int | TensorLike = ...,
     dtype: DTypeLike | None = ...,
     place: Place = ...,
 ) -> Tensor: ...
@@ -1674,7 +1666,7 @@ def log_softmax(x: TensorLike, axis: int = ...) -> Tensor: ...
 def log_softmax_grad(out: TensorLike, out_grad: TensorLike, axis: int) -> Any: ...
 def logcumsumexp(
     x: TensorLike,
-    axis: int = ...,
+    axis: int | None = ...,
     flatten: bool = ...,
     exclusive: bool = ...,
     reverse: bool = ...,
@@ -2434,8 +2426,9 @@ def radam_(
     multi_precision: bool = ...,
 ) -> Any: ...
 def randint(
-    shape: Sequence[Any] | TensorLike,
-    low: int,
+    shape: Sequence[Any] | TensorLike = ...,
+    low: int = ...,
+    *,
     high: int,
     dtype: DTypeLike | None = ...,
     place: Place = ...,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter
 from typing import Any, Final, cast
 
 import numpy as np
@@ -116,6 +117,8 @@ def _attribute(definition: OpDef, slot: Operand | Attr, kind: str, value: Any) -
         if slot.default is REQUIRED:
             raise _wrong(definition, f"lacks `{slot.name}`")
         return default_value(kind, slot.default)
+    if value is Parameter.empty:
+        raise _wrong(definition, f"lacks `{slot.name}`")
     plain = _plain(kind, value)
     try:
         return decode(kind, encode(kind, plain))

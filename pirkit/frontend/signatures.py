@@ -16,9 +16,9 @@ def python_default(definition: OpDef, slot: Operand | Attr) -> Any:
     """The default of a parameter; ``Parameter.empty`` if it is required."""
     if isinstance(slot, Operand) and slot.kind is None:
         return None if slot.optional else Parameter.empty
-    if slot.default is not REQUIRED:
+    own = DEFAULTS.get(definition.base.name, {})
+    if slot.default is not REQUIRED and slot.name not in own:
         return default_value(slot.kind or "", slot.default)
-    own = DEFAULTS.get(definition.base.name, EVERYWHERE)
     return own.get(slot.name, EVERYWHERE.get(slot.name, Parameter.empty))
 
 
