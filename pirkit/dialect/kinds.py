@@ -72,6 +72,8 @@ ALIAS: Final = "alias"
 RESHAPE: Final = "reshape"
 CONVOLUTION: Final = "convolution"
 TRANSPOSED: Final = "transposed_convolution"
+CUMULATIVE_SUM: Final = "cumulative_sum"
+CUMULATIVE_PRODUCT: Final = "cumulative_product"
 IDEMPOTENT: Final = "idempotent"
 INVOLUTION: Final = "involution"
 SELECTIVE: Final = "selective"
@@ -95,6 +97,8 @@ TRAITS: Final[dict[str, str]] = {
     RESHAPE: "the result has the elements of the operand in the same order",
     CONVOLUTION: "a convolution, transposed ones included",
     TRANSPOSED: "a transposed convolution",
+    CUMULATIVE_SUM: "sums of the elements up to each one along an axis",
+    CUMULATIVE_PRODUCT: "products of the elements up to each one along an axis",
     IDEMPOTENT: "f(f(x)) = f(x)",
     INVOLUTION: "f(f(x)) = x",
     SELECTIVE: "f(x, x) = x",

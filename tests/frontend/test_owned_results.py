@@ -100,6 +100,7 @@ def test_references_balance():
     f(arguments)
     watched += [t.meta for t in f(arguments)]
     f(arguments), f(arguments)
+    gc.collect()  # what earlier tests left behind holds dtypes
     before = [sys.getrefcount(thing) for thing in watched]
     for _ in range(2000):
         f(arguments)

@@ -39,6 +39,7 @@ from pirkit.lowering.whole_program.conv_kernels import (
     fused_kernel,
     transposed_slots,
 )
+from pirkit.lowering.whole_program.cumulative_kernels import cumulative_of
 from pirkit.lowering.whole_program.matmul import PANELS, matmul_of, panel_product
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
@@ -131,7 +132,7 @@ class _SequenceBuilder:
             self.convolution(call)
         elif call.kernel == NCHWC:
             self.nchwc(call)
-        elif not renames(call):
+        elif not renames(call) and not self.cumulative(call):
             self.constant(call)
 
     def alias(self, call: Call) -> None:
@@ -214,6 +215,13 @@ class _SequenceBuilder:
         found = convolution_of(call, self.meta, self.transposed)
         slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
         self.functions(found, [self.buffer(self.transposed.get(s, s)) for s in slots])
+
+    def cumulative(self, call: Call) -> bool:
+        found = cumulative_of(call, self.meta)
+        if found is not None:
+            x, out = cast("tuple[int, int]", (*call.inputs, *call.outputs))
+            self.control(found, (self.buffer(x), out))
+        return found is not None
 
     def nchwc(self, call: Call) -> None:
         given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])

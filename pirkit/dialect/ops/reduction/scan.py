@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import CUMULATIVE_PRODUCT, CUMULATIVE_SUM
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, numel
@@ -35,6 +36,7 @@ class CumSum:
     )
     dtypes = (*dt.NUMBERS, dt.uint8, dt.int8, dt.int16)
     inplace = {"out": "x"}
+    traits = (CUMULATIVE_SUM,)
 
 
 @op
@@ -48,6 +50,7 @@ class CumProd:
     signature = "x ; dim: i32, exclusive: bool = False, reverse: bool = False -> out"
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}
+    traits = (CUMULATIVE_PRODUCT,)
 
 
 @op

@@ -1,0 +1,64 @@
+"""Cumulative sums and products have native code, and the bits of numpy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pirkit
+from pirkit import ops
+from pirkit.frontend.tracing import trace
+
+
+def native(function: Callable[[Any], Any], x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    exe = pirkit.compile(trace(function, (x,)).program, require_native=True)
+    return next(iter(exe.run({"x0": x}).values()))
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@given(
+    shape=st.lists(st.integers(1, 70), min_size=1, max_size=3).filter(lambda s: np.prod(s) < 9000),
+    place=st.integers(0, 2),
+    dtype=st.sampled_from([np.float32, np.float64, np.int32, np.int64]),
+    flags=st.tuples(st.booleans(), st.booleans()),
+)
+def test_bits_are_those_of_numpy(
+    name: str, shape: list[int], place: int, dtype: type, flags: tuple[bool, bool]
+) -> None:
+    axis, (reverse, exclusive) = place % len(shape), flags
+    x = (np.random.default_rng(0).standard_normal(shape) * 5).astype(dtype)
+    op = getattr(ops, name)
+    found = native(lambda x: op(x, axis, exclusive=exclusive, reverse=reverse), x)
+    order = (slice(None),) * axis + (slice(None, None, -1 if reverse else 1),)
+    accumulate = (np.add if name == "cumsum" else np.multiply).accumulate
+    wanted = accumulate(x[order], axis, dtype)
+    if exclusive:
+        first = np.full_like(wanted.take([0], axis), 0 if name == "cumsum" else 1)
+        wanted = np.concatenate([first, np.delete(wanted, -1, axis)], axis)
+    np.testing.assert_array_equal(found, wanted[order])
+
+
+def test_all_elements_and_one_and_the_sign_of_zero() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(native(lambda x: ops.cumsum(x), x), np.cumsum(x))
+    assert native(lambda x: ops.cumsum(x, 0), np.array(3.0)) == 3.0
+    zeros = native(lambda x: ops.cumsum(x, 0), np.array([-0.0, 0.0]))
+    np.testing.assert_array_equal(np.signbit(zeros), [True, False])
+
+
+def test_threads_share_slices() -> None:
+    x = np.random.default_rng(1).standard_normal((333, 1000))
+    with pirkit.threads(2):
+        np.testing.assert_array_equal(native(lambda x: ops.cumsum(x, 1), x), np.cumsum(x, 1))
+
+
+def test_other_element_types_run_in_numpy() -> None:
+    x = np.arange(5, dtype=np.int16)
+    exe = pirkit.compile(trace(lambda x: ops.cumsum(x, 0), (x,)).program)
+    assert exe.native is None
+    np.testing.assert_array_equal(next(iter(exe.run({"x0": x}).values())), np.cumsum(x))
