@@ -55,6 +55,10 @@ _ACCUMULATORS = 16
 """Vector registers that a tile may use for its accumulators."""
 _SHORT_REDUCTION = 64
 """Inner iterations up to which a tile pays even if its iterations share no loads."""
+_PAGE = 4096
+"""Bytes of a page of memory: neither prefetchers of CPUs nor entries of TLBs reach beyond it."""
+_STREAMS = 8
+"""Runs of memory that a CPU prefetches side by side."""
 _MAX_UNROLLED = 64
 """Body copies up to which the inner loops of a register tile are unrolled completely."""
 PREFETCH_DISTANCE: Final = 1 << 12
@@ -140,7 +144,11 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     # Lanes along an outer axis. If some operands are contiguous along another axis, that axis
     # becomes the last inner one, and these operands are transposed in tiles.
     traversed = _transposed_axis(kernel, axis, inner or outer)
-    if kernel.inner and traversed is None and (tiled := _tiled(kernel, axis, outer, inner, lanes)):
+    if (
+        kernel.inner
+        and traversed is None
+        and (tiled := _tiled(kernel, axis, outer, inner, lanes, target))
+    ):
         return tiled
     if not kernel.inner and traversed is None:
         ordered = with_axes(kernel, [*outer, axis], ())
@@ -216,7 +224,7 @@ def _fits_register_tiles(kernel: Kernel, packed: tuple[int, ...]) -> bool:
 
 
 def _tiled(
-    kernel: Kernel, axis: int, outer: list[int], inner: list[int], lanes: int
+    kernel: Kernel, axis: int, outer: list[int], inner: list[int], lanes: int, target: Target
 ) -> Schedule | None:  # fmt: skip
     """A plan with accumulators in registers, if loads are shared or the reduction is short."""
     if len(kernel.loop_phases) != 1 or not outer:
@@ -240,8 +248,12 @@ def _tiled(
 
     row = max(outer, key=lambda k: (shared(k), kernel.outer[k] >= _TILE_ROWS, k))
     iterations = math.prod(kernel.inner)
-    # A long reduction whose iterations share no loads gains nothing from a register tile.
-    if not reduction_count or (shared(row) < 2 and iterations > _SHORT_REDUCTION):
+    # A reduction whose iterations share no loads gains nothing from a register tile if it is long,
+    # and loses if it reads from memory a line here and there: it had better read whole rows.
+    scattered = iterations > _STREAMS and any(
+        o.size > target.l2_bytes and max(o.inner, default=0) >= _PAGE for o in kernel.operands
+    )
+    if not reduction_count or (shared(row) < 2 and (iterations > _SHORT_REDUCTION or scattered)):
         return None
     ordered = with_axes(kernel, [*(k for k in outer if k != row), row, axis], inner)
     rows = min(_TILE_ROWS if shared(row) else 1, kernel.outer[row])
