@@ -380,9 +380,10 @@ def _masked_store(b: Builder, value: Value, address: Value, size: int, mask: Val
 
 
 def combine(b: Builder, kind: ReduceKind, x: Value, y: Value, dtype: DType) -> Value:
-    """One step of a reduction."""
+    """One step of a reduction; ``x`` is what has been reduced."""
     if kind in ("max", "min"):
-        return extremum(b, x, y, kind, dtype)
+        # `y` first: LLVM makes a masked store, slow on AMD, of a store that may keep a loaded `x`.
+        return extremum(b, y, x, kind, dtype)
     floats = x.type.is_float
     if kind == "sum":
         return b.op("fadd" if floats else "add", x, y)
