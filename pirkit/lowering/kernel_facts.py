@@ -18,8 +18,8 @@ from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.interpret import interpret, run_nest
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest
-from pirkit.lowering.codegen.scatter.scatter import without_scatters
 from pirkit.lowering.native_fused import FusedKernel
 from pirkit.runtime.native.target import host
 from pirkit.runtime.tolerance import wrong_element

@@ -29,7 +29,7 @@ from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Store
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
-from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.explain_kernels import why_kernels
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime import dtype as dt
@@ -63,9 +63,7 @@ def check(kernel: MapExpr, inputs: Sequence[Array]) -> bool:
     for nest in nests:
         flags = [np.zeros(1, np.uint8) for _ in nest.assertions]
         arrays = [*inputs, *values, *flags]
-        if isinstance(nest.kernel, Scatter):
-            run_nest = native_scatter(nest.kernel)
-        elif isinstance(nest.kernel, TiledNest):
+        if isinstance(nest.kernel, TiledNest):
             run_nest = native_tiled_nest(nest.kernel)
         else:
             writes_once(nest.kernel)

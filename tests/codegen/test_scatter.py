@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Scatter
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
-from pirkit.lowering.codegen.scatter.scatter import Scatter
+from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.codegen.guarded import Guarded, survives
@@ -21,6 +22,12 @@ from tests.fusion.test_random import fused
 
 WAYS = ("assign", "add", "mul", "amin", "amax")
 HALF_TYPES = (dt.float16, dt.bfloat16)
+
+
+def scatters(nest: Nest) -> bool:
+    """Whether a nest writes at data-dependent indices."""
+    kernel = nest.kernel
+    return isinstance(kernel, Kernel) and any(isinstance(s, Scatter) for s in kernel.statements())
 
 
 def put(how: str, dtype: DType, width: int = 17) -> Case:
@@ -47,7 +54,7 @@ def landing(case: Case) -> tuple[MapExpr, list[Array]]:
     for kernel in kernels(fused(case.program, single=True)[0]):
         nests = nests_of(kernel)
         assert not isinstance(nests, str), nests
-        if any(isinstance(nest.kernel, Scatter) for nest in nests):
+        if any(map(scatters, nests)):
             metas = {(m.shape, m.dtype): [] for m in kernel.inputs}
             for array in case.inputs.values():
                 metas.setdefault((array.shape, dt.of_array(array)), []).append(array)

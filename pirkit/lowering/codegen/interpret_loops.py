@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen.interpret import FUNCTIONS, computed, widened
+from pirkit.lowering.codegen.interpret import COMBINE, FUNCTIONS, computed, widened
 from pirkit.lowering.codegen.ir.element_types import identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
@@ -37,12 +37,12 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Reduce,
     ReduceKind,
     RuntimeAssert,
+    Scatter,
     Statement,
     Store,
 )
 
 Array = np.ndarray[Any, Any]
-_COMBINE: Final = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 _PADDING: Final = 64
 """Bytes behind scratch memory: whole vectors are written."""
 
@@ -190,6 +190,13 @@ class _Run:
                 self.store(operand, self.value(value, at), at)
             case Accumulate(operand, kind, value):
                 self.accumulate(operand, kind, self.value(value, at), at)
+            case Scatter(operand, kind, value, index, limit):
+                offset = int(self.value(index, at).reshape(-1)[0])  # all lanes share it
+                if 0 <= offset <= limit:
+                    moved = list(at.address)
+                    moved[operand] += offset * self.nest.buffers[operand].dtype.itemsize
+                    here = replace(at, address=tuple(moved))
+                    self.accumulate(operand, kind, self.value(value, at), here)
             case RuntimeAssert(operand, value):
                 holds = np.broadcast_to(self.value(value, at), (at.lanes,))
                 self.memory[operand][0] |= not holds[: at.active].all()
@@ -233,7 +240,7 @@ class _Run:
         array = np.ascontiguousarray(np.broadcast_to(value, at.lanes).astype(dtype.np))
         self.memory[number][places[active]] = array[:, None].view(np.uint8)[active]
 
-    def accumulate(self, number: int, kind: str, value: Array, at: _Point) -> None:
+    def accumulate(self, number: int, kind: ReduceKind | None, value: Array, at: _Point) -> None:
         alone = replace(at, lanes=1, axis=-1, active=1)
         lanes = np.broadcast_to(value, at.lanes)
         for lane in range(at.active):
@@ -241,8 +248,10 @@ class _Run:
             address = list(at.address)
             address[number] += lane * step
             here = replace(alone, address=tuple(address))
-            have = self.load(Load("", number), here)
-            self.store(number, FUNCTIONS[_COMBINE[kind]](have, lanes[lane]), here)
+            total = lanes[lane]
+            if kind is not None:
+                total = FUNCTIONS[COMBINE[kind]](self.load(Load("", number), here), total)
+            self.store(number, total, here)
 
     def pack(self, node: Pack, at: _Point) -> None:
         columns = at.active if at.lanes > 1 else 1
@@ -289,7 +298,7 @@ class _Run:
         """Add to the accumulator of a copy; code beside the copies uses that of the first."""
         keys = [key for key in self.registers if key[0] == name]
         key = (name, at.path) if (name, at.path) in self.registers else keys[0]
-        total = FUNCTIONS[_COMBINE[self.kinds[name]]](self.registers[key], term)
+        total = FUNCTIONS[COMBINE[self.kinds[name]]](self.registers[key], term)
         across = at.axis >= self.nest.rank
         active = np.arange(at.lanes) < at.active if across else np.asarray(True)
         self.registers[key] = np.where(active, total, self.registers[key])
@@ -298,7 +307,7 @@ class _Run:
         """Values reduced in pairs."""
         items = list(values)
         while len(items) > 1:
-            combine = FUNCTIONS[_COMBINE[self.kinds[name]]]
+            combine = FUNCTIONS[COMBINE[self.kinds[name]]]
             pairs = [combine(x, y) for x, y in zip(items[::2], items[1::2], strict=False)]
             items = pairs + items[len(items) & ~1 :]
         return items[0]

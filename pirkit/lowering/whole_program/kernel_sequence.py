@@ -15,16 +15,15 @@ from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
 from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import (
-    Accumulate,
+    Effect,
     Kernel,
     Load,
-    RuntimeAssert,
     Store,
 )
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
 from pirkit.lowering.codegen.matmul.gemm import native_gemm
-from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
 from pirkit.lowering.native_fused import large_results, with_streaming_stores
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.attention_groups import RowGroup, find_row_groups
@@ -179,9 +178,6 @@ class _SequenceBuilder:
                     meta = values[k - len(given)].meta
                     slot_operands[k] = self.temporary(meta.numel * meta.dtype.itemsize)
             slot_operands |= {k: self.mark(call, d) for k, d in enumerate(nest.assertions, marks)}
-            if isinstance(nest.kernel, Scatter):
-                self.functions(native_scatter(nest.kernel), [slot_operands[k] for k in nest.arrays])
-                continue
             if isinstance(nest.kernel, TiledNest):
                 self.tiled_nest(nest.kernel, [slot_operands[k] for k in nest.arrays])
                 continue
@@ -263,7 +259,7 @@ class _SequenceBuilder:
 
 
 def _stores(nest: Kernel) -> bool:
-    return any(isinstance(s, Store | Accumulate | RuntimeAssert) for s in nest.statements())
+    return any(isinstance(s, Effect) for s in nest.statements())
 
 
 def renames(call: Call) -> bool:

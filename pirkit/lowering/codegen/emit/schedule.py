@@ -26,6 +26,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Load,
     Reduce,
     RuntimeAssert,
+    Scatter,
     Statement,
     Store,
     accumulated_axes,
@@ -67,6 +68,8 @@ _COMPUTE_BOUND = 12
 """Weight from which the reorder buffer does not reach the next loads: prefetch by software."""
 _MIN_TRANSPOSED_EXTENT = 16
 """Extent of both axes from which operands are transposed to vectorize an outer axis."""
+_SCATTER_ROW = 8
+"""Elements of a row from which a scatter writes it in vectors."""
 _MAX_REGISTER_TILES = 2
 """Operands that are transposed in registers; more of them would spill."""
 
@@ -321,7 +324,7 @@ def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
         match statement:
             case Load(name, operand) if name in names:
                 dtypes.append(kernel.operands[operand].dtype)
-            case Store(operand) | Accumulate(operand):
+            case Store(operand) | Accumulate(operand) | Scatter(operand):
                 dtypes.append(kernel.operands[operand].dtype)
             case Compute(name, _, _, dtype) | Index(name, _, dtype) if name in names:
                 dtypes.append(dtype)
@@ -334,6 +337,11 @@ def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
 def _lane_axis(kernel: Kernel) -> int | None:
     """The axis along which most bytes are contiguous; of equal ones the last outer axis."""
     extents, has_accumulations = (*kernel.outer, *kernel.inner), bool(kernel.accumulations())
+    # Iterations of a scatter stay in order: its lanes lie along a row, if rows are long enough.
+    indices = {s.at for s in kernel.statements() if isinstance(s, Scatter)}
+    if indices:
+        along = [k for k, n in enumerate(extents) if n >= _SCATTER_ROW]
+        return next((k for k in along if not indices & varying(kernel, k)), None)
     if not extents:
         return None
 

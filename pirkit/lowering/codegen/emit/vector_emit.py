@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from pirkit.diag.errors import InternalError
@@ -18,6 +18,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Reduce,
     ReduceKind,
     RuntimeAssert,
+    Scatter,
     Statement,
     Store,
 )
@@ -112,6 +113,8 @@ class VectorEmitter:
                     self._store(operand, *self.get(value))
                 case Accumulate(operand, kind, value):
                     self._accumulate(operand, kind, *self.get(value))
+                case Scatter():
+                    self._scatter(statement)
                 case RuntimeAssert(operand, value):
                     self._assert(operand, self.raw(value)[0])
 
@@ -211,9 +214,34 @@ class VectorEmitter:
             if mask is not None:
                 value = b.select(mask, value, b.like(value, identity(kind, dtype)))
             value, mask = reduce_lanes(b, kind, value, dtype), None
-        have = load(b, dest, memory, value.type.lanes, mask)
-        total = combine(b, kind, have, value, dtype)
-        store(b, narrow(b, total, dest), dest, memory, mask)
+        self._combine(dest, kind, (value, dtype), memory, mask)
+
+    def _combine(
+        self, dest: DType, kind: ReduceKind | None, typed: Typed, memory: Memory, mask: Value | None
+    ) -> None:  # fmt: skip
+        """Combine a value with what is in memory; without a kind, overwrite it."""
+        b, (value, dtype) = self.builder, typed
+        if kind is not None:
+            have = load(b, dest, memory, value.type.lanes, mask)
+            value = combine(b, kind, have, value, dtype)
+        store(b, narrow(b, value, dest), dest, memory, mask)
+
+    def _scatter(self, statement: Scatter) -> None:
+        """Combine a value with the elements at an index, unless that is out of range."""
+        b, dest = self.builder, self.operands[statement.operand].dtype
+        memory, mask = self._place(statement.operand)
+        at, limit = self._limits(statement.at, statement.limit)
+        if at.type.lanes > 1:
+            raise InternalError("a scatter at a vector of indices has no native code")
+        typed = self.get(statement.value)
+
+        def write() -> Sequence[Value]:
+            here = replace(memory, address=b.at(memory.address, b.times(at, dest.itemsize)))
+            self._combine(dest, statement.kind, typed, here, mask)
+            return []
+
+        # An unsigned comparison rejects negative indices too.
+        b.branch(b.compare("ule", at, limit), write)
 
 
 def _as(b: Builder, position: Value, dtype: DType) -> Value:

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from pirkit.lowering.codegen.ir.loopnest import (
-    Accumulate,
     Compute,
     Constant,
     Index,
@@ -15,8 +14,6 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Load,
     Reduce,
     ReduceKind,
-    RuntimeAssert,
-    Store,
 )
 from pirkit.runtime.dtype import DType, float32
 
@@ -39,7 +36,7 @@ def types_of(kernel: Kernel) -> dict[str, DType]:
                 types[name] = dtype
             case Reduce(name, _, value):
                 types[name] = types[value]
-            case Store() | Accumulate() | RuntimeAssert():
+            case _:
                 pass
     return types
 

@@ -19,11 +19,10 @@ from typing import Final, Literal
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import (
-    Accumulate,
+    Effect,
     Kernel,
     Load,
     Reduce,
-    RuntimeAssert,
     Statement,
     Store,
     defines,
@@ -32,7 +31,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.runtime.dtype import DType
 
-_ACCESSES: Final = (Load, Store, Accumulate, RuntimeAssert)
+_ACCESSES: Final = (Load, *Effect)
 LoopKind = Literal["serial", "parallel", "vector", "unroll", "interleave"]
 
 
@@ -357,4 +356,4 @@ def require(holds: bool, rewrite: str, why: str) -> None:
 
 def pure(statement: Statement) -> bool:
     """Whether a statement may run elsewhere: it only defines a value."""
-    return not isinstance(statement, (Store, Accumulate, RuntimeAssert, Reduce))
+    return not isinstance(statement, (*Effect, Reduce))

@@ -37,7 +37,6 @@ from pirkit.lowering.codegen.ir.nest_builder import (
     StatementBuilder,
 )
 from pirkit.lowering.codegen.lower.scalar_ops import apply
-from pirkit.lowering.codegen.scatter.scatter import Scatter
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
@@ -54,13 +53,13 @@ def extremum_of(reduction: str) -> ReduceKind | None:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A loop nest, tiled nest or scatter, and the array number of each of its operands.
+    """A loop nest or tiled nest, and the array number of each of its operands.
 
     Inputs come first, then values (those of `laid_out`), then one flag byte for each of
     ``assertions``: 0 before a run, 1 after it if the data violate the assertion.
     """
 
-    kernel: Kernel | Scatter | TiledNest
+    kernel: Kernel | TiledNest
     arrays: tuple[int, ...]
     assertions: tuple[DataAssertion, ...] = ()
 
