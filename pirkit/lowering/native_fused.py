@@ -14,10 +14,9 @@ from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.specialize import Shape
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.interpret import interpret
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Scatter
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.runtime.binding import Binding, Step
@@ -129,7 +128,7 @@ def large_results(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
 def _nest_sequence(nest: Nest, large: Sequence[int]) -> NativeSequence:
     """The functions of a nest; operands in ``large`` use non-temporal stores."""
     if isinstance(nest.kernel, TiledNest):
-        return native_tiled_nest(nest.kernel)
+        return native_sequence(nest.kernel)
     return native_sequence(with_streaming_stores(nest.kernel, large))
 
 

@@ -33,7 +33,6 @@ from pirkit.lowering.codegen.emit import (
     batch_compile,
     nest_writer,
     schedule,
-    tiled_nest_emit,
     transpose_tile,
     vector_emit,
 )
@@ -265,9 +264,9 @@ PLANTS: Final = {
         ("wrong after `vectorize",),
     ),
     "transposing tiles": Plant(
-        emitter("tiled_nest_emit.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
-        tiled_nest_emit,
+        nest_writer,
         "tail_mask",
         short_mask,
         mirrored,

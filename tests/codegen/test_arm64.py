@@ -16,9 +16,8 @@ from pirkit.lowering.codegen.conv.compile_conv import native_blocked_conv, nativ
 from pirkit.lowering.codegen.conv.transposed_conv_phases import conv_phases, transposed_conv_phases
 from pirkit.lowering.codegen.emit import batch_compile
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.math.primitives import TABLE
 from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
@@ -125,7 +124,7 @@ def landings() -> list[Any]:
 def tiles() -> list[Any]:
     made = nests_of(parse_kernel(own_transpose((70, 70), (1, 0), (32, 32), "float32")))
     assert not isinstance(made, str)
-    found = [native_tiled_nest(n.kernel) for n in made if isinstance(n.kernel, TiledNest)]
+    found = [native_sequence(n.kernel) for n in made if isinstance(n.kernel, TiledNest)]
     return [*found, native_rows(group(64, 61, 96, 90, dt.float32))]
 
 

@@ -16,9 +16,8 @@ import pytest
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.verify_kernel import problem_of
-from pirkit.lowering.codegen.emit.compile import compiled
-from pirkit.lowering.codegen.emit.compile_tiled import tiled_nest_draft
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.emit.compile import compiled, tiled_draft
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
@@ -79,7 +78,7 @@ def check(text: str, inputs: Sequence[Array], bits: int = 0) -> TiledNest:
     (nest,) = nests
     assert isinstance(nest.kernel, TiledNest)
     target = replace(host(), vector_bits=bits) if bits else host()
-    code = compiled(tiled_nest_draft(nest.kernel, target), target)
+    code = compiled(tiled_draft(nest.kernel, target), target)
     function = NativeFunction(code)
     sizes = [a.nbytes for a in inputs] + [s.meta.numel * s.meta.dtype.itemsize
                                           for s in kernel.statements]  # fmt: skip
@@ -126,7 +125,7 @@ def test_an_image_that_is_the_same_tile_is_left_out() -> None:
     nests = nests_of(parse_kernel(own_transpose((8, 8), (1, 0), (8, 8), "float32")))
     assert not isinstance(nests, str)
     assert isinstance(nests[0].kernel, TiledNest)
-    text = tiled_nest_draft(nests[0].kernel, host()).text
+    text = tiled_draft(nests[0].kernel, host()).text
     assert not re.search(r"select i1 %\w+, i64 1, i64 0", text)
 
 

@@ -18,7 +18,6 @@ from numpy.lib.stride_tricks import as_strided
 
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.lowering.codegen.emit.tiled_nest import TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -33,6 +32,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Statement,
     Store,
 )
+from pirkit.lowering.codegen.ir.tiled_nest import TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.runtime.dtype import DType

@@ -18,10 +18,12 @@ from pirkit.lowering.codegen.ir.element_types import identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
+    Images,
     Loop,
     Nest,
     Node,
     NonTemporal,
+    OncePerOrbit,
     Pack,
     Path,
     Reducing,
@@ -79,8 +81,9 @@ class _Run:
         self.nest, self.types = nest, types_of(nest.kernel)
         self.shift, self.end = shift, 0
         self.memory = [buffer.reshape(-1).view(np.uint8) for buffer in buffers]
-        scratch = nest.buffers[len(buffers) :]
-        self.memory += [np.full(x.size + _PADDING, 0xA5, np.uint8) for x in scratch]
+        for x in nest.buffers[len(buffers) :]:
+            own = np.full(x.size + _PADDING, 0xA5, np.uint8)
+            self.memory.append(own if x.shares is None else self.memory[x.shares])
         self.values: dict[tuple[str, Path], Array] = {}
         self.registers: dict[tuple[str, Path], Array] = {}
         self.kinds: dict[str, ReduceKind] = {}
@@ -98,6 +101,12 @@ class _Run:
                     self.reducing(node, at)
                 case NonTemporal():
                     self.run(node.body, at)
+                case OncePerOrbit():
+                    begin, *others = _images(node.images, at)
+                    if all(begin <= other for other in others):
+                        self.run(node.body, at)
+                case Images():
+                    self.images(node, at)
                 case Pack():
                     self.pack(node, at)
                 case _:
@@ -137,6 +146,21 @@ class _Run:
             terms, self.terms = self.terms or {}, None
             for name, values in terms.items():
                 self.add(name, at, self.tree(name, values))
+
+    def images(self, node: Images, at: _Point) -> None:
+        begins = _images(node.images, at)
+        for number, begin in enumerate(begins):
+            if begin in begins[:number]:
+                continue
+            here = at
+            for axis, loop in enumerate(node.moves()):
+                here = self.moved(loop, here, begin[axis] - at.index[axis])
+            address = list(here.address)
+            for k, buffer in enumerate(self.nest.buffers):
+                if buffer.image is not None:
+                    tile = begins[node.composed(buffer.image[0])[number]]
+                    address[k] += begins.index(tile) * buffer.image[1]
+            self.run(node.body, replace(here, address=tuple(address)))
 
     def moved(self, loop: Loop, at: _Point, by: int, number: int = 0) -> _Point:
         index, address, linear = dict(at.index), list(at.address), at.linear
@@ -311,3 +335,8 @@ class _Run:
             pairs = [combine(x, y) for x, y in zip(items[::2], items[1::2], strict=False)]
             items = pairs + items[len(items) & ~1 :]
         return items[0]
+
+
+def _images(images: Sequence[Sequence[int]], at: _Point) -> list[list[int]]:
+    """Where the images of a block begin along each axis."""
+    return [[at.index.get(axis, 0) for axis in image] for image in images]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pirkit.lowering.codegen.emit.tiled_nest import TileAccess, TiledNest
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -20,6 +19,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Store,
     with_numbered_names,
 )
+from pirkit.lowering.codegen.ir.tiled_nest import TileAccess, TiledNest
 from pirkit.lowering.codegen.lower.statement_nest import Nest
 
 

@@ -16,8 +16,8 @@ from typing import Final, cast
 
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Operand
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.matmul.fused_row_blocks import is_profitable
 from pirkit.lowering.codegen.matmul.row_block_plan import (

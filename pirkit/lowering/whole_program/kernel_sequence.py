@@ -12,14 +12,13 @@ from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import (
     Effect,
     Kernel,
     Load,
     Store,
 )
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
@@ -110,11 +109,6 @@ class _SequenceBuilder:
             self.steps.append((function, tuple([all_buffers[k] for k in places])))
             self.nests.append(None)
 
-    def tiled_nest(self, tiled: TiledNest, buffers: Sequence[int]) -> None:
-        ((function, _),) = native_tiled_nest(tiled).steps
-        self.steps.append((function, tuple(buffers)))
-        self.nests.append(None)
-
     # --- instructions ---
 
     def call(self, call: Call) -> None:
@@ -179,7 +173,9 @@ class _SequenceBuilder:
                     slot_operands[k] = self.temporary(meta.numel * meta.dtype.itemsize)
             slot_operands |= {k: self.mark(call, d) for k, d in enumerate(nest.assertions, marks)}
             if isinstance(nest.kernel, TiledNest):
-                self.tiled_nest(nest.kernel, [slot_operands[k] for k in nest.arrays])
+                self.functions(
+                    native_sequence(nest.kernel), [slot_operands[k] for k in nest.arrays]
+                )
                 continue
             read_later = {k for later in nests[number + 1 :] for k in later.arrays}
             made = with_streaming_stores(nest.kernel, large_results(nest, last - read_later))

@@ -7,6 +7,7 @@ buffer, and each loop adds its stride.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
@@ -30,16 +31,18 @@ from pirkit.lowering.codegen.emit.vector_emit import (
     tree_reduce,
 )
 from pirkit.lowering.codegen.ir.element_types import compute_type, identity, types_of
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loop_ir import (
     NESTED,
     Block,
     Bound,
     Count,
+    Images,
     Loop,
     Nest,
     Node,
     NonTemporal,
+    OncePerOrbit,
     Pack,
     Path,
     Prefetch,
@@ -48,6 +51,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     buffers_of,
     copies_of,
     inside,
+    is_multiple,
     statements,
 )
 from pirkit.lowering.codegen.ir.loopnest import Index, Load, Reduce, ReduceKind, Statement, reads
@@ -127,6 +131,8 @@ class _NestWriter:
                 address.append(argument(b, number))
             elif buffer.space == "register":
                 address.append(_ZERO)
+            elif buffer.shares is not None:
+                address.append(address[buffer.shares])
             else:
                 address.append(b.at(Value("%scratch", PTR), self.scratch))
                 # Whole vectors are written: one more line for what is beyond the last element.
@@ -149,6 +155,10 @@ class _NestWriter:
                     self.reducing(node, at)
                 case NonTemporal():
                     self.non_temporal(node, at)
+                case OncePerOrbit():
+                    self.once_per_orbit(node, at)
+                case Images():
+                    self.images(node, at)
                 case Loop(kind="parallel"):
                     self.parallel(node, at)
                 case Loop(kind="vector"):
@@ -257,6 +267,64 @@ class _NestWriter:
                 )
         if node.copies == "own":
             self.note_nan(None)
+
+    def once_per_orbit(self, node: OncePerOrbit, at: _Point) -> None:
+        """The body, if the block is lexicographically not after any of its images."""
+        b, holds = self.b, Value("true", I1)
+        begin, *others = _images(node.images, at)
+        for other in others:
+            is_first = Value("true", I1)
+            for x, y in reversed(list(zip(begin, other, strict=True))):
+                if x.text != y.text:
+                    is_same = b.both(b.compare("eq", x, y), is_first)
+                    is_first = b.op("or", b.compare("slt", x, y), is_same)
+            holds = b.both(is_first, holds)
+        self.guarded(holds, node.body, at)
+
+    def guarded(self, condition: Value, nodes: Sequence[Node], at: _Point) -> None:
+        """Nodes under a condition."""
+
+        def body() -> list[Value]:
+            with _Scope(self):
+                self.run(nodes, at)
+            return []
+
+        self.b.branch(condition, body)
+
+    def images(self, node: Images, at: _Point) -> None:
+        """The body at each image of a block; those that are the same block run once."""
+        b, count = self.b, len(node.images)
+        begins = _images(node.images, at)
+        # The first image that is the same block: on a diagonal several are.
+        first = [Value(str(k), I64) for k in range(count)]
+        for k, other in itertools.product(range(count), reversed(range(count))):
+            if other < k:
+                pairs = zip(begins[k], begins[other], strict=True)
+                is_same = Value("true", I1)
+                for x, y in pairs:
+                    if x.text != y.text:
+                        is_same = b.both(b.compare("eq", x, y), is_same)
+                first[k] = b.select(is_same, Value(str(other), I64), first[k])
+
+        def body(image: Value, _: list[Value]) -> Sequence[Value]:
+            moves: list[_Move] = []
+            for axis, loop in enumerate(node.moves()):
+                begin = b.pick(image, [begin[axis] for begin in begins])
+                by = b.emit(I64, f"sub {begin}, {at.index[axis].text}")
+                moves.append((loop, by, None))
+            here = self.moved(at, node.body, *moves)
+            for loop, _, _ in moves:
+                here = self.with_counts(loop, here)
+            address = list(here.address)
+            for k in self.used_buffers(node.body):
+                if (tile := self.nest.buffers[k].image) is not None:
+                    slot = b.pick(image, [first[n] for n in node.composed(tile[0])])
+                    address[k] = b.at(address[k], b.times(slot, tile[1]))
+            is_new = b.compare("eq", b.pick(image, first), image)
+            self.guarded(is_new, node.body, replace(here, address=tuple(address)))
+            return []
+
+        b.loop(0, count, 1, [], body)
 
     def used_buffers(self, body: tuple[Node, ...]) -> set[int]:
         """The buffers that a body uses; the loops around it and copies of it ask again."""
@@ -444,7 +512,8 @@ class _NestWriter:
             (self.address(node.source, at), distance, columns_count),
             (self.address(node.dest, at), dest.strides[node.row_axis] // size),
             self.bound(node.rows, at),
-            self.nest.extents[node.row_axis] % lanes != 0,
+            # Scratch memory is padded to whole vectors.
+            source.space == "memory" and not is_multiple(node.rows, lanes),
             node.ahead,
         )  # fmt: skip
 
@@ -601,7 +670,14 @@ def _indexed(nest: Nest, blocks: Collection[str]) -> set[int]:
             found.add(n.column_axis)
         elif isinstance(n, Loop) and n.var in blocks:
             found.add(n.axes[0])
+        elif isinstance(n, Images):
+            found |= set(range(len(n.blocks)))
     return found
+
+
+def _images(images: Sequence[Sequence[int]], at: _Point) -> list[list[Value]]:
+    """Where the images of a block begin along each axis."""
+    return [[at.index[axis] for axis in image] for image in images]
 
 
 def _known(bound: Bound) -> int:

@@ -55,12 +55,11 @@ class Stage:
     nest: Nest
 
 
-class _Stages:
+class Stages:
     """A nest under rewrites; ``found`` has the nest after each."""
 
-    def __init__(self, plan: Schedule) -> None:
-        self.plan, self.kernel = plan, plan.kernel
-        self.found = [Stage("loops", loops_of(plan.kernel))]
+    def __init__(self, nest: Nest) -> None:
+        self.found = [Stage("loops", nest)]
 
     @property
     def nest(self) -> Nest:
@@ -76,6 +75,14 @@ class _Stages:
         if nest.body != self.nest.body:
             sizes = [str(x) for x in args if isinstance(x, (str, int))]
             self.found.append(Stage(" ".join([rewrite.__name__, *sizes]), nest))
+
+
+class _Stages(Stages):
+    """The nest of a schedule."""
+
+    def __init__(self, plan: Schedule) -> None:
+        super().__init__(loops_of(plan.kernel))
+        self.plan, self.kernel = plan, plan.kernel
 
 
 def scheduled(plan: Schedule) -> Nest:

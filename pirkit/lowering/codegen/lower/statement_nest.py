@@ -19,7 +19,6 @@ from pirkit.dialect.opdef import lookup
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.index_maps import flat, space
 from pirkit.index.substitution import reads_of
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir import loopnest
 from pirkit.lowering.codegen.ir.addressing import IndexLowering, OperandTable
 from pirkit.lowering.codegen.ir.element_types import compute_type
@@ -36,6 +35,7 @@ from pirkit.lowering.codegen.ir.nest_builder import (
     NotLowerableError,
     StatementBuilder,
 )
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.scalar_ops import apply
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
