@@ -127,12 +127,10 @@ def large_results(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
 
 def _nest_sequence(nest: Nest, large: Sequence[int]) -> NativeSequence:
     """The functions of a nest; operands in ``large`` use non-temporal stores."""
-    if isinstance(nest.kernel, TiledNest):
-        return native_sequence(nest.kernel)
     return native_sequence(with_streaming_stores(nest.kernel, large))
 
 
-def with_streaming_stores(kernel: Kernel, large: Sequence[int]) -> Kernel:
+def with_streaming_stores(kernel: Kernel | TiledNest, large: Sequence[int]) -> Kernel | TiledNest:
     """The kernel with non-temporal stores to the operands in ``large``."""
     operands = list(kernel.operands)
     for k in large:

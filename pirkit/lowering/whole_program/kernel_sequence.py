@@ -96,10 +96,10 @@ class _SequenceBuilder:
             raise NotNativeError("sizes are known only when the program runs")
         return meta
 
-    def kernel(self, kernel: Kernel, buffers: Sequence[int]) -> None:
+    def kernel(self, kernel: Kernel | TiledNest, buffers: Sequence[int]) -> None:
         found = native_sequence(kernel)
         self.functions(found, buffers)
-        if len(found.steps) == 1:
+        if len(found.steps) == 1 and isinstance(kernel, Kernel):
             self.nests[-1] = kernel
 
     def functions(self, found: NativeSequence, buffers: Sequence[int]) -> None:
@@ -172,11 +172,6 @@ class _SequenceBuilder:
                     meta = values[k - len(given)].meta
                     slot_operands[k] = self.temporary(meta.numel * meta.dtype.itemsize)
             slot_operands |= {k: self.mark(call, d) for k, d in enumerate(nest.assertions, marks)}
-            if isinstance(nest.kernel, TiledNest):
-                self.functions(
-                    native_sequence(nest.kernel), [slot_operands[k] for k in nest.arrays]
-                )
-                continue
             read_later = {k for later in nests[number + 1 :] for k in later.arrays}
             made = with_streaming_stores(nest.kernel, large_results(nest, last - read_later))
             self.kernel(made, [slot_operands[k] for k in nest.arrays])

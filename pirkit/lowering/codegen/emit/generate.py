@@ -10,9 +10,9 @@ from pirkit.lowering.codegen.about import About, about
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.schedule_loops import Stage, scheduled, stages
-from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.tiled_loops import tiled_stages
 from pirkit.lowering.codegen.emit.vector_emit import argument
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.codegen.ir.piecewise_poly_match import with_composite_functions

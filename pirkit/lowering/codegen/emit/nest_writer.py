@@ -17,7 +17,6 @@ from typing import Final
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.interleave import interleaved
-from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.transpose_tile import pack, transposed
 from pirkit.lowering.codegen.emit.vector_emit import (
     Memory,
@@ -30,7 +29,7 @@ from pirkit.lowering.codegen.emit.vector_emit import (
     tail_mask,
     tree_reduce,
 )
-from pirkit.lowering.codegen.ir.element_types import compute_type, identity, types_of
+from pirkit.lowering.codegen.ir.element_types import LINE, compute_type, identity, types_of
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loop_ir import (
     NESTED,

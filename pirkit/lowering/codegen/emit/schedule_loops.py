@@ -15,10 +15,10 @@ from pirkit.lowering.codegen.emit.schedule import (
     Schedule,
     row_unroll,
 )
-from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
 from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
 from pirkit.lowering.codegen.ir import memory_rewrites as memory
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.loop_ir import (
     Count,
     Loop,

@@ -176,11 +176,8 @@ class _Tiles:
 
     def _contiguous_axis(self, number: int, source: int) -> int | None:
         """The axis along which an operand is contiguous, if it must be transposed; else None."""
-        phase, buffer, lane = (
-            self.tiled.phases[number],
-            self.buffers[source],
-            self.lane_axis(number),
-        )
+        phase, lane = self.tiled.phases[number], self.lane_axis(number)
+        buffer = self.buffers[source]
         size = buffer.dtype.itemsize
         uses = [
             s for s in phase.kernel.statements()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from pirkit.lowering.codegen.ir.loopnest import (
     ReduceKind,
 )
 from pirkit.runtime.dtype import DType, float32
+
+LINE: Final = 64
+"""Bytes of a cache line."""
 
 
 def compute_type(dtype: DType) -> DType:

@@ -62,7 +62,7 @@ class Buffer:
     ``register``: vectors, of which constant indices of unrolled loops pick one.
     Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
     ``per_block`` adds bytes per iteration of a loop, for accumulators of its own.
-    ``shares`` is the scratch buffer whose memory this one is. With ``image`` there is one tile of so
+    ``shares`` is the scratch buffer whose memory this one is. With ``image`` there is a tile of so
     many bytes for each of `Images`, and this buffer is that of this image of the present one.
     """
 

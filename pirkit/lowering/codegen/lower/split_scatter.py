@@ -37,7 +37,7 @@ SCATTERED: Final = frozenset({dt.float16, dt.bfloat16, dt.float32, dt.float64, *
 _KINDS: Final[dict[str, ReduceKind | None]] = {
     "assign": None, "add": "sum", "mul": "prod", "amin": "min", "amax": "max",
 }  # fmt: skip
-_LOGICAL: Final[dict[ReduceKind | None, ReduceKind]] = {"sum": "max", "prod": "min"}
+_LOGICAL: Final[dict[ReduceKind | None, ReduceKind | None]] = {"sum": "max", "prod": "min"}
 
 
 @dataclass(frozen=True, slots=True)
