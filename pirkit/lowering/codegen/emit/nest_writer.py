@@ -308,7 +308,7 @@ class _NestWriter:
         def body(image: Value, _: list[Value]) -> Sequence[Value]:
             moves: list[_Move] = []
             for axis, loop in enumerate(node.moves()):
-                begin = b.pick(image, [begin[axis] for begin in begins])
+                begin = b.pick(image, [found[axis] for found in begins])
                 by = b.emit(I64, f"sub {begin}, {at.index[axis].text}")
                 moves.append((loop, by, None))
             here = self.moved(at, node.body, *moves)
