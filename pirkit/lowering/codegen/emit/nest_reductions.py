@@ -23,7 +23,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     statements,
 )
 from pirkit.lowering.codegen.ir.loopnest import Reduce
-from pirkit.lowering.codegen.math.primitives import element, select_extremum
+from pirkit.lowering.codegen.math.casts import element
+from pirkit.lowering.codegen.math.primitives import select_extremum
 from pirkit.lowering.codegen.math.vecmath import any_lane
 
 

@@ -33,7 +33,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     statements,
 )
 from pirkit.lowering.codegen.ir.loopnest import Index, ReduceKind, reads
-from pirkit.lowering.codegen.math.primitives import Typed
+from pirkit.lowering.codegen.math.casts import Typed
 
 ZERO: Final = Value("0", I64)
 

@@ -15,11 +15,11 @@ from functools import partial
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.interleave import interleaved
+from pirkit.lowering.codegen.emit.memory_access import Memory
 from pirkit.lowering.codegen.emit.nest_reductions import NestReductions
 from pirkit.lowering.codegen.emit.nest_state import ZERO, Move, Point, Scope
 from pirkit.lowering.codegen.emit.transpose_tile import pack, transposed
 from pirkit.lowering.codegen.emit.vector_emit import (
-    Memory,
     VectorEmitter,
     combine,
     lane_indices,
@@ -46,7 +46,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     is_multiple,
 )
 from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Statement
-from pirkit.lowering.codegen.math.primitives import stored, widen
+from pirkit.lowering.codegen.math.casts import stored, widen
 
 
 def write_nest(b: Builder, nest: Nest, line_aligned: Value | None = None) -> int:

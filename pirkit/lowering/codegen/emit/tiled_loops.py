@@ -41,7 +41,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     renamed,
 )
 from pirkit.lowering.codegen.ir.tiled_nest import Axes, TileAccess, TiledNest
-from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.math.casts import element
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 

@@ -18,7 +18,7 @@ from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import argument, split_index, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import stored
+from pirkit.lowering.codegen.math.casts import stored
 from pirkit.lowering.codegen.matmul.blocking import block_extent, for_tiles
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
