@@ -96,9 +96,9 @@ def test_each_stage_of_the_schedule(how: str, row: int) -> None:
     kernel = scatter_nest(how, dt.float32, 5 * row, 12, row)
     places = (rng.integers(-1, 6, 12) * row).astype(np.int64)
     updates = rng.uniform(0.5, 1.5, (12, row)).astype(np.float32)
-    want = [np.ones(5 * row, np.float32), places, updates]
+    want: list[Array] = [np.ones(5 * row, np.float32), places, updates]
     run_nest(Nest(kernel, (0, 1, 2)), want)
-    found = [[np.ones(5 * row, np.float32), places, updates]]
+    found: list[list[Array]] = [[np.ones(5 * row, np.float32), places, updates]]
     for stage in stages_of(kernel, host()):
         found.append([np.ones(5 * row, np.float32), places, updates])
         run_loops(stage.nest, found[-1])

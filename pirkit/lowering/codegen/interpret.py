@@ -96,7 +96,9 @@ FUNCTIONS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 _FOLDS: Final[dict[str, Any]] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
-COMBINE: Final = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+COMBINE: Final[dict[str, Any]] = {
+    "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
+}  # fmt: skip
 """The function that a reduction applies at each step."""
 
 
@@ -245,7 +247,7 @@ class Evaluation:
         given = np.broadcast_to(self.values[scatter.value], self.kernel.inner)[fits]
         out = self.buffers[scatter.operand].reshape(-1)
         if scatter.kind is not None:
-            FUNCTIONS[COMBINE[scatter.kind]].at(out, places, given)
+            COMBINE[scatter.kind].at(out, places, given)
         else:
             out[places] = given  # of several writes to an element the last one counts
 

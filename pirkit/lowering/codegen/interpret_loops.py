@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen.interpret import COMBINE, FUNCTIONS, computed, widened
+from pirkit.lowering.codegen.interpret import COMBINE, computed, widened
 from pirkit.lowering.codegen.ir.element_types import identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
@@ -274,7 +274,7 @@ class _Run:
             here = replace(alone, address=tuple(address))
             total = lanes[lane]
             if kind is not None:
-                total = FUNCTIONS[COMBINE[kind]](self.load(Load("", number), here), total)
+                total = COMBINE[kind](self.load(Load("", number), here), total)
             self.store(number, total, here)
 
     def pack(self, node: Pack, at: _Point) -> None:
@@ -322,7 +322,7 @@ class _Run:
         """Add to the accumulator of a copy; code beside the copies uses that of the first."""
         keys = [key for key in self.registers if key[0] == name]
         key = (name, at.path) if (name, at.path) in self.registers else keys[0]
-        total = FUNCTIONS[COMBINE[self.kinds[name]]](self.registers[key], term)
+        total = COMBINE[self.kinds[name]](self.registers[key], term)
         across = at.axis >= self.nest.rank
         active = np.arange(at.lanes) < at.active if across else np.asarray(True)
         self.registers[key] = np.where(active, total, self.registers[key])
@@ -331,7 +331,7 @@ class _Run:
         """Values reduced in pairs."""
         items = list(values)
         while len(items) > 1:
-            combine = FUNCTIONS[COMBINE[self.kinds[name]]]
+            combine = COMBINE[self.kinds[name]]
             pairs = [combine(x, y) for x, y in zip(items[::2], items[1::2], strict=False)]
             items = pairs + items[len(items) & ~1 :]
         return items[0]

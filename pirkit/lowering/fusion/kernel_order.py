@@ -1,4 +1,4 @@
-"""Puts the ops of a block and the kernels made of some of them in an order that defines before it reads."""
+"""Orders the ops of a block and the kernels made of some of them: each after what it reads."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ def element(dtype: DType) -> str:
 
 
 def truth(b: Builder, x: Value) -> Value:
+    """Whether a value is not zero, as an i1."""
     if x.type.elem == "i1":
         return x
     return b.compare("une" if x.type.is_float else "ne", x, 0)
