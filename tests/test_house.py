@@ -156,7 +156,7 @@ RULES_OF_THEIR_OWN = {
     "pirkit/lowering/codegen/math/vecmath_tables.py": "the polynomials that it holds",
     "pirkit/lowering/codegen/ir/loopnest.py": "the names of its own reductions",
     "pirkit/lowering/codegen/ir/delinearize.py": "instructions of a nest, by their own names",
-    "pirkit/lowering/codegen/interpret_loops.py": "the names of reductions of a nest",
+    "pirkit/lowering/codegen/lower/split_scatter.py": "ways to combine updates, by attribute",
     "pirkit/lowering/whole_program/axis_classes.py": "what its table adds to that of native code",
     "pirkit/lowering/whole_program/factor_common_matmuls.py": "linear ops that it factors out",
     "pirkit/runtime/tensor/array_api.py": "the names of the array API",

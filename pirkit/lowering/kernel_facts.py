@@ -17,9 +17,8 @@ from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.interpret import interpret, run_nest
 from pirkit.lowering.codegen.interpret_loops import run_loops
-from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest
-from pirkit.lowering.codegen.scatter.scatter import without_scatters
 from pirkit.lowering.native_fused import FusedKernel
 from pirkit.runtime.native.target import host
 from pirkit.runtime.tolerance import wrong_element
@@ -100,7 +99,7 @@ def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -
     Large nests are not run: the interpreter takes some microseconds per vector.
     """
     kernel = nest.kernel
-    if not isinstance(kernel, Kernel) or kernel.iterations > _MAX_INTERPRETED:
+    if kernel.iterations > _MAX_INTERPRETED:
         return ""
 
     def is_wrong(stage: Stage) -> bool:

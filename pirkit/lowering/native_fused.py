@@ -14,12 +14,11 @@ from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.specialize import Shape
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.interpret import interpret
-from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Scatter
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
-from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.native.function import NativeSequence, new_array
 from pirkit.runtime.native.launch import LaunchFunction, LaunchPart
@@ -117,7 +116,9 @@ class FusedKernel(NativeStep):
 
 def large_results(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
     """The operands of a nest that are among ``results`` and larger than half of L3."""
-    if isinstance(nest.kernel, Scatter | TiledNest):
+    if isinstance(nest.kernel, TiledNest):
+        return ()
+    if any(isinstance(s, Scatter) for s in nest.kernel.statements()):
         return ()
     pairs = zip(nest.arrays, nest.kernel.operands, strict=True)
     size = l3_bytes() // 2
@@ -126,14 +127,10 @@ def large_results(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
 
 def _nest_sequence(nest: Nest, large: Sequence[int]) -> NativeSequence:
     """The functions of a nest; operands in ``large`` use non-temporal stores."""
-    if isinstance(nest.kernel, Scatter):
-        return native_scatter(nest.kernel)
-    if isinstance(nest.kernel, TiledNest):
-        return native_tiled_nest(nest.kernel)
     return native_sequence(with_streaming_stores(nest.kernel, large))
 
 
-def with_streaming_stores(kernel: Kernel, large: Sequence[int]) -> Kernel:
+def with_streaming_stores(kernel: Kernel | TiledNest, large: Sequence[int]) -> Kernel | TiledNest:
     """The kernel with non-temporal stores to the operands in ``large``."""
     operands = list(kernel.operands)
     for k in large:

@@ -9,7 +9,8 @@ from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule import schedule
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
-from pirkit.lowering.codegen.ir.loopnest import Kernel, with_numbered_names
+from pirkit.lowering.codegen.ir.loopnest import with_numbered_names
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.loop_text import scheduled_lines
 from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.lowering.codegen.nest_text import nest_lines
@@ -68,8 +69,10 @@ def nests_of(node: Bound) -> Iterator[str]:
 
 
 def _scheduled(nest: Nest) -> Iterator[str]:
-    """The scheduled loops of each function of a nest; tiled nests and scatters have none."""
-    if not isinstance(nest.kernel, Kernel):
+    """The scheduled loops of each function of a nest."""
+    if isinstance(nest.kernel, TiledNest):
+        names = [f"a{k}" for k in nest.arrays]
+        yield from scheduled_lines(stages_of(nest.kernel.numbered(), host()), names)
         return
     kernel, target = with_numbered_names(nest.kernel), host()
     parts = split_reductions(kernel, schedule(kernel, target).blocks)

@@ -46,8 +46,6 @@ SMALL_GEMM_STEP_NS: Final = 1
 SMALL_GEMM_PACK_NS: Final = 6
 """A small matmul: four rows, or one, by a vector of columns for each element of the depth; packing
 one strided line of a tile into a vector."""
-SCATTER_NS: Final = 2
-"""An element that a scatter writes."""
 
 # --- threads ---
 

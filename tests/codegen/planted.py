@@ -33,14 +33,13 @@ from pirkit.lowering.codegen.emit import (
     batch_compile,
     nest_writer,
     schedule,
-    tiled_nest_emit,
     transpose_tile,
+    vector_emit,
 )
 from pirkit.lowering.codegen.ir import loop_rewrites
 from pirkit.lowering.codegen.lower import scalar_ops
 from pirkit.lowering.codegen.math import vecmath
 from pirkit.lowering.codegen.matmul import gemm, macrokernel, microkernel, small_gemm
-from pirkit.lowering.codegen.scatter import scatter
 from pirkit.lowering.whole_program import kernel_sequence
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.launch_fusion import PendingLaunch
@@ -82,7 +81,13 @@ def always(_: Any) -> Any:
 
 
 def subtracted(old: Any) -> Any:
-    return lambda how, element, dtype: old(how, element, dtype).replace("fadd", "fsub")
+    """What is scattered is subtracted, not added."""
+
+    def write(self: Any, dest: Any, kind: Any, typed: Any, *others: Any) -> None:
+        value, dtype = typed
+        old(self, dest, kind, (self.builder.emit(value.type, f"fneg {value}"), dtype), *others)
+
+    return write
 
 
 def swapped(old: Any) -> Any:
@@ -259,9 +264,9 @@ PLANTS: Final = {
         ("wrong after `vectorize",),
     ),
     "transposing tiles": Plant(
-        emitter("tiled_nest_emit.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
-        tiled_nest_emit,
+        nest_writer,
         "tail_mask",
         short_mask,
         mirrored,
@@ -354,14 +359,13 @@ PLANTS: Final = {
         ((2, 16, 14, 14), (32, 16, 3, 3)),
     ),
     "scatter": Plant(
-        emitter("scatter.py"),
+        emitter("nest_writer.py"),
         "pir.map_expr",
-        scatter,
-        "_combine_text",
+        vector_emit.VectorEmitter,
+        "_combine",
         subtracted,
         scattered,
         ((50, 8), (20, 1), (20, 8)),
-        ("scatter (add)",),
     ),
     "in place": Plant(
         "pirkit/runtime/kernels/numpy/",

@@ -16,14 +16,13 @@ from pirkit.lowering.codegen.conv.compile_conv import native_blocked_conv, nativ
 from pirkit.lowering.codegen.conv.transposed_conv_phases import conv_phases, transposed_conv_phases
 from pirkit.lowering.codegen.emit import batch_compile
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.math.primitives import TABLE
 from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
 from pirkit.lowering.codegen.matmul.gemm import native_gemm
 from pirkit.lowering.codegen.matmul.small_gemm import native_small_gemm
-from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter
 from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native import target as targets
@@ -118,14 +117,14 @@ def landings() -> list[Any]:
     for case in (put("add", dt.bfloat16), put("amax", dt.float16), rows(dt.float16)):
         made = nests_of(landing(case)[0])
         assert not isinstance(made, str)
-        found += [native_scatter(n.kernel) for n in made if isinstance(n.kernel, Scatter)]
+        found += [native_sequence(n.kernel) for n in made if isinstance(n.kernel, Kernel)]
     return found
 
 
 def tiles() -> list[Any]:
     made = nests_of(parse_kernel(own_transpose((70, 70), (1, 0), (32, 32), "float32")))
     assert not isinstance(made, str)
-    found = [native_tiled_nest(n.kernel) for n in made if isinstance(n.kernel, TiledNest)]
+    found = [native_sequence(n.kernel) for n in made if isinstance(n.kernel, TiledNest)]
     return [*found, native_rows(group(64, 61, 96, 90, dt.float32))]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.emit.generate import generate
-from pirkit.lowering.codegen.emit.vector_emit import is_near
+from pirkit.lowering.codegen.emit.memory_access import is_near
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Reduce, Store
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType

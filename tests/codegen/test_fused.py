@@ -25,11 +25,9 @@ from pirkit.index.extent import at, is_sized, names_of
 from pirkit.index.substitution import reads_of
 from pirkit.lowering import native_fused as lowering_native
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Store
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
-from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.explain_kernels import why_kernels
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime import dtype as dt
@@ -63,13 +61,9 @@ def check(kernel: MapExpr, inputs: Sequence[Array]) -> bool:
     for nest in nests:
         flags = [np.zeros(1, np.uint8) for _ in nest.assertions]
         arrays = [*inputs, *values, *flags]
-        if isinstance(nest.kernel, Scatter):
-            run_nest = native_scatter(nest.kernel)
-        elif isinstance(nest.kernel, TiledNest):
-            run_nest = native_tiled_nest(nest.kernel)
-        else:
+        if isinstance(nest.kernel, Kernel):
             writes_once(nest.kernel)
-            run_nest = native_sequence(nest.kernel)
+        run_nest = native_sequence(nest.kernel)
         run_nest.bind([arrays[k] for k in nest.arrays])()
         assert not any(flags)
     for number, want in zip(kernel.outputs, interpret(kernel, inputs), strict=True):

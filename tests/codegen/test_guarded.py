@@ -12,13 +12,11 @@ import pytest
 
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
 from pirkit.lowering.codegen.emit.generate import generate
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest
-from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.native.target import host
@@ -46,13 +44,7 @@ def bits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def function_of(nest: Nest) -> NativeSequence:
-    match nest.kernel:
-        case Scatter():
-            return native_scatter(nest.kernel)
-        case TiledNest():
-            return native_tiled_nest(nest.kernel)
-        case Kernel():
-            return native_sequence(nest.kernel)
+    return native_sequence(nest.kernel)
 
 
 def calls(kernel: MapExpr, inputs: list[Array], at_end: bool, guarded: Guarded) -> Any:

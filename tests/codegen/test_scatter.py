@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.emit.generate import stages_of
+from pirkit.lowering.codegen.interpret import run_nest
+from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Scatter
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
-from pirkit.lowering.codegen.scatter.scatter import Scatter
+from pirkit.lowering.codegen.lower.split_scatter import scatter_nest
+from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import host
 from tests.codegen.guarded import Guarded, survives
 from tests.codegen.test_fused import Array, check, kernels
 from tests.codegen.test_guarded import calls
@@ -20,7 +27,17 @@ from tests.fusion.cases import Case
 from tests.fusion.test_random import fused
 
 WAYS = ("assign", "add", "mul", "amin", "amax")
+STEPS = {
+    "assign": lambda _, update: update, "add": np.add, "mul": np.multiply, "amin": np.minimum,
+    "amax": np.maximum,
+}  # fmt: skip
 HALF_TYPES = (dt.float16, dt.bfloat16)
+
+
+def scatters(nest: Nest) -> bool:
+    """Whether a nest writes at data-dependent indices."""
+    kernel = nest.kernel
+    return isinstance(kernel, Kernel) and any(isinstance(s, Scatter) for s in kernel.statements())
 
 
 def put(how: str, dtype: DType, width: int = 17) -> Case:
@@ -47,7 +64,7 @@ def landing(case: Case) -> tuple[MapExpr, list[Array]]:
     for kernel in kernels(fused(case.program, single=True)[0]):
         nests = nests_of(kernel)
         assert not isinstance(nests, str), nests
-        if any(isinstance(nest.kernel, Scatter) for nest in nests):
+        if any(map(scatters, nests)):
             metas = {(m.shape, m.dtype): [] for m in kernel.inputs}
             for array in case.inputs.values():
                 metas.setdefault((array.shape, dt.of_array(array)), []).append(array)
@@ -69,6 +86,29 @@ def test_as_the_interpreter(how: str, dtype: DType) -> None:
 @pytest.mark.parametrize("dtype", HALF_TYPES, ids=repr)
 def test_rows_land_whole(dtype: DType) -> None:
     assert check(*landing(rows(dtype)))
+
+
+@pytest.mark.parametrize("row", [1, 3, 19])
+@pytest.mark.parametrize("how", WAYS)
+def test_each_stage_of_the_schedule(how: str, row: int) -> None:
+    """After each rewrite the loops combine in order, and skip rows outside of the result."""
+    rng = np.random.default_rng(row)
+    kernel = scatter_nest(how, dt.float32, 5 * row, 12, row)
+    places = (rng.integers(-1, 6, 12) * row).astype(np.int64)
+    updates = rng.uniform(0.5, 1.5, (12, row)).astype(np.float32)
+    want: list[Array] = [np.ones(5 * row, np.float32), places, updates]
+    run_nest(Nest(kernel, (0, 1, 2)), want)
+    found: list[list[Array]] = [[np.ones(5 * row, np.float32), places, updates]]
+    for stage in stages_of(kernel, host()):
+        found.append([np.ones(5 * row, np.float32), places, updates])
+        run_loops(stage.nest, found[-1])
+    native_sequence(kernel).bind(found[0])()
+    expected = np.ones((5, row), np.float32)
+    for place, update in zip(places // row, updates, strict=True):
+        if 0 <= place < 5:
+            expected[place] = STEPS[how](expected[place], update)
+    for result in (want, *found):
+        np.testing.assert_array_equal(result[0].reshape(5, row), expected)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks for forbidden pages")

@@ -16,9 +16,11 @@ import pytest
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.verify_kernel import problem_of
-from pirkit.lowering.codegen.emit.compile import compiled
-from pirkit.lowering.codegen.emit.compile_tiled import tiled_nest_draft
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.emit.compile import compiled, tiled_draft
+from pirkit.lowering.codegen.emit.generate import stages_of
+from pirkit.lowering.codegen.interpret import run_nest
+from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
@@ -79,7 +81,7 @@ def check(text: str, inputs: Sequence[Array], bits: int = 0) -> TiledNest:
     (nest,) = nests
     assert isinstance(nest.kernel, TiledNest)
     target = replace(host(), vector_bits=bits) if bits else host()
-    code = compiled(tiled_nest_draft(nest.kernel, target), target)
+    code = compiled(tiled_draft(nest.kernel, target), target)
     function = NativeFunction(code)
     sizes = [a.nbytes for a in inputs] + [s.meta.numel * s.meta.dtype.itemsize
                                           for s in kernel.statements]  # fmt: skip
@@ -126,8 +128,36 @@ def test_an_image_that_is_the_same_tile_is_left_out() -> None:
     nests = nests_of(parse_kernel(own_transpose((8, 8), (1, 0), (8, 8), "float32")))
     assert not isinstance(nests, str)
     assert isinstance(nests[0].kernel, TiledNest)
-    text = tiled_nest_draft(nests[0].kernel, host()).text
+    text = tiled_draft(nests[0].kernel, host()).text
     assert not re.search(r"select i1 %\w+, i64 1, i64 0", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        own_transpose((11, 11), (1, 0), (4, 4), "float32"),
+        own_transpose((5, 6, 6), (0, 2, 1), (1, 4, 4), "float64"),
+        own_transpose((5, 5, 5), (1, 2, 0), (4, 4, 4), "float32"),
+        only_turned((7, 9), (4, 4)),
+    ],
+)
+def test_each_stage_of_the_schedule(text: str) -> None:
+    """After each rewrite the loops give what the nest gives, and leave no buffer."""
+    kernel = parse_kernel(text)
+    nests = nests_of(kernel)
+    assert not isinstance(nests, str)
+    (nest,) = nests
+    given = [drawn(m.shape, m.dtype.name) for m in kernel.inputs]
+    values = [np.zeros(s.meta.shape, s.meta.dtype.np) for s in kernel.statements]
+    want = [[*given, *values][k].copy() for k in nest.arrays]
+    run_nest(nest, want)
+    stages = stages_of(nest.kernel, host())
+    assert {stage.rewrite.split()[0] for stage in stages} >= {"loops", "copy_tile", "vectorize"}
+    for stage in stages:
+        found = [[*given, *values][k].copy() for k in nest.arrays]
+        run_loops(stage.nest, found)
+        for x, y in zip(found, want, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5, err_msg=stage.rewrite)
 
 
 @pytest.mark.parametrize("kind", ["float64", "float16"])

@@ -18,7 +18,7 @@ from pirkit.dialect.map_expr.verify_kernel import problem_of
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.frontend.compile import compile
 from pirkit.frontend.tracing import trace
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.fusion import kernel_builder
 from pirkit.lowering.fusion.fuse_pass import plan_fusion

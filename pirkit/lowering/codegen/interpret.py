@@ -18,7 +18,6 @@ from numpy.lib.stride_tricks import as_strided
 
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.lowering.codegen.emit.tiled_nest import TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -29,11 +28,13 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Operand,
     Reduce,
     RuntimeAssert,
+    Scatter,
     Statement,
     Store,
 )
+from pirkit.lowering.codegen.ir.tiled_nest import TileAccess, TiledNest, TilePhase
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest
-from pirkit.lowering.codegen.scatter.scatter import Scatter, without_scatters
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.threefry import threefry
 
@@ -95,9 +96,10 @@ FUNCTIONS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 _FOLDS: Final[dict[str, Any]] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
-_WRITES: Final[dict[str, Any]] = {
-    "add": np.add, "mul": np.multiply, "amin": np.minimum, "amax": np.maximum,
+COMBINE: Final[dict[str, Any]] = {
+    "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum,
 }  # fmt: skip
+"""The function that a reduction applies at each step."""
 
 
 def interpret(kernel: MapExpr, nests: Sequence[Nest], inputs: Sequence[Array]) -> list[Array]:
@@ -123,26 +125,10 @@ def interpret(kernel: MapExpr, nests: Sequence[Nest], inputs: Sequence[Array]) -
 def run_nest(nest: Nest, buffers: list[Array]) -> None:
     """Run a nest over the buffers of its operands."""
     match nest.kernel:
-        case Scatter():
-            _scatter(nest.kernel, buffers)
         case TiledNest():
             _in_tiles(nest.kernel, buffers)
         case Kernel():
             Evaluation(nest.kernel, buffers).run()
-
-
-def _scatter(scatter: Scatter, buffers: Sequence[Array]) -> None:
-    """Rows in order; a row whose place is outside of the result is skipped."""
-    out, places, values = (buffer.reshape(-1) for buffer in buffers)
-    fits = (places >= 0) & (places <= scatter.size - scatter.row)
-    at = places[fits][:, None] + np.arange(scatter.row)
-    given = values.reshape(scatter.count, scatter.row)[fits]
-    if scatter.how == "assign":
-        for k, row in zip(at, given, strict=True):  # the last of several writes counts
-            out[k] = row
-        return
-    with np.errstate(all="ignore"):
-        _WRITES[scatter.how].at(out, at, given)
 
 
 def _in_tiles(tiled: TiledNest, buffers: Sequence[Array]) -> None:
@@ -237,6 +223,8 @@ class Evaluation:
                 self.operand(operand, after)[...] = self.values[value]
             case Accumulate(operand, kind, value):
                 self.accumulation(operand, kind, self.values[value], after)
+            case Scatter():
+                self.scatter(statement)
             case RuntimeAssert(operand, value):
                 self.buffers[operand][0] |= not self.values[value].all()
 
@@ -248,6 +236,20 @@ class Evaluation:
         wide = array.dtype if kind in ("max", "min") else _wider(array.dtype)
         folded = _FOLDS[kind](array.astype(wide), axis=shared, keepdims=True)
         self.operand(number, after)[...] = folded.astype(operand.dtype.np)
+
+    def scatter(self, scatter: Scatter) -> None:
+        """Iterations in order; those whose index is out of range are skipped."""
+        at, operand = self.values[scatter.at], self.kernel.operands[scatter.operand]
+        strides = [n // operand.dtype.itemsize for n in operand.inner]
+        places = at + sum(self.along(k) * n for k, n in enumerate(strides))
+        fits = np.broadcast_to((at >= 0) & (at <= scatter.limit), self.kernel.inner)
+        places = np.broadcast_to(places, self.kernel.inner)[fits]
+        given = np.broadcast_to(self.values[scatter.value], self.kernel.inner)[fits]
+        out = self.buffers[scatter.operand].reshape(-1)
+        if scatter.kind is not None:
+            COMBINE[scatter.kind].at(out, places, given)
+        else:
+            out[places] = given  # of several writes to an element the last one counts
 
     def along(self, axis: int) -> Array:
         """The position along an axis."""

@@ -13,15 +13,17 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen.interpret import FUNCTIONS, computed, widened
+from pirkit.lowering.codegen.interpret import COMBINE, computed, widened
 from pirkit.lowering.codegen.ir.element_types import identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
+    Images,
     Loop,
     Nest,
     Node,
     NonTemporal,
+    OncePerOrbit,
     Pack,
     Path,
     Reducing,
@@ -37,12 +39,12 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Reduce,
     ReduceKind,
     RuntimeAssert,
+    Scatter,
     Statement,
     Store,
 )
 
 Array = np.ndarray[Any, Any]
-_COMBINE: Final = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 _PADDING: Final = 64
 """Bytes behind scratch memory: whole vectors are written."""
 
@@ -79,8 +81,9 @@ class _Run:
         self.nest, self.types = nest, types_of(nest.kernel)
         self.shift, self.end = shift, 0
         self.memory = [buffer.reshape(-1).view(np.uint8) for buffer in buffers]
-        scratch = nest.buffers[len(buffers) :]
-        self.memory += [np.full(x.size + _PADDING, 0xA5, np.uint8) for x in scratch]
+        for x in nest.buffers[len(buffers) :]:
+            own = np.full(x.size + _PADDING, 0xA5, np.uint8)
+            self.memory.append(own if x.shares is None else self.memory[x.shares])
         self.values: dict[tuple[str, Path], Array] = {}
         self.registers: dict[tuple[str, Path], Array] = {}
         self.kinds: dict[str, ReduceKind] = {}
@@ -98,6 +101,12 @@ class _Run:
                     self.reducing(node, at)
                 case NonTemporal():
                     self.run(node.body, at)
+                case OncePerOrbit():
+                    begin, *others = _images(node.images, at)
+                    if all(begin <= other for other in others):
+                        self.run(node.body, at)
+                case Images():
+                    self.images(node, at)
                 case Pack():
                     self.pack(node, at)
                 case _:
@@ -137,6 +146,21 @@ class _Run:
             terms, self.terms = self.terms or {}, None
             for name, values in terms.items():
                 self.add(name, at, self.tree(name, values))
+
+    def images(self, node: Images, at: _Point) -> None:
+        begins = _images(node.images, at)
+        for number, begin in enumerate(begins):
+            if begin in begins[:number]:
+                continue
+            here = at
+            for axis, loop in enumerate(node.moves()):
+                here = self.moved(loop, here, begin[axis] - at.index[axis])
+            address = list(here.address)
+            for k, buffer in enumerate(self.nest.buffers):
+                if buffer.image is not None:
+                    tile = begins[node.composed(buffer.image[0])[number]]
+                    address[k] += begins.index(tile) * buffer.image[1]
+            self.run(node.body, replace(here, address=tuple(address)))
 
     def moved(self, loop: Loop, at: _Point, by: int, number: int = 0) -> _Point:
         index, address, linear = dict(at.index), list(at.address), at.linear
@@ -190,6 +214,13 @@ class _Run:
                 self.store(operand, self.value(value, at), at)
             case Accumulate(operand, kind, value):
                 self.accumulate(operand, kind, self.value(value, at), at)
+            case Scatter(operand, kind, value, index, limit):
+                offset = int(self.value(index, at).reshape(-1)[0])  # all lanes share it
+                if 0 <= offset <= limit:
+                    moved = list(at.address)
+                    moved[operand] += offset * self.nest.buffers[operand].dtype.itemsize
+                    here = replace(at, address=tuple(moved))
+                    self.accumulate(operand, kind, self.value(value, at), here)
             case RuntimeAssert(operand, value):
                 holds = np.broadcast_to(self.value(value, at), (at.lanes,))
                 self.memory[operand][0] |= not holds[: at.active].all()
@@ -233,7 +264,7 @@ class _Run:
         array = np.ascontiguousarray(np.broadcast_to(value, at.lanes).astype(dtype.np))
         self.memory[number][places[active]] = array[:, None].view(np.uint8)[active]
 
-    def accumulate(self, number: int, kind: str, value: Array, at: _Point) -> None:
+    def accumulate(self, number: int, kind: ReduceKind | None, value: Array, at: _Point) -> None:
         alone = replace(at, lanes=1, axis=-1, active=1)
         lanes = np.broadcast_to(value, at.lanes)
         for lane in range(at.active):
@@ -241,8 +272,10 @@ class _Run:
             address = list(at.address)
             address[number] += lane * step
             here = replace(alone, address=tuple(address))
-            have = self.load(Load("", number), here)
-            self.store(number, FUNCTIONS[_COMBINE[kind]](have, lanes[lane]), here)
+            total = lanes[lane]
+            if kind is not None:
+                total = COMBINE[kind](self.load(Load("", number), here), total)
+            self.store(number, total, here)
 
     def pack(self, node: Pack, at: _Point) -> None:
         columns = at.active if at.lanes > 1 else 1
@@ -289,7 +322,7 @@ class _Run:
         """Add to the accumulator of a copy; code beside the copies uses that of the first."""
         keys = [key for key in self.registers if key[0] == name]
         key = (name, at.path) if (name, at.path) in self.registers else keys[0]
-        total = FUNCTIONS[_COMBINE[self.kinds[name]]](self.registers[key], term)
+        total = COMBINE[self.kinds[name]](self.registers[key], term)
         across = at.axis >= self.nest.rank
         active = np.arange(at.lanes) < at.active if across else np.asarray(True)
         self.registers[key] = np.where(active, total, self.registers[key])
@@ -298,7 +331,12 @@ class _Run:
         """Values reduced in pairs."""
         items = list(values)
         while len(items) > 1:
-            combine = FUNCTIONS[_COMBINE[self.kinds[name]]]
+            combine = COMBINE[self.kinds[name]]
             pairs = [combine(x, y) for x, y in zip(items[::2], items[1::2], strict=False)]
             items = pairs + items[len(items) & ~1 :]
         return items[0]
+
+
+def _images(images: Sequence[Sequence[int]], at: _Point) -> list[list[int]]:
+    """Where the images of a block begin along each axis."""
+    return [[at.index.get(axis, 0) for axis in image] for image in images]

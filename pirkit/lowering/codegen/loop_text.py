@@ -9,10 +9,12 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
     Buffer,
+    Images,
     Loop,
     Nest,
     Node,
     NonTemporal,
+    OncePerOrbit,
     Pack,
     Prefetch,
     PrefetchTile,
@@ -66,6 +68,10 @@ def _lines(nodes: Sequence[Node], names: Sequence[str], axes: Sequence[str]) -> 
                 continue
             case Loop():
                 yield f"{_loop(node, axes)}:"
+            case OncePerOrbit(images):
+                yield f"if first of its images {[list(image) for image in images]}:"
+            case Images(images):
+                yield f"for each distinct image of {', '.join(node.blocks)}:"
             case NonTemporal(buffers):
                 yield f"non-temporal stores to {', '.join(names[k] for k in buffers)}:"
             case _:

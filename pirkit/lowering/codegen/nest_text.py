@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pirkit.lowering.codegen.emit.tiled_nest import TileAccess, TiledNest
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -15,12 +14,13 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Operand,
     Reduce,
     RuntimeAssert,
+    Scatter,
     Statement,
     Store,
     with_numbered_names,
 )
+from pirkit.lowering.codegen.ir.tiled_nest import TileAccess, TiledNest
 from pirkit.lowering.codegen.lower.statement_nest import Nest
-from pirkit.lowering.codegen.scatter.scatter import Scatter
 
 
 def nest_lines(nest: Nest) -> Iterator[str]:
@@ -29,11 +29,6 @@ def nest_lines(nest: Nest) -> Iterator[str]:
     match nest.kernel:
         case Kernel():
             yield from _kernel(nest.kernel, names)
-        case Scatter():
-            how, count, row = nest.kernel.how, nest.kernel.count, nest.kernel.row
-            out, places, values = names
-            yield f"for r0 in {count}:"
-            yield f"  scatter {how} {out}[{places}[r0] : + {row}], {values}[r0 * {row} : + {row}]"
         case TiledNest():
             yield from _tiles(nest.kernel, names)
 
@@ -97,6 +92,9 @@ def statement_line(statement: Statement, names: Sequence[str], axes: Sequence[st
             return f"store {names[operand]}, {_name(value)}"
         case Accumulate(operand, kind, value):
             return f"accumulate {kind} {names[operand]}, {_name(value)}"
+        case Scatter(operand, kind, value, at, limit):
+            where = f"{names[operand]} + {_name(at)} if in 0..{limit}"
+            return f"scatter {kind or 'assign'} {where}, {_name(value)}"
         case RuntimeAssert(operand, value):
             return f"assert {_name(value)}, else set {names[operand]}"
 

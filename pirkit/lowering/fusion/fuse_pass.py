@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -13,17 +12,16 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.analysis.execution_order import operations
-from pirkit.diag.errors import InternalError
 from pirkit.diag.span import lines_of
 from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.tiling import Untiled
-from pirkit.dialect.opdef import PURE
-from pirkit.dialect.operation import PirOp, ProgramOp, bodies, fused_location, spans_of, with_nested
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, fused_location, spans_of
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.fusion.groups import Pair, Partition, Policy
 from pirkit.lowering.fusion.horizontal import join_neighbours, join_pairs
 from pirkit.lowering.fusion.index_equations import Equations, Unit, equations, writes
 from pirkit.lowering.fusion.kernel_builder import Generated, UnknownSizes, generate, idle
+from pirkit.lowering.fusion.kernel_order import in_order, lists_read_by, unread_lists
 from pirkit.lowering.fusion.native_filter import drop_non_native
 from pirkit.lowering.fusion.partition import partition
 from pirkit.lowering.fusion.reshape_aliases import alias_reshapes
@@ -268,8 +266,8 @@ class FusePass(Pass):
             return
         nodes: dict[Operation, Generated] = {u.op: k for k in kernels for u in k.units}
         gone = nodes.keys() | found.spare
-        gone |= _lists_read_by(gone) | _unread_lists(block)
-        ordered = list(_in_order(block, nodes, gone))
+        gone |= lists_read_by(gone) | unread_lists(block)
+        ordered = list(in_order(block, nodes, gone))
         former = [op for op in block.ops if op in gone]
         for op in list(block.ops):
             op.detach()
@@ -338,79 +336,3 @@ def blocks_of(program: ProgramOp) -> Iterator[Block]:
     for op in operations(program.block):
         for region in bodies(op):
             yield from region.blocks
-
-
-def _lists_read_by(nodes: AbstractSet[Operation]) -> set[Operation]:
-    """Lists (`pir.combine`) that only fused ops read."""
-    found: set[Operation] = set()
-    for op in nodes:
-        for value in op.operands:
-            owner = value.owner
-            if isinstance(owner, Operation) and owner.name == "pir.combine":
-                if all(use.operation in nodes for use in value.uses):
-                    found.add(owner)
-    return found
-
-
-def _unread_lists(block: Block) -> set[Operation]:
-    """Lists without readers; their uses would keep their elements alive."""
-    lists = (op for op in block.ops if op.name == "pir.combine")
-    return {op for op in lists if op.results[0].first_use is None}
-
-
-def _in_order(
-    block: Block, nodes: Mapping[Operation, Generated], gone: AbstractSet[Operation]
-) -> Iterator[Operation | Generated]:
-    """Ops and kernels in topological order; ties are broken by the order of the program.
-
-    Ops with effects keep their order, and the terminator stays last.
-    """
-    items: list[Operation | Generated] = []
-    number: dict[object, int] = {}
-    for op in block.ops:
-        item = nodes.get(op, op)
-        if item not in number and (op in nodes or op not in gone):
-            number[item] = len(items)
-            items.append(item)
-    last = {nodes.get(op, op): k for k, op in enumerate(block.ops)}
-    after: list[set[int]] = [set() for _ in items]
-    waits = [0] * len(items)
-    effect: int | None = None
-    end = block.last_op
-    for item in items:
-        here = number[item]
-        before = {number[nodes.get(o, o)] for o in _owners(item, block)} - {here}
-        if isinstance(item, PirOp) and item.definition.effects != PURE:
-            before |= {effect} if effect is not None else set()
-            effect = here
-        if item is end and isinstance(item, PirOp) and item.name == "pir.yield":
-            before = set(range(len(items))) - {here}
-        for k in before:
-            after[k].add(here)
-        waits[here] = len(before)
-    ready = [(last[item], number[item]) for item in items if not waits[number[item]]]
-    heapq.heapify(ready)
-    done = 0
-    while ready:
-        _, here = heapq.heappop(ready)
-        done += 1
-        yield items[here]
-        for k in after[here]:
-            waits[k] -= 1
-            if not waits[k]:
-                heapq.heappush(ready, (last[items[k]], k))
-    if done < len(items):
-        raise InternalError("a kernel would have to wait for itself")
-
-
-def _owners(item: Operation | Generated, block: Block) -> Iterator[Operation]:
-    values: list[SSAValue] = []
-    if isinstance(item, Generated):
-        values += item.inputs
-    else:
-        for op in with_nested(item):
-            values += op.operands
-    for value in values:
-        owner = value.owner
-        if isinstance(owner, Operation) and owner.parent is block:
-            yield owner

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pirkit.dialect.map_expr.tree import Apply, Opaque, Reduction, Scatter, walk
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.lower.scalar_ops import is_supported
+from pirkit.lowering.codegen.lower.split_scatter import SCATTERED
 from pirkit.lowering.codegen.lower.statement_nest import combiner_of, extremum_of
-from pirkit.lowering.codegen.scatter.scatter import RESULT_OPERAND
 from pirkit.lowering.fusion.index_equations import Equations, Unit
 from pirkit.runtime.meta import TensorMeta
 
@@ -39,7 +39,7 @@ def why_not(unit: Unit) -> Opaque | None:
     value = unit.value
     if isinstance(value, Reduction) and not (combiner_of(value.op) or extremum_of(value.op)):
         return Opaque(f"`{value.op}` has no native code")
-    if isinstance(value, Scatter) and unit.meta.dtype not in RESULT_OPERAND:
+    if isinstance(value, Scatter) and unit.meta.dtype not in SCATTERED:
         return Opaque(
             f"{unit.meta.dtype.name} has no native code that writes at data-dependent indices"
         )

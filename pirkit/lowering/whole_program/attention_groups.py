@@ -16,8 +16,8 @@ from typing import Final, cast
 
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Operand
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.matmul.fused_row_blocks import is_profitable
 from pirkit.lowering.codegen.matmul.row_block_plan import (
@@ -33,7 +33,6 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
     tile_shape,
     with_scratch_strides,
 )
-from pirkit.lowering.codegen.scatter.scatter import Scatter
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.matmul import MAX_THIN_EXTENT, matrix_batch
 from pirkit.runtime import dtype as dt
@@ -320,7 +319,7 @@ class _GroupFinder:
 
     def _nest(self, kernel: MapExpr, nest: Nest) -> RowNest | None:
         """The nest with rows as its outer iterations; None if it mixes rows."""
-        if isinstance(nest.kernel, Scatter | TiledNest):
+        if isinstance(nest.kernel, TiledNest):
             return None
         by_rows = _by_rows(nest.kernel, prod(self.rows))
         if by_rows is None:

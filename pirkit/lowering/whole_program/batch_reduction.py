@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pirkit.lowering.codegen.emit.vector_emit import Memory, load, store
+from pirkit.lowering.codegen.emit.memory_access import Memory, load, store
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
 from pirkit.lowering.codegen.matmul.microkernel import Computed, microkernel
 from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit

@@ -12,19 +12,17 @@ from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.emit.compile_tiled import native_tiled_nest
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir.loopnest import (
-    Accumulate,
+    Effect,
     Kernel,
     Load,
-    RuntimeAssert,
     Store,
 )
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
 from pirkit.lowering.codegen.matmul.gemm import native_gemm
-from pirkit.lowering.codegen.scatter.scatter import Scatter, native_scatter, without_scatters
 from pirkit.lowering.native_fused import large_results, with_streaming_stores
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.attention_groups import RowGroup, find_row_groups
@@ -99,10 +97,10 @@ class _SequenceBuilder:
             raise NotNativeError("sizes are known only when the program runs")
         return meta
 
-    def kernel(self, kernel: Kernel, buffers: Sequence[int]) -> None:
+    def kernel(self, kernel: Kernel | TiledNest, buffers: Sequence[int]) -> None:
         found = native_sequence(kernel)
         self.functions(found, buffers)
-        if len(found.steps) == 1:
+        if len(found.steps) == 1 and isinstance(kernel, Kernel):
             self.nests[-1] = kernel
 
     def functions(self, found: NativeSequence, buffers: Sequence[int]) -> None:
@@ -111,11 +109,6 @@ class _SequenceBuilder:
         for function, places in found.steps:
             self.steps.append((function, tuple([all_buffers[k] for k in places])))
             self.nests.append(None)
-
-    def tiled_nest(self, tiled: TiledNest, buffers: Sequence[int]) -> None:
-        ((function, _),) = native_tiled_nest(tiled).steps
-        self.steps.append((function, tuple(buffers)))
-        self.nests.append(None)
 
     # --- instructions ---
 
@@ -180,12 +173,6 @@ class _SequenceBuilder:
                     meta = values[k - len(given)].meta
                     slot_operands[k] = self.temporary(meta.numel * meta.dtype.itemsize)
             slot_operands |= {k: self.mark(call, d) for k, d in enumerate(nest.assertions, marks)}
-            if isinstance(nest.kernel, Scatter):
-                self.functions(native_scatter(nest.kernel), [slot_operands[k] for k in nest.arrays])
-                continue
-            if isinstance(nest.kernel, TiledNest):
-                self.tiled_nest(nest.kernel, [slot_operands[k] for k in nest.arrays])
-                continue
             read_later = {k for later in nests[number + 1 :] for k in later.arrays}
             made = with_streaming_stores(nest.kernel, large_results(nest, last - read_later))
             self.kernel(made, [slot_operands[k] for k in nest.arrays])
@@ -271,7 +258,7 @@ class _SequenceBuilder:
 
 
 def _stores(nest: Kernel) -> bool:
-    return any(isinstance(s, Store | Accumulate | RuntimeAssert) for s in nest.statements())
+    return any(isinstance(s, Effect) for s in nest.statements())
 
 
 def renames(call: Call) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
-from pirkit.lowering.codegen.math.primitives import TABLE, Typed
+from pirkit.lowering.codegen.math.casts import Typed
+from pirkit.lowering.codegen.math.primitives import TABLE
 from pirkit.lowering.whole_program.op_graph import Op
 from pirkit.runtime.dtype import DType
 

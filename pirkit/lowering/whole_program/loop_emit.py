@@ -12,9 +12,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pirkit.lowering.codegen.emit.vector_emit import Memory, argument, load, store
+from pirkit.lowering.codegen.emit.memory_access import Memory, load, store
+from pirkit.lowering.codegen.emit.vector_emit import argument
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import Typed, element, narrow
+from pirkit.lowering.codegen.math.casts import Typed, element, narrow
 from pirkit.lowering.whole_program.lane_ops import apply_op, moved_columns
 from pirkit.lowering.whole_program.lane_tiling import lane_mask
 from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram

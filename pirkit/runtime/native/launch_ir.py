@@ -10,6 +10,7 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
+from pirkit.runtime.native.field_loads import with_field_loads
 from pirkit.runtime.native.program_ir import CONTIGUOUS_AND_ALIGNED, LAYOUT
 from pirkit.runtime.native.records_ir import ALL, PAUSED, RUN_HEADER, run_text
 
@@ -34,19 +35,14 @@ LAUNCH_PAUSED: Final = 3
 _TEXT: Final = Template("""
 define i64 @pirkit_launch(ptr %header, ptr %owned) {
 entry:
-  %p_cells = getelementptr i64, ptr %header, i64 $cells
-  %p_patches = getelementptr i64, ptr %header, i64 $patches
-  %p_patched = getelementptr i64, ptr %header, i64 $patched
-  %p_array = getelementptr i64, ptr %header, i64 $array
-  %cells = load ptr, ptr %p_cells, align 8
-  %patches = load ptr, ptr %p_patches, align 8
-  %patched = load i64, ptr %p_patched, align 8
-  %type = load ptr, ptr %p_array, align 8
+  %cells = field ptr, i64 %header, $cells
+  %patches = field ptr, i64 %header, $patches
+  %patched = field i64, i64 %header, $patched
+  %type = field ptr, i64 %header, $array
   %moves = icmp sgt i64 %patched, 0
   br i1 %moves, label %list, label %next
 list:
-  %p_items = getelementptr i8, ptr %cells, i64 $items
-  %items = load ptr, ptr %p_items, align 8
+  %items = field ptr, i8 %cells, $items
   br label %patch
 patch:
   %j = phi i64 [ 0, %list ], [ %j1, %write ]
@@ -55,24 +51,19 @@ patch:
 look:
   %twice = shl i64 %j, 1
   %p_place = getelementptr i64, ptr %patches, i64 %twice
-  %p_which = getelementptr i64, ptr %p_place, i64 1
-  %which = load i64, ptr %p_which, align 8
-  %p_object = getelementptr ptr, ptr %items, i64 %which
-  %object = load ptr, ptr %p_object, align 8
-  %p_type = getelementptr i8, ptr %object, i64 $at_type
-  %is = load ptr, ptr %p_type, align 8
+  %which = field i64, i64 %p_place, 1
+  %object = field ptr, ptr %items, %which
+  %is = field ptr, i8 %object, $at_type
   %same_type = icmp eq ptr %is, %type
   br i1 %same_type, label %array, label %unfit
 array:
-  %p_flags = getelementptr i8, ptr %object, i64 $at_flags
-  %flags = load i32, ptr %p_flags, align 4
+  %flags = field i32, i8 %object, $at_flags
   %masked = and i32 %flags, $flags
   %in_rows = icmp eq i32 %masked, $flags
   br i1 %in_rows, label %write, label %unfit
 write:
   %place = load ptr, ptr %p_place, align 8
-  %p_data = getelementptr i8, ptr %object, i64 $at_data
-  %data = load ptr, ptr %p_data, align 8
+  %data = field ptr, i8 %object, $at_data
   store ptr %data, ptr %place, align 8
   %j1 = add i64 %j, 1
   br label %patch
@@ -105,4 +96,4 @@ def launch_text(items: int) -> str:
         PAUSED=str(PAUSED),
         LAUNCH_PAUSED=str(LAUNCH_PAUSED),
     )
-    return f"{run_text('run', 'private')}{launch}"
+    return with_field_loads(f"{run_text('run', 'private')}{launch}")

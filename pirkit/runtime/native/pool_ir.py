@@ -12,6 +12,8 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
+from pirkit.runtime.native.field_loads import with_field_loads
+
 FIELDS: Final = {
     "generation": 0,
     "next": 64,
@@ -46,14 +48,10 @@ $pause_declaration
 define private void @take(ptr %pool, i64 %slot) {
 entry:
   %next = getelementptr i8, ptr %pool, i64 $next
-  %p_function = getelementptr i8, ptr %pool, i64 $function
-  %p_args = getelementptr i8, ptr %pool, i64 $args
-  %p_blocks = getelementptr i8, ptr %pool, i64 $blocks
-  %p_chunk = getelementptr i8, ptr %pool, i64 $chunk
-  %function = load ptr, ptr %p_function, align 8
-  %args = load ptr, ptr %p_args, align 8
-  %blocks = load i64, ptr %p_blocks, align 8
-  %chunk = load i64, ptr %p_chunk, align 8
+  %function = field ptr, i8 %pool, $function
+  %args = field ptr, i8 %pool, $args
+  %blocks = field i64, i8 %pool, $blocks
+  %chunk = field i64, i8 %pool, $chunk
   br label %again
 again:
   %number = atomicrmw add ptr %next, i64 1 monotonic
@@ -75,16 +73,14 @@ define private ptr @worker(ptr %pool) {
 entry:
   %generation = getelementptr i8, ptr %pool, i64 $generation
   %inside = getelementptr i8, ptr %pool, i64 $inside
-  %p_limit = getelementptr i8, ptr %pool, i64 $limit
   %sleepers = getelementptr i8, ptr %pool, i64 $sleepers
   %p_stop = getelementptr i8, ptr %pool, i64 $stop
-  %p_spins = getelementptr i8, ptr %pool, i64 $spins
   %started = getelementptr i8, ptr %pool, i64 $started
   %mutex = getelementptr i8, ptr %pool, i64 $mutex
   %condition = getelementptr i8, ptr %pool, i64 $condition
   %before = atomicrmw add ptr %started, i64 1 seq_cst
   %slot = add i64 %before, 1
-  %spins = load i64, ptr %p_spins, align 8
+  %spins = field i64, i8 %pool, $spins
   br label %wait
 wait:
   %seen = phi i64 [ 0, %entry ], [ %now, %leave ], [ %now, %refused ]
@@ -124,7 +120,7 @@ join:
   %closed = icmp uge i64 %others, $closed
   br i1 %closed, label %refused, label %enter
 enter:
-  %limit = load i64, ptr %p_limit, align 8
+  %limit = field i64, i8 %pool, $limit
   %has_slot = icmp slt i64 %slot, %limit
   br i1 %has_slot, label %busy, label %leave
 busy:
@@ -249,8 +245,7 @@ next:
   %left = icmp slt i64 %k, %workers
   br i1 %left, label %join, label %done
 join:
-  %place = getelementptr i64, ptr %threads, i64 %k
-  %thread = load i64, ptr %place, align 8
+  %thread = field i64, i64 %threads, %k
   %joined = call i32 @pthread_join(i64 %thread, ptr null)
   %k1 = add i64 %k, 1
   br label %next
@@ -270,6 +265,6 @@ def pool_text(triple: str) -> str:
         pause = "call void @llvm.aarch64.hint(i32 1)"
         declaration = "declare void @llvm.aarch64.hint(i32)"
     fields = {name: str(offset) for name, offset in FIELDS.items()}
-    return _TEXT.substitute(
+    return with_field_loads(_TEXT.substitute(
         fields, closed=str(CLOSED), pause=pause, pause_declaration=declaration
-    )  # fmt: skip
+    ))  # fmt: skip

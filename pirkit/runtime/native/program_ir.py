@@ -10,6 +10,7 @@ from __future__ import annotations
 from string import Template
 from typing import Final
 
+from pirkit.runtime.native.field_loads import with_field_loads
 from pirkit.runtime.native.records_ir import PAUSED, RUN_HEADER, run_text
 from pirkit.runtime.native.tensor_call_ir import KEPT, PYTHON, RECIPE, tensor_call_text
 
@@ -60,42 +61,34 @@ _TEXT: Final = """
 ; Whether an array is what is wanted: type, element type, memory in rows, rank, extents.
 define private i1 @fits(ptr %object, ptr %type, ptr %wanted) {
 entry:
-  %p_type = getelementptr i8, ptr %object, i64 $at_type
-  %p_dtype = getelementptr i8, ptr %object, i64 $at_dtype
-  %p_flags = getelementptr i8, ptr %object, i64 $at_flags
-  %p_rank = getelementptr i8, ptr %object, i64 $at_rank
-  %p_extents = getelementptr i8, ptr %object, i64 $at_extents
-  %w_rank = getelementptr i64, ptr %wanted, i64 1
   %w_extents = getelementptr i64, ptr %wanted, i64 2
-  %is = load ptr, ptr %p_type, align 8
+  %is = field ptr, i8 %object, $at_type
   %same_type = icmp eq ptr %is, %type
   br i1 %same_type, label %array, label %no
 array:
-  %dtype = load ptr, ptr %p_dtype, align 8
+  %dtype = field ptr, i8 %object, $at_dtype
   %dtype_wanted = load ptr, ptr %wanted, align 8
   %same_dtype = icmp eq ptr %dtype, %dtype_wanted
-  %flags = load i32, ptr %p_flags, align 4
+  %flags = field i32, i8 %object, $at_flags
   %masked = and i32 %flags, $flags
   %in_rows = icmp eq i32 %masked, $flags
-  %rank32 = load i32, ptr %p_rank, align 4
+  %rank32 = field i32, i8 %object, $at_rank
   %rank = sext i32 %rank32 to i64
-  %rank_wanted = load i64, ptr %w_rank, align 8
+  %rank_wanted = field i64, i64 %wanted, 1
   %same_rank = icmp eq i64 %rank, %rank_wanted
   %both = and i1 %same_dtype, %in_rows
   %all = and i1 %both, %same_rank
   br i1 %all, label %axes, label %no
 axes:
-  %extents = load ptr, ptr %p_extents, align 8
+  %extents = field ptr, i8 %object, $at_extents
   br label %axis
 axis:
   %k = phi i64 [ 0, %axes ], [ %after, %equal ]
   %more = icmp slt i64 %k, %rank
   br i1 %more, label %compare, label %yes
 compare:
-  %p_extent = getelementptr i64, ptr %extents, i64 %k
-  %p_extent_wanted = getelementptr i64, ptr %w_extents, i64 %k
-  %extent = load i64, ptr %p_extent, align 8
-  %extent_wanted = load i64, ptr %p_extent_wanted, align 8
+  %extent = field i64, i64 %extents, %k
+  %extent_wanted = field i64, i64 %w_extents, %k
   %same = icmp eq i64 %extent, %extent_wanted
   br i1 %same, label %equal, label %no
 equal:
@@ -114,19 +107,14 @@ entry:
   %behind = sub i64 %k, %inputs
   %items = select i1 %is_input, ptr %given, ptr %made
   %which = select i1 %is_input, i64 %k, i64 %behind
-  %place = getelementptr ptr, ptr %items, i64 %which
-  %object = load ptr, ptr %place, align 8
-  %p_type = getelementptr i8, ptr %object, i64 $at_type
-  %p_tensor = getelementptr i64, ptr %header, i64 $tensor
-  %type = load ptr, ptr %p_type, align 8
-  %tensor = load ptr, ptr %p_tensor, align 8
+  %object = field ptr, ptr %items, %which
+  %type = field ptr, i8 %object, $at_type
+  %tensor = field ptr, i64 %header, $tensor
   %wrapped = icmp eq ptr %type, %tensor
   br i1 %wrapped, label %unwrap, label %plain
 unwrap:
-  %p_slot = getelementptr i64, ptr %header, i64 $slot
-  %slot = load i64, ptr %p_slot, align 8
-  %p_held = getelementptr i8, ptr %object, i64 %slot
-  %held = load ptr, ptr %p_held, align 8
+  %slot = field i64, i64 %header, $slot
+  %held = field ptr, i8 %object, %slot
   %empty = icmp eq ptr %held, null
   %found = select i1 %empty, ptr %object, ptr %held
   ret ptr %found
@@ -138,18 +126,12 @@ plain:
 ; first array that does not fit; then nothing is written.
 define private i64 @place(ptr %header, ptr %given, ptr %made) {
 entry:
-  %p_inputs = getelementptr i64, ptr %header, i64 $inputs
-  %p_wanted = getelementptr i64, ptr %header, i64 $wanted
-  %p_number = getelementptr i64, ptr %header, i64 $number
-  %p_patches = getelementptr i64, ptr %header, i64 $patches
-  %p_patched = getelementptr i64, ptr %header, i64 $patched
-  %p_array = getelementptr i64, ptr %header, i64 $array
-  %inputs = load i64, ptr %p_inputs, align 8
-  %wanted = load ptr, ptr %p_wanted, align 8
-  %number = load i64, ptr %p_number, align 8
-  %patches = load ptr, ptr %p_patches, align 8
-  %patched = load i64, ptr %p_patched, align 8
-  %type = load ptr, ptr %p_array, align 8
+  %inputs = field i64, i64 %header, $inputs
+  %wanted = field ptr, i64 %header, $wanted
+  %number = field i64, i64 %header, $number
+  %patches = field ptr, i64 %header, $patches
+  %patched = field i64, i64 %header, $patched
+  %type = field ptr, i64 %header, $array
   br label %next
 next:
   %k = phi i64 [ 0, %entry ], [ %after, %good ]
@@ -173,12 +155,10 @@ place:
 write:
   %twice = shl i64 %j, 1
   %p_place = getelementptr i64, ptr %patches, i64 %twice
-  %p_which = getelementptr i64, ptr %p_place, i64 1
   %where = load ptr, ptr %p_place, align 8
-  %which = load i64, ptr %p_which, align 8
+  %which = field i64, i64 %p_place, 1
   %found = call ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %which)
-  %p_data = getelementptr i8, ptr %found, i64 $at_data
-  %data = load ptr, ptr %p_data, align 8
+  %data = field ptr, i8 %found, $at_data
   store ptr %data, ptr %where, align 8
   %j1 = add i64 %j, 1
   br label %place
@@ -190,8 +170,7 @@ done:
 ; the run paused, and `pirkit_program_run` goes on.
 define i64 @pirkit_program_call(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
 entry:
-  %p_items = getelementptr i64, ptr %header, i64 $items
-  %items = load i64, ptr %p_items, align 8
+  %items = field i64, i64 %header, $items
   %given = getelementptr i8, ptr %inputs_tuple, i64 %items
   %made = getelementptr i8, ptr %results_tuple, i64 %items
   %unfit = call i64 @place(ptr %header, ptr %given, ptr %made)
@@ -211,18 +190,12 @@ done:
 ; all inputs and other results. Returns 1, and nothing has run, where one is not.
 define i64 @pirkit_program_into(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
 entry:
-  %p_items = getelementptr i64, ptr %header, i64 $items
-  %p_inputs = getelementptr i64, ptr %header, i64 $inputs
-  %p_wanted = getelementptr i64, ptr %header, i64 $wanted
-  %p_number = getelementptr i64, ptr %header, i64 $number
-  %p_array = getelementptr i64, ptr %header, i64 $array
-  %p_spans = getelementptr i64, ptr %header, i64 $spans
-  %spans = load ptr, ptr %p_spans, align 8
-  %items = load i64, ptr %p_items, align 8
-  %inputs = load i64, ptr %p_inputs, align 8
-  %wanted = load ptr, ptr %p_wanted, align 8
-  %number = load i64, ptr %p_number, align 8
-  %type = load ptr, ptr %p_array, align 8
+  %spans = field ptr, i64 %header, $spans
+  %items = field i64, i64 %header, $items
+  %inputs = field i64, i64 %header, $inputs
+  %wanted = field ptr, i64 %header, $wanted
+  %number = field i64, i64 %header, $number
+  %type = field ptr, i64 %header, $array
   %given = getelementptr i8, ptr %inputs_tuple, i64 %items
   %made = getelementptr i8, ptr %results_tuple, i64 %items
   br label %check
@@ -237,18 +210,15 @@ each:
   %fits = call i1 @fits(ptr %object_n, ptr %type, ptr %want_n)
   br i1 %fits, label %right, label %bad
 right:
-  %p_data = getelementptr i8, ptr %object_n, i64 $at_data
-  %data = load i64, ptr %p_data, align 8
-  %p_bytes = getelementptr i64, ptr %want_n, i64 $bytes
-  %bytes = load i64, ptr %p_bytes, align 8
+  %data = field i64, i8 %object_n, $at_data
+  %bytes = field i64, i64 %want_n, $bytes
   %behind = add i64 %data, %bytes
   %twice = shl i64 %n, 1
   %p_first = getelementptr i64, ptr %spans, i64 %twice
   %p_behind = getelementptr i64, ptr %p_first, i64 1
   store i64 %data, ptr %p_first, align 8
   store i64 %behind, ptr %p_behind, align 8
-  %p_flags = getelementptr i8, ptr %object_n, i64 $at_flags
-  %flags = load i32, ptr %p_flags, align 4
+  %flags = field i32, i8 %object_n, $at_flags
   %masked = and i32 %flags, $writeable
   %open = icmp ne i32 %masked, 0
   %is_input = icmp slt i64 %n, %inputs
@@ -262,9 +232,8 @@ next:
 look:
   %twice_k = shl i64 %k, 1
   %p_start = getelementptr i64, ptr %spans, i64 %twice_k
-  %p_end = getelementptr i64, ptr %p_start, i64 1
   %start = load i64, ptr %p_start, align 8
-  %end = load i64, ptr %p_end, align 8
+  %end = field i64, i64 %p_start, 1
   br label %other
 other:
   %j = phi i64 [ 0, %look ], [ %j1, %between ]
@@ -273,9 +242,8 @@ other:
 compare:
   %twice_j = shl i64 %j, 1
   %p_start_j = getelementptr i64, ptr %spans, i64 %twice_j
-  %p_end_j = getelementptr i64, ptr %p_start_j, i64 1
   %start_j = load i64, ptr %p_start_j, align 8
-  %end_j = load i64, ptr %p_end_j, align 8
+  %end_j = field i64, i64 %p_start_j, 1
   %below = icmp ule i64 %end_j, %start
   %above = icmp ule i64 %end, %start_j
   %disjoint = or i1 %below, %above
@@ -311,4 +279,4 @@ def program_text() -> str:
         at_items=str(ITEMS),
         KEPT=str(KEPT),
     )
-    return f"{run_text('pirkit_program_run')}\n{calls}"
+    return with_field_loads(f"{run_text('pirkit_program_run')}\n{calls}")

@@ -41,19 +41,14 @@ STACK_BYTES: Final = 8 * len(STACK)
 _TEXT: Final = Template("""
 define $linkage i64 @$name(ptr %header) {
 entry:
-  %p_records = getelementptr i64, ptr %header, i64 $records
-  %p_count = getelementptr i64, ptr %header, i64 $count
-  %p_share = getelementptr i64, ptr %header, i64 $share
-  %p_pool = getelementptr i64, ptr %header, i64 $pool
-  %records = load ptr, ptr %p_records, align 8
-  %count = load i64, ptr %p_count, align 8
-  %share = load ptr, ptr %p_share, align 8
-  %pool = load ptr, ptr %p_pool, align 8
+  %records = field ptr, i64 %header, $records
+  %count = field i64, i64 %header, $count
+  %share = field ptr, i64 %header, $share
+  %pool = field ptr, i64 %header, $pool
   %p_resume = getelementptr i64, ptr %header, i64 $resume
   %first = load i64, ptr %p_resume, align 8
   store i64 0, ptr %p_resume, align 8
-  %p_fuel = getelementptr i64, ptr %header, i64 $fuel
-  %full = load i64, ptr %p_fuel, align 8
+  %full = field i64, i64 %header, $fuel
   br label %next
 next:
   %k = phi i64 [ %first, %entry ], [ %after, %check ], [ %to, %forward ],
@@ -65,19 +60,13 @@ next:
 one:
   %offset = mul i64 %k, $record_bytes
   %record = getelementptr i8, ptr %records, i64 %offset
-  %p_arguments = getelementptr i64, ptr %record, i64 1
-  %p_blocks = getelementptr i64, ptr %record, i64 2
-  %p_chunk = getelementptr i64, ptr %record, i64 3
-  %p_threads = getelementptr i64, ptr %record, i64 4
-  %p_marks = getelementptr i64, ptr %record, i64 5
-  %p_marked = getelementptr i64, ptr %record, i64 6
   %function = load ptr, ptr %record, align 8
-  %arguments = load ptr, ptr %p_arguments, align 8
-  %blocks = load i64, ptr %p_blocks, align 8
-  %chunk = load i64, ptr %p_chunk, align 8
-  %threads = load i64, ptr %p_threads, align 8
-  %marks = load ptr, ptr %p_marks, align 8
-  %marked = load i64, ptr %p_marked, align 8
+  %arguments = field ptr, i64 %record, 1
+  %blocks = field i64, i64 %record, 2
+  %chunk = field i64, i64 %record, 3
+  %threads = field i64, i64 %record, 4
+  %marks = field ptr, i64 %record, 5
+  %marked = field i64, i64 %record, 6
   %after = add i64 %k, 1
   %is_branch = icmp eq ptr %function, null
   br i1 %is_branch, label %control, label %work
@@ -86,10 +75,8 @@ control:
   %reserves = icmp eq i64 %chunk, $RESERVES
   br i1 %reserves, label %reserve, label %branch
 reserve:
-  %p_used = getelementptr i64, ptr %p_condition, i64 1
-  %p_capacity = getelementptr i64, ptr %p_condition, i64 2
-  %used = load i64, ptr %p_used, align 8
-  %capacity = load i64, ptr %p_capacity, align 8
+  %used = field i64, i64 %p_condition, 1
+  %capacity = field i64, i64 %p_condition, 2
   %wanted = add i64 %used, %blocks
   %has_room = icmp sle i64 %wanted, %capacity
   br i1 %has_room, label %next, label %full_stack
@@ -132,8 +119,7 @@ check:
   %left = icmp slt i64 %m, %marked
   br i1 %left, label %mark, label %next
 mark:
-  %p_mark = getelementptr i8, ptr %marks, i64 %m
-  %set = load i8, ptr %p_mark, align 1
+  %set = field i8, i8 %marks, %m
   %is_set = icmp ne i8 %set, 0
   br i1 %is_set, label %stop, label %fine
 fine:

@@ -48,17 +48,15 @@ _POINTERS: Final = (
 _TEXT: Final = """
 define ptr @pirkit_program_tensors(ptr %self, ptr %given, i64 %count) {
 entry:
-  %p_header = getelementptr i8, ptr %self, i64 $at_data
-  %header = load ptr, ptr %p_header, align 8
+  %header = field ptr, i8 %self, $at_data
 $loads
   %results = sub i64 %number, %inputs
   %tensors = getelementptr ptr, ptr %made, i64 %results
   %next_turn = add i64 %turn, 1
   %wraps = icmp sge i64 %next_turn, $KEPT
   %turned = select i1 %wraps, i64 0, i64 %next_turn
-  store i64 %turned, ptr %p_turn, align 8
-  %p_kept = getelementptr i8, ptr %keeps, i64 $at_items
-  %kept = load ptr, ptr %p_kept, align 8
+  store i64 %turned, ptr %turn.at, align 8
+  %kept = field ptr, i8 %keeps, $at_items
   %all_there = icmp eq i64 %count, %inputs
   br i1 %all_there, label %allocate, label %missed
 
@@ -69,8 +67,7 @@ allocate:
 each:
   %at = mul i64 %k, $recipe_bytes
   %recipe = getelementptr i8, ptr %recipes, i64 %at
-  %p_is_kept = getelementptr i64, ptr %recipe, i64 5
-  %is_kept = load i64, ptr %p_is_kept, align 8
+  %is_kept = field i64, i64 %recipe, 5
   %first_kept = mul i64 %k, $KEPT
   %ring = getelementptr ptr, ptr %kept, i64 %first_kept
   %wanted_index = add i64 %inputs, %k
@@ -84,22 +81,17 @@ search:
   %candidates = icmp slt i64 %g, %end_kept
   br i1 %candidates, label %candidate, label %fresh
 candidate:
-  %p_old = getelementptr ptr, ptr %ring, i64 %g
-  %old = load ptr, ptr %p_old, align 8
-  %p_old_type = getelementptr i8, ptr %old, i64 $at_type
-  %old_type = load ptr, ptr %p_old_type, align 8
+  %old = field ptr, ptr %ring, %g
+  %old_type = field ptr, i8 %old, $at_type
   %is_tensor = icmp eq ptr %old_type, %tensor
   %old_references = load i64, ptr %old, align 8
   %old_alone = icmp eq i64 %old_references, 1
   %old_free = and i1 %is_tensor, %old_alone
   br i1 %old_free, label %look, label %in_use
 look:
-  %p_old_array = getelementptr i8, ptr %old, i64 %slot
-  %p_old_buffer = getelementptr i8, ptr %old, i64 %buffer_slot
-  %p_old_weak = getelementptr i8, ptr %old, i64 %weak_slot
-  %old_array = load ptr, ptr %p_old_array, align 8
-  %old_buffer = load ptr, ptr %p_old_buffer, align 8
-  %old_weak = load ptr, ptr %p_old_weak, align 8
+  %old_array = field ptr, i8 %old, %slot
+  %old_buffer = field ptr, i8 %old, %buffer_slot
+  %old_weak = field ptr, i8 %old, %weak_slot
   %no_buffer = icmp eq ptr %old_buffer, null
   %no_weak = icmp eq ptr %old_weak, null
   %plain = and i1 %no_buffer, %no_weak
@@ -109,11 +101,9 @@ look:
 look_closer:
   %array_references = load i64, ptr %old_array, align 8
   %array_alone = icmp eq i64 %array_references, 1
-  %p_array_weak = getelementptr i8, ptr %old_array, i64 $at_weak
-  %array_weak = load ptr, ptr %p_array_weak, align 8
+  %array_weak = field ptr, i8 %old_array, $at_weak
   %array_no_weak = icmp eq ptr %array_weak, null
-  %p_array_flags = getelementptr i8, ptr %old_array, i64 $at_flags
-  %array_flags = load i32, ptr %p_array_flags, align 4
+  %array_flags = field i32, i8 %old_array, $at_flags
   %array_open = and i32 %array_flags, $writeable
   %array_is_open = icmp ne i32 %array_open, 0
   %array_free = and i1 %array_alone, %array_no_weak
@@ -134,12 +124,10 @@ fresh:
   %is_small = icmp eq ptr %maker, null
   br i1 %is_small, label %small, label %large
 small:
-  %p_dtype = getelementptr i64, ptr %recipe, i64 1
   %p_rank = getelementptr i64, ptr %recipe, i64 2
-  %p_extents = getelementptr i64, ptr %recipe, i64 3
-  %dtype = load ptr, ptr %p_dtype, align 8
+  %dtype = field ptr, i64 %recipe, 1
   %rank = load i32, ptr %p_rank, align 8
-  %extents = load ptr, ptr %p_extents, align 8
+  %extents = field ptr, i64 %recipe, 3
   call void %keep(ptr %dtype)
   %a_small = call ptr %new_array(
       ptr %array, ptr %dtype, i32 %rank, ptr %extents, ptr null, ptr null, i32 0, ptr null)
@@ -159,8 +147,7 @@ drop_array:
   call void %drop(ptr %a)
   br label %no_memory
 fill:
-  %p_meta = getelementptr i64, ptr %recipe, i64 4
-  %meta = load ptr, ptr %p_meta, align 8
+  %meta = field ptr, i64 %recipe, 4
   call void %keep(ptr %meta)
   %p_held_array = getelementptr i8, ptr %t, i64 %slot
   %p_held_meta = getelementptr i8, ptr %t, i64 %meta_slot
@@ -217,8 +204,7 @@ raise:
   %any_left = icmp slt i64 %e, %results
   br i1 %any_left, label %raise_one, label %raised
 raise_one:
-  %p_e = getelementptr ptr, ptr %tensors, i64 %e
-  %tensor_e = load ptr, ptr %p_e, align 8
+  %tensor_e = field ptr, ptr %tensors, %e
   call void %drop(ptr %tensor_e)
   %e1 = add i64 %e, 1
   br label %raise
@@ -229,8 +215,7 @@ pack:
   %no_tuple = icmp eq ptr %tuple, null
   br i1 %no_tuple, label %clear, label %items
 items:
-  %p_items = getelementptr i64, ptr %header, i64 $items
-  %behind = load i64, ptr %p_items, align 8
+  %behind = field i64, i64 %header, $items
   %first = getelementptr i8, ptr %tuple, i64 %behind
   br label %item
 item:
@@ -238,8 +223,7 @@ item:
   %left = icmp slt i64 %j, %results
   br i1 %left, label %put, label %done
 put:
-  %p_tensor_j = getelementptr ptr, ptr %tensors, i64 %j
-  %tensor_j = load ptr, ptr %p_tensor_j, align 8
+  %tensor_j = field ptr, ptr %tensors, %j
   %p_item = getelementptr ptr, ptr %first, i64 %j
   store ptr %tensor_j, ptr %p_item, align 8
   %j1 = add i64 %j, 1
@@ -260,8 +244,7 @@ clear_each:
   %some = icmp slt i64 %d, %end
   br i1 %some, label %clear_one, label %missed
 clear_one:
-  %p_d = getelementptr ptr, ptr %tensors, i64 %d
-  %tensor_d = load ptr, ptr %p_d, align 8
+  %tensor_d = field ptr, ptr %tensors, %d
   call void %drop(ptr %tensor_d)
   %d1 = add i64 %d, 1
   br label %clear_each
@@ -276,8 +259,6 @@ def tensor_call_text(header: Mapping[str, int]) -> str:
     """The function, as a part of a module that has `place`; a template as the rest of it."""
     kinds = dict.fromkeys(_WORDS, "i64") | dict.fromkeys(_POINTERS, "ptr")
     loads = [
-        f"  %p_{name} = getelementptr i64, ptr %header, i64 {header[name]}\n"
-        f"  %{name} = load {kind}, ptr %p_{name}, align 8"
-        for name, kind in kinds.items()
+        f"  %{name} = field {kind}, i64 %header, {header[name]}" for name, kind in kinds.items()
     ]
     return _TEXT.replace("$loads", "\n".join(loads))

@@ -14,18 +14,12 @@ from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.conv.filter_packing import tiles_of
 from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines, row_bytes, zero_bytes
 from pirkit.lowering.codegen.conv.implicit_im2col import ImplicitIm2colPanel, channel_bytes
+from pirkit.lowering.codegen.emit.memory_access import Memory, store
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.vector_emit import (
-    Memory,
-    address_at,
-    argument,
-    split_index,
-    store,
-    tail_mask,
-)
+from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index, tail_mask
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.blocking import ScratchLayout, block_extent, clear
 from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
 

@@ -22,11 +22,10 @@ from pirkit.lowering.codegen.conv.nchwc_conv import NchwcEmitter
 from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
-from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.runtime.machine_costs import CONV_FMAS_PER_NS, PACKED_BYTES_PER_NS
-from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
+from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import host
 
@@ -156,8 +155,6 @@ def _function(
 
     def write() -> Draft:
         b, routines = Builder(blocks=count), Routines()
-        scratch = emit(b, routines)
-        routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(len(sizes), scratch))
-        return Draft(routines.text(), Code(b"", SYMBOL, count, scratch, work, sizes), known)
+        return routines.draft(b, emit(b, routines), sizes, work, known)
 
     return function_of(key_of(what, target), write)

@@ -11,11 +11,12 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import (
     WeightGrad,
     WeightGradBlocking,
 )
+from pirkit.lowering.codegen.emit.memory_access import masked_load
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.vector_emit import argument, masked_load, split_index, tail_mask
+from pirkit.lowering.codegen.emit.vector_emit import argument, split_index, tail_mask
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.blocking import block_extent, clear, pack_square
 from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
 

@@ -8,7 +8,7 @@ from math import prod
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.emit.vector_emit import argument, split_index
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.math.casts import element
 
 
 def tiles_of(c: ConvProblem, cut: ConvBlocking) -> int:

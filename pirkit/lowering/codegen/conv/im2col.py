@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
-from pirkit.lowering.codegen.emit.vector_emit import masked_load
+from pirkit.lowering.codegen.emit.memory_access import masked_load
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.tile_update import Access
 
 _MAX_UNROLLED = 28

@@ -16,8 +16,8 @@ from itertools import groupby
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
 from pirkit.lowering.codegen.conv.nchwc_tile import Goal, NchwcFrame, NchwcTile, Part, Tile
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import argument, split_index
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
 from pirkit.lowering.codegen.matmul.blocking import block_extent
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector

@@ -11,9 +11,9 @@ from math import prod
 from typing import Final
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
-from pirkit.lowering.codegen.emit.scratch import LINE
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
 from pirkit.lowering.codegen.matmul.register_tile import (

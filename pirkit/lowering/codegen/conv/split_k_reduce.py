@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad, WeightGradBlocking
-from pirkit.lowering.codegen.emit.vector_emit import Memory, argument, split_index, store, tail_mask
+from pirkit.lowering.codegen.emit.memory_access import Memory, store
+from pirkit.lowering.codegen.emit.vector_emit import argument, split_index, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.math.casts import element
 
 
 def emit_split_k_reduce(b: Builder, c: WeightGrad, cut: WeightGradBlocking) -> None:

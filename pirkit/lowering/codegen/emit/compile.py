@@ -10,11 +10,22 @@ from pathlib import Path
 
 from pirkit.diag.source_files import SOURCES
 from pirkit.diag.version import VERSION
+from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.generate import SYMBOL, about_schedule, generate
+from pirkit.lowering.codegen.emit.generate import (
+    SYMBOL,
+    about_schedule,
+    generate,
+    module,
+    stages_of,
+)
+from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
+from pirkit.lowering.codegen.emit.tiled_loops import lanes_of
+from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Operand, with_numbered_names
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.runtime import machine_costs
 from pirkit.runtime.machine_costs import BYTES_PER_NS, COSTLY_NS, PLAIN_NS
@@ -25,12 +36,18 @@ from pirkit.runtime.native.llvm import LLVMLITE_VERSION
 from pirkit.runtime.native.target import Target, host
 
 
-def native_sequence(kernel: Kernel) -> NativeSequence:
+def native_sequence(kernel: Kernel | TiledNest) -> NativeSequence:
     """The callable that runs a kernel on all threads: one function, or several for a split
     reduction.
 
     Raises InternalError for a kernel that is not well formed.
     """
+    if isinstance(kernel, TiledNest):
+        function = function_of(
+            key_of(kernel.numbered(), host()), lambda: tiled_draft(kernel, host())
+        )
+        operands = tuple(range(len(kernel.operands)))
+        return NativeSequence(((function, operands),), len(operands), ())
     # The split depends on the blocks of the unsplit schedule, never on the number of threads.
     parts = split_reductions(kernel, schedule(kernel, host()).blocks)
     steps = tuple((native_function(step.kernel), step.buffers) for step in parts.steps)
@@ -67,6 +84,17 @@ def draft_of(kernel: Kernel, target: Target) -> Draft:
         tuple(o.size for o in kernel.operands),
     )
     return Draft(generated.text, code, about_schedule(generated.schedule))
+
+
+def tiled_draft(tiled: TiledNest, target: Target) -> Draft:
+    """The LLVM module of a tiled nest, not yet compiled."""
+    b = Builder(target.x86 and target.has("avx512f"), blocks=tiled.blocks)
+    scratch, lanes = write_nest(b, stages_of(tiled, target)[-1].nest), lanes_of(tiled, target)
+    work = estimated_work(tiled.operands, [p.kernel for p in tiled.phases], lanes)
+    sizes = tuple([o.size for o in tiled.operands])
+    code = Code(b"", SYMBOL, tiled.blocks, scratch, work, sizes)
+    known = about(write_nest, f"tiles of {tiled.block}", lanes=lanes, blocks=tiled.blocks)
+    return Draft(module(b, len(tiled.operands), scratch), code, known)
 
 
 def kernel_key(kernel: Kernel, target: Target) -> str:

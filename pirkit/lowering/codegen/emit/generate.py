@@ -10,11 +10,13 @@ from pirkit.lowering.codegen.about import About, about
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.schedule_loops import Stage, scheduled, stages
-from pirkit.lowering.codegen.emit.scratch import LINE
+from pirkit.lowering.codegen.emit.tiled_loops import tiled_stages
 from pirkit.lowering.codegen.emit.vector_emit import argument
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.codegen.ir.piecewise_poly_match import with_composite_functions
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.runtime.native.target import Target
 
 SYMBOL: Final = "pirkit_kernel"
@@ -71,8 +73,10 @@ def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     return b, plan, scratch
 
 
-def stages_of(kernel: Kernel, target: Target) -> list[Stage]:
+def stages_of(kernel: Kernel | TiledNest, target: Target) -> list[Stage]:
     """The loops of a kernel after each rewrite of its schedule; the last ones are written."""
+    if isinstance(kernel, TiledNest):
+        return tiled_stages(kernel, target)
     return stages(schedule(with_composite_functions(kernel, target), target))
 
 

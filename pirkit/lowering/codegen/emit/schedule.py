@@ -15,13 +15,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pirkit.lowering.codegen.emit.vector_emit import is_near
+from pirkit.lowering.codegen.emit.lane_axis import (
+    lane_axis_of,
+    lane_count,
+    loaded_operands,
+    packed_operands,
+    transposed_axis_of,
+)
 from pirkit.lowering.codegen.ir.canonicalize import canonical, with_axes
 from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
-    Index,
     Kernel,
     Load,
     Reduce,
@@ -32,11 +37,9 @@ from pirkit.lowering.codegen.ir.loopnest import (
     check,
     defines,
     saved_values,
-    varying,
     varying_inside,
 )
-from pirkit.lowering.codegen.math.primitives import element, is_costly
-from pirkit.runtime.dtype import DType
+from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.runtime.native.target import Target
 
 Strategy = Literal["flat", "rows", "columns", "tiles"]
@@ -69,8 +72,6 @@ _HEAVY_BODY = 24
 """Weight from which a body is not unrolled: its own instructions fill the pipeline."""
 _COMPUTE_BOUND = 12
 """Weight from which the reorder buffer does not reach the next loads: prefetch by software."""
-_MIN_TRANSPOSED_EXTENT = 16
-"""Extent of both axes from which operands are transposed to vectorize an outer axis."""
 _MAX_REGISTER_TILES = 2
 """Operands that are transposed in registers; more of them would spill."""
 
@@ -127,10 +128,10 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     check(kernel)
     kernel = canonical(kernel)
     rank = len(kernel.outer)
-    axis = _lane_axis(kernel)
+    axis = lane_axis_of(kernel)
     if axis is None:
         return Schedule(kernel, "flat", 1, 1, 1)
-    lanes = _lanes(kernel, axis, target)
+    lanes = lane_count(kernel, axis, target)
     outer, inner = list(range(rank)), list(range(rank, rank + len(kernel.inner)))
     group = outer if axis < rank else inner
     group.remove(axis)
@@ -143,7 +144,7 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
         return _with_row_prefetch(plan, target)
     # Lanes along an outer axis. If some operands are contiguous along another axis, that axis
     # becomes the last inner one, and these operands are transposed in tiles.
-    traversed = _transposed_axis(kernel, axis, inner or outer)
+    traversed = transposed_axis_of(kernel, axis, inner or outer)
     if (
         kernel.inner
         and traversed is None
@@ -165,7 +166,7 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
         (inner if traversed in inner else outer).remove(traversed)
         inner.append(traversed)
     ordered = with_axes(kernel, [*outer, axis], inner)
-    packed = _packed(ordered) if traversed is not None else ()
+    packed = packed_operands(ordered) if traversed is not None else ()
     unroll = 1 if _weight(kernel) > _HEAVY_BODY else 4
     # Loops over transposed tiles jump from row to row, so they prefetch in software.
     memory_bound = _memory_bound_operands(ordered, target) if packed else ()
@@ -278,7 +279,7 @@ def _with_row_prefetch(plan: Schedule, target: Target) -> Schedule:
     read = {s.operand for phase in kernel.loop_phases for s in phase.body if isinstance(s, Load)}
     prefetched = [
         k
-        for k in sorted(read & _loaded(kernel))
+        for k in sorted(read & loaded_operands(kernel))
         if kernel.operands[k].inner[-1] == kernel.operands[k].dtype.itemsize
         and kernel.operands[k].outer[-1]
     ]
@@ -290,7 +291,7 @@ def _with_row_prefetch(plan: Schedule, target: Target) -> Schedule:
     if math.prod(kernel.inner) * sum(d.itemsize for d in resident_types) > target.l2_bytes // 2:
         return plan
     later = [line for phase in kernel.loop_phases[prefetch_phase + 1 :] for line in phase.body]
-    written = sorted({s.operand for s in later if isinstance(s, Store)} - _loaded(kernel))
+    written = sorted({s.operand for s in later if isinstance(s, Store)} - loaded_operands(kernel))
     store_prefetched = [
         k
         for k in written
@@ -307,7 +308,9 @@ def _with_row_prefetch(plan: Schedule, target: Target) -> Schedule:
 
 def _memory_bound_operands(kernel: Kernel, target: Target) -> tuple[int, ...]:
     """Operands that move along the last inner axis and are larger than the L2 cache."""
-    large = (k for k in sorted(_loaded(kernel)) if kernel.operands[k].size > target.l2_bytes)
+    large = (
+        k for k in sorted(loaded_operands(kernel)) if kernel.operands[k].size > target.l2_bytes
+    )
     return tuple([k for k in large if kernel.operands[k].inner[-1]])
 
 
@@ -317,129 +320,11 @@ def _streamed_operands(kernel: Kernel, target: Target) -> tuple[int, ...]:
         return ()
     return tuple(
         k
-        for k in sorted(_loaded(kernel))
+        for k in sorted(loaded_operands(kernel))
         if kernel.operands[k].outer[-1] == kernel.operands[k].dtype.itemsize
         and kernel.operands[k].size > target.l2_bytes
         and all(kernel.operands[k].outer)
     )
-
-
-def _lanes(kernel: Kernel, axis: int, target: Target) -> int:
-    """The vector length: the widest element type that varies along the lanes fills a register."""
-    names = varying(kernel, axis)
-    # Everything that varies along the lanes shares one vector length: the widest type counts.
-    dtypes: list[DType] = []
-    for statement in kernel.statements():
-        match statement:
-            case Load(name, operand) if name in names:
-                dtypes.append(kernel.operands[operand].dtype)
-            case Store(operand) | Accumulate(operand):
-                dtypes.append(kernel.operands[operand].dtype)
-            case Compute(name, _, _, dtype) | Index(name, _, dtype) if name in names:
-                dtypes.append(dtype)
-            case _:
-                continue
-    widest = max((4 if element(d) == "float" else d.itemsize for d in dtypes), default=4)
-    return max(2, target.vector_bits // (8 * widest))
-
-
-def _lane_axis(kernel: Kernel) -> int | None:
-    """The axis along which most bytes are contiguous; of equal ones the last outer axis."""
-    extents, has_accumulations = (*kernel.outer, *kernel.inner), bool(kernel.accumulations())
-    if not extents:
-        return None
-
-    def worth(axis: int) -> tuple[float, int, bool, int]:
-        """Bytes per iteration that are contiguous along an axis, then ties."""
-        total = 0.0
-        for operand in kernel.operands:
-            strides = (*operand.outer, *operand.inner)
-            if strides[axis] == operand.dtype.itemsize:
-                iterations = [e for e, s in zip(extents, strides, strict=True) if s]
-                total += operand.dtype.itemsize * math.prod(iterations) / kernel.iterations
-        stores = sum(
-            (*kernel.operands[s.operand].outer, *kernel.operands[s.operand].inner)[axis]
-            == kernel.operands[s.operand].dtype.itemsize
-            for s in kernel.statements()
-            if isinstance(s, Store)
-        )
-        # An outer axis may be one that accumulates; its iterations must stay in order.
-        if has_accumulations and axis < len(kernel.outer):
-            return -1.0, 0, False, 0
-        # Along a short axis most lanes of a vector would be masked off.
-        is_wide = extents[axis] >= 8
-        return (total if is_wide else 0.0, stores, axis < len(kernel.outer), axis)
-
-    if kernel.iterations == 0:
-        return len(kernel.outer) if has_accumulations else 0
-    best = max(range(len(extents)), key=worth)
-    return best if best < len(kernel.outer) else _outer_lane_axis(kernel, best)
-
-
-def _outer_lane_axis(kernel: Kernel, inner: int) -> int:
-    """The vectorized axis if an inner one is best: an outer axis, if that avoids gathers.
-
-    Operands that are strided along the inner axis but contiguous along the outer one are then
-    loaded as vectors, and all others are transposed.
-    """
-    bodies = [s for phase in kernel.loop_phases for s in phase.body]
-    if kernel.accumulations() or saved_values(kernel) or any(isinstance(s, Store) for s in bodies):
-        return inner
-    extents = (*kernel.outer, *kernel.inner)
-    operands = [kernel.operands[k] for k in sorted(_loaded(kernel))]
-    strides = {o: (*o.outer, *o.inner) for o in operands}
-    accumulated = [o for o in operands if strides[o][inner] not in (0, o.dtype.itemsize)]
-    for axis in reversed(range(len(kernel.outer))):
-        is_wide = min(extents[axis], extents[inner]) >= _MIN_TRANSPOSED_EXTENT
-        if (
-            accumulated
-            and is_wide
-            and all(strides[o][axis] == o.dtype.itemsize for o in accumulated)
-        ):
-            return axis
-    return inner
-
-
-def _transposed_axis(kernel: Kernel, lane_axis: int, candidates: list[int]) -> int | None:
-    """The axis along which most operands are contiguous that are strided along the lanes."""
-    counts = dict.fromkeys(candidates, 0)
-    for number in _loaded(kernel):
-        operand = kernel.operands[number]
-        strides = (*operand.outer, *operand.inner)
-        size = operand.dtype.itemsize
-        # Broadcast and contiguous operands need no transpose; a small stride is loaded by shuffles.
-        if strides[lane_axis] in (0, size) or is_near(strides[lane_axis], size):
-            continue
-        # A copy in a tile would not see what the kernel stores.
-        if number in _stored(kernel):
-            continue
-        for axis in candidates:
-            counts[axis] += strides[axis] == operand.dtype.itemsize
-    best = max(counts, key=lambda axis: counts[axis], default=None)
-    return best if best is not None and counts[best] else None
-
-
-def _packed(kernel: Kernel) -> tuple[int, ...]:
-    """Operands that are contiguous along the last inner axis and strided along the lanes."""
-    stored = _stored(kernel)
-    return tuple(
-        number
-        for number in sorted(_loaded(kernel))
-        if number not in stored
-        and kernel.operands[number].inner[-1] == kernel.operands[number].dtype.itemsize
-        and kernel.operands[number].outer[-1] not in (0, kernel.operands[number].dtype.itemsize)
-    )
-
-
-def _loaded(kernel: Kernel) -> set[int]:
-    """Operands that are read unconditionally at their own strides: no gathers, no predicates."""
-    loads = [s for s in kernel.statements() if isinstance(s, Load)]
-    indirect = {s.operand for s in loads if s.at is not None or s.predicate is not None}
-    return {s.operand for s in loads} - indirect
-
-
-def _stored(kernel: Kernel) -> set[int]:
-    return {s.operand for s in kernel.statements() if isinstance(s, Store)}
 
 
 def _weight(kernel: Kernel) -> int:

@@ -15,10 +15,10 @@ from pirkit.lowering.codegen.emit.schedule import (
     Schedule,
     row_unroll,
 )
-from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
 from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
 from pirkit.lowering.codegen.ir import memory_rewrites as memory
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.loop_ir import (
     Count,
     Loop,
@@ -55,12 +55,11 @@ class Stage:
     nest: Nest
 
 
-class _Stages:
+class Stages:
     """A nest under rewrites; ``found`` has the nest after each."""
 
-    def __init__(self, plan: Schedule) -> None:
-        self.plan, self.kernel = plan, plan.kernel
-        self.found = [Stage("loops", loops_of(plan.kernel))]
+    def __init__(self, nest: Nest) -> None:
+        self.found = [Stage("loops", nest)]
 
     @property
     def nest(self) -> Nest:
@@ -76,6 +75,14 @@ class _Stages:
         if nest.body != self.nest.body:
             sizes = [str(x) for x in args if isinstance(x, (str, int))]
             self.found.append(Stage(" ".join([rewrite.__name__, *sizes]), nest))
+
+
+class _Stages(Stages):
+    """The nest of a schedule."""
+
+    def __init__(self, plan: Schedule) -> None:
+        super().__init__(loops_of(plan.kernel))
+        self.plan, self.kernel = plan, plan.kernel
 
 
 def scheduled(plan: Schedule) -> Nest:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pirkit.lowering.codegen.emit.vector_emit import masked_load, tail_mask
+from pirkit.lowering.codegen.emit.memory_access import masked_load
+from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import stored
+from pirkit.lowering.codegen.math.casts import stored
 from pirkit.runtime.dtype import DType
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from pirkit.lowering.codegen.ir.loopnest import (
-    Accumulate,
     Compute,
     Constant,
     Index,
@@ -15,10 +15,11 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Load,
     Reduce,
     ReduceKind,
-    RuntimeAssert,
-    Store,
 )
 from pirkit.runtime.dtype import DType, float32
+
+LINE: Final = 64
+"""Bytes of a cache line."""
 
 
 def compute_type(dtype: DType) -> DType:
@@ -39,7 +40,7 @@ def types_of(kernel: Kernel) -> dict[str, DType]:
                 types[name] = dtype
             case Reduce(name, _, value):
                 types[name] = types[value]
-            case Store() | Accumulate() | RuntimeAssert():
+            case _:
                 pass
     return types
 

@@ -388,6 +388,22 @@ class Builder:
         else:
             self.loop(Value("%lo", I64), Value("%hi", I64), 1, [], body)
 
+    def both(self, x: Value, y: Value) -> Value:
+        """``x and y`` of scalars; nothing is emitted if one is the constant ``true``."""
+        if "true" in (x.text, y.text):
+            return y if x.text == "true" else x
+        return self.op("and", x, y)
+
+    def pick(self, number: Value, values: Sequence[Value]) -> Value:
+        """``values[number]``, by selects if the number is no constant."""
+        if number.text.isdigit():
+            return values[int(number.text)]
+        found = values[0]
+        for k, value in enumerate(values[1:], 1):
+            if value.text != found.text:
+                found = self.select(self.compare("eq", number, k), value, found)
+        return found
+
     def branch(self, condition: Value, body: Callable[[], Sequence[Value]],
                otherwise: Sequence[Value] = ()) -> list[Value]:  # fmt: skip
         """``body()`` if the scalar ``condition`` is true, else the values ``otherwise``."""

@@ -19,11 +19,10 @@ from typing import Final, Literal
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import (
-    Accumulate,
+    Effect,
     Kernel,
     Load,
     Reduce,
-    RuntimeAssert,
     Statement,
     Store,
     defines,
@@ -32,7 +31,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.runtime.dtype import DType
 
-_ACCESSES: Final = (Load, Store, Accumulate, RuntimeAssert)
+_ACCESSES: Final = (Load, *Effect)
 LoopKind = Literal["serial", "parallel", "vector", "unroll", "interleave"]
 
 
@@ -63,6 +62,8 @@ class Buffer:
     ``register``: vectors, of which constant indices of unrolled loops pick one.
     Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
     ``per_block`` adds bytes per iteration of a loop, for accumulators of its own.
+    ``shares`` is the scratch buffer whose memory this one is. With ``image`` there is a tile of so
+    many bytes for each of `Images`, and this buffer is that of this image of the present one.
     """
 
     dtype: DType
@@ -73,6 +74,8 @@ class Buffer:
     space: Literal["memory", "scratch", "register"] = "memory"
     outside: tuple[str, ...] = ()
     per_block: tuple[str, int] | None = None
+    shares: int | None = None
+    image: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +175,40 @@ class NonTemporal:
     body: tuple[Node, ...]
 
 
-Node = Block | Prefetch | PrefetchTile | Pack | Loop | Reducing | NonTemporal
-NESTED: Final = (Loop, Reducing, NonTemporal)
+@dataclass(frozen=True, slots=True)
+class OncePerOrbit:
+    """A body that runs only where the block comes first among its images (see `Images`)."""
+
+    images: tuple[tuple[int, ...], ...]
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The body at each distinct image of a block: permutations of its indices.
+
+    At image ``p`` the block begins along axis ``k`` where the present one does along ``p[k]``;
+    ``blocks`` are the variables of the loops over blocks, one for each axis.
+    """
+
+    images: tuple[tuple[int, ...], ...]
+    blocks: tuple[str, ...]
+    body: tuple[Node, ...]
+
+    def moves(self) -> list[Loop]:
+        """Loops whose variables an image changes."""
+        return [Loop(var, (axis,), 0, 0, 1, ()) for axis, var in enumerate(self.blocks)]
+
+    def composed(self, image: int) -> list[int]:
+        """For each image the number of that image of it."""
+        first = self.images[image]
+        return [self.images.index(tuple([other[a] for a in first])) for other in self.images]
+
+
+Node = (
+    Block | Prefetch | PrefetchTile | Pack | Loop | Reducing | NonTemporal | OncePerOrbit | Images
+)
+NESTED: Final = (Loop, Reducing, NonTemporal, OncePerOrbit, Images)
 """Nodes with a body."""
 
 Path = tuple[tuple[int, int], ...]
@@ -357,4 +392,4 @@ def require(holds: bool, rewrite: str, why: str) -> None:
 
 def pure(statement: Statement) -> bool:
     """Whether a statement may run elsewhere: it only defines a value."""
-    return not isinstance(statement, (Store, Accumulate, RuntimeAssert, Reduce))
+    return not isinstance(statement, (*Effect, Reduce))

@@ -43,6 +43,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Constant,
     Load,
     Reduce,
+    Scatter,
     Statement,
     Store,
     defines,
@@ -117,7 +118,7 @@ def interleave(nest: Nest, var: str, copies: int) -> Nest:
 
     def change(node: Loop) -> Nodes | None:
         # An element that one vector accumulates into may be that of the next: keep their order.
-        in_order = any(isinstance(s, Accumulate) for s in statements(node.body))
+        in_order = any(isinstance(s, (Accumulate, Scatter)) for s in statements(node.body))
         copy = replace(
             node, var=f"{var}u", start=0, stop=copies * node.step,
             kind="unroll" if in_order else "interleave", copies="own",

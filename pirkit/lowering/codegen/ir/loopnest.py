@@ -136,7 +136,27 @@ class RuntimeAssert:
     value: str
 
 
-Statement = Load | Constant | Index | Compute | Reduce | Store | Accumulate | RuntimeAssert
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Combines a value with the element of an operand that is ``at`` elements further on.
+
+    Without a ``kind`` the value is assigned. Iterations run in order, so that duplicates are
+    deterministic. Where ``at`` is outside of ``0 .. limit`` nothing is written. A kernel that
+    scatters has only inner axes, and what it scatters into is not loaded.
+    """
+
+    operand: int
+    kind: ReduceKind | None
+    value: str
+    at: str
+    limit: int
+
+
+Statement = (
+    Load | Constant | Index | Compute | Reduce | Store | Accumulate | Scatter | RuntimeAssert
+)
+Effect = (Store, Accumulate, Scatter, RuntimeAssert)
+"""Statements that write memory; they define no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +205,8 @@ def reads(statement: Statement) -> tuple[str, ...]:
             return value, times
         case Reduce() | Store() | Accumulate() | RuntimeAssert():
             return (statement.value,)
+        case Scatter(value=value, at=at):
+            return value, at
         case Load(at=at, predicate=predicate):
             return tuple([name for name in (at, predicate) if name is not None])
         case Constant() | Index():
@@ -193,7 +215,7 @@ def reads(statement: Statement) -> tuple[str, ...]:
 
 def defines(statement: Statement) -> str | None:
     """The name that a statement defines, if any."""
-    return None if isinstance(statement, (Store, Accumulate, RuntimeAssert)) else statement.name
+    return None if isinstance(statement, Effect) else statement.name
 
 
 def varying(kernel: Kernel, axis: int) -> set[str]:
@@ -213,7 +235,7 @@ def varying(kernel: Kernel, axis: int) -> set[str]:
                 own = own and not inner
             case Constant(name) | Compute(name):
                 pass
-            case Store() | Accumulate() | RuntimeAssert():
+            case Store() | Accumulate() | Scatter() | RuntimeAssert():
                 continue
         if own:
             found.add(name)
@@ -256,6 +278,8 @@ def renamed(statement: Statement, number: Callable[[str], str]) -> Statement:
             return Store(operand, number(value))
         case Accumulate() | RuntimeAssert():
             return replace(statement, value=number(statement.value))
+        case Scatter(value=value, at=at):
+            return replace(statement, value=number(value), at=number(at))
         case Load(name, operand, at, limit, predicate):
             at, predicate = (None if n is None else number(n) for n in (at, predicate))
             return Load(number(name), operand, at, limit, predicate)
@@ -343,13 +367,15 @@ def _max_offsets(kernel: Kernel) -> dict[int, int]:
                 found[operand] = max(found.get(operand, 0), max_offset)
             case Store(operand) | Accumulate(operand) | RuntimeAssert(operand):
                 found.setdefault(operand, 0)
+            case Scatter(operand, limit=limit):
+                found[operand] = max(found.get(operand, 0), limit)
             case _:
                 continue
     return found
 
 
 def _check_statement(kernel: Kernel, statement: Statement, in_body: bool) -> None:
-    if isinstance(statement, (Load, Store, Accumulate, RuntimeAssert)):
+    if isinstance(statement, (Load, *Effect)):
         _require(0 <= statement.operand < len(kernel.operands), f"{statement}: no such operand")
         inner = kernel.operands[statement.operand].inner
         _require(
@@ -357,6 +383,8 @@ def _check_statement(kernel: Kernel, statement: Statement, in_body: bool) -> Non
         )
     if isinstance(statement, Reduce):
         _require(in_body, f"{statement}: a reduction belongs in a loop body")
+    if isinstance(statement, Scatter):
+        _require(in_body and not kernel.outer, f"{statement}: a scatter needs iterations in order")
 
 
 def _require(condition: bool, message: str) -> None:

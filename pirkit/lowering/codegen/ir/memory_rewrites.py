@@ -244,6 +244,26 @@ def use_buffer(nest: Nest, scratch: int, operand: int) -> Nest:
     return replace(nest, body=changed(nest.body, partial(with_buffer_read, scratch, operand)))
 
 
+def copy_tile(nest: Nest, var: str, source: int, dest: int, along: int, lane: int) -> Nest:
+    """Copy what the loops from ``var`` on read of a buffer into scratch, contiguous along ``lane``.
+
+    ``along`` is the axis along which the source is contiguous.
+    """
+
+    def change(loop: Loop) -> Nodes | None:
+        chain = [loop]
+        while isinstance(inner := chain[-1].body[0], Loop):
+            chain.append(inner)
+        stop = {inner.axes[0]: inner.stop for inner in chain}
+        copy: Node = Pack(source, dest, along, lane, stop[along], stop[lane])
+        for inner in reversed(chain):
+            if inner.axes[0] not in (along, lane):
+                copy = replace(inner, var=f"{inner.var}c", body=(copy,))
+        return copy, *changed((loop,), partial(with_buffer_read, source, dest))
+
+    return change_loops(nest, var, change)
+
+
 def prefetch(nest: Nest, var: str, requests: Sequence[Prefetch]) -> Nest:
     """Prefetch in each whole vector of a loop, after its statements."""
 

@@ -17,9 +17,9 @@ from pirkit.index.index_maps import space
 from pirkit.lowering.codegen.ir.delinearize import delinearized
 from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.codegen.ir.nest_builder import NotLowerableError
+from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest, StatementNestBuilder
 from pirkit.lowering.codegen.lower.tiled_nest_build import tiled_nest_of
-from pirkit.lowering.codegen.scatter.scatter import without_scatters
 
 
 def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:

@@ -19,7 +19,6 @@ from pirkit.dialect.opdef import lookup
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.index_maps import flat, space
 from pirkit.index.substitution import reads_of
-from pirkit.lowering.codegen.emit.tiled_nest import TiledNest
 from pirkit.lowering.codegen.ir import loopnest
 from pirkit.lowering.codegen.ir.addressing import IndexLowering, OperandTable
 from pirkit.lowering.codegen.ir.element_types import compute_type
@@ -36,8 +35,8 @@ from pirkit.lowering.codegen.ir.nest_builder import (
     NotLowerableError,
     StatementBuilder,
 )
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.scalar_ops import apply
-from pirkit.lowering.codegen.scatter.scatter import Scatter
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
@@ -54,13 +53,13 @@ def extremum_of(reduction: str) -> ReduceKind | None:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A loop nest, tiled nest or scatter, and the array number of each of its operands.
+    """A loop nest or tiled nest, and the array number of each of its operands.
 
     Inputs come first, then values (those of `laid_out`), then one flag byte for each of
     ``assertions``: 0 before a run, 1 after it if the data violate the assertion.
     """
 
-    kernel: Kernel | Scatter | TiledNest
+    kernel: Kernel | TiledNest
     arrays: tuple[int, ...]
     assertions: tuple[DataAssertion, ...] = ()
 

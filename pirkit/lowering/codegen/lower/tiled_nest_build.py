@@ -9,11 +9,11 @@ from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tiling import Frame, block_of
 from pirkit.index.expr import Expr
 from pirkit.index.index_maps import space
-from pirkit.lowering.codegen.emit.tiled_nest import Tile, TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.ir.addressing import IndexLowering
 from pirkit.lowering.codegen.ir.element_types import compute_type
 from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Store
 from pirkit.lowering.codegen.ir.nest_builder import DataAssertion
+from pirkit.lowering.codegen.ir.tiled_nest import Tile, TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.lower.statement_nest import Nest, StatementNestBuilder, source_arrays
 
 

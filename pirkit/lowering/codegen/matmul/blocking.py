@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.transpose_tile import transposed
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 

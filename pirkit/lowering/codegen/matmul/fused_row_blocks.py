@@ -21,10 +21,10 @@ from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import kernel_work, key_of
-from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_body, emit_prologue
+from pirkit.lowering.codegen.emit.generate import PARAMETERS, emit_body, emit_prologue
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Type, Value
 from pirkit.lowering.codegen.matmul.blocking import ScratchLayout, block_extent
 from pirkit.lowering.codegen.matmul.deferred_normalization import with_deferred_scales
 from pirkit.lowering.codegen.matmul.fused_row_max import end_row_max, init_row_max, with_row_max
@@ -49,7 +49,7 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
     with_scratch_strides,
 )
 from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS
-from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import Target, host
 
 _MAX_DEPTH: Final = 512
@@ -72,9 +72,9 @@ def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
     group = with_row_max(with_deferred_scales(group, target), _MAX_DEPTH, target)
     writer = _Writer(group, target)
     writer.emit()
-    code = Code(b"", SYMBOL, writer.blocks, writer.layout.size, writer.work, group.sizes)
     sizes = {"lanes": writer.shape.lanes, "rows": writer.block_rows, "blocks": writer.blocks}
-    return Draft(writer.routines.text(), code, about(_Writer, "blocks of rows", **sizes))
+    known = about(_Writer, "blocks of rows", **sizes)
+    return writer.routines.draft(writer.b, writer.layout.size, group.sizes, writer.work, known)
 
 
 def block_rows(group: RowBlocks, target: Target) -> int:
@@ -159,22 +159,11 @@ class _Writer:
                 self.work += kernel_work(kernel, plan)
 
     def emit(self) -> None:
-        """Define the function; ``%block`` holds the argument block of the nests."""
+        """The loop over the units of work; ``%block`` holds the argument block of the nests."""
         b, group = self.b, self.group
-        self.pointers = [argument(b, k) for k in range(len(group.sizes))]
         max_rows = max([len(s.operands) for s in group.steps if isinstance(s, RowNest)], default=0)
-        self.routines.define(
-            f"void @{SYMBOL}({PARAMETERS})",
-            self._body(),
-            (
-                *emit_prologue(len(group.sizes), self.layout.size),
-                f"  %block = alloca [{max_rows + 1} x ptr], align 8",
-            ),
-        )
-
-    def _body(self) -> Builder:
-        """The loop over the units of work."""
-        b, group = self.b, self.group
+        b.emit_void(f"%block = alloca [{max_rows + 1} x ptr], align 8")
+        self.pointers = [argument(b, k) for k in range(len(group.sizes))]
 
         def matrix_of_sums(number: Value, _: list[Value]) -> Sequence[Value]:
             positions = split_index(b, number, group.batch)
@@ -206,7 +195,6 @@ class _Writer:
             b.loop(lo, hi, 1, [], matrix_of_sums)
         else:
             b.loop(lo, hi, 1, [Value("-1", I64)], block_of_rows)
-        return b
 
     def _pack(self, positions: list[Value]) -> None:
         """Pack the right operands of the GEMMs, which all blocks of a matrix share."""

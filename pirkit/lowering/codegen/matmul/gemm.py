@@ -16,10 +16,9 @@ from typing import Final
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
-from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
 from pirkit.lowering.codegen.matmul.blocking import block_extent
 from pirkit.lowering.codegen.matmul.macrokernel import (
@@ -37,7 +36,7 @@ from pirkit.lowering.codegen.matmul.panel_packing import (
     unpack_function,
 )
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import Target, host
 
@@ -163,16 +162,6 @@ def _even_blocks(extent: int, max_block: int, unit: int) -> int:
     return -(-extent // block_count // unit) * unit
 
 
-@dataclass(frozen=True, slots=True)
-class GemmModule:
-    """The text of a module with one kernel (see `generate.Generated`)."""
-
-    text: str
-    blocks: int
-    scratch: int
-    work: int
-
-
 def native_gemm(p: Gemm) -> NativeFunction:
     """The function of a GEMM with operands a, b, c."""
     threads = thread_count()
@@ -181,32 +170,20 @@ def native_gemm(p: Gemm) -> NativeFunction:
 
 def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     """The module of a GEMM for a number of threads, not yet compiled."""
-    module = generate_gemm(p, target, threads)
-    sizes = (p.a.size, p.b.size, p.c.size, *[p.columns * p.dtype.itemsize] * p.scales)
     shape = tile_shape_for(p.dtype, target)
     cut = blocking(p, shape, target, threads)
-    tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
-    block = {"block rows": cut.rows, "block columns": cut.columns, "block depth": cut.depth}
-    known = about(_Writer, "matmul", **tile, **block, blocks=module.blocks)
-    return Draft(
-        module.text, Code(b"", SYMBOL, module.blocks, module.scratch, module.work, sizes), known
-    )
-
-
-def generate_gemm(p: Gemm, target: Target, threads: int) -> GemmModule:
-    """The text of the module of a GEMM."""
-    shape = tile_shape_for(p.dtype, target)
-    block_sizes = blocking(p, shape, target, threads)
     routines = Routines()
     b = routines.builder()
-    writer = _Writer(p, shape, block_sizes, routines, b)
+    writer = _Writer(p, shape, cut, routines, b)
     writer.emit()
-    operands = 3 + p.scales
-    routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(operands, writer.scratch))
-    blocks = _block_counts(p, block_sizes.rows, block_sizes.columns)
+    sizes = (p.a.size, p.b.size, p.c.size, *[p.columns * p.dtype.itemsize] * p.scales)
     # About three vector FMAs per ns.
     work = int(p.multiplications / shape.lanes / 3)
-    return GemmModule(routines.text(), blocks, writer.scratch, work)
+    tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
+    block = {"block rows": cut.rows, "block columns": cut.columns, "block depth": cut.depth}
+    blocks = _block_counts(p, cut.rows, cut.columns)
+    known = about(_Writer, "matmul", **tile, **block, blocks=blocks)
+    return routines.draft(b, writer.scratch, sizes, work, known)
 
 
 class _Writer:

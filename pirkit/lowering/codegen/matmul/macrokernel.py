@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import element
+from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.blocking import for_tiles
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Stride, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import L2, OutputTile, prefetch_bytes

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Final
 
-from pirkit.lowering.codegen.emit.scratch import LINE
-from pirkit.lowering.codegen.emit.vector_emit import masked_load
+from pirkit.lowering.codegen.emit.memory_access import masked_load
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
 from pirkit.lowering.codegen.math.primitives import extremum
 from pirkit.runtime.dtype import DType

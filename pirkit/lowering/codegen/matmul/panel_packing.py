@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.scratch import LINE
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import stored, widen
+from pirkit.lowering.codegen.math.casts import stored, widen
 from pirkit.lowering.codegen.matmul.blocking import for_tiles, pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import prefetch_bytes, read_vector, write_vector

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pirkit.lowering.codegen.emit.scratch import LINE
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.row_block_plan import MemoryRows, RowBlocks, RowGemm
 from pirkit.runtime.native.target import Target

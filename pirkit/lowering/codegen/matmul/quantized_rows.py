@@ -15,11 +15,10 @@ from typing import Final
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
-from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import argument, split_index, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.primitives import stored
+from pirkit.lowering.codegen.math.casts import stored
 from pirkit.lowering.codegen.matmul.blocking import block_extent, for_tiles
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
@@ -27,7 +26,7 @@ from pirkit.lowering.codegen.matmul.output_tile import OutputTile, read_vector, 
 from pirkit.lowering.codegen.matmul.panel_packing import as_float
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import Target, host
 
@@ -83,18 +82,16 @@ def rows_product_draft(p: RowsProduct, target: Target, threads: int) -> Draft:
     b = routines.builder()
     writer = _Writer(p, shape, target, threads, routines, b)
     writer.emit()
-    operands = 3 + p.scales + p.exact
-    routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(operands, writer.scratch))
     panels = -(-p.columns // shape.columns) * shape.columns
     nbytes = panels * p.terms * (2 if p.exact else p.weights.itemsize)
     work = max(nbytes // _BYTES_PER_NS, p.rows * p.columns * p.terms // (3 * shape.lanes))
     x, out = p.rows * p.depth * (1 if p.exact else 4), p.rows * p.columns * 4
     sizes = [x, nbytes, out, *[p.columns * 4] * p.scales]
     sizes += [(p.rows if p.each_row else 1) * 4] * p.exact
-    code = Code(b"", SYMBOL, writer.blocks, writer.scratch, work, tuple(sizes))
     tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
     block = {"block rows": writer.rows, "block panels": writer.group, "blocks": writer.blocks}
-    return Draft(routines.text(), code, about(_Writer, "rows by panels", **tile, **block))
+    known = about(_Writer, "rows by panels", **tile, **block)
+    return routines.draft(b, writer.scratch, tuple(sizes), work, known)
 
 
 class _Writer:

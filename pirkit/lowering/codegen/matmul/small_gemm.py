@@ -14,14 +14,13 @@ from typing import Final
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
-from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import argument, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import OutputTile, read_vector, write_vector
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import Target, host
 
 ARGUMENT_WORDS: Final = (
@@ -58,13 +57,8 @@ def _draft(dtype: DType, target: Target) -> Draft:
     routines = Routines()
     b = routines.builder()
     _Writer(b, vector).emit()
-    routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(5, scratch))
-    code = Code(b"", SYMBOL, 1, scratch, _WORK_NS, (0, 0, 0, 0, 0))
-    return Draft(
-        routines.text(),
-        code,
-        about(_Writer, "small matmul", lanes=lanes, rows=_ROWS, vectors=_VECTORS),
-    )
+    known = about(_Writer, "small matmul", lanes=lanes, rows=_ROWS, vectors=_VECTORS)
+    return routines.draft(b, scratch, (0, 0, 0, 0, 0), _WORK_NS, known)
 
 
 class _Writer:

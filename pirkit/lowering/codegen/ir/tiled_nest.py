@@ -12,17 +12,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from pirkit.lowering.codegen.ir.loopnest import (
-    Compute,
-    Constant,
-    Index,
     Kernel,
     Operand,
     Statement,
     with_numbered_names,
 )
-from pirkit.lowering.codegen.math.primitives import element
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.target import Target
 
 Axes = tuple[int, ...]
 
@@ -76,6 +71,11 @@ class TiledNest:
         """Units of work, one per tile; of a tile and its images all but one do nothing."""
         return prod(self.counts)
 
+    @property
+    def iterations(self) -> int:
+        """Iterations of all phases."""
+        return sum(phase.kernel.iterations for phase in self.phases)
+
     def statements(self) -> Iterator[Statement]:
         for phase in self.phases:
             yield from phase.kernel.statements()
@@ -84,14 +84,3 @@ class TiledNest:
         """The nest with numbers for names: nests that differ in names alone become equal."""
         phases = [replace(p, kernel=with_numbered_names(p.kernel)) for p in self.phases]
         return replace(self, phases=tuple(phases))
-
-
-def lanes_of(tiled: TiledNest, target: Target) -> int:
-    """The vector length: the widest element type fills a register."""
-    found: set[DType] = {t.dtype for t in tiled.tiles} | {o.dtype for o in tiled.operands}
-    for s in tiled.statements():
-        if isinstance(s, (Compute, Constant, Index)):
-            found.add(s.dtype)
-    # All tiles share one vector length, so their layouts agree.
-    widest = max(4 if element(d) == "float" else d.itemsize for d in found)
-    return max(2, target.vector_bits // (8 * widest))

@@ -1,0 +1,195 @@
+"""Loads and stores of one vector: contiguous, strided, masked, gathered, non-temporal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
+from pirkit.lowering.codegen.math.casts import stored, widen
+from pirkit.lowering.codegen.math.vecmath import any_lane
+from pirkit.runtime.dtype import DType
+
+_SAFE_BITS: Final = 128
+"""Bits of a vector below which masked accesses are split into scalar ones here: LLVM 22 on x86
+widens one with a single active lane to a whole register, and so writes beyond the mask. It does the
+same at any width if a store with a single active lane truncates its elements.
+"""
+_NEAR: Final = 4
+"""Strides, in elements, up to which whole vectors are loaded and deinterleaved by shuffles."""
+_NARROW: Final = 4
+"""Bytes of an element below which LLVM may truncate values as part of a masked store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The elements of an operand at a vector of iterations.
+
+    ``step`` is the distance of neighboring lanes in bytes; 0 is one element for all lanes. With
+    ``stream`` stores are non-temporal and must be aligned. With ``padded`` there is memory for
+    whole vectors, so that accesses need no mask.
+    """
+
+    address: Value
+    step: int
+    stream: bool = False
+    padded: bool = False
+
+
+def load(
+    b: Builder, dtype: DType, memory: Memory, lanes: int, mask: Value | None, guarded: bool = False
+) -> Value:  # fmt: skip
+    """The elements at a vector of iterations in their compute type; one lane if they are uniform.
+
+    Without ``guarded`` the mask is that of a tail: the first element may be loaded without a check.
+    """
+    elem, size = stored(dtype), dtype.itemsize
+    address = memory.address
+    if memory.step == 0 or lanes == 1:
+        scalar = Type(elem)
+
+        def one() -> list[Value]:
+            return [b.emit(scalar, f"load {scalar}, {address}, align {size}")]
+
+        if not guarded or mask is None:
+            return widen(b, one()[0], dtype)
+        zero = Value("zeroinitializer", scalar)
+        value = widen(b, b.branch(any_lane(b, mask), one, [zero])[0], dtype)
+        if mask.type.lanes == 1:
+            return value
+        value = b.splat(value, lanes)
+        return b.select(mask, value, Value("zeroinitializer", value.type))
+    type_ = Type(elem, lanes)
+    if is_near(memory.step, size) and _is_wide(type_, mask):
+        value = _deinterleaved(b, type_, address, memory.step // size, mask)
+    elif memory.step != size:
+        value = _gather(b, type_, memory, size, mask)
+    elif mask is None:
+        value = b.emit(type_, f"load {type_}, {address}, align {size}")
+    else:
+        value = masked_load(b, type_, address, size, mask)
+    return widen(b, value, dtype)
+
+
+def load_at_offsets(
+    b: Builder, dtype: DType, memory: Memory, offsets: Value, mask: Value | None
+) -> Value:  # fmt: skip
+    """A gather: elements ``offsets`` bytes beyond the address of their lane."""
+    lanes, size = offsets.type.lanes, dtype.itemsize
+    if memory.step:
+        offsets = b.op("add", offsets, Value(_ramp(lanes, memory.step), offsets.type))
+    type_ = Type("ptr", lanes)
+    address = b.emit(type_, f"getelementptr i8, {memory.address}, {offsets}")
+    return widen(b, _masked_gather(b, Type(stored(dtype), lanes), address, size, mask), dtype)
+
+
+def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value) -> Value:
+    """The active lanes; zeros elsewhere."""
+    zero = Value("zeroinitializer", type_)
+    if type_.lanes * type_.bits >= _SAFE_BITS:
+        name = f"llvm.masked.load.{type_.suffix}.p0"
+        return b.call(name, type_, address, f"i32 {size}", mask, zero)
+    scalar, value = Type(type_.elem), zero
+    # One scalar load per active lane, since LLVM would widen the vector.
+    for lane in range(type_.lanes):
+
+        def one(lane: int = lane, so_far: Value = value) -> list[Value]:
+            item = b.emit(scalar, f"load {scalar}, {b.at(address, lane * size)}, align {size}")
+            return [b.emit(type_, f"insertelement {so_far}, {item}, i64 {lane}")]
+
+        [value] = b.branch(b.extract(mask, lane), one, [value])
+    return value
+
+
+def is_near(step: int, size: int) -> bool:
+    """Whether loading all elements between the lanes and shuffling is faster than a gather."""
+    return step % size == 0 and 1 < step // size <= _NEAR
+
+
+def _is_wide(type_: Type, mask: Value | None) -> bool:
+    """Whether LLVM may load this vector as one, under a mask too."""
+    return type_.lanes * type_.bits >= _SAFE_BITS and (mask is None or type_.bits // 8 >= _NARROW)
+
+
+def _deinterleaved(
+    b: Builder, type_: Type, address: Value, apart: int, mask: Value | None
+) -> Value:
+    """Every ``apart``-th element: loads of the whole span, merged by shuffles."""
+    lanes, size = type_.lanes, type_.bits // 8
+    last = (lanes - 1) * (apart - 1)  # the last vector ends with the last lane's element
+    value: Value | None = None
+    for first in [*range(0, last, lanes), last]:
+        wanted = {e // apart: e - first for e in range(first, first + lanes) if e % apart == 0}
+        begin = b.at(address, first * size)
+        if mask is None:
+            part = b.emit(type_, f"load {type_}, {begin}, align {size}")
+        else:
+            lane_of = {e: lane for lane, e in wanted.items()}
+            none = Value("zeroinitializer", mask.type)
+            # The mask of the wanted lanes, moved to where this vector loads them.
+            there = b.shuffle(mask, none, [lane_of.get(e, lanes) for e in range(lanes)])
+            part = masked_load(b, type_, begin, size, there)
+        picks = [lanes + wanted[k] if k in wanted else k for k in range(lanes)]
+        value = b.shuffle(value or part, part, picks)
+    assert value is not None
+    return value
+
+
+def _ramp(lanes: int, step: int) -> str:
+    return f"<{', '.join(f'i64 {lane * step}' for lane in range(lanes))}>"
+
+
+def _addresses(b: Builder, memory: Memory, lanes: int) -> Value:
+    type_, offsets = Type("ptr", lanes), _ramp(lanes, memory.step)
+    return b.emit(type_, f"getelementptr i8, {memory.address}, <{lanes} x i64> {offsets}")
+
+
+def _gather(b: Builder, type_: Type, memory: Memory, size: int, mask: Value | None) -> Value:
+    """Load lanes at a constant distance."""
+    return _masked_gather(b, type_, _addresses(b, memory, type_.lanes), size, mask)
+
+
+def _masked_gather(b: Builder, type_: Type, address: Value, size: int, mask: Value | None) -> Value:
+    lanes = mask or b.const(type_.mask, True)
+    name = f"llvm.masked.gather.{type_.suffix}.{address.type.suffix}"
+    return b.call(name, type_, address, f"i32 {size}", lanes, f"{type_} zeroinitializer")
+
+
+def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | None) -> None:
+    """Store values in the element type of memory; strided ones are scattered."""
+    size = dtype.itemsize
+    if value.type.lanes == 1 or memory.step == size:
+        if mask is not None:
+            _masked_store(b, value, memory.address, size, mask)
+            return
+        index64 = value.type.lanes * size
+        hint = f"align {index64}, !nontemporal !0" if memory.stream else f"align {size}"
+        b.emit_void(f"store {value}, {memory.address}, {hint}")
+        return
+    address = _addresses(b, memory, value.type.lanes)
+    lanes = mask or b.const(value.type.mask, True)
+    name = f"llvm.masked.scatter.{value.type.suffix}.{address.type.suffix}"
+    b.invoke(name, value, address, f"i32 {size}", lanes)
+
+
+def _masked_store(b: Builder, value: Value, address: Value, size: int, mask: Value) -> None:
+    """Store the active lanes only."""
+    # A mask that is a constant with one lane.
+    known = mask.text.strip("<>").split(", ")
+    if size < _NARROW and known.count("i1 true") == 1:
+        lane = known.index("i1 true")
+        b.emit_void(f"store {b.extract(value, lane)}, {b.at(address, lane * size)}, align {size}")
+        return
+    if value.type.lanes * value.type.bits >= _SAFE_BITS:
+        name = f"llvm.masked.store.{value.type.suffix}.p0"
+        b.invoke(name, value, address, f"i32 {size}", mask)
+        return
+    for lane in range(value.type.lanes):
+
+        def one(lane: int = lane) -> list[Value]:
+            b.emit_void(
+                f"store {b.extract(value, lane)}, {b.at(address, lane * size)}, align {size}"
+            )
+            return []
+
+        b.branch(b.extract(mask, lane), one)

@@ -1,0 +1,268 @@
+"""Where the writer of nests stands: addresses, indices and values at a point of the loops.
+
+Registers that a loop accumulates into are carried through it; addresses are kept per buffer, and
+each loop adds its stride.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.emit.vector_emit import (
+    argument,
+    split_index,
+)
+from pirkit.lowering.codegen.ir.element_types import LINE, types_of
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
+from pirkit.lowering.codegen.ir.loop_ir import (
+    NESTED,
+    Bound,
+    Count,
+    Images,
+    Loop,
+    Nest,
+    Node,
+    Pack,
+    Path,
+    PrefetchTile,
+    buffers_of,
+    inside,
+    statements,
+)
+from pirkit.lowering.codegen.ir.loopnest import Index, ReduceKind, reads
+from pirkit.lowering.codegen.math.casts import Typed
+
+ZERO: Final = Value("0", I64)
+
+Key = tuple[str, Path]
+Move = tuple[Loop, Value, Value | None]
+"""A loop, how many iterations further along it, and for a parallel one the number of the block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An iteration, or a vector of them along ``axis``: indices, addresses, the active lanes."""
+
+    index: dict[int, Value]
+    address: tuple[Value, ...]
+    counts: dict[Count, Value] = field(default_factory=dict[Count, Value])
+    linear: dict[tuple[int, ...], Value] = field(default_factory=dict[tuple[int, ...], Value])
+    """The index over the product of axes of a loop over several of them."""
+    lanes: int = 1
+    axis: int = -1
+    mask: Value | None = None
+    path: Path = ()
+    offsets: dict[int, int] = field(default_factory=dict[int, int])
+    """The constants that unrolled loops add to the indices."""
+    streams: frozenset[int] = frozenset()
+    active: Value | None = None
+    """The number of active lanes of a partial vector."""
+    begins: dict[str, Value] = field(default_factory=dict[str, Value])
+    """The first iteration of each block, for bounds."""
+
+
+class NestState:
+    """The nest, and what is known at the point that is being written."""
+
+    def __init__(self, b: Builder, nest: Nest, line_aligned: Value | None) -> None:
+        self.b, self.nest, self.line_aligned = b, nest, line_aligned
+        self.types = types_of(nest.kernel)
+        self.scratch = 0
+        self.used: dict[int, set[int]] = {}
+        self.bounds = _bounds(nest)
+        self.indexed = _indexed(nest, self.bounds)
+        self.scopes: list[dict[Key, Typed]] = [{}]
+        """Values by name and copy; a loop body has a scope of its own."""
+        self.wide: list[dict[str, Typed]] = [{}]
+        """Scalars that were broadcast to all lanes before a loop."""
+        self.registers: dict[Key, Value] = {}
+        """Accumulators, by reduction and copy."""
+        self.terms: dict[str, list[Value]] | None = None
+        """What copies that are reduced as a tree contribute."""
+        self.kinds: dict[str, ReduceKind] = {}
+        """The reductions whose accumulators are in registers."""
+        self.flagged: set[str] = set()
+        """Maxima and minima of them that flag NaN operands apart."""
+        self.tiles: dict[int, list[Typed]] = {}
+        """Buffers in registers: their vectors."""
+        self.suspects: dict[str, list[Value]] = {}
+        """Operands of maxima and minima that have to be compared with NaN."""
+
+    def start(self) -> Point:
+        """Before all loops: the addresses of the buffers."""
+        b, address = self.b, list[Value]()
+        used = self.used_buffers(self.nest.body)
+        for number, buffer in enumerate(self.nest.buffers):
+            if buffer.space == "memory":
+                address.append(argument(b, number))
+            elif buffer.space == "register":
+                address.append(ZERO)
+            elif buffer.shares is not None:
+                address.append(address[buffer.shares])
+            else:
+                address.append(b.at(Value("%scratch", PTR), self.scratch))
+                # Whole vectors are written: one more line for what is beyond the last element.
+                self.scratch += (-(-buffer.size // LINE) + 1) * LINE if number in used else 0
+        return Point({}, tuple(address))
+
+    def used_buffers(self, body: tuple[Node, ...]) -> set[int]:
+        """The buffers that a body uses; the loops around it and copies of it ask again."""
+        found = self.used.get(id(body))
+        if found is None:
+            inner = [self.used_buffers(n.body) for n in body if isinstance(n, NESTED)]
+            found = buffers_of([n for n in body if not isinstance(n, NESTED)]).union(*inner)
+            self.used[id(body)] = found
+        return found
+
+    def moved(self, at: Point, body: tuple[Node, ...], *moves: Move) -> Point:
+        """The point some iterations further along loops; all move an address at once."""
+        b, index, linear = self.b, dict(at.index), at.linear
+        moved: list[tuple[Move, list[tuple[int, Value]]]] = []
+        for move in moves:
+            loop, by, _ = move
+            positions = [(loop.axes[0], by)]
+            if len(loop.axes) > 1:
+                # The index over several axes is split where no further loop adds to it.
+                whole = b.plus(linear.get(loop.axes, ZERO), by)
+                linear = {**linear, loop.axes: whole}
+                pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in inside(body))
+                extents = [self.nest.extents[axis] for axis in loop.axes]
+                split = [] if pending else split_index(b, whole, extents)
+                positions = list(zip(loop.axes, split, strict=False))
+            for axis, position in positions:
+                if axis in self.indexed:
+                    index[axis] = b.plus(index.get(axis, ZERO), position)
+            moved.append((move, positions))
+        address, distances = list(at.address), dict[tuple[tuple[str, int], ...], Value]()
+        for k in self.used_buffers(body):
+            buffer, terms = self.nest.buffers[k], list[tuple[Value, int]]()
+            if buffer.space == "register":
+                continue
+            for (loop, _, number), positions in moved:
+                if loop.var not in buffer.outside:
+                    terms += [(position, buffer.strides[axis]) for axis, position in positions]
+                    if number is not None and buffer.per_block and buffer.per_block[0] == loop.var:
+                        terms.append((number, buffer.per_block[1]))
+            key = tuple([(position.text, stride) for position, stride in terms if stride])
+            if key not in distances:
+                total = ZERO
+                for position, stride in terms:
+                    total = b.plus(total, b.times(position, stride))
+                distances[key] = total
+            address[k] = b.at(address[k], distances[key])
+        return replace(at, index=index, address=tuple(address), linear=linear)
+
+    def with_counts(self, loop: Loop, at: Point, count: Value | None = None) -> Point:
+        """The point with the iterations of the block that begins here, for the loops inside."""
+        b, counts = self.b, dict(at.counts)
+        wanted = self.bounds.get(loop.var)
+        if wanted is None:
+            return at
+        first = at.linear.get(loop.axes, at.index.get(loop.axes[0], ZERO))
+        (extent, size), *_ = {(x.extent, x.size) for x in wanted}
+        if count is None:
+            count = Value(str(size), I64)
+            if extent % size:
+                left = b.emit(I64, f"sub i64 {extent}, {first.text}")
+                count = b.binary("smin", left, count)
+        for bound in sorted(wanted, key=lambda x: x.multiple):
+            counts[bound] = b.emit(I64, f"and {count}, {-bound.multiple}")
+        return replace(at, counts=counts, begins={**at.begins, loop.var: first})
+
+    def shift(self, buffer: int, at: Point) -> Value:
+        """Iterations before the first one whose vectors do not cross a cache line, as an i64."""
+        b, size = self.b, self.nest.buffers[buffer].dtype.itemsize
+        lanes = max(n.lanes for n in inside(self.nest.body) if isinstance(n, Loop))
+        address = b.cast("ptrtoint", self.address(buffer, at), "i64")
+        left = b.op("and", b.emit(I64, f"sub i64 0, {address.text}"), lanes * size - 1)
+        return b.emit(I64, f"udiv {left}, {size}")
+
+    def address(self, number: int, at: Point) -> Value:
+        """The address of the element of a buffer at a point."""
+        return self.b.at(at.address[number], self.nest.buffers[number].offset)
+
+    def bound(self, bound: Bound, at: Point) -> Value:
+        return Value(str(bound), I64) if isinstance(bound, int) else at.counts[bound]
+
+    def row(self, number: int, at: Point) -> int:
+        """Which vector of a buffer in registers the copies of unrolled loops read."""
+        buffer, rows = self.nest.buffers[number], len(self.tiles[number])
+        distance = sum(n * buffer.strides[axis] for axis, n in at.offsets.items())
+        return distance * rows // buffer.size
+
+    def value(self, at: Point, name: str) -> Typed:
+        """A value that was defined before, for all copies or for this one."""
+        if at.lanes > 1:
+            for wide in reversed(self.wide):
+                if name in wide:
+                    return wide[name]
+        for scope in reversed(self.scopes):
+            for length in range(len(at.path), -1, -1):
+                if (name, at.path[:length]) in scope:
+                    return scope[name, at.path[:length]]
+        raise InternalError(f"loop IR: {name} is not defined")
+
+    def broadcast(self, node: Node, at: Point) -> None:
+        """Broadcast the scalars that vectors in a loop read, before the loop."""
+        known = {name: x for scope in self.scopes for (name, path), x in scope.items() if not path}
+        scalars = {name for name in known if not any(name in wide for wide in self.wide)}
+        if at.lanes > 1 or not scalars:
+            return
+        lanes = max((n.lanes for n in inside([node]) if isinstance(n, Loop)), default=1)
+        if lanes > 1:
+            for name in dict.fromkeys(name for s in statements([node]) for name in reads(s)):
+                if name in scalars:
+                    value, dtype = known[name]
+                    self.wide[-1][name] = self.b.splat(value, lanes), dtype
+
+    def run(self, nodes: Sequence[Node], at: Point) -> None:
+        """Write nodes in order."""
+        raise NotImplementedError
+
+
+class Scope:
+    """A loop body: what it defines is not known after it."""
+
+    def __init__(self, writer: NestState) -> None:
+        self.writer = writer
+
+    def __enter__(self) -> None:
+        self.writer.scopes.append({})
+        self.writer.wide.append({})
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.scopes.pop()
+        self.writer.wide.pop()
+
+
+def _bounds(nest: Nest) -> dict[str, set[Count]]:
+    """The bounds that depend on the first iteration of a block, by its loop."""
+    found: dict[str, set[Count]] = {}
+    for n in inside(nest.body):
+        bounds: tuple[Bound | None, ...] = ()
+        if isinstance(n, Loop):
+            bounds = n.start, n.stop
+        elif isinstance(n, Pack):
+            bounds = n.rows, n.columns
+        elif isinstance(n, PrefetchTile):
+            bounds = (n.columns,)
+        for x in bounds:
+            if isinstance(x, Count):
+                found.setdefault(x.block, set()).add(x)
+    return found
+
+
+def _indexed(nest: Nest, blocks: Collection[str]) -> set[int]:
+    """The axes whose indices are used, beside for addresses."""
+    found = {s.axis for s in statements(nest.body) if isinstance(s, Index)}
+    for n in inside(nest.body):
+        if isinstance(n, PrefetchTile):
+            found.add(n.column_axis)
+        elif isinstance(n, Loop) and n.var in blocks:
+            found.add(n.axes[0])
+        elif isinstance(n, Images):
+            found |= set(range(len(n.blocks)))
+    return found
