@@ -138,7 +138,7 @@ def main() -> None:
     try:
         call = ENGINES[given.engine](given.folder, given.threads, inputs)
         np.save(given.folder / f"{given.engine}.npy", np.asarray(call()))
-    except Exception as error:  # noqa: BLE001  whatever keeps an engine from running is told
+    except Exception as error:  # whatever keeps an engine from running is told
         say(f"{type(error).__name__}: {error}".split("\n")[0][:200])
         return
     say(None)

@@ -1,7 +1,7 @@
 """Whole networks beside inference engines: time of a call, of the first and the warm start, error.
 
-``python -m benchmarks.models [names] [--engines E...] [--rounds N] [--batch N] [--threads N] [--cpu]
-[--paddle PYTHON]``
+``python -m benchmarks.models [names] [--engines E...] [--rounds N] [--batch N] [--threads N]
+[--cpu] [--paddle PYTHON]``
 
 A network of `benchmarks.networks` with random weights is written to files for `benchmarks.engines`.
 Each engine runs it in a process of its own, so that no two thread pools compete, and the parent

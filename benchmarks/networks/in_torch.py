@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch import fx, nn
-from torch.nn import functional as F  # noqa: N812  as torch's own documentation calls it
+from torch.nn import functional as F
 
 import pirkit
 from benchmarks.networks.building import Built
@@ -76,8 +76,9 @@ def _constant(w: _Writer, op: PirOp, _: list[Any]) -> Any:
 def _conv(w: _Writer, op: PirOp, given: list[Any]) -> Any:
     name = (F.conv2d, F.conv_transpose2d)["transpose" in op.name]
     pads = tuple(op.attribute("paddings"))
-    return w.call(name, *given[:2], stride=tuple(op.attribute("strides")), padding=pads,
-                  groups=op.attribute("groups"), dilation=tuple(op.attribute("dilations")))  # fmt: skip
+    strides, dilations = tuple(op.attribute("strides")), tuple(op.attribute("dilations"))
+    rest = {"groups": op.attribute("groups"), "dilation": dilations}
+    return w.call(name, *given[:2], stride=strides, padding=pads, **rest)
 
 
 def _norm(w: _Writer, op: PirOp, given: list[Any]) -> Any:
