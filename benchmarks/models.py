@@ -1,15 +1,21 @@
 """Whole networks beside inference engines: time of a call, of the first and the warm start, error.
 
-``python -m benchmarks.models [names] [--engines E...] [--rounds N] [--batch N] [--threads N]``
+``python -m benchmarks.models [names] [--engines E...] [--rounds N] [--batch N] [--threads N]
+[--cpu] [--paddle PYTHON]``
 
-A network of `benchmarks.networks` with random weights is written to ONNX by pirkit. Each engine
-runs it in a process of its own, so that no two thread pools compete, and the parent asks them for
-bursts in turn, so that a disturbance of the machine hits all alike. Printed are wall milliseconds
-of a call, the median of the bursts, the peak memory of the process in MB, and the ratio of the best
-peer to pirkit. `cold` and `warm` are CPU seconds of pirkit from the program to its first result, in
-fresh processes with an empty and with a full cache on disk, with Python's bytecode cached; `import`
-are those of `warm` that go to imports of modules. The difference is the largest one from ONNX
-Runtime, relative to the largest element; above 1e-4 the command fails.
+A network of `benchmarks.networks` with random weights is written to files for `benchmarks.engines`.
+Each engine runs it in a process of its own, so that no two thread pools compete, and the parent
+asks them for bursts in turn, so that a disturbance of the machine hits all alike. Printed are wall
+milliseconds of a call (with ``--cpu`` those of CPU time, which other programs disturb less), the
+median of the bursts, the peak memory of the process in MB, and the ratio of the best peer to
+pirkit. Processes of torch, inductor and pirkit also hold the program that they make the network of.
+An engine that cannot run a network is left out, with the reason on standard error. Paddle Inference
+runs in the interpreter ``--paddle``, any that has `paddlepaddle` and numpy; it is left out without.
+
+`cold` and `warm` are CPU seconds of pirkit from the program to its first result, in fresh processes
+with an empty and with a full cache on disk, with Python's bytecode cached; `import` are those of
+`warm` that go to imports of modules. The differences are the largest ones from ONNX Runtime, or
+else the first engine, relative to the largest element; above 1e-4 the command fails.
 """
 
 from __future__ import annotations
@@ -24,65 +30,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.engines import ENGINES, MODEL, NAME, PADDLE
 from benchmarks.harness.environment import environment_of
 from benchmarks.harness.report import plotted_ratios
-from benchmarks.harness.worker import burst
 from benchmarks.networks import NETWORKS
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.operation import create
 
-Call = Callable[[], Any]
 SETTLES = 0.05
 """Seconds after which the threads of an engine have left the CPUs to others."""
 TOLERANCE = 1e-4
-MODEL, NAME = "model.onnx", "name.json"
-"""Files of a network: for its peers, and what pirkit builds it from."""
-
-
-def onnxruntime(folder: Path, threads: int, inputs: dict[str, Any]) -> Call:
-    import onnxruntime as engine
-
-    options = engine.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    path, providers = str(folder / MODEL), ["CPUExecutionProvider"]
-    session: Any = engine.InferenceSession(path, options, providers=providers)
-    return lambda: session.run(None, inputs)[0]
-
-
-def openvino(folder: Path, threads: int, inputs: dict[str, Any]) -> Call:
-    import openvino as engine
-
-    settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
-    model: Any = engine.Core().compile_model(str(folder / MODEL), "CPU", settings)
-    return lambda: model(inputs)[0]
-
-
-def pirkit(folder: Path, threads: int, inputs: dict[str, Any]) -> Call:
-    import pirkit as engine
-
-    name, batch = json.loads((folder / NAME).read_text())
-    exe = engine.compile(NETWORKS[name].build(batch=batch).program, freeze=True, threads=threads)
-    return lambda: next(iter(exe.run(inputs).values()))
-
-
-ENGINES = {f.__name__: f for f in (onnxruntime, openvino, pirkit)}
 
 
 def cpu_seconds() -> float:
     """CPU seconds of this process and of those that it started and awaited."""
     each = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(r.ru_utime + r.ru_stime for r in each)
-
-
-def peak_memory() -> float:
-    """MB that this process had at most; that of `getrusage` counts its parent's too."""
-    (line,) = [x for x in Path("/proc/self/status").read_text().split("\n") if "VmHWM" in x]
-    return int(line.split()[1]) / 1e3
 
 
 def start(name: str, batch: int) -> None:
@@ -109,45 +77,47 @@ def starts(name: str, batch: int) -> list[float]:
         return [found[1][0], *found[2]]
 
 
-def serve(engine: str, folder: Path, threads: int) -> None:
-    """Answer each line of standard input with a burst of calls; the result goes to a file."""
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what engines print is no answer
-    with np.load(folder / "inputs.npz") as held:
-        inputs = {k: held[k] for k in held.files}
-    call = ENGINES[engine](folder, threads, inputs)
-    np.save(folder / f"{engine}.npy", np.asarray(call()))
-    for line in sys.stdin:
-        found = burst(call, float(line))
-        out.write(json.dumps([statistics.median(found["times"]) * 1e3, peak_memory()]) + "\n")
-        out.flush()
-
-
 class Worker:
-    """An engine with one network, in a process of its own."""
+    """An engine with one network, in a process of its own. Raises RuntimeError, which says why, if
+    the engine cannot run it.
+    """
 
-    def __init__(self, engine: str, folder: Path, threads: int) -> None:
-        command = [sys.executable, "-m", "benchmarks.models", str(folder), "--serve", engine]
+    def __init__(self, engine: str, folder: Path, options: Any) -> None:
+        python = options.paddle if engine == "paddle" else sys.executable
+        command = [python, "-m", "benchmarks.engines", engine, str(folder)]
+        root = str(Path(__file__).parents[1])
         self.process = subprocess.Popen(
-            [*command, "--threads", str(threads)],
+            [*command, "--threads", str(options.threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment_of(engine, threads),
+            env={**environment_of(engine, options.threads), "PYTHONPATH": root},
             text=True,
         )
-        self.times = list[float]()
+        self.times, self.seconds = list[tuple[float, float]](), options.burst
         self.peak = 0.0
+        if (failed := self.answer()[0]) is not None:
+            raise RuntimeError(failed)
 
-    def burst(self, seconds: float) -> None:
-        stdin, stdout = self.process.stdin, self.process.stdout
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("its process has ended")
+        return json.loads(line)
+
+    def burst(self) -> None:
+        stdin = self.process.stdin
         assert stdin is not None
-        assert stdout is not None
-        stdin.write(f"{seconds}\n")
+        stdin.write(f"{self.seconds}\n")
         stdin.flush()
-        found, self.peak = json.loads(stdout.readline() or "[NaN, NaN]")
-        self.times.append(found)
+        wall, cpu, self.peak = self.answer()
+        self.times.append((wall, cpu))
         time.sleep(SETTLES)
+
+    def median(self, cpu: bool) -> float:
+        """Milliseconds of a call."""
+        return statistics.median(t[cpu] for t in self.times)
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -155,32 +125,53 @@ class Worker:
         self.process.wait(20)
 
 
+def _fetched(program: Any) -> Any:
+    """A copy of a program with outputs as `save_inference_model` of Paddle has them."""
+    copy = program.copy()
+    block = copy.entry(None).block
+    outputs = [op for op in block.ops if op.name == "pir.shadow_output"]
+    for k, op in enumerate(outputs):
+        held = {"name": encode("str", op.attribute("output_name")), "col": encode("i32", k)}
+        block.add_op(create("pd_op.fetch", op.operands, [op.operands[0].type], held))
+        op.detach()
+        op.erase()
+    return copy
+
+
 def measure(name: str, options: Any) -> tuple[dict[str, Worker], float]:
-    """The engines with their times, and the difference of pirkit from ONNX Runtime."""
+    """The engines that run a network, with their times, and the largest difference of results."""
     import pirkit
 
     built = NETWORKS[name].build(batch=options.batch)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         pirkit.save(pirkit.run_passes(built.program, "@simplify"), folder / MODEL)
+        pirkit.save(_fetched(built.program), folder / PADDLE)
         (folder / NAME).write_text(json.dumps([name, options.batch]))
         np.savez(folder / "inputs.npz", allow_pickle=False, **built.inputs)
-        workers = {e: Worker(e, folder, options.threads) for e in options.engines}
+        workers = dict[str, Worker]()
+        for engine in options.engines:
+            try:
+                workers[engine] = Worker(engine, folder, options)
+            except RuntimeError as reason:
+                print(f"{name}: no {engine}: {reason}", file=sys.stderr)
         for _ in range(options.rounds):
             for worker in workers.values():
-                worker.burst(options.burst)
+                worker.burst()
         for worker in workers.values():
             worker.close()
         results = {e: np.load(folder / f"{e}.npy") for e in workers}
-    expected = results.get("onnxruntime", results["pirkit"])
-    error = float(np.abs(results["pirkit"] - expected).max() / np.abs(expected).max())
-    return workers, error
+    expected = results.get("onnxruntime", next(iter(results.values())))
+    scale = np.abs(expected).max()
+    return workers, max(float(np.abs(r - expected).max() / scale) for r in results.values())
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("names", nargs="*", default=list(NETWORKS))
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--paddle", help="a Python interpreter that has paddlepaddle")
+    parser.add_argument("--cpu", action="store_true", help="CPU milliseconds, not those of a clock")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--burst", type=float, default=0.3, help="seconds")
     parser.add_argument("--batch", type=int, default=1)
@@ -188,26 +179,26 @@ def main() -> int:
     parser.add_argument("--starts", action="store_true", help="measure cold and warm starts too")
     parser.add_argument("--plot", type=Path, help="SVG or PNG; needs matplotlib")
     parser.add_argument("--start", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--serve", choices=list(ENGINES), help=argparse.SUPPRESS)
     given = parser.parse_args()
     os.environ["PIRKIT_NUM_THREADS"] = str(given.threads)
     if given.start:
         start(given.names[0], given.batch)
         return 0
-    if given.serve:
-        serve(given.serve, Path(given.names[0]), given.threads)
-        return 0
+    if given.paddle is None:
+        given.engines = [e for e in given.engines if e != "paddle"]
     columns = "".join(f"{e + ' ms':>16}{'MB':>6}" for e in given.engines)
     print(f"{'':14}{columns}{'ratio':>7}{'cold s':>8}{'warm s':>8}{'import':>8}{'error':>9}")
     ratios, worst = dict[str, dict[str, float]](), 0.0
     for name in given.names:
         first = starts(name, given.batch) if given.starts else [math.nan] * 3
         workers, error = measure(name, given)
-        times = {e: statistics.median(w.times) for e, w in workers.items()}
+        times = {e: w.median(given.cpu) for e, w in workers.items()}
         peers = [t for e, t in times.items() if e != "pirkit"]
         ratios[name] = {e: t / times["pirkit"] for e, t in times.items() if e != "pirkit"}
         worst = max(worst, error)
-        row = "".join(f"{times[e]:16.1f}{w.peak:6.0f}" for e, w in workers.items())
+        none = math.nan, math.nan
+        shown = [(times[e], workers[e].peak) if e in times else none for e in given.engines]
+        row = "".join(f"{t:16.1f}{peak:6.0f}" for t, peak in shown)
         starting = "".join(f"{each:8.2f}" for each in first)
         best = min(peers, default=math.nan) / times["pirkit"]
         print(f"{name:14}{row}{best:7.2f}{starting}{error:9.1e}", flush=True)

@@ -18,7 +18,9 @@ PREPARE: Final = (
     "functionalize,fold-batch-norm"
 )
 HOIST: Final = "dce,constant-fold,hoist-constants,dce"
-FREEZE: Final = f"{PREPARE},block-channels,pack-matmuls,{HOIST}"
+RECURRENT: Final = "decompose{only=rnn,profitable-only=true},cse"
+"""Recurrent layers become loops, whose weights can be packed."""
+FREEZE: Final = f"{PREPARE},{RECURRENT},block-channels,pack-matmuls,{HOIST}"
 
 
 def freeze(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
+from pirkit.analysis.execution_order import operations
 from pirkit.analysis.frozen_values import frozen_values
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.matmul.gemm import Gemm
-from pirkit.lowering.codegen.matmul.quantized_rows import FEW_ROWS, product_tile
+from pirkit.lowering.codegen.matmul.quantized_rows import DIRECT_ROWS, product_tile
 from pirkit.lowering.whole_program.matmul import (
-    MAX_NEST_SIZE,
     MAX_THIN_EXTENT,
     QUANTIZED,
     matmul_of,
@@ -26,14 +27,17 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.target import host
 
+MIN_WEIGHTS: Final = 1 << 14
+"""Elements of a matrix from which on it pays to read it from panels."""
+
 
 @dataclass(frozen=True)
 class PackMatmulsPass(Pass):
     """Pack known right operands of matmuls into the panels that native code multiplies.
 
     A matrix ``[K, N]`` becomes panels ``[P, K, n]`` of n columns, the last one filled up with
-    zeros. Only matmuls that native code runs in blocks are changed, and products of few rows in
-    float32 by large matrices, which are read at the rate of memory from panels; and
+    zeros. Only matmuls that native code runs in blocks are changed, and products of up to 128 rows
+    in float32, which read large matrices at the rate of memory from panels; and
     `pir.quantized_matmul`, for integers with pairs of rows together, ``[P, K / 2, n, 2]``.
     `hoist-constants` takes the packing out of the program.
 
@@ -59,11 +63,11 @@ class PackMatmulsPass(Pass):
     def pack(self, ctx: PassContext, program: ProgramOp) -> None:
         frozen = frozen_values(program)
         done: dict[tuple[SSAValue, bool, int], Value] = {}
-        for op in ctx.each([o for o in program.block.ops if isinstance(o, PirOp)]):
+        for op in ctx.each(list(operations(program.block))):
             quantized = op.name == QUANTIZED and _rank(op.operands[1]) == 2
             if not (quantized or _suits(op)) or op.operands[1] not in frozen:
                 continue
-            b = Builder(program.block, before=op, location=op.location)
+            b = Builder(cast(Block, op.parent), before=op, location=op.location)
             x, weights, *others = [None if v is None else b.wrap(v) for v in op.operand_slots]
             assert x is not None
             assert weights is not None
@@ -74,7 +78,9 @@ class PackMatmulsPass(Pass):
             transposed, group = bool(not quantized and op.attribute("transpose_y")), 1 + exact
             panels = done.get((weights.ssa, transposed, group))
             if panels is None:
-                panels = _packed(b, weights, transposed, columns, group)
+                # in front of the loops around the matmul
+                top = Builder(program.block, _outermost(op, program.block), location=op.location)
+                panels = _packed(top, weights, transposed, columns, group)
                 done[weights.ssa, transposed, group] = panels
             name = QUANTIZED if quantized else "pir.packed_matmul"
             width = weights.shape[0 if transposed else 1]
@@ -86,13 +92,20 @@ class PackMatmulsPass(Pass):
             erase(op)
 
 
+def _outermost(op: Operation, block: Block) -> Operation:
+    """The op of a block in whose regions an op is, or the op itself."""
+    found: Operation | None = block.find_ancestor_op_in_block(op)
+    assert found is not None
+    return found
+
+
 def _rank(value: SSAValue) -> int:
     meta = meta_of(value.type)
     return meta.rank if isinstance(meta, TensorMeta) else 0
 
 
 def _suits(op: PirOp) -> bool:
-    """Whether an op is a matmul of rows by one matrix that runs in blocks, or of few rows in
+    """Whether an op is a matmul of rows by one matrix that runs in blocks, or of some rows in
     float32 by a large matrix.
     """
     if op.name != "pd_op.matmul" or op.attribute("transpose_x"):
@@ -105,8 +118,8 @@ def _suits(op: PirOp) -> bool:
     if not x.dtype == y.dtype == out.dtype:
         return False
     rows, columns = out.numel // max(out.shape[-1], 1), out.shape[-1]
-    large = y.numel > MAX_NEST_SIZE and columns >= MAX_THIN_EXTENT
-    if x.dtype is dt.float32 and 0 < rows <= FEW_ROWS and large:
+    large = y.numel >= MIN_WEIGHTS and columns >= MAX_THIN_EXTENT
+    if x.dtype is dt.float32 and 0 < rows <= DIRECT_ROWS and large:
         return True
     try:
         found = matmul_of(x, y, out, (False, bool(op.attribute("transpose_y"))))

@@ -7,9 +7,10 @@ and runs short inner loops if operands are broadcast or if the reduced axis is n
 other ops are bound by memory bandwidth either way, and cost the same.
 
 A composite op is decomposed if its parts fuse into kernels, since they then cost no calls of their
-own. A library call that both forms need (matmul, factorization, random numbers) cancels out. But a
-part that gathers, scatters, sorts or scans is an extra call, with index tensors in memory, that the
-kernel of the composite does not need: such an op is not decomposed.
+own. What both forms need cancels out: a library call (matmul, factorization, random numbers), and a
+loop, as the composite's kernel has one too. But a part that gathers, scatters, sorts or scans is an
+extra call, with index tensors in memory, that the kernel of the composite does not need: such an op
+is not decomposed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Final
 
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.dialect.kinds import CONSTANT_LIKE, COSTLY, ELEMENTWISE
+from pirkit.dialect.kinds import CONSTANT_LIKE, COSTLY, ELEMENTWISE, LOOP
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of
 from pirkit.dialect.map_expr.tree import Opaque, Scatter
 from pirkit.dialect.opdef import PURE, OpDef, find, index_maps, reference
@@ -152,6 +153,7 @@ def why_keep_composite(op: PirOp, parts: Sequence[PirOp], given: Iterable[SSAVal
             declares(part, CONSTANT_LIKE)
             or part.name == _WRITE_BACK
             or part.name.startswith("pir.")
+            or declares(part, LOOP)
             or _fuses(part, group, alone)
         ):
             continue

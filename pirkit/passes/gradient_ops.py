@@ -17,15 +17,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import ConstraintError, DynamicShapeError, UnsupportedError
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.declared_types import has_mismatched_type
 from pirkit.dialect.gradient_names import forward_of, spelling
 from pirkit.dialect.opcall import DynamicAttribute, OpCall
 from pirkit.dialect.opdef import OpDef, decompose, find, may_draw
-from pirkit.dialect.operation import PirOp, ProgramOp, origin_of, span_of
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, origin_of, span_of
 from pirkit.dialect.ops.gradient.gradients import SOURCES
 from pirkit.dialect.rules.gradient.paddle_gradients import ATTRIBUTES, FROM_RESULT, STANDS_FOR
 from pirkit.dialect.signature import Operand
@@ -307,7 +308,8 @@ class _Gradient:
         live = {v.ssa for v in results}
         # Dead ops go first: a draw of random numbers matters only if something reads it.
         for op in reversed(list(cast("Sequence[PirOp]", block.ops))):
-            if not any(r in live or r.first_use is not None for r in op.results):
+            is_live = any(r in live or r.first_use is not None for r in op.results)
+            if not is_live and not _is_saving(op):
                 op.detach()
                 op.erase()
         for op in cast("Sequence[PirOp]", block.ops):
@@ -342,6 +344,14 @@ class _Gradient:
             if source is not None:
                 return c.operand(source)
         raise _lacks(c, name)
+
+
+def _is_saving(op: PirOp) -> bool:
+    """Whether an op, as a loop, pushes something on a stack that is read."""
+    inner = [o for region in bodies(op) for o in operations(region.block)]
+    stacks = [o.operands[0].owner for o in (op, *inner) if o.name == "pir.tuple_push"]
+    read = [r for s in stacks if isinstance(s, Operation) for r in (s.results[0], s.results[2])]
+    return any(r.first_use is not None for r in read)
 
 
 def _pair(b: Builder, value: Given, seed: Given, targets: list[Value], seeds: list[Value]) -> None:

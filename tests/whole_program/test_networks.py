@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 import pirkit
 from benchmarks.networks import NETWORKS
+from benchmarks.networks.building import Net
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -22,7 +25,9 @@ def test_a_network_is_one_native_call(name: str) -> None:
             np.testing.assert_allclose(found[key], wanted, rtol=1e-4, atol=1e-4 * scale)
 
 
-@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v3", "squeezenet", "unet", "crnn"])
+@pytest.mark.parametrize(
+    "name", ["resnet50", "mobilenet_v3", "squeezenet", "unet", "crnn", "seq2seq"]
+)
 def test_a_frozen_network_gives_the_same(name: str) -> None:
     """With channels that fill blocks, batch norm in filters, and constants computed once."""
     network = NETWORKS[name]
@@ -35,3 +40,51 @@ def test_a_frozen_network_gives_the_same(name: str) -> None:
     for key, wanted in exact.items():
         scale = float(np.abs(wanted).max())
         np.testing.assert_allclose(found[key], wanted, rtol=1e-4, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_torch_computes_the_same(name: str) -> None:
+    """The modules with which `benchmarks.models` measures torch."""
+    torch = pytest.importorskip("torch")
+    in_torch = import_module("benchmarks.networks.in_torch")
+    built = NETWORKS[name].build(**NETWORKS[name].small)
+    with torch.no_grad():
+        found = in_torch.module_of(built)(*map(torch.from_numpy, built.inputs.values())).numpy()
+    wanted = pirkit.compile(built.program, backend="reference").run(built.inputs)["y0"]
+    scale = float(np.abs(wanted).max())
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * scale)
+
+
+LAYERS = {
+    "LSTM, many steps": {"mode": "LSTM"},
+    "two layers, both ways, lengths": {"mode": "GRU", "layers": 2, "ways": 2, "lengths": True},
+    "relu": {"mode": "RNN_RELU", "ways": 2},
+}
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_recurrent_layers_are_loops_of_one_native_call(name: str, freeze: bool) -> None:
+    """So many steps that they are not written out; weights that are read from panels."""
+    given = {"layers": 1, "ways": 1, "lengths": False, **LAYERS[name]}
+    mode, layers, ways = given["mode"], given["layers"], given["ways"]
+    net, steps, batch, hidden = Net(), 20, 3, 72
+    gates = {"LSTM": 4, "GRU": 3}.get(mode, 1) * hidden
+    x = net.input("x", (steps, batch, hidden))
+    cells = layers * ways
+    states = [net.weight((cells, batch, hidden)) for _ in range(1 + (mode == "LSTM"))]
+    widths = [hidden * (ways if k >= ways else 1) for k in range(cells)]
+    weights = [net.weight((gates, n), n) for width in widths for n in (width, hidden)]
+    weights += [net.weight((gates,)) for _ in range(2 * cells)]
+    lengths = net.input("lengths", (batch,), steps) if given["lengths"] else None
+    found = net.b(
+        "pd_op.rnn", x, states, weights, lengths, net.full(0.0), is_bidirec=ways == 2,
+        input_size=hidden, hidden_size=hidden, num_layers=layers, mode=mode, is_test=True,
+    )  # fmt: skip
+    built = net.built(found[0], *net.b.split_vec(found[2]))
+    made = pirkit.compile(built.program, freeze=freeze)
+    assert made.native is not None, made.reasons
+    assert len(made.native.steps) < 16 * cells + 12  # a loop, not a step after the other
+    exact = pirkit.compile(built.program, pipeline="", backend="reference").run(built.inputs)
+    for key, value in made.run(built.inputs).items():
+        np.testing.assert_allclose(value, exact[key], rtol=1e-4, atol=1e-5)

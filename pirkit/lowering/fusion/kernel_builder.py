@@ -237,6 +237,8 @@ class _Builder:
         self.tiles = tiles
         self.reader: tuple[int, ...] = ()
         """The shape of the value whose statement is being built."""
+        self.scatters = False
+        """Whether that statement scatters, in a loop of its own, which reads what others store."""
         self.group = group
         self.equations = found
         self.stored = stored
@@ -254,6 +256,7 @@ class _Builder:
         self.at_most = 0
         self.known = {}
         self.reader = unit.meta.shape
+        self.scatters = isinstance(unit.value, Scatter)
         loads = self.loads(unit, {})
         *before, body = [self.tree(root, unit, {}, loads) for root in unit.roots]
         value = unit.value
@@ -332,15 +335,19 @@ class _Builder:
         held = unit.result in self.places
         if held and unit.result in self.tiles:
             return permutes(self.reader, index, unit.meta.shape)
-        return held and (unit.is_reduction or self.is_local(unit, index))
+        return held and (unit.is_reduction or self.scatters or self.is_local(unit, index))
 
     def load(self, value: SSAValue, index: Index) -> Load:
         """A load from an input or a materialized value."""
         unit = self.group.units.get(value)
         if unit is None:
             return Load(self.inputs.setdefault(value, len(self.inputs)), index)
-        # a reduction, or a tile read transposed, is complete only in the next stage
-        waits = unit.is_reduction or (value in self.tiles and index != space(self.reader))
+        # a reduction, what is scattered, or a tile read transposed is complete in the next stage
+        waits = (
+            unit.is_reduction
+            or self.scatters
+            or (value in self.tiles and index != space(self.reader))
+        )
         later = self.stages[value] + (1 if waits else 0)
         self.at_most = max(self.at_most, later)
         return Load(self.places[value], index)

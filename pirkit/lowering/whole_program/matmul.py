@@ -17,6 +17,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
 from pirkit.lowering.codegen.matmul.quantized_rows import (
+    DIRECT_ROWS,
     FEW_ROWS,
     RowsProduct,
     native_rows_product,
@@ -108,7 +109,8 @@ def panel_product(
     if weights.dtype is dt.float16 and target.x86 and not target.has("f16c"):
         raise NotNativeError("this CPU has no instructions for float16")
     operands = (0, 1, len(metas), *[2] * scaled, *[3] * exact)
-    if exact or (rows <= FEW_ROWS and kind is dt.float32):
+    few = DIRECT_ROWS if weights.dtype is kind else FEW_ROWS
+    if exact or (rows <= few and kind is dt.float32):
         each = x_scales is not None and x_scales.numel == rows
         product = RowsProduct(rows, columns, depth, weights.dtype, scaled, exact, each)
         return native_rows_product(product), operands

@@ -1,6 +1,6 @@
-"""Recurrent networks, step by step.
+"""Recurrent networks: loops over the steps, and what inputs add to the gates before them.
 
-The number of steps has to be known. Where it is not, the op is not decomposed, and so does its
+The number of steps has to be known. Where it is not, the op is not decomposed, and neither is its
 gradient.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, Final
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, may_draw
+from pirkit.dialect.rules.loops import scan
 from pirkit.dialect.rules.movement.sizes import as_shape, sizes_of
 from pirkit.dialect.rules.nn.dropout import drawn_above
 from pirkit.runtime import dtype as dt
@@ -23,14 +24,14 @@ Cell = Callable[[Builder, Value, Value, States], States]
 
 
 def _lstm(b: Builder, from_input: Value, from_hidden: Value, states: States) -> States:
-    enter, forget, new, leave = _parts(b, from_input + from_hidden, 4)
+    enter, forget, new, leave = _parts(from_input + from_hidden, 4)
     cell = b.sigmoid(forget) * states[1] + b.sigmoid(enter) * b.tanh(new)
     return b.sigmoid(leave) * b.tanh(cell), cell
 
 
 def _gru(b: Builder, from_input: Value, from_hidden: Value, states: States) -> States:
-    x_reset, x_keep, x_new = _parts(b, from_input, 3)
-    h_reset, h_keep, h_new = _parts(b, from_hidden, 3)
+    x_reset, x_keep, x_new = _parts(from_input, 3)
+    h_reset, h_keep, h_new = _parts(from_hidden, 3)
     new = b.tanh(x_new + b.sigmoid(x_reset + h_reset) * h_new)
     return (b.sigmoid(x_keep + h_keep) * (states[0] - new) + new,)
 
@@ -50,15 +51,13 @@ def _(c: OpCall) -> Any:
     The numbers of the dropouts between layers are one draw, as in the whole op.
     """
     b, layers = c.b, c.num_layers
-    steps = c.x.shape[0]
-    if steps == UNKNOWN:
+    if c.x.shape[0] == UNKNOWN:
         return NotImplemented
     x = b.wide(c.x)
     directions = 2 if c.is_bidirec else 1
     cells = layers * directions
     weights = [b.wide(w) for w in c.weight_list]
     starts = [b.wide(s) for s in c.pre_state]
-    running = _running(c, steps)
     mask_bits = _masked(c, x, layers, directions)
     final: list[States] = []
     for layer in range(layers):
@@ -73,7 +72,7 @@ def _(c: OpCall) -> Any:
             own = (*weights[at : at + 2], *weights[2 * cells + at : 2 * cells + at + 2])
             states = tuple([s[cell] for s in starts])
             backward = cell % directions == 1
-            out, last = _run(c, x, own, states, running, backward=backward)
+            out, last = _run(c, x, own, states, backward=backward)
             outputs.append(out)
             final.append(last)
         x = b.concat(outputs, axis=-1) if len(outputs) > 1 else outputs[0]
@@ -93,40 +92,36 @@ def _masked(c: OpCall, x: Value, layers: int, directions: int) -> Value | None:
 
 
 def _run(
-    c: OpCall,
-    x: Value,
-    weights: Sequence[Value],
-    states: States,
-    running: Sequence[Value] | None,
-    *,
-    backward: bool,
+    c: OpCall, x: Value, weights: Sequence[Value], states: States, *, backward: bool
 ) -> tuple[Value, States]:
-    """Outputs of one cell for all steps, and its last states."""
+    """Outputs of one cell for all steps, and its last states.
+
+    One product computes what all inputs add to the gates, as in cuDNN (Appleyard et al.,
+    arXiv:1604.01946); the loop multiplies by the weights of the hidden state only.
+    """
     b = c.b
     of_input, of_hidden, bias_input, bias_hidden = weights
-    steps = x.shape[0]
-    gates = b.matmul(x, of_input, transpose_y=True) + bias_input
-    out: list[Value] = [gates] * steps
-    for t in reversed(range(steps)) if backward else range(steps):
-        from_hidden = b.matmul(states[0], of_hidden, transpose_y=True) + bias_hidden
-        new = _CELLS[c.mode](b, gates[t], from_hidden, states)
-        out[t] = new[0]
-        if running is not None:
-            out[t] = b.where(running[t], new[0], b.zeros_like(new[0]))
-            new = tuple([b.where(running[t], n, o) for n, o in zip(new, states, strict=True)])
-        states = new
-    return b.stack(out, axis=0), states
+    joined = c.mode != "GRU"  # the reset gate of a GRU scales the hidden state's bias as well
+    bias = bias_input + bias_hidden if joined else bias_input
+    gates = b.matmul(x, of_input, transpose_y=True) + bias
+    lengths = c.sequence_length
+    ends = None if lengths is None else b.reshape(lengths, (-1, 1))
+
+    def step(t: Value, rows: Sequence[Value], states: States) -> tuple[States, list[Value]]:
+        from_hidden = b.matmul(states[0], of_hidden, transpose_y=True)
+        from_hidden = from_hidden if joined else from_hidden + bias_hidden
+        new = _CELLS[c.mode](b, rows[0], from_hidden, states)
+        if ends is None:
+            return new, [new[0]]
+        running = b.expand_like(b.greater_than(ends, b.cast(t, ends.dtype)), new[0])
+        kept = [b.where(running, n, old) for n, old in zip(new, states, strict=True)]
+        return tuple(kept), [b.where(running, new[0], b.zeros_like(new[0]))]
+
+    last, (out,) = scan(b, step, states, [gates], reverse=backward)
+    return out, tuple(last)
 
 
-def _running(c: OpCall, steps: int) -> list[Value] | None:
-    """For each step, which rows of the batch have not ended: [batch, hidden]."""
-    b, lengths = c.b, c.sequence_length
-    if lengths is None:
-        return None
-    like = c.pre_state[0][0]
-    rows = b.reshape(lengths, (-1, 1))
-    return [b.expand_like(b.greater_than(rows, b.value(t, lengths)), like) for t in range(steps)]
-
-
-def _parts(b: Builder, x: Value, count: int) -> Sequence[Value]:
-    return b.split_vec(b.split_with_num(x, num=count, axis=-1))
+def _parts(x: Value, count: int) -> list[Value]:
+    """Equal parts of the last axis. Slices, not a list of parts: they fuse with what reads them."""
+    size = x.shape[-1] // count
+    return [x[..., k * size : (k + 1) * size] for k in range(count)]

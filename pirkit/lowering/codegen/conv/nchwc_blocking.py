@@ -15,6 +15,9 @@ _FILTER_BYTES: Final = 6 << 10
 them and what is prefetched stay in the L1 cache."""
 _WHOLE_FILTERS: Final = 72 << 10
 """Bytes of a stack of filters up to which all of it is read for each tile, from the L2 cache."""
+_SHARED_FILTERS: Final = 48 << 10
+"""The same for a task of `_MANY_ROWS`, which can share the reads of parts."""
+_MANY_ROWS: Final = 8
 _MAX_POSITIONS: Final = 8
 
 
@@ -111,10 +114,11 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     wanted = max(1, _FILTER_BYTES // term_bytes)
     # What an overlapping stack computes twice must not be added to itself by another thread.
     overlaps = c.filter_blocks % filters != 0
-    whole = overlaps or prod(c.sizes) == 1 or term_bytes * c.blocks <= _WHOLE_FILTERS
-    channels = c.blocks if whole or c.depthwise else -(-c.blocks // -(-c.blocks // wanted))
     row_bytes = c.lengths[1] * c.strides[0] * c.depth * (1 if c.depthwise else c.blocks) * size
     rows = max(1, min(c.positions[0], target.l2_bytes // 4 // row_bytes))
+    most = _SHARED_FILTERS if rows >= _MANY_ROWS else _WHOLE_FILTERS
+    whole = overlaps or prod(c.sizes) == 1 or term_bytes * c.blocks <= most
+    channels = c.blocks if whole or c.depthwise else -(-c.blocks // -(-c.blocks // wanted))
     found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)
     while threads > 1 and found.rows > 1 and found.tasks(c) < 2 * threads:
         found = replace(found, rows=-(-found.rows // 2))

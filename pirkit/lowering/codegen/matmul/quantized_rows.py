@@ -1,4 +1,4 @@
-"""Rows times weights of fewer bits in panels: few rows in float32, any number of them in int8.
+"""Rows times weights in panels: some rows in float32, any number of them in int8.
 
 A product of few rows reads its weights once, so that it takes as long as memory takes to deliver
 them: fewer bits are less time. A tile widens a vector of weights in registers, for all its rows.
@@ -31,7 +31,11 @@ from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import Target, host
 
 FEW_ROWS: Final = 8
-"""Rows up to which a product in float32 takes as long as its weights take to arrive."""
+"""Rows up to which a product in float32 takes as long as its weights of fewer bits take to arrive,
+though each tile of rows widens them again."""
+DIRECT_ROWS: Final = 128
+"""Rows up to which a product in float32 is faster if it reads them where they are than in blocks,
+which pack them."""
 _BYTES_PER_NS: Final = 12
 """What memory delivers to one thread."""
 _IN_FLIGHT: Final = 8
