@@ -48,10 +48,8 @@ def outputs_of(
                 results.append(Result("constant", value=value))
             continue
         source = storages.get(storage_of(value))
-        if source is not None:
-            same = value is wrapped[source] or _geometry(value) == _geometry(wrapped[source])
-            view = None if same else View(*_geometry(value))
-            results.append(Result("input", source, view))
+        if source is not None and _shows(value, wrapped[source]):
+            results.append(Result("input", source, _view_of(value, wrapped[source])))
             continue
         if id(value) in numbers:
             results.append(Result("node", numbers[id(value)]))
@@ -64,8 +62,8 @@ def outputs_of(
             if whole is value:
                 results.append(Result("node", base))
                 continue
-        if base is not None and _is_whole(nodes[base]):
-            results.append(Result("node", base, View(*_geometry(value))))
+        if base is not None and _is_whole(nodes[base]) and _shows(value, nodes[base]):
+            results.append(Result("node", base, _view_of(value, nodes[base])))
             continue
         numbers[id(value)] = held[storage] = len(nodes)
         results.append(Result("node", len(nodes)))
@@ -98,8 +96,20 @@ def storage_of(tensor: Any) -> Any:
     return storage_refs.StorageWeakRef(tensor.untyped_storage())
 
 
-def _geometry(tensor: Any) -> tuple[Any, ...]:
-    return tuple(tensor.size()), tuple(tensor.stride()), tensor.storage_offset()
+def _view_of(tensor: Any, base: Any) -> View | None:
+    """How a tensor is made from another one in its storage; None if it is the same."""
+    real = base.is_complex() and not tensor.is_complex()
+    views = [View(tuple(t.size()), tuple(t.stride()), t.storage_offset() - start, real)
+             for t, start in ((tensor, base.storage_offset() * (1 + real)),
+                              (base, base.storage_offset()))]  # fmt: skip
+    return None if tensor is base or (views[0] == views[1] and not real) else views[0]
+
+
+def _shows(tensor: Any, base: Any) -> bool:
+    """Whether a tensor shows numbers of a base, or their parts, as they are in memory."""
+    if any(t.is_conj() or t.is_neg() for t in (tensor, base)):
+        return False
+    return tensor.dtype in (base.dtype, base.dtype.to_real())
 
 
 def _is_whole(tensor: Any) -> bool:

@@ -37,7 +37,11 @@ def _picked(x: Any) -> Any:
     return (x * 2)[x > 0].sin().sum()
 
 
-@pytest.mark.parametrize("function", [_hooked, _sampled, _picked])
+def _counted(x: Any) -> Any:
+    return x[x[:, 0] > 0].sum(0), (x > 0).nonzero().shape[0] * x.mean()
+
+
+@pytest.mark.parametrize("function", [_hooked, _sampled, _picked, _counted])
 def test_pieces_do_what_the_whole_does(function: Callable[..., Any]) -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         same(function, torch.randn(3, 4, requires_grad=True))
