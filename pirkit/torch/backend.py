@@ -89,30 +89,40 @@ def pirkit(
 ) -> Any:  # fmt: skip
     """Compile a graph of Dynamo; called by `torch.compile`."""
     chosen = Options.of(mode, options)
-    _hold_numbers(graph)
+    _hold_numbers(graph, known=True)
     if chosen.autograd == "torch":
         return with_torch_autograd(graph, inputs, partial(_finished, chosen))
 
     def make(piece: Any, examples: Sequence[Any]) -> CompiledGraph:
-        return _finished(chosen, capture(piece, examples), examples)
+        try:
+            return _finished(chosen, capture(piece, examples), examples)
+        except NodeError:  # it may ask what a number is, as dropout does
+            if not _hold_numbers(piece, known=False):
+                raise
+            return _finished(chosen, capture(piece, examples), examples)
 
     return make(graph, inputs) if chosen.strict else in_pieces(graph, inputs, make, _report_left)
 
 
-def _hold_numbers(graph: Any) -> None:
-    """Replace what `item` gives by the number where Dynamo has guarded that number already.
+def _hold_numbers(graph: Any, *, known: bool) -> bool:
+    """Replace what `item` gives by a number; says whether there is any.
 
     Numbers of Python that may change are tensors of a graph, which it reads by `item`. An argument
-    that must be a number, as ``eps`` of a norm, made Dynamo guard on its value.
+    that must be a number, as ``eps`` of a norm, made Dynamo guard on its value, which makes it
+    ``known``. Others that Dynamo can guard on become known here.
     """
+    found = False
     for node in graph.graph.nodes:
         value: Any = getattr(node, "meta", {}).get("example_value")
-        if (node.op == "call_method" and node.target == "item"
+        if (node.op == "call_method" and node.target == "item" and node.users
                 and isinstance(value, torch.SymFloat | torch.SymInt)
-                and value.node.expr.is_number):  # fmt: skip
+                and not symbolic_shapes.free_unbacked_symbols(value)
+                and (value.node.expr.is_number or not known)):  # fmt: skip
             number = float if isinstance(value, torch.SymFloat) else int
-            node.replace_all_uses_with(number(value.node.expr))
+            node.replace_all_uses_with(number(value) if not known else number(value.node.expr))
+            found = True
     graph.recompile()
+    return found
 
 
 def _finished(

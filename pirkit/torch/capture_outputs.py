@@ -8,7 +8,14 @@ from typing import Any
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.torch.captured_graph import Result, View
-from pirkit.torch.libtorch import aten, functional_utils, storage_refs, symbolic_shapes, torch
+from pirkit.torch.libtorch import (
+    aten,
+    functional_tensor,
+    functional_utils,
+    storage_refs,
+    symbolic_shapes,
+    torch,
+)
 
 
 def outputs_of(
@@ -43,7 +50,9 @@ def outputs_of(
         if not isinstance(value, torch.Tensor):
             if symbolic_shapes.free_unbacked_symbols(value):
                 results.append(Result("number", len(nodes)))
-                nodes.append(functional_utils.to_fun(_tensor_of(value)))
+                made = _tensor_of(value)
+                is_functional = isinstance(made, functional_tensor.FunctionalTensor)
+                nodes.append(made if is_functional else functional_utils.to_fun(made))
             else:
                 results.append(Result("constant", value=value))
             continue
@@ -97,12 +106,12 @@ def storage_of(tensor: Any) -> Any:
 
 
 def _view_of(tensor: Any, base: Any) -> View | None:
-    """How a tensor is made from another one in its storage; None if it is the same."""
+    """How a tensor is made from another one in its storage; None if it is that one."""
+    if tensor is base:
+        return None
     real = base.is_complex() and not tensor.is_complex()
-    views = [View(tuple(t.size()), tuple(t.stride()), t.storage_offset() - start, real)
-             for t, start in ((tensor, base.storage_offset() * (1 + real)),
-                              (base, base.storage_offset()))]  # fmt: skip
-    return None if tensor is base or (views[0] == views[1] and not real) else views[0]
+    offset = tensor.storage_offset() - base.storage_offset() * (1 + real)
+    return View(tuple(tensor.size()), tuple(tensor.stride()), offset, real)
 
 
 def _shows(tensor: Any, base: Any) -> bool:
@@ -114,7 +123,6 @@ def _shows(tensor: Any, base: Any) -> bool:
 
 def _is_whole(tensor: Any) -> bool:
     """Whether a tensor is all of its storage, in rows, so that views of it can be made again."""
-    if any(isinstance(n, torch.SymInt) for n in tensor.size()):
-        return False
     size = tensor.numel() * tensor.element_size()
-    return tensor.is_contiguous() and tensor.untyped_storage().nbytes() == size
+    is_full = symbolic_shapes.statically_known_true(tensor.untyped_storage().nbytes() == size)
+    return tensor.is_contiguous() and is_full
