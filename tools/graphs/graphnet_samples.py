@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-ROOT = Path(os.environ.get("GRAPHNET", "samples"))
+ROOT = Path(os.environ.get("GRAPHNET", "/nonexistent"))
 MODELS = [str(p.parent.relative_to(ROOT)) for p in sorted(ROOT.glob("*/**/model.py"))]
 
 
@@ -27,8 +27,7 @@ def _loaded(text: str, name: str) -> Any:
     """A module of Python, whose text stays on disk, where Dynamo looks for lines."""
     path = Path(tempfile.mkdtemp()) / f"{name}.py"
     path.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    spec: Any = importlib.util.spec_from_file_location(name, path)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
