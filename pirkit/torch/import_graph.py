@@ -259,7 +259,7 @@ class _Importer:
         if torch._C.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
             return NotImplemented
         likes = [
-            Like(a.shape, g.meta["val"].dtype) if isinstance(a, Value) else a
+            self.like(g.meta["val"]) if isinstance(a, Value) else a
             for a, g in zip(args, node.args, strict=True)
         ]
         plain = {k: v for k, v in options.items()}
@@ -274,6 +274,10 @@ class _Importer:
             mask = self.input(name, self.b.shapes[1], self.b.types[1], False)
             return dropped(self.b, args[0], mask, args[1])
         return self.input(name, self.b.shape, self.b.dtype, False)
+
+    def like(self, fake: Any) -> Like:
+        shape, strides = ([self.sizes.number(n) for n in v] for v in (fake.shape, fake.stride()))
+        return Like(tuple(shape), tuple(strides), fake.dtype)
 
     # --- outputs ---
 

@@ -83,6 +83,7 @@ CASES = {
     "vmap": (lambda x, y: torch.func.vmap(torch.dot)(x, y), [(3, 4)], [(3, 4)]),
     # random numbers are those of torch's generator
     "dropout": (lambda x: F.dropout(x, 0.3) * 2, [(30, 4)]),
+    "dropout of a transposed tensor": (lambda x: F.dropout(x.t() * 2, 0.3), [(30, 4)]),
     "rand": (lambda x: x * torch.rand_like(x) + torch.randn(4), [(3, 4)]),
     # types
     "integers and masks": (
