@@ -1,8 +1,9 @@
 """Models of transformers, timm and `torch.nn`, compiled: values, gradients and times beside eager.
 
-``python tools/torch_graphs.py [names] [--table FILE] [--family F] [--again] [--inductor]`` runs
+``python tools/torch_graphs.py [names] [--table FILE] [--family F] [--again] [--backend B]`` runs
 each model in a process of its own, and adds a row to the table; models that it holds already are
-left out, so a run that was stopped goes on. ``--summary`` prints what the table says.
+left out, so a run that was stopped goes on. ``--summary`` prints what the table says. With
+`GRAPHNET`, a folder of samples of GraphNet, those are a family too.
 
 A model runs in evaluation mode without gradients, then one step in training mode, on one thread.
 The error of a tensor is its largest difference over its largest element, for gradients over a
@@ -37,12 +38,13 @@ os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
-from graphs import plain_models, timm_models, transformers_models
+from graphs import graphnet_samples, plain_models, timm_models, transformers_models
 
 import pirkit.torch  # noqa: F401  registers the backend
 
 FAMILIES: dict[str, Any] = {
-    "nn": plain_models, "timm": timm_models, "transformers": transformers_models
+    "nn": plain_models, "timm": timm_models, "transformers": transformers_models,
+    "graphnet": graphnet_samples,
 }  # fmt: skip
 COLUMNS = (
     "name family backend state graphs ops fallbacks error_infer error_train error64 eager_infer "
@@ -194,6 +196,7 @@ def child(
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     torch.set_num_threads(1)
     torch._dynamo.config.allow_rnn = True
+    torch._dynamo.config.use_numpy_random_stream = True  # as numpy draws when nothing is compiled
     try:
         pipe.send(measured(family, name, backend, with_times))
     except Exception as failure:  # a model that fails is a row too

@@ -9,13 +9,14 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Final
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.torch.capture import capture
-from pirkit.torch.captured_graph import Captured
+from pirkit.torch.captured_graph import SOURCE, Captured
 from pirkit.torch.compiled_graph import LOG, CompiledGraph
 from pirkit.torch.imported_graph import Fallback, Imported
 from pirkit.torch.joint_graph import with_torch_autograd
-from pirkit.torch.libtorch import symbolic_shapes, torch
+from pirkit.torch.libtorch import listed, symbolic_shapes, torch
+from pirkit.torch.node_error import NodeError
 from pirkit.torch.pieces import in_pieces
 from pirkit.torch.tensor_runner import Settings
 
@@ -88,30 +89,40 @@ def pirkit(
 ) -> Any:  # fmt: skip
     """Compile a graph of Dynamo; called by `torch.compile`."""
     chosen = Options.of(mode, options)
-    _hold_numbers(graph)
+    _hold_numbers(graph, known=True)
     if chosen.autograd == "torch":
         return with_torch_autograd(graph, inputs, partial(_finished, chosen))
 
     def make(piece: Any, examples: Sequence[Any]) -> CompiledGraph:
-        return _finished(chosen, capture(piece, examples), examples)
+        try:
+            return _finished(chosen, capture(piece, examples), examples)
+        except NodeError:  # it may ask what a number is, as dropout does
+            if not _hold_numbers(piece, known=False):
+                raise
+            return _finished(chosen, capture(piece, examples), examples)
 
     return make(graph, inputs) if chosen.strict else in_pieces(graph, inputs, make, _report_left)
 
 
-def _hold_numbers(graph: Any) -> None:
-    """Replace what `item` gives by the number where Dynamo has guarded that number already.
+def _hold_numbers(graph: Any, *, known: bool) -> bool:
+    """Replace what `item` gives by a number; says whether there is any.
 
     Numbers of Python that may change are tensors of a graph, which it reads by `item`. An argument
-    that must be a number, as ``eps`` of a norm, made Dynamo guard on its value.
+    that must be a number, as ``eps`` of a norm, made Dynamo guard on its value, which makes it
+    ``known``. Others that Dynamo can guard on become known here.
     """
+    found = False
     for node in graph.graph.nodes:
         value: Any = getattr(node, "meta", {}).get("example_value")
-        if (node.op == "call_method" and node.target == "item"
+        if (node.op == "call_method" and node.target == "item" and node.users
                 and isinstance(value, torch.SymFloat | torch.SymInt)
-                and value.node.expr.is_number):  # fmt: skip
+                and not symbolic_shapes.free_unbacked_symbols(value)
+                and (value.node.expr.is_number or not known)):  # fmt: skip
             number = float if isinstance(value, torch.SymFloat) else int
-            node.replace_all_uses_with(number(value.node.expr))
+            node.replace_all_uses_with(number(value) if not known else number(value.node.expr))
+            found = True
     graph.recompile()
+    return found
 
 
 def _finished(
@@ -121,6 +132,7 @@ def _finished(
     settings = Settings(chosen.fast_math, chosen.saved, chosen.budget, chosen.threads, chosen.sizes)
     made = CompiledGraph(captured, settings, strict=chosen.strict, report=_report)
     examples = captured.examples if inputs is None else [*inputs, *captured.attributes]
+    _check_sizes(captured, made)
     if not any(symbolic_shapes.free_unbacked_symbols(given) for given in examples):
         special = made.special([_sized(given) for given in examples])
         learns = torch.is_grad_enabled() and any(made.differentiable)
@@ -132,6 +144,20 @@ def _finished(
     if watching is not None:
         watching.append(made)
     return made
+
+
+def _check_sizes(captured: Captured, made: CompiledGraph) -> None:
+    """Raises NodeError (PK0406) for the first tensor whose size no argument of a call tells."""
+    for node in captured.graph.nodes:
+        for value in listed(node.meta.get("val")):
+            if isinstance(value, torch.Tensor):
+                unknown = symbolic_shapes.free_unbacked_symbols(value) - made.symbols.keys()
+                if unknown:
+                    cause = UnsupportedError(
+                        f"a size depends on data: {unknown.pop()}", code="PK0406",
+                        help="let the graph break there (`torch._dynamo.graph_break()`)",
+                    )  # fmt: skip
+                    raise NodeError(node.meta.get(SOURCE), cause)
 
 
 def _sized(given: Any) -> Any:

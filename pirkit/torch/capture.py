@@ -23,6 +23,7 @@ from pirkit.torch.libtorch import (
     functional_tensor,
     functional_utils,
     fx,
+    grad_mode,
     guards,
     listed,
     proxy_tensor,
@@ -47,7 +48,8 @@ def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
             return given
         known = context.tensor_to_context.get(given) if context is not None else None
         if known is not None:
-            return mode.from_tensor(given, symbolic_context=known)
+            # With its source the tensor gets the symbols that Dynamo has for it, and no others.
+            return mode.from_tensor(given, symbolic_context=known, source=known.tensor_source)
         return mode.from_tensor(given, static_shapes=True)
 
     return mode, [fake(given) for given in inputs]
@@ -227,6 +229,13 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
         if target is APPLY:
             forward, backward, *rest = args
             return apply(_run_graph, forward, backward, rest, kwargs)
+        if target is grad_mode._enter_inference_mode:
+            # The mode itself would lose the state of the dispatcher that records.
+            before = torch.is_grad_enabled()
+            torch._C._set_grad_enabled(before and not args[0])
+            return before
+        if target is grad_mode._exit_inference_mode:
+            return torch._C._set_grad_enabled(args[0])
         return fx.Interpreter.call_function(self, target, args, kwargs)
 
 

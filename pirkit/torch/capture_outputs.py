@@ -8,7 +8,14 @@ from typing import Any
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.torch.captured_graph import Result, View
-from pirkit.torch.libtorch import aten, functional_utils, storage_refs, symbolic_shapes, torch
+from pirkit.torch.libtorch import (
+    aten,
+    functional_tensor,
+    functional_utils,
+    storage_refs,
+    symbolic_shapes,
+    torch,
+)
 
 
 def outputs_of(
@@ -43,15 +50,15 @@ def outputs_of(
         if not isinstance(value, torch.Tensor):
             if symbolic_shapes.free_unbacked_symbols(value):
                 results.append(Result("number", len(nodes)))
-                nodes.append(functional_utils.to_fun(_tensor_of(value)))
+                made = _tensor_of(value)
+                is_functional = isinstance(made, functional_tensor.FunctionalTensor)
+                nodes.append(made if is_functional else functional_utils.to_fun(made))
             else:
                 results.append(Result("constant", value=value))
             continue
         source = storages.get(storage_of(value))
-        if source is not None:
-            same = value is wrapped[source] or _geometry(value) == _geometry(wrapped[source])
-            view = None if same else View(*_geometry(value))
-            results.append(Result("input", source, view))
+        if source is not None and _shows(value, wrapped[source]):
+            results.append(Result("input", source, _view_of(value, wrapped[source])))
             continue
         if id(value) in numbers:
             results.append(Result("node", numbers[id(value)]))
@@ -64,8 +71,8 @@ def outputs_of(
             if whole is value:
                 results.append(Result("node", base))
                 continue
-        if base is not None and _is_whole(nodes[base]):
-            results.append(Result("node", base, View(*_geometry(value))))
+        if base is not None and _is_whole(nodes[base]) and _shows(value, nodes[base]):
+            results.append(Result("node", base, _view_of(value, nodes[base])))
             continue
         numbers[id(value)] = held[storage] = len(nodes)
         results.append(Result("node", len(nodes)))
@@ -98,13 +105,24 @@ def storage_of(tensor: Any) -> Any:
     return storage_refs.StorageWeakRef(tensor.untyped_storage())
 
 
-def _geometry(tensor: Any) -> tuple[Any, ...]:
-    return tuple(tensor.size()), tuple(tensor.stride()), tensor.storage_offset()
+def _view_of(tensor: Any, base: Any) -> View | None:
+    """How a tensor is made from another one in its storage; None if it is that one."""
+    if tensor is base:
+        return None
+    real = base.is_complex() and not tensor.is_complex()
+    offset = tensor.storage_offset() - base.storage_offset() * (1 + real)
+    return View(tuple(tensor.size()), tuple(tensor.stride()), offset, real)
+
+
+def _shows(tensor: Any, base: Any) -> bool:
+    """Whether a tensor shows numbers of a base, or their parts, as they are in memory."""
+    if any(t.is_conj() or t.is_neg() for t in (tensor, base)):
+        return False
+    return tensor.dtype in (base.dtype, base.dtype.to_real())
 
 
 def _is_whole(tensor: Any) -> bool:
     """Whether a tensor is all of its storage, in rows, so that views of it can be made again."""
-    if any(isinstance(n, torch.SymInt) for n in tensor.size()):
-        return False
     size = tensor.numel() * tensor.element_size()
-    return tensor.is_contiguous() and tensor.untyped_storage().nbytes() == size
+    is_full = symbolic_shapes.statically_known_true(tensor.untyped_storage().nbytes() == size)
+    return tensor.is_contiguous() and is_full

@@ -19,6 +19,9 @@ class View:
     size: tuple[Any, ...]
     stride: tuple[Any, ...]
     offset: Any
+    """From the first element of the input, which may lie anywhere in its storage."""
+    real: bool = False
+    """Whether it holds real numbers, parts of complex ones."""
 
 
 @dataclass(frozen=True)

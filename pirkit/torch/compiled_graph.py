@@ -172,7 +172,8 @@ class CompiledGraph:
 
 def _view(base: Any, view: View, sizes: dict[Any, int]) -> Any:
     size, stride = ([_number(n, sizes) for n in v] for v in (view.size, view.stride))
-    return base.as_strided(size, stride, _number(view.offset, sizes))
+    parts = torch.view_as_real(base) if view.real else base
+    return parts.as_strided(size, stride, parts.storage_offset() + _number(view.offset, sizes))
 
 
 def _number(given: Any, sizes: dict[Any, int]) -> Any:

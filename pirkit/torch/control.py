@@ -8,14 +8,15 @@ from typing import Any, cast
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
+from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import PirOp, create
 from pirkit.dialect.types import type_of
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
 
-Record = Callable[[Any, Sequence[Value]], tuple[AtenBuilder, list[Value]]]
-"""Records a graph on a builder of its own, for operands like these; gives its results."""
+Record = Callable[[Any, Sequence[Any]], tuple[AtenBuilder, list[Value]]]
+"""Records a graph on a builder of its own, for operands and sizes like these; gives its results."""
 
 
 def control(b: AtenBuilder, target: str, args: list[Any], record: Record) -> Any:
@@ -29,13 +30,13 @@ def control(b: AtenBuilder, target: str, args: list[Any], record: Record) -> Any
 
 def _cond(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
     condition, yes, no, *rest = args
-    operands: list[Value] = list(rest[0]) if rest else []
+    operands: list[Any] = list(rest[0]) if rest else []
     regions: list[Region] = []
     types: list[Any] = []
     for graph in (yes, no):
         inner, results = record(graph, operands)
         typed = [inner.cast(v, d) for v, d in zip(results, b.types, strict=True)]
-        regions.append(_region(inner, typed, [v.ssa for v in operands]))
+        regions.append(_region(inner, typed, _tensors(operands)))
         types = [type_of(v.meta) for v in typed]
     holds = b.reshape(b.cast(condition, dt.bool_), ())
     made = b.insert(create("pd_op.if", (holds.ssa,), types, regions=regions))
@@ -45,20 +46,28 @@ def _cond(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
 def _while(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
     """The test is recorded in front of the loop and at the end of each turn."""
     test, turn, state, *rest = args
-    outer: list[Value] = list(rest[0]) if rest else []
+    outer: list[Any] = list(rest[0]) if rest else []
     carried: list[Value] = list(state)
+    if len(_tensors(carried)) < len(carried):
+        raise UnsupportedError(
+            "a loop carries a number", code="PK0403", help="carry a tensor without dimensions"
+        )
     first = _spliced(b, record(test, [*carried, *outer]), [*carried, *outer])[0]
     inner, after = record(turn, [*carried, *outer])
     given = inner.given
     again = _spliced(inner, record(test, [*carried, *outer]), [*after, *given[len(carried) :]])[0]
     more = inner.reshape(inner.cast(again, dt.bool_), ())
     block = Block(arg_types=[type_of(v.meta) for v in carried])
-    region = _region(inner, [more, *after], [*block.args, *(v.ssa for v in outer)], block)
+    region = _region(inner, [more, *after], [*block.args, *_tensors(outer)], block)
     types = [type_of(v.meta) for v in carried]
     holds = b.reshape(b.cast(first, dt.bool_), ())
     operands = (holds.ssa, *(v.ssa for v in carried))
     made = b.insert(create("pd_op.while", operands, types, regions=[region]))
     return [b.wrap(r) for r in made.results]
+
+
+def _tensors(operands: Sequence[Any]) -> list[SSAValue]:
+    return [v.ssa for v in operands if isinstance(v, Value)]
 
 
 def _region(
@@ -82,10 +91,11 @@ def _region(
 
 
 def _spliced(
-    b: AtenBuilder, recorded: tuple[AtenBuilder, list[Value]], given: Sequence[Value]
+    b: AtenBuilder, recorded: tuple[AtenBuilder, list[Value]], operands: Sequence[Any]
 ) -> list[Value]:
     """The operations of a recorded graph at the end of a builder's block."""
     inner, results = recorded
+    given = [v for v in operands if isinstance(v, Value)]
     stands = {id(v.ssa): g for v, g in zip(inner.given, given, strict=True)}
     found = [stands.get(id(v.ssa), v) for v in results]
     for value, stand in zip(inner.given, given, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from pirkit.diag.errors import UnsupportedError
 from pirkit.torch.libtorch import aten, decomposition, torch
 from pirkit.torch.rules import RULES
 
@@ -30,8 +31,12 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         own = {
             aten.diagonal_scatter.default: _diagonal_scatter,
             aten.histc.default: _histc,
+            aten._embedding_bag.default: _embedding_bag,
+            aten._embedding_bag_forward_only.default: _embedding_bag,
         }
         table = {op: d for op, d in {**more, **known, **own}.items() if str(op) not in RULES}
+        for op in (aten.bernoulli.p, aten.bernoulli.default):
+            table.pop(op, None)  # its parts draw other numbers than torch does
         _TABLES.append(table)
     return _TABLES[0]
 
@@ -66,3 +71,38 @@ def _histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     inside = (x >= low) & (x <= high)
     place = ((torch.where(inside, x, low) - low) * bins / (high - low)).to(torch.int64)
     return x.new_zeros(bins).index_add(0, place.clamp(0, bins - 1), inside.to(x.dtype))
+
+
+def _embedding_bag(
+    weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0,
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:  # fmt: skip
+    """Sums (mode 0), means (1) or maxima (2) of rows ``weight[indices]`` from each offset on.
+
+    Bags without rows are zeros. Besides ``[bags, width]`` gives the bag of each index, the sizes of
+    bags, and a placeholder for places of maxima. Raises UnsupportedError (PK0409) for gradients
+    that are scaled by frequency, which are no derivative.
+    """
+    if scale_grad_by_freq:
+        raise UnsupportedError("`scale_grad_by_freq` has no rule", code="PK0409")
+    starts = offsets[: offsets.shape[0] - 1] if include_last_offset else offsets
+    bags, width = starts.shape[0], weight.shape[1]
+    places = torch.arange(indices.shape[0], device=indices.device)
+    bag = torch.searchsorted(starts.to(torch.int64), places, right=True) - 1
+    kept = indices != padding_idx
+    sizes = torch.zeros(bags, dtype=torch.int64, device=indices.device)
+    sizes = sizes.index_add(0, bag, kept.to(torch.int64))
+    rows = weight.index_select(0, indices)
+    if mode == 2:
+        rows = rows.masked_fill(~kept[:, None], float("-inf"))
+        found = weight.new_full((bags, width), float("-inf"))
+        found = found.scatter_reduce(0, bag[:, None].expand_as(rows), rows, "amax")
+        return found.masked_fill((sizes == 0)[:, None], 0.0), bag, sizes, sizes
+    scale = kept.to(weight.dtype)
+    if per_sample_weights is not None:
+        scale = scale * per_sample_weights
+    found = weight.new_zeros(bags, width).index_add(0, bag, rows * scale[:, None])
+    if mode == 1:
+        found = found / sizes.clamp(min=1)[:, None].to(weight.dtype)
+    return found, bag, sizes, sizes

@@ -30,32 +30,38 @@ _DROPOUT: Final = "aten.native_dropout.default"
 def draw_of(node: Any, arguments: Any, options: Any) -> Draw | None:
     """How to draw what a node draws; None for one that draws nothing, or reads data for it.
 
-    ``arguments`` are those of the node, with a (shape, torch type) pair for each tensor.
+    ``arguments`` are those of the node, with a `Like` for each tensor.
     """
     name = str(node.target)
     if name == _DROPOUT:
         like, p, *training = arguments
-        return None if training == [False] else _mask(like.shape, p)
+        return None if training == [False] else _mask(like, p)
     if name not in _NAMES:
         return None
 
     def draw() -> Any:
-        given = [torch.empty(a.shape, dtype=a.dtype) if isinstance(a, Like) else a
-                 for a in arguments]  # fmt: skip
+        given = [a.empty() if isinstance(a, Like) else a for a in arguments]
         return node.target(*given, **options)
 
     return draw
 
 
 class Like:
-    """Shape and torch type of a tensor of which nothing else is read."""
+    """Shape, strides and torch type of a tensor of which nothing else is read.
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
-        self.shape, self.dtype = shape, dtype
+    The strides count, because torch draws in the order of memory.
+    """
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> None:
+        self.model = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+
+    def empty(self, dtype: Any = None) -> Any:
+        """A tensor as ``empty_like`` makes it."""
+        return torch.empty_like(self.model, dtype=dtype, device="cpu")
 
 
-def _mask(shape: tuple[int, ...], p: float) -> Draw:
-    return lambda: torch.empty(shape, dtype=torch.bool).bernoulli_(1.0 - p)
+def _mask(like: Like, p: float) -> Draw:
+    return lambda: like.empty(torch.bool).bernoulli_(1.0 - p)
 
 
 def dropped(b: AtenBuilder, x: Value, mask: Value, p: float) -> tuple[Value, Value]:

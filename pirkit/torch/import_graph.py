@@ -217,15 +217,16 @@ class _Importer:
             self.locations[stack] = found
         return found
 
-    def recorded(self, graph: Any, operands: Sequence[Value]) -> tuple[AtenBuilder, list[Value]]:
-        """The graph of a branch or loop on a builder of its own."""
+    def recorded(self, graph: Any, operands: Sequence[Any]) -> tuple[AtenBuilder, list[Value]]:
+        """The graph of a branch or loop on a builder of its own; sizes are numbers in it."""
         inner = _Importer(self.captured, self.sizes.held, self.strict)
         inner.module, inner.locations, inner.fallbacks = graph, self.locations, self.fallbacks
         inner.counts = self.counts
-        b, given = inner.b, iter(operands)
-        for i, node in enumerate(n for n in graph.graph.nodes if n.op == "placeholder"):
-            if isinstance(node.meta["val"], torch.Tensor):
-                outer = next(given)
+        b = inner.b
+        places = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        for i, (node, outer) in enumerate(zip(places, operands, strict=True)):
+            inner.values[node] = outer
+            if isinstance(outer, Value):
                 made = inner.input(f"x{i}", outer.shape, outer.dtype, True)
                 b.given.append(made)
                 inner.values[node] = made
@@ -258,7 +259,7 @@ class _Importer:
         if torch._C.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
             return NotImplemented
         likes = [
-            Like(a.shape, g.meta["val"].dtype) if isinstance(a, Value) else a
+            self.like(g.meta["val"]) if isinstance(a, Value) else a
             for a, g in zip(args, node.args, strict=True)
         ]
         plain = {k: v for k, v in options.items()}
@@ -273,6 +274,10 @@ class _Importer:
             mask = self.input(name, self.b.shapes[1], self.b.types[1], False)
             return dropped(self.b, args[0], mask, args[1])
         return self.input(name, self.b.shape, self.b.dtype, False)
+
+    def like(self, fake: Any) -> Like:
+        shape, strides = ([self.sizes.number(n) for n in v] for v in (fake.shape, fake.stride()))
+        return Like(tuple(shape), tuple(strides), fake.dtype)
 
     # --- outputs ---
 

@@ -83,6 +83,7 @@ CASES = {
     "vmap": (lambda x, y: torch.func.vmap(torch.dot)(x, y), [(3, 4)], [(3, 4)]),
     # random numbers are those of torch's generator
     "dropout": (lambda x: F.dropout(x, 0.3) * 2, [(30, 4)]),
+    "dropout of a transposed tensor": (lambda x: F.dropout(x.t() * 2, 0.3), [(30, 4)]),
     "rand": (lambda x: x * torch.rand_like(x) + torch.randn(4), [(3, 4)]),
     # types
     "integers and masks": (
@@ -183,6 +184,22 @@ CASES = {
     "complex": (
         lambda x: torch.view_as_real(torch.complex(x, x) * torch.complex(x, 2 * x)), [(3, 4)]
     ),
+    "parts of complex numbers": (
+        lambda x: (lambda y: (y.imag, torch.view_as_real(y), y.abs()))(torch.fft.fft2(x)),
+        [(3, 4)],
+    ),
+    "conjugate of an input": (
+        lambda z: (z.conj().mT, z.real, z.imag * 2),
+        torch.randn(2, 3, dtype=torch.complex64, generator=torch.Generator().manual_seed(0)),
+    ),
+    "bags of an embedding": (
+        lambda w, p, i, o: (
+            F.embedding_bag(i, w, o, mode="sum", per_sample_weights=p),
+            F.embedding_bag(i, w, o, mode="mean", include_last_offset=True, padding_idx=3),
+            F.embedding_bag(i, w, o, mode="max", padding_idx=3),
+        ),
+        [(6, 2)], [(5,)], torch.tensor([1, 1, 3, 0, 5]), torch.tensor([0, 2, 3, 3, 5]),
+    ),
     # control flow
     "cond": (
         lambda x: torch.cond(x.sum() > 0, lambda q: q.sin(), lambda q: q.cos(), (x,)), [(3, 4)]
@@ -226,6 +243,28 @@ def test_functions(name: str) -> None:
 def test_modules(name: str) -> None:
     build, shape = MODULES[name]
     same(lambda m, x: m(x), make(*shape), module=build())
+
+
+def _inferred(x: Any) -> Any:
+    with torch.inference_mode():
+        y = x * 2
+    return y, x * 3
+
+
+def test_inference_mode_inside() -> None:
+    found = torch.compile(_inferred, backend="pirkit", options={"strict": True})(make(3))
+    assert [t.requires_grad for t in found] == [False, True]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_views_of_inputs_that_lie_inside_of_a_storage(dynamic: bool) -> None:
+    whole = torch.arange(80.0).reshape(20, 4)
+    compiled = torch.compile(lambda x: (x[1:], x * 2), backend="pirkit", dynamic=dynamic)
+    for start, end in ((2, 6), (9, 13), (1, 6)):
+        part = whole[start:end]
+        view, _ = compiled(part)
+        assert view.data_ptr() == part[1:].data_ptr()
+        torch.testing.assert_close(view, part[1:])
 
 
 def test_padding_row_of_an_embedding_gets_no_gradient() -> None:

@@ -37,7 +37,11 @@ def _picked(x: Any) -> Any:
     return (x * 2)[x > 0].sin().sum()
 
 
-@pytest.mark.parametrize("function", [_hooked, _sampled, _picked])
+def _counted(x: Any) -> Any:
+    return x[x[:, 0] > 0].sum(0), (x > 0).nonzero().shape[0] * x.mean()
+
+
+@pytest.mark.parametrize("function", [_hooked, _sampled, _picked, _counted])
 def test_pieces_do_what_the_whole_does(function: Callable[..., Any]) -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         same(function, torch.randn(3, 4, requires_grad=True))
@@ -149,3 +153,59 @@ def test_a_branch_saves_values_for_several_backwards() -> None:
         for keeps in (True, False):
             (found,) = torch.autograd.grad(y, w, retain_graph=keeps)
             torch.testing.assert_close(found, expected)
+
+
+def test_a_branch_takes_sizes() -> None:
+    def function(x: Any, y: Any) -> Any:
+        n = x.shape[0]
+        return torch.cond(
+            x.sum() > 0, lambda a, b: a.sin() * b + n, lambda a, b: a + b.cos(), (x, y)
+        )
+
+    made = torch.compile(function, backend="pirkit", dynamic=True, fullgraph=True)
+    for size in (3, 5):
+        x, y = torch.randn(size, 4), torch.randn(size, 4)
+        torch.testing.assert_close(made(x, y), function(x, y))
+
+
+def test_results_of_symbolic_sizes_share_memory() -> None:
+    made = torch.compile(
+        lambda x: (lambda y: (y, y.t(), y.view(-1)))(x * 2), backend="pirkit", dynamic=True
+    )
+    for size in (3, 5):
+        found = made(torch.randn(size, 4))
+        assert len({t.data_ptr() for t in found}) == 1
+        torch.testing.assert_close(found[1], found[0].t())
+
+
+def test_a_view_of_a_whole_input_is_not_the_input() -> None:
+    x = torch.randn(3, 4, requires_grad=True)
+    view, same = compiled(lambda x: (x.view(3, 4), x))(x)
+    assert same is x
+    assert view is not x
+    assert view.data_ptr() == x.data_ptr()
+
+
+def test_numbers_that_an_op_asks_for_are_guarded() -> None:
+    """``dynamic`` makes the probability of dropout a symbol, on which attention branches."""
+    model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    made = torch.compile(model, backend="pirkit", dynamic=True, options={"strict": True})
+    x = torch.randn(2, 3, 8)
+    mask = torch.tensor([[False, False, True], [False, True, True]])
+    for found, expected in zip(
+        made(x, x, x, key_padding_mask=mask), model(x, x, x, key_padding_mask=mask), strict=True
+    ):
+        torch.testing.assert_close(found, expected)
+
+
+def test_probabilities_are_drawn_as_torch_draws() -> None:
+    def function(x: Any) -> Any:
+        return torch.bernoulli(x.sigmoid()), x * torch.empty_like(x).bernoulli_(0.3)
+
+    x = torch.randn(20, 3)
+    found = []
+    for call in (function, compiled(function)):
+        torch.manual_seed(1)
+        found.append(call(x))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a)
