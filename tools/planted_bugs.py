@@ -1,11 +1,11 @@
-"""Plants bugs in passes, rules, fusion and the split, one at a time, and asks `--bisect` about them.
+"""Plants bugs in passes, rules, fusion and the split, one by one, and asks `--bisect` for them.
 
     python tools/planted_bugs.py [NAME ...]
 
 For each bug it prints whether `pirkit-opt --bisect` names the culprit: the pass, and where the pass
 rewrites by rules the rule; or the op whose derivative rule is wrong. Bugs in emitters, schedules,
-the memory plan and launches are planted by ``tests/codegen/planted.py``; with ``--emitters`` those
-follow. Bugs are replaced functions, so the files of the package stay as they are.
+the memory plan and launches are planted by ``tests/codegen/planted.py``. Bugs are functions that
+are replaced while it runs, so the files of the package stay as they are.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ BUGS: Final = {
     ),
     "index map of transpose": Bug(
         "fusion", *rule(opdef.index_maps, "pd_op.transpose", after(flipped)), TURNED, "@fused",
-        ("fuse", "pir.map_expr"),
+        ("fuse", "rewrite 1 of 1"),
     ),
     "index map of sum": Bug(
         "fusion", *rule(opdef.index_maps, "pd_op.sum", after(half_flipped)), SUMMED, "@fused",
@@ -270,7 +270,7 @@ BUGS: Final = {
     ),
     "an operation of a kernel is left out": Bug(
         "fusion", kernel_builder._Builder, "node",
-        after(lambda n: n.args[0] if getattr(n, "op", "") == "tanh" else n), CHAIN, "@fused",
+        after(lambda n: n.args[0] if getattr(n, "op", "").endswith("tanh") else n), CHAIN, "@fused",
         ("fuse",),
     ),
     "kernels out of order": Bug(
