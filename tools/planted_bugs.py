@@ -1,11 +1,12 @@
 """Plants bugs in passes, rules, fusion and the split, one by one, and asks `--bisect` for them.
 
-    python tools/planted_bugs.py [NAME ...]
+    python -m tools.planted_bugs [--reduce] [NAME ...]
 
 For each bug it prints whether `pirkit-opt --bisect` names the culprit: the pass, and where the pass
-rewrites by rules the rule; or the op whose derivative rule is wrong. Bugs in emitters, schedules,
-the memory plan and launches are planted by ``tests/codegen/planted.py``. Bugs are functions that
-are replaced while it runs, so the files of the package stay as they are.
+rewrites by rules the rule; or the op whose derivative rule is wrong. ``--reduce`` asks `pirkit-reduce` instead, which does not
+look at derivatives, to make a larger program small. Bugs in emitters, schedules, the memory plan
+and launches are planted by ``tests/codegen/planted.py``. Bugs are functions that are
+replaced while it runs, so the files of the package stay as they are.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ import io
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from pirkit.cli import opt
+from pirkit.cli import opt, reduce
 from pirkit.dialect import opdef
+from pirkit.dialect.text import parse_mlir
+from pirkit.frontend.delta_reduce import size
 from pirkit.lowering.fusion import fuse_pass, kernel_builder
 from pirkit.passes import (
     absorb_attributes,
@@ -107,10 +112,18 @@ class Bug:
     pipeline: str
     named: tuple[str, ...]
 
-    def program(self) -> str:
-        arguments = f'%x "x" : {T}, %w "w" : {T}'
-        end = f'\n  pir.shadow_output(%y) {{output_name = "y"}} : ({T}) -> ()\n'
-        return f"pir.program @main({arguments}) {{{self.body}{end}}}\n"
+    def program(self, around: int = 0) -> str:
+        """The program; with ``around``, so many right operations stand before it and behind it."""
+        first, last = ["%x", "%y"] if not around else ["%x0", f"%y{around}"]
+        arguments = f'{first} "x" : {T}, %w "w" : {T}'
+        before = [f"%x{k}" for k in range(around)] + ["%x"]
+        behind = ["%y", *(f"%y{k + 1}" for k in range(around))]
+        chains = [
+            "".join(f"\n  {b} = pd_op.asinh({a}) : {UNARY}" for a, b in pairwise(names))
+            for names in (before, behind)
+        ]
+        end = f'\n  pir.shadow_output({last}) {{output_name = "y"}} : ({T}) -> ()\n'
+        return f"pir.program @main({arguments}) {{{chains[0]}{self.body}{chains[1]}{end}}}\n"
 
 
 def constant(value: Any) -> Change:
@@ -302,13 +315,30 @@ def planted(bug: Bug) -> Iterator[None]:
         yield
 
 
+def printed(main: Callable[[], int], *command: str) -> tuple[int, str]:
+    out = io.StringIO()
+    with mock.patch.object(sys, "argv", list(command)), contextlib.redirect_stdout(out):
+        code = main()
+    return code, out.getvalue()
+
+
 def bisect(file: Path, pipeline: str) -> tuple[int, str]:
     """What `pirkit-opt --bisect` prints, and its exit code."""
-    out = io.StringIO()
-    command = ["pirkit-opt", str(file), "-p", pipeline, "--bisect"]
-    with mock.patch.object(sys, "argv", command), contextlib.redirect_stdout(out):
-        code = opt.main()
-    return code, out.getvalue()
+    return printed(opt.main, "pirkit-opt", str(file), "-p", pipeline, "--bisect")
+
+
+def reduced(name: str) -> tuple[int, float]:
+    """How many operations `pirkit-reduce` leaves of a program of at least 40, and its CPU time."""
+    bug = BUGS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "program.mlir"
+        file.write_text(bug.program(around=20))
+        start = time.process_time()
+        with planted(bug):
+            text = printed(reduce.main, "pirkit-reduce", str(file), "-p", bug.pipeline, "numbers")[
+                1
+            ]
+    return size(parse_mlir(text)) if text else -1, time.process_time() - start
 
 
 def verdict(name: str) -> str | None:
@@ -328,7 +358,12 @@ def verdict(name: str) -> str | None:
 
 def main() -> int:
     """Exit code 1 if a bug is not named."""
-    names = sys.argv[1:] or list(BUGS)
+    names = [a for a in sys.argv[1:] if a != "--reduce"] or list(BUGS)
+    if "--reduce" in sys.argv:
+        for name in names:
+            count, seconds = reduced(name)
+            print(f"{name}: {count} operations, {seconds:.1f} s of CPU time", flush=True)
+        return 0
     found = 0
     for name in names:
         wrong = verdict(name)
