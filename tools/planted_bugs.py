@@ -3,10 +3,10 @@
     python -m tools.planted_bugs [--reduce] [NAME ...]
 
 For each bug it prints whether `pirkit-opt --bisect` names the culprit: the pass, and where the pass
-rewrites by rules the rule; or the op whose derivative rule is wrong. ``--reduce`` asks `pirkit-reduce` instead, which does not
-look at derivatives, to make a larger program small. Bugs in emitters, schedules, the memory plan
-and launches are planted by ``tests/codegen/planted.py``. Bugs are functions that are
-replaced while it runs, so the files of the package stay as they are.
+rewrites by rules the rule; or the op whose derivative rule is wrong. ``--reduce`` asks
+`pirkit-reduce` instead, which does not look at derivatives, to make a larger program small. Bugs in
+emitters, schedules, the memory plan and launches are planted by ``tests/codegen/planted.py``. Bugs
+are functions that are replaced while it runs, so the files of the package stay as they are.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ T = "tensor<4x4xf32>"
 UNARY = f"({T}) -> {T}"
 BINARY = f"({T}, {T}) -> {T}"
 FULL = "dtype = #pir.dtype<float32>, place = #pir.place<cpu:0>"
+NEGATED = (
+    "pd_op.scale({}) {{scale = -1.0 : f64, bias = 0.0 : f64, bias_after_scale = true}} : " + UNARY
+)
 
 TWO_AXES = f"""
   %a = pd_op.softmax(%x) {{axis = 0 : i32}} : {UNARY}
@@ -119,7 +122,7 @@ class Bug:
         before = [f"%x{k}" for k in range(around)] + ["%x"]
         behind = ["%y", *(f"%y{k + 1}" for k in range(around))]
         chains = [
-            "".join(f"\n  {b} = pd_op.asinh({a}) : {UNARY}" for a, b in pairwise(names))
+            "".join(f"\n  {b} = {NEGATED.format(a)}" for a, b in pairwise(names))
             for names in (before, behind)
         ]
         end = f'\n  pir.shadow_output({last}) {{output_name = "y"}} : ({T}) -> ()\n'
