@@ -50,7 +50,8 @@ def test_labels_and_stopped_gradients_are_no_wrong_derivatives() -> None:
     text = """pir.program @main(%x "x" : tensor<4xf32>, %l "l" : tensor<4xf32>) {
       %a = pd_op.tanh(%x) {stop_gradient = array<i1: true>} : (tensor<4xf32>) -> tensor<4xf32>
       %y = pd_op.sigmoid_cross_entropy_with_logits(%a, %l)
-        {normalize = false, ignore_index = -100 : i32} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        {normalize = false, ignore_index = -100 : i32}
+        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       pir.shadow_output(%y) {output_name = "y"} : (tensor<4xf32>) -> ()
     }"""
     assert difference_quotient(parse_mlir(text)) is None
