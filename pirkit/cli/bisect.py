@@ -1,17 +1,22 @@
-"""``pirkit-opt --bisect``: the pass, the rewrite or the kernel that breaks a program."""
+"""``pirkit-opt --bisect``: the pass, the rewrite, the rule or the kernel that breaks a program."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import UsageError
 from pirkit.frontend.bisection import bisect
+from pirkit.frontend.derivative_check import wrong_derivative
 from pirkit.frontend.kernel_check import check_module
 from pirkit.frontend.numeric_check import expanding
 from pirkit.passes import parse_pipeline, run_pipeline
+
+_DIFFERENTIATE: Final = {"autodiff", "expand-gradients", "split", "taylor"}
+"""Passes whose result is as wrong as a derivative rule, without being wrong themselves."""
 
 
 def bisect_parts(modules: Sequence[ModuleOp], arguments: argparse.Namespace) -> int:
@@ -24,6 +29,8 @@ def bisect_parts(modules: Sequence[ModuleOp], arguments: argparse.Namespace) -> 
     for module in modules:
         passes = parse_pipeline(expanding(module, arguments.pipeline))
         culprit = bisect(module, passes, arguments.seed)
+        if culprit is None and any(p.name in _DIFFERENTIATE for p in passes):
+            culprit = wrong_derivative(module, arguments.seed)
         found.append(str(culprit) if culprit else _wrong_kernel(module, arguments))
     nothing = "no pass breaks the program, and no kernel computes wrong numbers"
     print("\n// -----\n".join(text or nothing for text in found))

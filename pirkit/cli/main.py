@@ -50,6 +50,10 @@ def _parser() -> ArgumentParser:
     report.add_argument("-o", "--output", metavar="HTML", help="by default DIR/report.html")
     report.set_defaults(run="report.command:report_dump")
 
+    gui = commands.add_parser("gui", help="build a pipeline pass by pass, in the terminal")
+    gui.add_argument("file", nargs="?", metavar="FILE", help="a program in any format")
+    gui.set_defaults(run="gui:gui")
+
     small = commands.add_parser(
         "quantize", help="store weights in fewer bits, and show what that does to the numbers"
     )

@@ -7,7 +7,10 @@ from html import escape
 from typing import Final
 
 MAX_LINES: Final = 40
-"""Lines of a program that a notebook shows."""
+"""Lines of a tensor that a notebook shows."""
+
+MAX_FOLDED: Final = 1000
+"""Lines of a program, most of which are folded."""
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -26,3 +29,26 @@ def listing(title: str, text: str) -> str:
     more = f"\n... {left} more lines" if left > 0 else ""
     shown = "\n".join(lines[:MAX_LINES]) + more
     return f"<p>{escape(title)}</p><pre>{escape(shown)}</pre>"
+
+
+def tree(title: str, text: str) -> str:
+    """The first lines of a program, with a line above it; what stands in braces folds.
+
+    The outer two levels, a module and its programs, are open, and the regions in them closed.
+    """
+    lines = text.splitlines()
+    shown, depth = list[str](), 0
+    for line in lines[:MAX_FOLDED]:
+        opens, closes = line.endswith("{"), line.lstrip().startswith("}") and depth > 0
+        depth -= closes
+        if opens:  # perhaps `} else {`
+            is_open = " open" if depth < 2 else ""
+            end = "</details>" if closes else ""
+            shown.append(f"{end}<details{is_open}><summary>{escape(line)}</summary>")
+        else:
+            shown.append(f"{escape(line)}\n" + ("</details>" if closes else ""))
+        depth += opens
+    left = len(lines) - MAX_FOLDED
+    end = "</details>" * depth + (f"... {left} more lines" if left > 0 else "")
+    style = "white-space: pre; font-family: monospace; max-height: 40em; overflow: auto"
+    return f'<p>{escape(title)}</p><div style="{style}">{"".join(shown)}{end}</div>'

@@ -12,7 +12,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UsageError
-from pirkit.diag.html import listing
+from pirkit.diag.html import tree
 from pirkit.dialect.map_expr.kernel_op import LAZY_COPIES
 from pirkit.dialect.operation import ProgramOp, with_nested
 from pirkit.dialect.text import parse_mlir, print_mlir
@@ -100,7 +100,7 @@ class Program:
         )
 
     def _repr_html_(self) -> str:
-        return listing(repr(self), str(self))
+        return tree(repr(self), str(self))
 
 
 def _clone(module: mlir.ModuleOp) -> mlir.ModuleOp:

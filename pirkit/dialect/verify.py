@@ -32,10 +32,11 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, compatible
 
 
-def verify_module(module: mlir.ModuleOp) -> None:
+def verify_module(module: mlir.ModuleOp, found: list[PirkitError] | None = None) -> None:
     """Check every program of a module.
 
-    Raises VerifyError (or LimitError) with the span of the first op that breaks a rule.
+    Raises VerifyError (or LimitError) with the span of the first op that breaks a rule; with
+    ``found``, errors of operations are put there instead, and the walk goes on.
     """
     if len(module.body.blocks) != 1:
         _fail(module, "PK0209", f"a module has one block, not {len(module.body.blocks)}")
@@ -43,18 +44,20 @@ def verify_module(module: mlir.ModuleOp) -> None:
     for op in module.ops:
         if not isinstance(op, ProgramOp):
             _fail(op, "PK0209", f"`{op.name}` is outside a program", "put it in a `pir.program`")
-        verify_program(op)
+        verify_program(op, found)
         if op.symbol in symbols:
             _fail(op, "PK0207", f"there are two programs called @{op.symbol}")
         symbols[op.symbol] = op
 
 
-def verify_program(program: ProgramOp) -> None:
-    """Check one program. Raises VerifyError with the span of the first offending op."""
+def verify_program(program: ProgramOp, found: list[PirkitError] | None = None) -> None:
+    """Check one program. Raises VerifyError with the span of the first offending op, or collects
+    the errors of all in ``found``.
+    """
     if len(program.regions) != 1 or len(program.regions[0].blocks) != 1:
         _fail(program, "PK0209", "a program has exactly one block")
     _check_header(program)
-    _Walk(program).run()
+    _Walk(program, found).run()
 
 
 def _check_header(program: ProgramOp) -> None:
@@ -106,8 +109,9 @@ class _Frame:
 class _Walk:
     """State of the walk over one program."""
 
-    def __init__(self, program: ProgramOp) -> None:
+    def __init__(self, program: ProgramOp, found: list[PirkitError] | None) -> None:
         self.program = program
+        self.found = found
         self.visible: set[SSAValue] = set()
         self.names: dict[tuple[str, str], Operation] = {}
         self.token_uses: dict[tuple[SSAValue, str], Operation] = {}
@@ -126,7 +130,14 @@ class _Walk:
                 if stack:
                     self._define(stack[-1], frame.makes)
                 continue
-            self._visit(op)
+            try:
+                self._visit(op)
+            except PirkitError as error:
+                if self.found is None:
+                    raise
+                self.found.append(error)
+                self._define(frame, op.results)
+                continue  # its regions may not have the form that the walk expects
             if not bodies(op):
                 self._define(frame, op.results)
             makes: Sequence[SSAValue] = op.results

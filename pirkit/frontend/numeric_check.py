@@ -15,6 +15,7 @@ from pirkit.diag.errors import PassError, PirkitError, RuntimeFault
 from pirkit.diag.span import Span
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
+from pirkit.frontend.derivative_check import split_difference
 from pirkit.frontend.native_compile import GRADIENTS
 from pirkit.frontend.random_inputs import random_inputs, random_weights
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -26,6 +27,7 @@ from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import Meta, TensorMeta
 from pirkit.runtime.plan import Plan, Port
 from pirkit.runtime.tolerance import drift, loosest_of
+from pirkit.split.split_result import BACKWARD, FORWARD
 
 Array = np.ndarray[Any, Any]
 Effect = dict[str, Array]
@@ -96,6 +98,17 @@ class NumberCheck:
                 what = self._compare(name, program)
                 if what is not None:
                     return Difference(name, what)
+        return self._of_halves(dict(_programs(module)))
+
+    def _of_halves(self, programs: Mapping[str, ProgramOp]) -> Difference | None:
+        """What is wrong with the forward and backward programs that a split made."""
+        for name, original in self.programs.items():
+            for prefix in ("", f"{name}_"):
+                halves = [programs.get(f"{prefix}{half}") for half in (FORWARD, BACKWARD)]
+                if name not in programs and halves[0] and halves[1]:
+                    what = split_difference(original, halves[0], halves[1], self.seed)
+                    if what is not None:
+                        return Difference(name, what)
         return None
 
     def require_equal(self, module: ModuleOp, culprit: str) -> None:

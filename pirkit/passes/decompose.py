@@ -86,6 +86,8 @@ class DecomposePass(Pass):
                         "it reads a value that does not have the type that the program declares"
                     )
                 else:
+                    if decompose.get(op.definition) is not None and not _has_pure_twin(op):
+                        ctx.rewrote(op.name, op)  # the rule may still refuse
                     ctx.count("decomposed", rewrite(op, wanted, on_refusal=left))
             for op in operations(program.block):
                 if not is_primitive(op):

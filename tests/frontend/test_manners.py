@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
+import re
 import subprocess
 import sys
 import traceback
@@ -78,6 +79,14 @@ def test_notebooks_get_escaped_html() -> None:
     assert "tensor&lt;3xf64&gt;" in program._repr_html_()
     assert "<td>y0</td>" in EXE._repr_html_()
     assert "float32" in pirkit.tensor([1.0])._repr_html_()
+
+
+def test_regions_fold_in_notebooks() -> None:
+    html = pirkit.load(ROOT / "tests/corpus/paddle/if_else/program.txt")._repr_html_()
+    summaries = re.findall(r"<details( open)?><summary>\s*(\S+)", html)
+    assert summaries[:2] == [(" open", "builtin.module"), (" open", "pir.program")]
+    assert summaries[2:] == [("", "%9"), ("", "}")]  # `} else {`
+    assert html.count("<details") == html.count("</details>") == len(summaries) == 4
 
 
 def test_an_executable_names_inputs_and_outputs() -> None:

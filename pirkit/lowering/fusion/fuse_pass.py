@@ -27,7 +27,7 @@ from pirkit.lowering.fusion.partition import partition
 from pirkit.lowering.fusion.reshape_aliases import alias_reshapes
 from pirkit.lowering.fusion.value_names import named_ops
 from pirkit.lowering.native_fused import why_not_native
-from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.base import EnoughRewrites, Pass, PassContext, Stats, option
 from pirkit.passes.cost_model import Cost, slower_ns
 from pirkit.passes.cost_model import alone as cost_alone
 from pirkit.runtime.meta import TensorMeta
@@ -264,8 +264,11 @@ class FusePass(Pass):
         kernels = [k for k in found.kernels if self._is_wanted(k)]
         if not kernels:
             return
+        allowed = len(kernels) if ctx.stop_after is None else ctx.stop_after - ctx.rewrites
+        stops = allowed < len(kernels)  # the first kernels alone, as bisection asks
+        kernels = kernels[:allowed]
         nodes: dict[Operation, Generated] = {u.op: k for k in kernels for u in k.units}
-        gone = nodes.keys() | found.spare
+        gone = nodes.keys() | (set[Operation]() if stops else found.spare)
         gone |= lists_read_by(gone) | unread_lists(block)
         ordered = list(in_order(block, nodes, gone))
         former = [op for op in block.ops if op in gone]
@@ -293,6 +296,8 @@ class FusePass(Pass):
         for op in reversed(former):
             op.erase()
         ctx.current = None
+        if stops:
+            raise EnoughRewrites
 
 
 def _bytes(unit: Unit) -> int:

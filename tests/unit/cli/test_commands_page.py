@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pirkit.cli import main, opt_flags, reduce, run
+from pirkit.cli import lsp, main, opt_flags, reduce, run
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 PARSERS = {
     "pirkit": main._parser,
+    "pirkit-lsp": lsp._parser,
     "pirkit-opt": opt_flags.make_parser,
     "pirkit-run": run._parser,
     "pirkit-reduce": reduce._parser,

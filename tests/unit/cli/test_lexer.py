@@ -40,3 +40,9 @@ def test_pygments_finds_it() -> None:
     from pygments.lexers import get_lexer_by_name
 
     assert get_lexer_by_name("pir").__class__ is PirLexer
+
+
+def test_the_grammar_of_editors_is_written_from_the_table() -> None:
+    from tools import textmate
+
+    assert textmate.TARGET.read_text() == textmate.text(), "run `python tools/textmate.py`"

@@ -1,0 +1,229 @@
+"""Checks of derivatives, which have no program to be compared with.
+
+The halves of a split are compared with the joint program that autodiff makes of the original one;
+autodiff's derivatives with difference quotients in double precision.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from xdsl.dialects import builtin as mlir
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from pirkit.diag.errors import PirkitError
+from pirkit.dialect.kinds import DERIVATIVE, OUTPUT, PARAMETER, SOURCE
+from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.operation import PirOp, ProgramOp, declares, span_of
+from pirkit.frontend.delta_reduce import reduce
+from pirkit.frontend.random_inputs import random_inputs, random_weights
+from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.passes import run_pipeline
+from pirkit.passes.differentiate import inputs_of
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.plan import Plan
+from pirkit.runtime.registry import REFERENCE
+from pirkit.runtime.tolerance import drift
+
+Array = np.ndarray[Any, Any]
+Arrays = dict[str, Array]
+
+_LISTS: Final = {"fx", "fp", "fo", "bo_g", "bx_g", "bp_g", "no_need_buffers"}
+_SECONDS: Final = 30.0
+"""At most so long a program with a wrong derivative is made smaller."""
+_STEP: Final = 1e-4
+_SMOOTH: Final = 1e-4
+"""Two quotients that differ by more, relatively, are at a kink, and tell nothing."""
+_WRONG: Final = 1e-3
+
+
+@dataclass(frozen=True)
+class WrongDerivative:
+    """A derivative that differs from the difference quotient, and the operations that suffice."""
+
+    what: str
+    ops: tuple[PirOp, ...]
+
+    def __str__(self) -> str:
+        lines = ["no pass breaks the program, but a derivative is wrong"]
+        for op in self.ops:
+            rule = vjp.get(op.definition) or decompose.get(op.definition)
+            stands = f" of {rule.__module__}" if rule else ""
+            where = f" at {span_of(op)}" if span_of(op) else ""
+            lines.append(f"derivative of `{op.name}`{where}: the rule{stands}")
+        operands = [value for op in self.ops for value in op.operands]
+        if len(self.ops) > 1 or len(set(operands)) < len(operands):
+            lines.append("or passes/autodiff.py, which adds up the parts of a value's derivative")
+        return "\n".join([*lines, f"breaks: {self.what}"])
+
+
+def split_difference(
+    original: ProgramOp, forward: ProgramOp, backward: ProgramOp, seed: int
+) -> str | None:
+    """In what the halves differ from the program with its gradients, or None."""
+    names = {
+        k: _names(half, k) for half in (forward, backward) for k in _LISTS & half.attributes.keys()
+    }
+    plan = _plan(original)
+    fed = _drawn(plan, seed)
+    expected = _run(plan, fed, seed)
+    found = _run(_plan(forward), fed, seed)
+    for name in found.keys() & expected.keys():
+        if (what := drift(found[name], expected[name], None)) is not None:
+            return f"@{forward.symbol}: output `{name}`: {what}"
+    held = {**fed, **expected, **found}
+    taken = {p.name for p in plan.inputs}
+    is_joint = any(g in taken for g in names["bo_g"])
+    joint = plan if is_joint else _plan(original, "autodiff{seeds=true}")
+    seeds: Arrays = {}
+    for output, gradient in zip(names["fo"], names["bo_g"], strict=True):
+        if gradient is not None and output is not None:
+            own = gradient if gradient in taken else f"{output}_grad"
+            is_known = any(p.name == own for p in joint.inputs)
+            drawn = _cotangent(own, held[output], seed) if own not in fed else fed[own]
+            seeds[gradient] = drawn if is_known else np.zeros_like(held[output])
+            held[own] = seeds[gradient]
+    for port in joint.inputs:
+        if port.name not in held:  # of an output whose gradient nobody gives
+            held[port.name] = np.zeros_like(held[port.name.removesuffix("_grad")])
+    wanted = _run(joint, {**held, **fed}, seed)
+    for name in names["no_need_buffers"]:  # of these only the shape may be read
+        if name is not None and held[name].dtype.kind == "f":
+            held[name] = np.full_like(held[name], np.nan)
+    given = _run(_plan(backward), {**held, **seeds}, seed)
+    for sources, gradients in (("fx", "bx_g"), ("fp", "bp_g")):
+        for source, gradient in zip(names[sources], names[gradients], strict=True):
+            own = gradient if gradient in wanted else f"{source}_grad"
+            if gradient is not None and own in wanted:
+                what = drift(given[gradient], wanted[own], None)
+                if what is not None:
+                    return f"@{backward.symbol}: the gradient of `{source}`: {what}"
+    return None
+
+
+def wrong_derivative(module: ModuleOp, seed: int = 0) -> WrongDerivative | None:
+    """The derivative rules that are wrong for a module, or None; the module is not changed."""
+    if difference_quotient(module, seed) is None:
+        return None
+    small = reduce(module, lambda m: difference_quotient(m, seed) is not None, _SECONDS).module
+    what = difference_quotient(small, seed)
+    left = [
+        op
+        for op in small.walk()
+        if isinstance(op, PirOp) and not any(declares(op, k) for k in (SOURCE, PARAMETER, OUTPUT))
+    ]
+    return WrongDerivative(str(what), tuple(left))
+
+
+def difference_quotient(module: ModuleOp, seed: int = 0) -> str | None:
+    """What is wrong with the gradients of the programs of a module, or None.
+
+    With random cotangents, a gradient times a random direction is compared with the central
+    difference quotient along it. None also for what has no derivative or does not run.
+    """
+    for program in module.ops:
+        if isinstance(program, ProgramOp):
+            with suppress(PirkitError):
+                what = _against_quotients(program, seed)
+                if what is not None:
+                    return f"@{program.symbol}: {what}"
+    return None
+
+
+def _against_quotients(program: ProgramOp, seed: int) -> str | None:
+    first = "functionalize,convert-dtype{of=float32,to=float64}"
+    if any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in program.walk()):
+        first = f"expand-gradients,{first}"
+    plan = _plan(program, first)
+    joint = _plan(program, f"{first},autodiff{{seeds=true}}", differentiates_all=True)
+    fed = _drawn(plan, seed)
+    seeded = {p.name for p in joint.inputs}  # not what is written into inputs and parameters
+    outputs = {n: a for n, a in _run(plan, fed, seed).items() if f"{n}_grad" in seeded}
+    seeds = {f"{n}_grad": _cotangent(f"{n}_grad", a, seed) for n, a in outputs.items()}
+    gradients = _run(joint, {**fed, **seeds}, seed)
+
+    def quotient(along: Arrays, step: float) -> float:
+        ends = [
+            _run(plan, {**fed, **{n: np.asarray(fed[n] + h * d) for n, d in along.items()}}, seed)
+            for h in (step, -step)
+        ]
+        parts = (np.sum((ends[0][n] - ends[1][n]) * seeds[f"{n}_grad"]) for n in outputs)
+        return float(sum(parts)) / (2 * step)
+
+    def wrong(along: Arrays) -> str | None:
+        """What is wrong along a direction; empty at a kink, which tells nothing."""
+        coarse, fine = (quotient(along, h) for h in (_STEP, _STEP / 4))
+        found = float(sum(np.sum(gradients[f"{n}_grad"] * d) for n, d in along.items()))
+        scale = max(abs(fine), abs(found), 1e-6)
+        if not abs(coarse - fine) < _SMOOTH * scale:
+            return ""
+        is_right = abs(found - fine) <= _WRONG * scale
+        return None if is_right else f"is {found:.6g}, expected {fine:.6g}"
+
+    labels = _labels(program)
+    directions = {
+        name: _cotangent(name, array, seed + 1)
+        for name, array in fed.items()
+        if array.dtype.kind == "f" and f"{name}_grad" in gradients and name not in labels
+    }
+    if wrong(directions) is None:  # along all of them at once
+        return None
+    for name, direction in directions.items():
+        if what := wrong({name: direction}):
+            return f"the derivative along `{name}` {what}"
+    return None
+
+
+def _labels(program: ProgramOp) -> set[str]:
+    """Inputs and parameters that reach an operand which, as in Paddle, gets no gradient."""
+    ops = [op for op in program.walk() if isinstance(op, PirOp)]
+    pending = [op.operand_named(name) for op in ops for name in op.definition.no_gradient]
+    seen: set[SSAValue] = set()
+    while pending:
+        value = pending.pop()
+        if value is not None and value not in seen:
+            seen.add(value)
+            pending += value.owner.operands if isinstance(value.owner, Operation) else []
+    return {name for name, value in inputs_of(program).items() if value in seen}
+
+
+def _plan(program: ProgramOp, pipeline: str = "", *, differentiates_all: bool = False) -> Plan:
+    """The plan of a copy behind a pipeline, perhaps of one in which nothing stops gradients."""
+    module = ModuleOp([program.clone()])
+    for op in module.walk() if differentiates_all else ():
+        op.attributes.pop("stop_gradient", None)
+    run_pipeline(module, pipeline)
+    (copy,) = (op for op in module.ops if isinstance(op, ProgramOp))
+    return write_plan(copy, library=KernelLibrary(REFERENCE))
+
+
+def _drawn(plan: Plan, seed: int) -> Arrays:
+    return random_inputs(plan.inputs, seed) | random_weights(plan.params, seed)
+
+
+def _run(plan: Plan, held: Mapping[str, Array], seed: int) -> Arrays:
+    """The outputs of a run, and what it wrote into inputs and parameters."""
+    params = {p.name: deepcopy(held[p.name]) for p in plan.params}
+    executable = Executable(plan, KernelLibrary(REFERENCE), params, seed)
+    found = executable.run({p.name: deepcopy(held[p.name]) for p in plan.inputs})  # stacks as well
+    return cast(Arrays, {**executable.updates, **found})
+
+
+def _cotangent(name: str, array: Array, seed: int) -> Array:
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    drawn = np.empty(array.shape)
+    rng.standard_normal(out=drawn)
+    return drawn.astype(array.dtype)
+
+
+def _names(half: ProgramOp, key: str) -> list[str | None]:
+    items = cast("mlir.ArrayAttr[Attribute]", half.attributes[key]).data
+    return [item.data if isinstance(item, mlir.StringAttr) else None for item in items]

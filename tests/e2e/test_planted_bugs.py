@@ -1,0 +1,57 @@
+"""Bugs planted in passes, rules, fusion and the split are named by `--bisect`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from pirkit.dialect.text import parse_mlir
+from pirkit.frontend.derivative_check import difference_quotient
+from tools.planted_bugs import BUGS
+
+ROOT = Path(__file__).parents[2]
+SHORT = [
+    "cse ignores attributes",
+    "a wrong equation",
+    "decomposition of gelu",
+    "derivative of tanh",
+    "a kernel loads another element",
+    "only shapes are saved",
+    "the backward reads a later version",
+]
+
+
+def test_bisect_names_some_of_them() -> None:
+    """In a process of its own: templates of derivatives are cached, wrong ones as well."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.planted_bugs", *SHORT],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PIRKIT_NATIVE_CACHE": "off"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_they_are_in_all_parts() -> None:
+    rooms = [bug.room for bug in BUGS.values()]
+    assert len(rooms) == 25
+    assert {room: rooms.count(room) for room in rooms} == {
+        "passes": 10,
+        "rules": 6,
+        "fusion": 5,
+        "split": 4,
+    }
+
+
+def test_labels_and_stopped_gradients_are_no_wrong_derivatives() -> None:
+    text = """pir.program @main(%x "x" : tensor<4xf32>, %l "l" : tensor<4xf32>) {
+      %a = pd_op.tanh(%x) {stop_gradient = array<i1: true>} : (tensor<4xf32>) -> tensor<4xf32>
+      %y = pd_op.sigmoid_cross_entropy_with_logits(%a, %l)
+        {normalize = false, ignore_index = -100 : i32}
+        : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      pir.shadow_output(%y) {output_name = "y"} : (tensor<4xf32>) -> ()
+    }"""
+    assert difference_quotient(parse_mlir(text)) is None
