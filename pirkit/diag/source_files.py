@@ -11,6 +11,7 @@ a file change cannot be set, so that a copy of an older file counts as new.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -28,11 +29,13 @@ _MARGIN_NS: Final = 100_000_000
 class Sources:
     """The files below a folder, as they were when they were first looked at.
 
-    ``changed`` tells what the last look found; once it is True it stays so.
+    ``changed`` tells what the last look found; once it is True it stays so. A look of less than
+    ``lasts`` seconds ago is not repeated.
     """
 
-    def __init__(self, root: Path | str, began_ns: int) -> None:
+    def __init__(self, root: Path | str, began_ns: int, lasts: float = 0.0) -> None:
         self.root = str(root)
+        self._lasts, self._until = lasts, 0.0
         self.changed = False
         self._latest = began_ns - _MARGIN_NS
         self._seen: str | None = None
@@ -50,7 +53,8 @@ class Sources:
         """Whether no file has changed since the process began, by a look at all of them."""
         first = self._seen is None
         known = self.known()
-        if known is not None and not first and self._look() != known:
+        recent = first or time.monotonic() < self._until
+        if known is not None and not recent and self._look() != known:
             self.changed = True
         return not self.changed
 
@@ -71,6 +75,7 @@ class Sources:
         if not found or max(row[3] for row in found) > self._latest:
             self.changed = True
             return None
+        self._until = time.monotonic() + self._lasts
         return blake2b(repr((self.root, found)).encode(), digest_size=32).hexdigest()
 
 
@@ -86,5 +91,5 @@ def files(folder: str) -> Iterator[Row]:
                 yield entry.path, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-SOURCES: Final = Sources(Path(__file__).parents[1], BEGAN_NS)
+SOURCES: Final = Sources(Path(__file__).parents[1], BEGAN_NS, lasts=1.0)
 """Those of pirkit."""

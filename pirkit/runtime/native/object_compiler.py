@@ -18,6 +18,8 @@ REFUSED: Final = b"-"
 """First byte of an answer: object code follows, or the error message of LLVM."""
 SIMPLIFY: Final = "!simplify = !{}"
 """A line of a module that requests LLVM's instruction combining before code generation."""
+QUICK: Final = "!quick = !{}"
+"""A line of a module whose code need not be fast: a third of the time to compile it."""
 _HALVES: Final = """
 define hidden float @__extendhfsf2(half %x) {
   %bits = bitcast half %x to i16
@@ -79,7 +81,7 @@ def _llvm() -> Any:
 
 
 @cache
-def machine(triple: str, cpu: str, features: str) -> Any:
+def machine(triple: str, cpu: str, features: str, level: int = 1) -> Any:
     """LLVM's code generator for a CPU."""
     llvm = _llvm()
     llvm.initialize_native_target()
@@ -90,7 +92,7 @@ def machine(triple: str, cpu: str, features: str) -> Any:
     # levels above 1 add another instruction scheduling pass, which is slow for long blocks and
     # gains nothing on out-of-order CPUs
     return llvm.Target.from_triple(triple).create_target_machine(
-        cpu=cpu, features=features, opt=1, reloc="pic", jit=True
+        cpu=cpu, features=features, opt=level, reloc="pic", jit=True
     )
 
 
@@ -113,7 +115,7 @@ def assembly(text: str, triple: str, cpu: str, features: str) -> str:
 def _parsed(text: str, triple: str, cpu: str, features: str) -> tuple[Any, Any]:
     """A module that is ready for the code generator, and the code generator."""
     llvm = _llvm()
-    chosen = machine(triple, cpu, features)
+    chosen = machine(triple, cpu, features, 0 if f"\n{QUICK}\n" in text else 1)
     if " half" in text and triple.startswith("x86_64") and "+f16c" not in features.split(","):
         text += _HALVES
     module = llvm.parse_assembly(text)

@@ -13,6 +13,7 @@ from string import Template
 from typing import Final
 
 from pirkit.runtime.native.field_loads import with_field_loads
+from pirkit.runtime.native.object_compiler import QUICK
 
 FIELDS: Final = {
     "generation": 0,
@@ -265,6 +266,7 @@ def pool_text(triple: str) -> str:
         pause = "call void @llvm.aarch64.hint(i32 1)"
         declaration = "declare void @llvm.aarch64.hint(i32)"
     fields = {name: str(offset) for name, offset in FIELDS.items()}
-    return with_field_loads(_TEXT.substitute(
+    text = with_field_loads(_TEXT.substitute(
         fields, closed=str(CLOSED), pause=pause, pause_declaration=declaration
     ))  # fmt: skip
+    return f"{text}\n{QUICK}\n"  # it waits more than it computes
