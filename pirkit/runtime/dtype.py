@@ -42,6 +42,11 @@ class DType:
         """Signed or unsigned; bool is not an integer."""
         return self.kind in ("int", "uint")
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What numpy reads of an object that stands for a dtype: ``np.eye(2, dtype=x.dtype)``."""
+        return self.np
+
     def __call__(self, value: Any) -> Any:
         """A value in this element type, as ``np.float64(value)``: a tensor stays one."""
         if hasattr(value, "astype"):
