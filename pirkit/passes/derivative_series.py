@@ -46,8 +46,9 @@ def emit_series(program: ProgramOp, group: Group) -> tuple[int, int]:
     missing = next((op for op in ops if not has_series(op) or op.definition.writes), None)
     if missing is not None:
         raise no_series(missing)
-    emitter = _Emitter(block, ops, rows, dict(zip(group.roots, roots, strict=True)))
-    b = emitter.builder(ops[0] if ops else group_first(group))
+    first = ops[0] if ops else group_first(group)
+    emitter = _Emitter(block, first, rows, dict(zip(group.roots, roots, strict=True)))
+    b = emitter.builder(first)
     given = {
         v: [None if c is None else b.wrap(c.ssa) for c in series]
         for v, series in emitter.seeded(base).items()
@@ -126,10 +127,10 @@ class _Emitter:
     """Emits the seeds and the results of a series."""
 
     def __init__(
-        self, block: Block, ops: Sequence[PirOp], rows: Rows, roots: dict[SSAValue, SSAValue]
+        self, block: Block, first: PirOp, rows: Rows, roots: dict[SSAValue, SSAValue]
     ) -> None:
         self.block = block
-        self.ops = ops
+        self.first = first
         self.rows = rows
         self.roots = roots
         self.place = {op: i for i, op in enumerate(block.ops)}
@@ -151,7 +152,7 @@ class _Emitter:
         return found
 
     def _seed(self, variable: SSAValue, parts: Sequence[tuple[float, Direction]]) -> Value | None:
-        owner, first = variable.owner, self.ops[0]
+        owner, first = variable.owner, self.first
         if isinstance(owner, PirOp) and self.place.get(owner, -1) >= self.place[first]:
             first = cast(PirOp, owner.next_op)
         b = self.builder(first)
