@@ -155,10 +155,14 @@ class Jitted:
         self._signatures: list[tuple[_Signature, list[str]]] = []
         self._reasons: list[str] = []
         self._lock = renewed(RLock())
+        self._native: Function = _not_native
         self._quick: Call = _missed
         self._quick_into: Call = _missed
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = self._native(*args, **kwargs)
+        if found is not _MISSED:
+            return found
         found = self._quick(args, kwargs)
         if found is not _MISSED:
             return found
@@ -199,7 +203,10 @@ class Jitted:
             self._quick = compiled.quick
         else:
             self._quick_into = compiled.quick_into
-        return compiled.run([bound_input(argument(leaf)) for leaf in leaves], out)
+        found = compiled.run([bound_input(argument(leaf)) for leaf in leaves], out)
+        if out is None:  # it takes the session of the call that has ended
+            self._native = compiled.native_call(tuple(kwargs)) or _not_native
+        return found
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
         check_call(self.function, args, kwargs)
@@ -297,6 +304,10 @@ _MISSED: Final = _Missed()
 
 
 def _missed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _MISSED
+
+
+def _not_native(*args: Any, **kwargs: Any) -> Any:
     return _MISSED
 
 

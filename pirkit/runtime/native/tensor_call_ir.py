@@ -12,7 +12,7 @@ A run that pauses (`records_ir`) goes on in ``goes_on``, a function of Python th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 PYTHON: Final = {
@@ -24,6 +24,10 @@ PYTHON: Final = {
     "forget": "PyErr_Clear",
     "release": "PyEval_SaveThread",
     "take": "PyEval_RestoreThread",
+    "get": "PyDict_GetItemWithError",
+    "error": "PyErr_Occurred",
+    "vector": "PyObject_Vectorcall",
+    "integer": "PyLong_AsLongLongAndOverflow",
 }
 """Functions of Python's C API whose addresses are in the header of a program."""
 
@@ -46,10 +50,10 @@ _POINTERS: Final = (
 # References: `new_array` takes one of the dtype. `made` has the arrays, which their tensors own,
 # and `tensors` new references to the tensors, which the tuple takes at the end.
 _TEXT: Final = """
-define ptr @pirkit_program_tensors(ptr %self, ptr %given, i64 %count) {
+; Make the results and run. Returns 0, and there are tensors; 1 if nothing has run; 2 if an exception
+; is set.
+define private i64 @results(ptr %header, ptr %given) {
 entry:
-  %p_header = getelementptr i8, ptr %self, i64 $at_data
-  %header = load ptr, ptr %p_header, align 8
 $loads
   %results = sub i64 %number, %inputs
   %tensors = getelementptr ptr, ptr %made, i64 %results
@@ -59,8 +63,7 @@ $loads
   store i64 %turned, ptr %p_turn, align 8
   %p_kept = getelementptr i8, ptr %keeps, i64 $at_items
   %kept = load ptr, ptr %p_kept, align 8
-  %all_there = icmp eq i64 %count, %inputs
-  br i1 %all_there, label %allocate, label %missed
+  br label %allocate
 
 allocate:
   %k = phi i64 [ 0, %entry ], [ %k1, %have ]
@@ -204,48 +207,19 @@ run_long:
 ran:
   %end_of_run = phi i64 [ %ran_brief, %run_brief ], [ %ran_long, %run_long ]
   %paused = icmp eq i64 %end_of_run, $PAUSED
-  br i1 %paused, label %go_on, label %pack
+  br i1 %paused, label %go_on, label %done
 go_on:
   %went = call ptr %call(ptr %goes_on)
   %interrupted = icmp eq ptr %went, null
   br i1 %interrupted, label %raise, label %went_on
 went_on:
   call void %drop(ptr %went)
-  br label %pack
+  br label %done
 raise:
-  %e = phi i64 [ 0, %go_on ], [ %e1, %raise_one ]
-  %any_left = icmp slt i64 %e, %results
-  br i1 %any_left, label %raise_one, label %raised
-raise_one:
-  %p_e = getelementptr ptr, ptr %tensors, i64 %e
-  %tensor_e = load ptr, ptr %p_e, align 8
-  call void %drop(ptr %tensor_e)
-  %e1 = add i64 %e, 1
-  br label %raise
-raised:
-  ret ptr null
-pack:
-  %tuple = call ptr %new_tuple(i64 %results)
-  %no_tuple = icmp eq ptr %tuple, null
-  br i1 %no_tuple, label %clear, label %items
-items:
-  %p_items = getelementptr i64, ptr %header, i64 $items
-  %behind = load i64, ptr %p_items, align 8
-  %first = getelementptr i8, ptr %tuple, i64 %behind
-  br label %item
-item:
-  %j = phi i64 [ 0, %items ], [ %j1, %put ]
-  %left = icmp slt i64 %j, %results
-  br i1 %left, label %put, label %done
-put:
-  %p_tensor_j = getelementptr ptr, ptr %tensors, i64 %j
-  %tensor_j = load ptr, ptr %p_tensor_j, align 8
-  %p_item = getelementptr ptr, ptr %first, i64 %j
-  store ptr %tensor_j, ptr %p_item, align 8
-  %j1 = add i64 %j, 1
-  br label %item
+  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
+  ret i64 2
 done:
-  ret ptr %tuple
+  ret i64 0
 
 no_memory:
   br label %clear_from
@@ -254,30 +228,79 @@ clear:
 clear_from:
   %end = phi i64 [ %k, %no_memory ], [ %results, %clear ]
   call void %forget()
-  br label %clear_each
-clear_each:
-  %d = phi i64 [ 0, %clear_from ], [ %d1, %clear_one ]
-  %some = icmp slt i64 %d, %end
-  br i1 %some, label %clear_one, label %missed
-clear_one:
-  %p_d = getelementptr ptr, ptr %tensors, i64 %d
-  %tensor_d = load ptr, ptr %p_d, align 8
-  call void %drop(ptr %tensor_d)
-  %d1 = add i64 %d, 1
-  br label %clear_each
+  call void @drop_all(ptr %tensors, i64 %end, ptr %drop)
+  ret i64 1
+}
+
+; Drop the references to some objects.
+define private void @drop_all(ptr %objects, i64 %count, ptr %drop) {
+entry:
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %after, %one ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %one, label %done
+one:
+  %place = getelementptr ptr, ptr %objects, i64 %k
+  %object = load ptr, ptr %place, align 8
+  call void %drop(ptr %object)
+  %after = add i64 %k, 1
+  br label %next
+done:
+  ret void
+}
+
+; The tensors of a call on arrays or tensors, as a tuple; None where it has not run.
+define ptr @pirkit_program_tensors(ptr %self, ptr %given, i64 %count) {
+entry:
+  %p_header = getelementptr i8, ptr %self, i64 $at_data
+  %header = load ptr, ptr %p_header, align 8
+$loads
+  %results = sub i64 %number, %inputs
+  %tensors = getelementptr ptr, ptr %made, i64 %results
+  %all_there = icmp eq i64 %count, %inputs
+  br i1 %all_there, label %run, label %missed
+run:
+  %state = call i64 @results(ptr %header, ptr %given)
+  switch i64 %state, label %raised [ i64 0, label %pack
+                                     i64 1, label %missed ]
+pack:
+  %tuple = call ptr %new_tuple(i64 %results)
+  %no_tuple = icmp eq ptr %tuple, null
+  br i1 %no_tuple, label %full, label %copy
+copy:
+  %p_items = getelementptr i64, ptr %header, i64 $items
+  %behind = load i64, ptr %p_items, align 8
+  %first = getelementptr i8, ptr %tuple, i64 %behind
+  %bytes = shl i64 %results, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %first, ptr align 8 %tensors, i64 %bytes, i1 false)
+  ret ptr %tuple
+full:
+  call void %forget()
+  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
+  br label %missed
 missed:
   call void %keep(ptr %none)
   ret ptr %none
+raised:
+  ret ptr null
 }
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
 
 
 def tensor_call_text(header: Mapping[str, int]) -> str:
-    """The function, as a part of a module that has `place`; a template as the rest of it."""
-    kinds = dict.fromkeys(_WORDS, "i64") | dict.fromkeys(_POINTERS, "ptr")
-    loads = [
+    """The functions, as a part of a module that has `place`; a template as the rest of it."""
+    return _TEXT.replace("$loads", loads(header, _WORDS, _POINTERS))
+
+
+def loads(header: Mapping[str, int], words: Sequence[str], pointers: Sequence[str]) -> str:
+    """The start of a function, which loads words of a header."""
+    kinds = dict.fromkeys(words, "i64") | dict.fromkeys(pointers, "ptr")
+    lines = [
         f"  %p_{name} = getelementptr i64, ptr %header, i64 {header[name]}\n"
         f"  %{name} = load {kind}, ptr %p_{name}, align 8"
         for name, kind in kinds.items()
     ]
-    return _TEXT.replace("$loads", "\n".join(loads))
+    return "\n".join(lines)
