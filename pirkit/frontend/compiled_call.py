@@ -93,20 +93,20 @@ class Compiled:
             *self.ways, lambda code: "kwargs['out']", running, unwraps, self.missed, self.shape
         )
 
-    def native_call(self, names: tuple[str, ...]) -> TreeCall | None:
-        """As `quick`, with arguments of these names, in order; None where that takes Python."""
-        if names not in self._native_calls:
-            native = self.whole.native
-            arguments = None if native is None or self.given else arguments_of(self.ways, names)
-            made = None
-            if native is not None and arguments is not None:
-                built = builder(self.shape, len(native.results), self.outputs)
-                made = tree_call(native.session(), arguments, built, self.missed)
-            self._native_calls[names] = made
-        return self._native_calls[names]
+    def native_call(self, names: tuple[str, ...], otherwise: TreeCall) -> TreeCall | None:
+        """A call with arguments of these names, in order; other calls are those of ``otherwise``.
+
+        None where that takes Python.
+        """
+        native = self.whole.native
+        arguments = None if native is None or self.given else arguments_of(self.ways, names)
+        if names not in self._native and native is not None and arguments is not None:
+            built = builder(self.shape, len(native.results), self.outputs)
+            self._native[names] = tree_call(native.session(), arguments, built, otherwise)
+        return self._native.get(names)
 
     @cached_property
-    def _native_calls(self) -> dict[tuple[str, ...], TreeCall | None]:
+    def _native(self) -> dict[tuple[str, ...], TreeCall | None]:
         return {}
 
     def change(self) -> str | None:

@@ -28,6 +28,9 @@ PYTHON: Final = {
     "error": "PyErr_Occurred",
     "vector": "PyObject_Vectorcall",
     "integer": "PyLong_AsLongLongAndOverflow",
+    "in_cell": "PyCell_Get",
+    "attribute": "PyObject_GetAttr",
+    "matches": "PyErr_ExceptionMatches",
 }
 """Functions of Python's C API whose addresses are in the header of a program."""
 

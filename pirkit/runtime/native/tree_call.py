@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.runtime.native.program import Session, array_slot, tree_method
+from pirkit.runtime.native.program import Session, tree_method
 from pirkit.runtime.native.program_ir import HEADER
 from pirkit.runtime.native.tensor_call import c_function
 from pirkit.runtime.native.tree_call_ir import FLOAT, SIZE, Found, Step, Use
 from pirkit.runtime.tensor.buffer import address_of
 
 TreeCall = Callable[..., Any]
-"""Takes the arguments of a call of a compiled function and gives its result, or what is missed."""
+"""Takes the arguments of a call of a compiled function and gives its result."""
 
 _OF_NUMBERS: Final = {Use.FLOAT: np.float64, Use.INT: np.int64, Use.BOOL: np.bool_}
 """Element types that native code writes."""
@@ -34,14 +34,15 @@ class Arguments:
 
 
 def tree_call(
-    session: Session, arguments: Arguments, built: Callable[..., Any], missed: Any
+    session: Session, arguments: Arguments, built: Callable[..., Any], otherwise: TreeCall
 ) -> TreeCall | None:
     """A call that runs in a session of its own; None where native code cannot make it.
 
-    ``built`` gives the tree of the tensors of the results. The call gives ``missed``, and nothing
-    has run, for arguments that the steps do not fit and while another call runs.
+    ``built`` gives the tree of the tensors of the results. Calls that the steps do not fit, and those while
+    another one runs, are those of ``otherwise``.
     """
-    is_plain = array_slot() and not session.uses_pool and not len(session.flags)
+    header = session.header
+    is_plain = header[HEADER["slot"]] and not session.uses_pool and not len(session.flags)
     inputs = session.program.inputs
     numbers = {s.target: s.use for s in arguments.steps if s.use in _OF_NUMBERS}
     is_known = is_plain and _containers_are_known()
@@ -69,16 +70,15 @@ def tree_call(
     walk = (ctypes.c_size_t * max(len(listed), 1))(*listed)
     names = (ctypes.c_size_t * max(len(arguments.names), 1))(*map(id, arguments.names))
     objects = (ctypes.c_size_t * max(len(arguments.steps), 1))()
-    header = session.header
     for name, word in {
         "steps": len(arguments.steps), "positional": arguments.positional,
         "named": len(arguments.names), "walk": ctypes.addressof(walk),
         "names": ctypes.addressof(names), "objects": ctypes.addressof(objects),
-        "given": ctypes.addressof(given), "missed": id(missed), "built": id(built),
-        "true": id(True),
+        "given": ctypes.addressof(given), "otherwise": id(otherwise), "built": id(built),
+        "true": id(True), "no_attribute": id(AttributeError),
     }.items():  # fmt: skip
         header[HEADER[name]] = word
-    owned = (session, arguments, built, missed, given, cells, walk, names, objects)
+    owned = (session, arguments, built, otherwise, given, cells, walk, names, objects)
     return c_function(tree_method(), np.frombuffer(header, np.uintp), owned)
 
 

@@ -2,10 +2,10 @@
 
 It is a C function of Python (`METH_FASTCALL | METH_KEYWORDS`). A list of steps says where each
 object of a call is found, what it has to be and what becomes of it; where one is not as it should
-be nothing runs, and the function gives ``missed``: Python code then looks for another program.
+be nothing runs, and the call is that of a function of Python, ``otherwise``.
 
 Every object that a step finds is held until the call ends, as other threads may change the
-containers while the program runs. A call that begins while another one runs has missed, too.
+containers while the program runs. A call that begins while another one runs goes the other way.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ class Found(IntEnum):
     IN_DICT = 3
     CALLED = 4
     """What the function ``key`` returns."""
+    CONSTANT = 5
+    """``key`` itself."""
+    IN_CELL = 6
+    ATTRIBUTE = 7
 
 
 class Use(IntEnum):
@@ -64,17 +68,17 @@ FLOAT: Final = object.__basicsize__
 
 _WORDS: Final = ("steps", "taken", "positional", "named", "items", "inputs", "number", "busy")
 _POINTERS: Final = (
-    "walk", "names", "objects", "given", "made", "missed", "built", "true", "keep", "drop", "get",
-    "error", "call", "vector", "integer",
+    "walk", "names", "objects", "given", "made", "otherwise", "built", "true", "keep", "drop", "get",
+    "error", "call", "vector", "integer", "in_cell", "attribute", "matches", "forget", "no_attribute",
 )  # fmt: skip
 WORDS: Final = (
-    "steps", "taken", "positional", "named", "busy", "walk", "names", "objects", "given", "missed",
-    "built", "true",
+    "steps", "taken", "positional", "named", "busy", "walk", "names", "objects", "given",
+    "otherwise", "built", "true", "no_attribute",
 )  # fmt: skip
 """Words of the header for this function alone: ``walk`` are ``steps`` steps, whose objects go to
 ``objects``, ``taken`` of them up to now; ``names`` are the ``named`` names of arguments, which
 follow ``positional`` ones; ``given`` has the arrays and tensors of a call, in the order of the
-program; ``built`` makes the tree of the tensors; ``missed`` and ``true`` are objects of Python."""
+program; ``built`` makes the tree of the tensors; ``true`` and ``no_attribute`` are objects of Python."""
 
 _TEXT: Final = """
 ; Take the steps. Returns 0; 1 if something is not as it should be; 2 if an exception is set.
@@ -111,7 +115,29 @@ step:
   switch i64 %found, label %called [ i64 0, label %argument
                                      i64 1, label %in_tuple
                                      i64 2, label %in_list
-                                     i64 3, label %in_dict ]
+                                     i64 3, label %in_dict
+                                     i64 5, label %constant
+                                     i64 6, label %cell
+                                     i64 7, label %member ]
+constant:
+  br label %borrowed
+cell:
+  %a_cell = load ptr, ptr %p_holder, align 8
+  %a_content = call ptr %in_cell(ptr %a_cell)
+  %no_content = icmp eq ptr %a_content, null
+  br i1 %no_content, label %absent, label %held
+member:
+  %owner = load ptr, ptr %p_holder, align 8
+  %a_member = call ptr %attribute(ptr %owner, ptr %key)
+  %no_member = icmp eq ptr %a_member, null
+  br i1 %no_member, label %lost, label %held
+lost:
+  %is_lost = call i32 %matches(ptr %no_attribute)
+  %is_other = icmp eq i32 %is_lost, 0
+  br i1 %is_other, label %failed, label %gone
+gone:
+  call void %forget()
+  br label %no
 argument:
   %p_argument = getelementptr ptr, ptr %args, i64 %index
   %an_argument = load ptr, ptr %p_argument, align 8
@@ -144,11 +170,12 @@ called:
   br i1 %no_result, label %failed, label %held
 borrowed:
   %old = phi ptr [ %an_argument, %argument ], [ %an_item, %in_tuple ],
-                 [ %an_element, %in_list ], [ %a_value, %in_dict ]
+                 [ %an_element, %in_list ], [ %a_value, %in_dict ], [ %key, %constant ]
   call void %keep(ptr %old)
   br label %held
 held:
-  %object = phi ptr [ %a_result, %called ], [ %old, %borrowed ]
+  %object = phi ptr [ %a_result, %called ], [ %old, %borrowed ], [ %a_content, %cell ],
+                   [ %a_member, %member ]
   store ptr %object, ptr %p_object, align 8
   store i64 %k1, ptr %p_taken, align 8
   %any_type = icmp eq ptr %type, null
@@ -203,7 +230,7 @@ failed:
   ret i64 2
 }
 
-; A call, in a session that no other one uses.
+; A call, in a session that no other one uses; the header, which is no object, where it misses.
 define private ptr @tree_call(ptr %header, ptr %args, ptr %keywords) {
 entry:
 $loads
@@ -240,10 +267,9 @@ build:
   call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
   br label %end
 miss:
-  call void %keep(ptr %missed)
   br label %end
 end:
-  %result = phi ptr [ null, %find ], [ null, %run ], [ %tree, %build ], [ %missed, %miss ]
+  %result = phi ptr [ null, %find ], [ null, %run ], [ %tree, %build ], [ %header, %miss ]
   %count = load i64, ptr %p_taken, align 8
   call void @drop_all(ptr %objects, i64 %count, ptr %drop)
   ret ptr %result
@@ -272,10 +298,13 @@ go:
   store i64 1, ptr %p_busy, align 8
   %tree = call ptr @tree_call(ptr %header, ptr %args, ptr %keywords)
   store i64 0, ptr %p_busy, align 8
+  %missed = icmp eq ptr %tree, %header
+  br i1 %missed, label %miss, label %end
+end:
   ret ptr %tree
 miss:
-  call void %keep(ptr %missed)
-  ret ptr %missed
+  %other = call ptr %vector(ptr %otherwise, ptr %args, i64 %count, ptr %keywords)
+  ret ptr %other
 }
 """
 
