@@ -1,4 +1,4 @@
-"""The steps in which native code takes the arguments of a call apart (`runtime.native.tree_call`)."""
+"""The steps in which native code takes the arguments of a call apart (see `tree_call`)."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ _POINTERS: Final = (
 # References: `new_array` takes one of the dtype. `made` has the arrays, which their tensors own,
 # and `tensors` new references to the tensors, which the tuple takes at the end.
 _TEXT: Final = """
-; Make the results and run. Returns 0, and there are tensors; 1 if nothing has run; 2 if an exception
-; is set.
+; Make the results and run. Returns 0, and there are tensors; 1 if nothing has run; 2 if an
+; exception is set.
 define private i64 @results(ptr %header, ptr %given) {
 entry:
 $loads

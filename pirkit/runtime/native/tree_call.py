@@ -38,10 +38,10 @@ def tree_call(
 ) -> TreeCall | None:
     """A call that runs in a session of its own; None where native code cannot make it.
 
-    ``built`` gives the tree of the tensors of the results. Calls that the steps do not fit, and those while
-    another one runs, are those of ``otherwise``.
+    ``built`` gives the tree of the tensors of the results. Calls that the steps do not fit, and
+    those while another one runs, are those of ``otherwise``.
     """
-    header = session.header
+    header: Any = session.header
     is_plain = header[HEADER["slot"]] and not session.uses_pool and not len(session.flags)
     inputs = session.program.inputs
     numbers = {s.target: s.use for s in arguments.steps if s.use in _OF_NUMBERS}

@@ -68,8 +68,9 @@ FLOAT: Final = object.__basicsize__
 
 _WORDS: Final = ("steps", "taken", "positional", "named", "items", "inputs", "number", "busy")
 _POINTERS: Final = (
-    "walk", "names", "objects", "given", "made", "otherwise", "built", "true", "keep", "drop", "get",
-    "error", "call", "vector", "integer", "in_cell", "attribute", "matches", "forget", "no_attribute",
+    "walk", "names", "objects", "given", "made", "otherwise", "built", "true", "keep", "drop",
+    "get", "error", "call", "vector", "integer", "in_cell", "attribute", "matches", "forget",
+    "no_attribute",
 )  # fmt: skip
 WORDS: Final = (
     "steps", "taken", "positional", "named", "busy", "walk", "names", "objects", "given",
@@ -78,7 +79,7 @@ WORDS: Final = (
 """Words of the header for this function alone: ``walk`` are ``steps`` steps, whose objects go to
 ``objects``, ``taken`` of them up to now; ``names`` are the ``named`` names of arguments, which
 follow ``positional`` ones; ``given`` has the arrays and tensors of a call, in the order of the
-program; ``built`` makes the tree of the tensors; ``true`` and ``no_attribute`` are objects of Python."""
+program; ``built`` makes the tree of the tensors; ``true`` and ``no_attribute`` are objects."""
 
 _TEXT: Final = """
 ; Take the steps. Returns 0; 1 if something is not as it should be; 2 if an exception is set.

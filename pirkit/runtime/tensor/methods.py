@@ -210,9 +210,13 @@ class TensorMethods:
         """Without some axes of size 1, all of them by default."""
         return self._apply("squeeze", axis=axis)
 
-    def take(self, indices: Any, axis: int | None = None) -> Self:
+    def take(
+        self, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
+    ) -> Self:
         """The elements at integer indices along an axis."""
-        return self._apply("take", indices, axis=axis)
+        _without("take", out)
+        options = {} if mode == "raise" else {"mode": mode}
+        return self._apply("take", indices, axis=axis, **options)
 
     def repeat(self, repeats: int, axis: int | None = None) -> Self:
         """Each element repeated several times."""
