@@ -268,7 +268,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
             self._refuse(
                 what,
                 "its derivative would be lost: for functions of `math` and `numpy` take those of"
-                " `pirkit.ops`, and `pirkit.numpy.array` for `numpy.array`; for `array[i] = v` write"
+                " `pirkit.ops`, and `pirkit.numpy.array` for `numpy.array`; for `array[i] = v`"
                 " `array = pirkit.from_numpy(array).at[i].set(v)`; to return a number beside the"
                 " result use `has_aux=True`",
             )

@@ -244,4 +244,31 @@ def test_writes_of_what_is_traced_are_refused_with_the_remedy() -> None:
     assert caught.value.span is not None
     with pytest.raises(pirkit.PirkitError, match="in place") as caught:
         pirkit.jit(lambda v: operator.iadd(AROUND, v))(np.ones(4))
-    assert "x = x + v" in str(caught.value)
+    assert "x = x + v" in (caught.value.help or "")
+
+
+SOME: Final[dict[str, Callable[[Any], Any]]] = {
+    "sum": lambda x: np.sum(x, where=x > 0),
+    "sum of an axis": lambda x: np.sum(x, axis=1, where=x > 0, initial=2.0),
+    "prod": lambda x: np.prod(x, where=x > 0),
+    "mean": lambda x: np.mean(x, axis=0, where=x > -3, keepdims=True),
+    "mean of truths": lambda x: np.mean(x > 0, where=x > -3),
+    "max": lambda x: np.max(x, axis=0, where=x < 0, initial=-9.0),
+    "min": lambda x: np.amin(x, initial=-9.0),
+    "any": lambda x: np.any(x > 3, where=x < 0),
+    "all": lambda x: (x > 0).all(where=x > 0),
+}
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_reductions_of_some_elements(name: str) -> None:
+    x = np.arange(12.0).reshape(4, 3) - 5
+    want = np.asarray(SOME[name](x))
+    for found in (SOME[name](pirkit.from_numpy(x)), pirkit.jit(SOME[name])(x)):
+        assert found.dtype.np == want.dtype
+        np.testing.assert_allclose(found, want)
+
+
+def test_the_largest_of_some_elements_needs_a_number_to_begin_with() -> None:
+    with pytest.raises(pirkit.PirkitError, match="where"):
+        pirkit.jit(lambda x: np.max(x, where=x > 0))(np.ones(3))

@@ -202,6 +202,30 @@ def test_nested_two_deep_in_both_orders(outer: str, inner: str) -> None:
     compare(build(OURS)(X), build(_theirs())(X))
 
 
+INSIDE: Final[dict[str, Callable[[Any, Function], Function]]] = {
+    "cond": lambda m, f: lambda x: m.cond(x[0] > 0, f, lambda x: f(x * 2), x),
+    "scan": lambda m, f: lambda x: m.scan(lambda c, s: (c + f(x * s), c), 0.5, x)[0],
+    "fori_loop": lambda m, f: lambda x: m.fori_loop(0, 3, lambda i, c: c + f(x * c), 0.5),
+    "cond in scan": lambda m, f: (
+        lambda x: m.scan(lambda c, s: (m.cond(s > 0, f, lambda x: -f(x), x * c), s), 0.5, x)[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("forward", ["jvp", "jacfwd", "linearize"])
+@pytest.mark.parametrize("name", INSIDE)
+def test_stopped_derivatives_inside_of_branches_and_loops(name: str, forward: str) -> None:
+    f = INSIDE[name](OURS, stopped(OURS))
+    slopes = pirkit.grad(f)(X)
+    along = (slopes * X * X).sum() if forward == "jvp" else (slopes * X).sum()
+    found = TRANSFORMS[forward](OURS, f)(X)
+    if forward == "jvp":
+        found = found[1]
+    if forward == "jacfwd":
+        found = (found * X).sum()
+    np.testing.assert_allclose(found, along, rtol=RTOL)
+
+
 # --- loops whose number of turns the data tell: closed forms, since jax has no reverse mode ---
 
 

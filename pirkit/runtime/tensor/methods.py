@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
 
+import numpy as np
+
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.meta_cache import DTypeLike
@@ -94,11 +96,15 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         out: None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
         *,
         keepdim: bool = False,
     ) -> Self:
         """The sum over some axes, all of them by default."""
-        return self._reduced("sum", axis, keepdims or keepdim, out, **_typed(dtype))
+        return self._reduced(
+            "sum", axis, keepdims or keepdim, out, **_typed(dtype), **_given(initial, where)
+        )
 
     def prod(
         self,
@@ -106,9 +112,11 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         out: None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
     ) -> Self:
         """The product over some axes, all of them by default."""
-        return self._reduced("prod", axis, keepdims, out, **_typed(dtype))
+        return self._reduced("prod", axis, keepdims, out, **_typed(dtype), **_given(initial, where))
 
     def mean(
         self,
@@ -117,10 +125,13 @@ class TensorMethods:
         out: None = None,
         keepdims: bool = False,
         *,
+        where: Any = None,
         keepdim: bool = False,
     ) -> Self:
         """The mean over some axes, all of them by default."""
-        return self._reduced("mean", axis, keepdims or keepdim, out, **_typed(dtype))
+        return self._reduced(
+            "mean", axis, keepdims or keepdim, out, **_typed(dtype), **_given(None, where)
+        )
 
     def var(
         self,
@@ -144,21 +155,39 @@ class TensorMethods:
         """The standard deviation over some axes, all of them by default."""
         return self._reduced("std", axis, keepdims, out, ddof=ddof, **_typed(dtype))
 
-    def max(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+    def max(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
         """The largest element over some axes, all of them by default."""
-        return self._reduced("max", axis, keepdims, out)
+        return self._reduced("max", axis, keepdims, out, **_given(initial, where))
 
-    def min(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+    def min(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
         """The smallest element over some axes, all of them by default."""
-        return self._reduced("min", axis, keepdims, out)
+        return self._reduced("min", axis, keepdims, out, **_given(initial, where))
 
-    def any(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+    def any(
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    ) -> Self:
         """True where some element is not zero."""
-        return self._reduced("any", axis, keepdims, out)
+        return self._reduced("any", axis, keepdims, out, **_given(None, where))
 
-    def all(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+    def all(
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    ) -> Self:
         """True where no element is zero."""
-        return self._reduced("all", axis, keepdims, out)
+        return self._reduced("all", axis, keepdims, out, **_given(None, where))
 
     def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Self:
         """The index of the first largest element, of the flattened value by default."""
@@ -260,6 +289,12 @@ class TensorMethods:
 
 def _typed(dtype: DTypeLike | None) -> dict[str, Any]:
     return {} if dtype is None else {"dtype": dtype}
+
+
+def _given(initial: Any, where: Any) -> dict[str, Any]:
+    """What only some elements count for: numpy passes True for all of them."""
+    found = {} if initial is None or initial is np._NoValue else {"initial": initial}
+    return found if where is None or where is True else found | {"where": where}
 
 
 def _without(name: str, out: Any) -> None:
