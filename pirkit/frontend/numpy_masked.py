@@ -1,4 +1,4 @@
-"""Reductions of the elements that a mask picks, of traced values: numpy's ``where`` and ``initial``.
+"""Reductions of the elements that a mask picks: numpy's ``where`` and ``initial``, traced.
 
 An element that does not count is replaced by one that changes no result.
 """

@@ -29,7 +29,7 @@ OURS: Final = SimpleNamespace(
 )  # fmt: skip
 
 
-def _theirs() -> Any:
+def jax_library() -> Any:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
     return SimpleNamespace(
@@ -170,11 +170,11 @@ FORWARD: Final = {"jacfwd", "jvp", "hessian", "linearize"}
 def test_each_transform_of_each_function(function: Any, name: str) -> None:
     if function in REVERSE_ONLY and name in FORWARD:
         pytest.skip("jax has no forward mode of a custom_vjp")
-    theirs, change = _theirs(), TRANSFORMS[name]
+    theirs, change = jax_library(), TRANSFORMS[name]
     compare(change(OURS, function(OURS))(X), change(theirs, function(theirs))(X))
 
 
-def _summed(m: Any, f: Function) -> Function:
+def summed(m: Any, f: Function) -> Function:
     """Back to one number, for the next transform."""
     return lambda x: sum((v * v).sum() for v in pirkit.tree.leaves(f(x)))
 
@@ -182,7 +182,8 @@ def _summed(m: Any, f: Function) -> Function:
 NESTED: Final = ("grad", "jacfwd", "jvp", "jit", "jacrev", "vmap", "cond", "scan", "checkpoint")
 
 
-def _around(m: Any, name: str, f: Function) -> Function:
+def around(m: Any, name: str, f: Function) -> Function:
+    """A transform of a function of three numbers to one."""
     if name == "vmap":
         return lambda x: m.api.vmap(lambda s: f(x * s))(np.array([0.5, 1.5]))
     if name == "cond":
@@ -197,9 +198,9 @@ def _around(m: Any, name: str, f: Function) -> Function:
 @pytest.mark.parametrize("outer", NESTED)
 def test_nested_two_deep_in_both_orders(outer: str, inner: str) -> None:
     def build(m: Any) -> Function:
-        return _around(m, outer, _summed(m, _around(m, inner, smooth(m))))
+        return around(m, outer, summed(m, around(m, inner, smooth(m))))
 
-    compare(build(OURS)(X), build(_theirs())(X))
+    compare(build(OURS)(X), build(jax_library())(X))
 
 
 INSIDE: Final[dict[str, Callable[[Any, Function], Function]]] = {
@@ -318,7 +319,7 @@ MAPPED: Final[dict[str, Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("name", MAPPED)
 def test_rows_at_once_are_rows_one_by_one(name: str) -> None:
-    compare(MAPPED[name](OURS), MAPPED[name](_theirs()))
+    compare(MAPPED[name](OURS), MAPPED[name](jax_library()))
 
 
 def test_derivatives_of_loops_that_end_at_different_turns_are_refused_over_rows() -> None:
@@ -365,7 +366,7 @@ HIGHER: Final[dict[str, Callable[[Any, Function], Any]]] = {
 def test_a_rule_is_that_of_the_innermost_derivative(rule: Any, name: str) -> None:
     if rule is _clipped and name == "forward":
         pytest.skip("jax has no forward mode of a custom_vjp")
-    compare(*[HIGHER[name](m, _power_of(rule(m))) for m in (OURS, _theirs())])
+    compare(*[HIGHER[name](m, _power_of(rule(m))) for m in (OURS, jax_library())])
 
 
 def _power_of(f: Function) -> Function:
@@ -389,7 +390,7 @@ def test_rules_in_rules_at_every_order(way: str, rule: Any, order: int) -> None:
             found = m.api.grad(found)
         return found
 
-    compare(build(OURS)(X[0]), build(_theirs())(X[0]))
+    compare(build(OURS)(X[0]), build(jax_library())(X[0]))
 
 
 def test_rules_take_arguments_by_name() -> None:
@@ -419,7 +420,9 @@ def test_numbers_are_not_rounded(name: str, compiled: bool) -> None:
         f = partial(WEAK[name], m)
         return m.api.jit(f)(np.ones(3), 0.1) if compiled else f(np.ones(3), 0.1)
 
-    for ours, theirs in zip(*map(pirkit.tree.leaves, (call(OURS), call(_theirs()))), strict=True):
+    for ours, theirs in zip(
+        *map(pirkit.tree.leaves, (call(OURS), call(jax_library()))), strict=True
+    ):
         assert np.asarray(ours).tolist() == np.asarray(theirs).tolist()
 
 
@@ -531,7 +534,7 @@ JACOBIANS: Final[dict[str, Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("name", JACOBIANS)
 def test_jacobians(name: str) -> None:
-    compare(JACOBIANS[name](OURS), JACOBIANS[name](_theirs()))
+    compare(JACOBIANS[name](OURS), JACOBIANS[name](jax_library()))
 
 
 def test_a_jacobian_draws_random_numbers_once() -> None:

@@ -44,7 +44,7 @@ def tree_call(
     header: Any = session.header
     is_plain = header[HEADER["slot"]] and not session.uses_pool and not len(session.flags)
     inputs = session.program.inputs
-    numbers = {s.target: s.use for s in arguments.steps if s.use in _OF_NUMBERS}
+    numbers: dict[int, Use] = {s.target: s.use for s in arguments.steps if s.use in _OF_NUMBERS}
     is_known = is_plain and _containers_are_known()
     if not is_known or any(inputs[k].dtype.np != _OF_NUMBERS[u] for k, u in numbers.items()):
         return None
