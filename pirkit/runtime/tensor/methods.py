@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
 
-import numpy as np
-
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.meta_cache import DTypeLike
@@ -293,7 +291,7 @@ def _typed(dtype: DTypeLike | None) -> dict[str, Any]:
 
 def _given(initial: Any, where: Any) -> dict[str, Any]:
     """What only some elements count for: numpy passes True for all of them."""
-    found = {} if initial is None or initial is np._NoValue else {"initial": initial}
+    found = {} if initial is None else {"initial": initial}
     return found if where is None or where is True else found | {"where": where}
 
 
