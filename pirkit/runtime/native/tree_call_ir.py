@@ -151,6 +151,11 @@ in_tuple:
   br label %borrowed
 in_list:
   %list = load ptr, ptr %p_holder, align 8
+  %p_length = getelementptr i8, ptr %list, i64 $at_size
+  %length = load i64, ptr %p_length, align 8
+  %is_inside = icmp slt i64 %index, %length  ; a key's `__eq__` may have changed the list since
+  br i1 %is_inside, label %element, label %no
+element:
   %p_elements = getelementptr i8, ptr %list, i64 $at_items
   %elements = load ptr, ptr %p_elements, align 8
   %p_element = getelementptr ptr, ptr %elements, i64 %index
@@ -171,7 +176,7 @@ called:
   br i1 %no_result, label %failed, label %held
 borrowed:
   %old = phi ptr [ %an_argument, %argument ], [ %an_item, %in_tuple ],
-                 [ %an_element, %in_list ], [ %a_value, %in_dict ], [ %key, %constant ]
+                 [ %an_element, %element ], [ %a_value, %in_dict ], [ %key, %constant ]
   call void %keep(ptr %old)
   br label %held
 held:
