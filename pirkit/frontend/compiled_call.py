@@ -14,12 +14,14 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.frontend import tree
+from pirkit.frontend.argument_steps import arguments_of
 from pirkit.frontend.compile import compile
 from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.held_constants import write_constants
 from pirkit.frontend.marshalling import (
     Call,
     Ways,
+    builder,
     caller,
     pack,
     packer,
@@ -35,6 +37,7 @@ from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import new_array
 from pirkit.runtime.native.program import array_slot
+from pirkit.runtime.native.tree_call import TreeCall, tree_call
 from pirkit.runtime.tensor.buffer import is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
 
@@ -89,6 +92,22 @@ class Compiled:
         return caller(
             *self.ways, lambda code: "kwargs['out']", running, unwraps, self.missed, self.shape
         )
+
+    def native_call(self, names: tuple[str, ...], otherwise: TreeCall) -> TreeCall | None:
+        """A call with arguments of these names, in order; other calls are those of ``otherwise``.
+
+        None where that takes Python.
+        """
+        native = self.whole.native
+        arguments = None if native is None or self.given else arguments_of(self.ways, names)
+        if names not in self._native and native is not None and arguments is not None:
+            built = builder(self.shape, len(native.results), self.outputs)
+            self._native[names] = tree_call(native.session(), arguments, built, otherwise)
+        return self._native.get(names)
+
+    @cached_property
+    def _native(self) -> dict[tuple[str, ...], TreeCall | None]:
+        return {}
 
     def change(self) -> str | None:
         """Why the program does not serve any more, if what is around the function has changed."""

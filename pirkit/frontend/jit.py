@@ -111,6 +111,10 @@ def _jitted(options: Any, function: Function) -> Jitted:
 class Jitted:
     """What `jit` makes of a function."""
 
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __call__: Function
+    """In a slot, so that Python calls a native function without one of Python around it."""
+
     options: tuple[Any, ...]
     """What `jit` was given besides the function, for copies in other processes."""
 
@@ -155,10 +159,12 @@ class Jitted:
         self._signatures: list[tuple[_Signature, list[str]]] = []
         self._reasons: list[str] = []
         self._lock = renewed(RLock())
+        self.__call__ = self._call
         self._quick: Call = _missed
         self._quick_into: Call = _missed
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that is not that of a native function."""
         found = self._quick(args, kwargs)
         if found is not _MISSED:
             return found
@@ -199,7 +205,10 @@ class Jitted:
             self._quick = compiled.quick
         else:
             self._quick_into = compiled.quick_into
-        return compiled.run([bound_input(argument(leaf)) for leaf in leaves], out)
+        found = compiled.run([bound_input(argument(leaf)) for leaf in leaves], out)
+        if out is None:  # it takes the session of the call that has ended
+            self.__call__ = compiled.native_call(tuple(kwargs), self._call) or self._call
+        return found
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
         check_call(self.function, args, kwargs)

@@ -102,7 +102,7 @@ def caller(
     The call has an argument ``out`` besides if that structure is given (`run_into`).
     """
     code = _Code({**roots, "missed": missed})
-    tensor, same_ = code.name(DenseTensor), code.name(same)
+    tensor = code.name(DenseTensor)
     total = len(positions) + sum(isinstance(s, int) for s in static)
     placed: list[str] = []
     if total:
@@ -149,14 +149,39 @@ def caller(
             held = inputs[name] = code.variable(place.expression)
             if unwraps:
                 code.lines.append(f"if type({held}) is {tensor}: {held} = {held}.array")
-    for place in guards:
-        held, known = code.variable(place.expression), code.name(place.value)
-        quick = f"{held} is {known}" if place.version is None else "False"
-        code.require(f"{quick} or {same_}({held}, {known}, {place.version})")
+    _watch(code, guards)
     code.guard()
     running(code, f"({''.join(inputs[n] + ', ' for n in order)})")
     code.lines.append(f"return {packed(code)}")
     return function_of("call(args, kwargs)", code.lines, code.names)
+
+
+def _watch(code: _Code, guards: Sequence[Place]) -> None:
+    """Lines that look whether places have changed."""
+    for place in guards:
+        held, known = code.variable(place.expression), code.name(place.value)
+        quick = f"{held} is {known}" if place.version is None else "False"
+        code.require(f"{quick} or {code.name(same)}({held}, {known}, {place.version})")
+
+
+def reader(
+    roots: Mapping[str, Any], places: Sequence[Place], guards: Sequence[Place]
+) -> Callable[[], Any]:
+    """The function that gives a tuple of what is at ``places``; None if a guard has changed."""
+    code = _Code({**roots, "missed": None})
+    found = [code.variable(place.expression) for place in places]
+    _watch(code, guards)
+    code.guard()
+    code.lines.append(f"return ({''.join(f'{v}, ' for v in found)})")
+    return function_of("read()", code.lines, code.names)
+
+
+def builder(shape: Shape, count: int, order: Sequence[int]) -> Callable[..., Any]:
+    """The function from ``count`` tensors to their tree; ``order`` as in `pack`."""
+    code = _Code()
+    built = _built(code, shape, iter([f"t{k}" for k in order]))
+    head = f"build({', '.join(f't{k}' for k in range(count))})"
+    return function_of(head, [f"return {built}"], code.names)
 
 
 def run_any(code: _Code, arrays: str, run: Run) -> None:

@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_rules import FUNCTIONS, function, together, value_of
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, refused
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, is_number, refused
 from pirkit.runtime.tensor.methods import Axis
 
 
@@ -76,7 +76,8 @@ def _diag(b: Builder, v: Any, k: int = 0) -> Value:
 @function("polyval")
 def _polyval(b: Builder, p: Any, x: Any) -> Value:
     found, *rest = list(cast(Any, value_of(b, p)))
-    found = _call(b, "add", _call(b, "multiply", x, 0), found)
+    if not is_number(x):
+        found = _call(b, "add", _call(b, "multiply", x, 0), found)
     for each in rest:
         found = _call(b, "add", _call(b, "multiply", found, x), each)
     return found

@@ -7,11 +7,12 @@ at every call. Everything else there is part of the program: if it changes, so m
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from keyword import iskeyword
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -24,6 +25,8 @@ MOST_PLACES: Final = 4096
 DEEPEST: Final = 6
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), frozenset, np.generic)
+_RECORDS: Final = (SimpleNamespace, Namespace)
+"""Classes of libraries whose attributes are the user's."""
 _THIRD_PARTY: Final = """
     pirkit numpy xdsl ml_dtypes jax jaxlib flax optax equinox torch torchvision paddle tensorflow
     keras deepxde scipy sympy pandas sklearn matplotlib onnx onnxruntime cupy numba llvmlite
@@ -183,7 +186,7 @@ class Surroundings:
         self, at: str, label: str, value: Any, depth: int, names: Sequence[str]
     ) -> None:
         kind = kind_of(value)
-        if _is_library(kind):
+        if _is_library(kind) and not isinstance(value, _RECORDS):
             return
         found: dict[str, Any] = {}
         for cls in reversed([c for c in kind.__mro__ if not _is_library(c)]):

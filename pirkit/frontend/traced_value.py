@@ -106,7 +106,12 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         if not all([isinstance(x, TracedValue) or _is_operand(x) for x in inputs]):
             return self._without_operand(ufunc, inputs)
         if out and out[0] is not self:
-            self._refuse("numpy's `out=`", "use the result of the function")
+            is_update = out[0] is inputs[0] and len(inputs) == 2
+            self._refuse(
+                "an update in place by" if is_update else "numpy's `out=`",
+                "write `x = x + v` for `x += v`: a tensor or an array cannot hold what is traced"
+                if is_update else "use the result of the function",
+            )  # fmt: skip
         b = self.recording
         if method == "__call__" and not options:
             if ufunc not in UFUNCS and ufunc.__name__ in FUNCTIONS:
@@ -164,9 +169,13 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         """The value with elements updated; see `x.at`."""
         return self._apply("updated", index, how, value)
 
-    def __pirkit_update__(self, tensor: Any, index: tuple[Any, ...], how: str, value: Any) -> Any:
-        """An update of a tensor from around the function by a value, or at one."""
-        return apply_function(self.recording, "updated", (tensor, index, how, value), {})
+    def __pirkit_apply__(self, name: str, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """A method of a tensor from around the function that this value is an argument of."""
+        b = self.recording
+        if name == "subscript":
+            tensor, index = given
+            return subscript(b, b.value(tensor), index)
+        return apply_function(b, name, given, options)
 
     def __delitem__(self, index: Any) -> NoReturn:
         self._refuse("`del` of elements", "take the elements to keep: `x[1:]`")
@@ -248,15 +257,20 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
 
     def _array(self, what: str) -> Array:
         self._keep_derivative(what)
-        return self._known(what, "keep the computation in operators and `pirkit.ops`")
+        return self._known(
+            what,
+            "keep the computation in operators and `pirkit.ops`; of an array of numpy,"
+            " `pirkit.from_numpy(array)[v]` takes elements, and `.at[i].set(v)` of it writes them",
+        )
 
     def _keep_derivative(self, what: str) -> None:
         if self.dtype.is_float or self.dtype.is_complex:
             self._refuse(
                 what,
                 "its derivative would be lost: for functions of `math` and `numpy` take those of"
-                " `pirkit.ops`, and `pirkit.numpy.array` for `numpy.array`; to return a number"
-                " beside the result use `has_aux=True`",
+                " `pirkit.ops`, and `pirkit.numpy.array` for `numpy.array`; for `array[i] = v`"
+                " `array = pirkit.from_numpy(array).at[i].set(v)`; to return a number beside the"
+                " result use `has_aux=True`",
             )
 
     def _known(self, what: str, help: str) -> Array:
@@ -266,7 +280,11 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return known.array(self.ssa)
 
     def _refuse(self, what: str, help: str) -> NoReturn:
-        raise TraceError(f"{what} of a traced {self.meta}", span=user_span(), help=help)
+        raise TraceError(
+            f"{what} {'' if what.endswith(' by') else 'of '}a traced {self.meta}",
+            span=user_span(),
+            help=help,
+        )
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):  # a protocol that somebody asks for

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from xdsl.ir import Block, Region, SSAValue
 
-from pirkit.analysis.differentiation import is_differentiable
+from pirkit.analysis.differentiation import is_cut, is_differentiable
 from pirkit.analysis.effects import is_quiet
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
@@ -140,9 +140,11 @@ def _active(block: Block, known: Known) -> list[PirOp]:
     found: list[PirOp] = []
     for op in block.ops:
         if _depends(cast(PirOp, op), reached):
-            found.append(cast(PirOp, op))
-            reached.update(r for r in op.results if is_differentiable(r))
-    return [op for op in found if any(is_differentiable(r) for r in op.results)]
+            flows = [r for r in op.results if is_differentiable(r) and not is_cut(r, op.operands)]
+            reached.update(flows)
+            if flows:
+                found.append(cast(PirOp, op))
+    return found
 
 
 def _depends(op: PirOp, reached: set[SSAValue]) -> bool:

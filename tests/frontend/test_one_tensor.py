@@ -196,3 +196,79 @@ def test_bfloat16_takes_pythons_numbers() -> None:
     outputs = pirkit.compile(found.program).run({"x0": x})
     assert {str(outputs[f"y{i}"].dtype) for i in range(4)} == {"bfloat16"}
     assert {t.dtype.name for t in (x * 1.5, x + 1, x @ x.T, x.sum())} == {"bfloat16"}
+
+
+# --- tensors from around a function, beside values that are traced ---
+
+AROUND: Final = pirkit.from_numpy(np.arange(1.0, 13.0).reshape(3, 4))
+MIXED: Final[dict[str, tuple[Callable[[Any], Any], Any]]] = {
+    "a row": (lambda i: AROUND[i], 1),
+    "a row from the end": (lambda i: AROUND[-i], 1),
+    "an element": (lambda i: AROUND[i, i + 1], 1),
+    "a column": (lambda i: AROUND[:, i], 2),
+    "after an ellipsis": (lambda i: AROUND[..., i], 2),
+    "a new axis": (lambda i: AROUND[None, i], 2),
+    "rows": (lambda i: AROUND[i], np.array([2, 0])),
+    "rows in a list": (lambda i: AROUND[[i, 0]], 1),
+    "rows from a place": (lambda i: AROUND[np.arange(2) + i], 1),
+    "pairs": (lambda i: AROUND[i, [0, 1]], np.array([2, 0])),
+    "in a loop": (lambda v: pirkit.fori_loop(0, 3, lambda i, s: s + AROUND[i] * i, v), np.ones(4)),
+    "in vmap": (lambda i: pirkit.vmap(lambda j: AROUND[j, 1])(i), np.array([2, 0])),
+    "get": (lambda i: AROUND.at[i].get(), 1),
+    "set at": (lambda i: AROUND.at[i].set(5.0), 1),
+    "set at in a list": (lambda i: AROUND.at[[i, 0]].set(5.0), 1),
+    "add a value": (lambda v: AROUND.at[0].add(v), np.ones(4)),
+    "take": (lambda i: AROUND.take(i, axis=1), np.array([2, 0])),
+    "numpy.take": (lambda i: np.take(AROUND, i, axis=0), np.array([2, 0])),
+    "dot": (lambda v: AROUND.dot(v), np.arange(4.0)),
+    "clip": (lambda v: AROUND.clip(v, max=v * 2), np.full(4, 3.0)),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_tensors_from_around_take_what_is_traced(name: str) -> None:
+    function, given = MIXED[name]
+    held = pirkit.from_numpy(given) if isinstance(given, np.ndarray) else given
+    found, want = pirkit.jit(function)(given), function(held)
+    assert found.dtype is want.dtype
+    np.testing.assert_array_equal(found, want)
+    assert AROUND.version == 0
+
+
+def test_writes_of_what_is_traced_are_refused_with_the_remedy() -> None:
+    def written(v: Any) -> Any:
+        AROUND.numpy()[0] = v
+
+    with pytest.raises(pirkit.PirkitError, match="from_numpy") as caught:
+        pirkit.jit(written)(np.ones(4))
+    assert caught.value.span is not None
+    with pytest.raises(pirkit.PirkitError, match="in place") as caught:
+        pirkit.jit(lambda v: operator.iadd(AROUND, v))(np.ones(4))
+    assert "x = x + v" in (caught.value.help or "")
+
+
+SOME: Final[dict[str, Callable[[Any], Any]]] = {
+    "sum": lambda x: np.sum(x, where=x > 0),
+    "sum of an axis": lambda x: np.sum(x, axis=1, where=x > 0, initial=2.0),
+    "prod": lambda x: np.prod(x, where=x > 0),
+    "mean": lambda x: np.mean(x, axis=0, where=x > -3, keepdims=True),
+    "mean of truths": lambda x: np.mean(x > 0, where=x > -3),
+    "max": lambda x: np.max(x, axis=0, where=x < 0, initial=-9.0),
+    "min": lambda x: np.amin(x, initial=-9.0),
+    "any": lambda x: np.any(x > 3, where=x < 0),
+    "all": lambda x: (x > 0).all(where=x > 0),
+}
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_reductions_of_some_elements(name: str) -> None:
+    x = np.arange(12.0).reshape(4, 3) - 5
+    want = np.asarray(SOME[name](x))
+    for found in (SOME[name](pirkit.from_numpy(x)), pirkit.jit(SOME[name])(x)):
+        assert found.dtype.np == want.dtype
+        np.testing.assert_allclose(found, want)
+
+
+def test_the_largest_of_some_elements_needs_a_number_to_begin_with() -> None:
+    with pytest.raises(pirkit.PirkitError, match="where"):
+        pirkit.jit(lambda x: np.max(x, where=x > 0))(np.ones(3))

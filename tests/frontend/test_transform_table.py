@@ -29,7 +29,7 @@ OURS: Final = SimpleNamespace(
 )  # fmt: skip
 
 
-def _theirs() -> Any:
+def jax_library() -> Any:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
     return SimpleNamespace(
@@ -170,11 +170,11 @@ FORWARD: Final = {"jacfwd", "jvp", "hessian", "linearize"}
 def test_each_transform_of_each_function(function: Any, name: str) -> None:
     if function in REVERSE_ONLY and name in FORWARD:
         pytest.skip("jax has no forward mode of a custom_vjp")
-    theirs, change = _theirs(), TRANSFORMS[name]
+    theirs, change = jax_library(), TRANSFORMS[name]
     compare(change(OURS, function(OURS))(X), change(theirs, function(theirs))(X))
 
 
-def _summed(m: Any, f: Function) -> Function:
+def summed(m: Any, f: Function) -> Function:
     """Back to one number, for the next transform."""
     return lambda x: sum((v * v).sum() for v in pirkit.tree.leaves(f(x)))
 
@@ -182,7 +182,8 @@ def _summed(m: Any, f: Function) -> Function:
 NESTED: Final = ("grad", "jacfwd", "jvp", "jit", "jacrev", "vmap", "cond", "scan", "checkpoint")
 
 
-def _around(m: Any, name: str, f: Function) -> Function:
+def around(m: Any, name: str, f: Function) -> Function:
+    """A transform of a function of three numbers to one."""
     if name == "vmap":
         return lambda x: m.api.vmap(lambda s: f(x * s))(np.array([0.5, 1.5]))
     if name == "cond":
@@ -197,9 +198,33 @@ def _around(m: Any, name: str, f: Function) -> Function:
 @pytest.mark.parametrize("outer", NESTED)
 def test_nested_two_deep_in_both_orders(outer: str, inner: str) -> None:
     def build(m: Any) -> Function:
-        return _around(m, outer, _summed(m, _around(m, inner, smooth(m))))
+        return around(m, outer, summed(m, around(m, inner, smooth(m))))
 
-    compare(build(OURS)(X), build(_theirs())(X))
+    compare(build(OURS)(X), build(jax_library())(X))
+
+
+INSIDE: Final[dict[str, Callable[[Any, Function], Function]]] = {
+    "cond": lambda m, f: lambda x: m.cond(x[0] > 0, f, lambda x: f(x * 2), x),
+    "scan": lambda m, f: lambda x: m.scan(lambda c, s: (c + f(x * s), c), 0.5, x)[0],
+    "fori_loop": lambda m, f: lambda x: m.fori_loop(0, 3, lambda i, c: c + f(x * c), 0.5),
+    "cond in scan": lambda m, f: (
+        lambda x: m.scan(lambda c, s: (m.cond(s > 0, f, lambda x: -f(x), x * c), s), 0.5, x)[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("forward", ["jvp", "jacfwd", "linearize"])
+@pytest.mark.parametrize("name", INSIDE)
+def test_stopped_derivatives_inside_of_branches_and_loops(name: str, forward: str) -> None:
+    f = INSIDE[name](OURS, stopped(OURS))
+    slopes = pirkit.grad(f)(X)
+    along = (slopes * X * X).sum() if forward == "jvp" else (slopes * X).sum()
+    found = TRANSFORMS[forward](OURS, f)(X)
+    if forward == "jvp":
+        found = found[1]
+    if forward == "jacfwd":
+        found = (found * X).sum()
+    np.testing.assert_allclose(found, along, rtol=RTOL)
 
 
 # --- loops whose number of turns the data tell: closed forms, since jax has no reverse mode ---
@@ -294,7 +319,7 @@ MAPPED: Final[dict[str, Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("name", MAPPED)
 def test_rows_at_once_are_rows_one_by_one(name: str) -> None:
-    compare(MAPPED[name](OURS), MAPPED[name](_theirs()))
+    compare(MAPPED[name](OURS), MAPPED[name](jax_library()))
 
 
 def test_derivatives_of_loops_that_end_at_different_turns_are_refused_over_rows() -> None:
@@ -341,7 +366,7 @@ HIGHER: Final[dict[str, Callable[[Any, Function], Any]]] = {
 def test_a_rule_is_that_of_the_innermost_derivative(rule: Any, name: str) -> None:
     if rule is _clipped and name == "forward":
         pytest.skip("jax has no forward mode of a custom_vjp")
-    compare(*[HIGHER[name](m, _power_of(rule(m))) for m in (OURS, _theirs())])
+    compare(*[HIGHER[name](m, _power_of(rule(m))) for m in (OURS, jax_library())])
 
 
 def _power_of(f: Function) -> Function:
@@ -365,7 +390,7 @@ def test_rules_in_rules_at_every_order(way: str, rule: Any, order: int) -> None:
             found = m.api.grad(found)
         return found
 
-    compare(build(OURS)(X[0]), build(_theirs())(X[0]))
+    compare(build(OURS)(X[0]), build(jax_library())(X[0]))
 
 
 def test_rules_take_arguments_by_name() -> None:
@@ -395,7 +420,9 @@ def test_numbers_are_not_rounded(name: str, compiled: bool) -> None:
         f = partial(WEAK[name], m)
         return m.api.jit(f)(np.ones(3), 0.1) if compiled else f(np.ones(3), 0.1)
 
-    for ours, theirs in zip(*map(pirkit.tree.leaves, (call(OURS), call(_theirs()))), strict=True):
+    for ours, theirs in zip(
+        *map(pirkit.tree.leaves, (call(OURS), call(jax_library()))), strict=True
+    ):
         assert np.asarray(ours).tolist() == np.asarray(theirs).tolist()
 
 
@@ -507,7 +534,7 @@ JACOBIANS: Final[dict[str, Callable[[Any], Any]]] = {
 
 @pytest.mark.parametrize("name", JACOBIANS)
 def test_jacobians(name: str) -> None:
-    compare(JACOBIANS[name](OURS), JACOBIANS[name](_theirs()))
+    compare(JACOBIANS[name](OURS), JACOBIANS[name](jax_library()))
 
 
 def test_a_jacobian_draws_random_numbers_once() -> None:

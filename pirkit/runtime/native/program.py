@@ -47,9 +47,9 @@ from pirkit.runtime.native.tensor_call import (
     Method,
     Recipes,
     TensorCall,
+    c_function,
     functions,
     method,
-    tensor_call,
     tensor_slots,
 )
 from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
@@ -275,7 +275,7 @@ class Session:
         for name, word in (functions() | tensor_slots()).items():
             self._set(name, word)
         words: Any = self.header
-        call = tensor_call(_tensor_method(), np.frombuffer(words, np.uintp))
+        call = c_function(_tensor_method(), np.frombuffer(words, np.uintp))
         if not self.uses_pool and not len(self.flags):
             return call
 
@@ -507,6 +507,12 @@ def _library() -> Library:
 @once
 def _tensor_method() -> Method:
     return method(_library().addresses[FUNCTIONS[3]])
+
+
+@once
+def tree_method() -> Method:
+    """The native function for `tree_call`."""
+    return method(_library().addresses[FUNCTIONS[4]], keywords=True)
 
 
 @cache

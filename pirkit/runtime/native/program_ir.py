@@ -13,15 +13,17 @@ from typing import Final
 from pirkit.runtime.native.field_loads import with_field_loads
 from pirkit.runtime.native.records_ir import PAUSED, RUN_HEADER, run_text
 from pirkit.runtime.native.tensor_call_ir import KEPT, PYTHON, RECIPE, tensor_call_text
+from pirkit.runtime.native.tree_call_ir import WORDS, tree_call_text
 
 FUNCTIONS: Final = (
     "pirkit_program_run", "pirkit_program_call", "pirkit_program_into", "pirkit_program_tensors",
+    "pirkit_program_tree",
 )  # fmt: skip
 
 _OWN_WORDS: Final = (
     "items", "inputs", "wanted", "number", "patches", "patched", "array", "tensor", "slot", "spans",
     "meta_slot", "recipes", "made", "brief", "turn", "keeps", "buffer_slot", "weak_slot", "none",
-    "new_array", "goes_on", *PYTHON,
+    "new_array", "goes_on", *PYTHON, *WORDS,
 )  # fmt: skip
 HEADER: Final = RUN_HEADER | {name: k for k, name in enumerate(_OWN_WORDS, len(RUN_HEADER))}
 """Words of the header of a program, after those of `RUN_HEADER`.
@@ -37,7 +39,8 @@ For `pirkit_program_tensors` alone: ``meta_slot``, ``buffer_slot`` and ``weak_sl
 other fields of a tensor lie; ``recipes`` tell how each result is made, ``made`` has room for the
 addresses of their arrays and tensors; ``keeps`` is the list of the tensors of earlier calls, of
 which ``turn`` is to be replaced; ``brief`` is 1 if the call keeps the GIL; ``none`` is None,
-``new_array`` is numpy's `PyArray_NewFromDescr`, and the rest are functions of Python.
+``new_array`` is numpy's `PyArray_NewFromDescr`, and the rest are functions of Python, and the words
+of `tree_call_ir`.
 """
 
 MAX_AXES: Final = 8
@@ -267,7 +270,7 @@ def program_text() -> str:
     """The text of the module."""
     words = {name: str(word) for name, word in HEADER.items()}
     places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
-    calls = Template(_TEXT + tensor_call_text(HEADER)).substitute(
+    calls = Template(_TEXT + tensor_call_text(HEADER) + tree_call_text(HEADER)).substitute(
         words,
         **places,
         flags=str(CONTIGUOUS_AND_ALIGNED),

@@ -27,6 +27,7 @@ MOST_KEPT: Final = 1 << 14
 """Bytes of the largest results that are kept: larger ones take longer than their allocation."""
 
 _FASTCALL: Final = 0x80
+_KEYWORDS: Final = 0x2
 _NEW_ARRAY: Final = 94
 """The place of `PyArray_NewFromDescr` in the table of numpy's C API, the same since numpy 1.7."""
 
@@ -47,17 +48,19 @@ class Method(ctypes.Structure):
     )
 
 
-def method(address: int) -> Method:
+def method(address: int, *, keywords: bool = False) -> Method:
     """The description of the native function at an address."""
-    return Method(b"tensors", address, _FASTCALL, None)
+    return Method(b"call", address, _FASTCALL | keywords * _KEYWORDS, None)
 
 
-def tensor_call(described: Method, header: np.ndarray[Any, Any]) -> TensorCall:
-    """A native function with the words of a header, which it keeps alive."""
+def c_function(
+    described: Method, header: np.ndarray[Any, Any], owned: object = None
+) -> Callable[..., Any]:
+    """A native function with the words of a header, which it keeps alive as it does ``owned``."""
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return make(ctypes.addressof(described), header, None)
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    return make(ctypes.addressof(described), header, owned)
 
 
 @once

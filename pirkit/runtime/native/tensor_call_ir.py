@@ -12,7 +12,7 @@ A run that pauses (`records_ir`) goes on in ``goes_on``, a function of Python th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 PYTHON: Final = {
@@ -24,6 +24,13 @@ PYTHON: Final = {
     "forget": "PyErr_Clear",
     "release": "PyEval_SaveThread",
     "take": "PyEval_RestoreThread",
+    "get": "PyDict_GetItemWithError",
+    "error": "PyErr_Occurred",
+    "vector": "PyObject_Vectorcall",
+    "integer": "PyLong_AsLongLongAndOverflow",
+    "in_cell": "PyCell_Get",
+    "attribute": "PyObject_GetAttr",
+    "matches": "PyErr_ExceptionMatches",
 }
 """Functions of Python's C API whose addresses are in the header of a program."""
 
@@ -46,19 +53,20 @@ _POINTERS: Final = (
 # References: `new_array` takes one of the dtype. `made` has the arrays, which their tensors own,
 # and `tensors` new references to the tensors, which the tuple takes at the end.
 _TEXT: Final = """
-define ptr @pirkit_program_tensors(ptr %self, ptr %given, i64 %count) {
+; Make the results and run. Returns 0, and there are tensors; 1 if nothing has run; 2 if an
+; exception is set.
+define private i64 @results(ptr %header, ptr %given) {
 entry:
-  %header = field ptr, i8 %self, $at_data
 $loads
   %results = sub i64 %number, %inputs
   %tensors = getelementptr ptr, ptr %made, i64 %results
   %next_turn = add i64 %turn, 1
   %wraps = icmp sge i64 %next_turn, $KEPT
   %turned = select i1 %wraps, i64 0, i64 %next_turn
-  store i64 %turned, ptr %turn.at, align 8
-  %kept = field ptr, i8 %keeps, $at_items
-  %all_there = icmp eq i64 %count, %inputs
-  br i1 %all_there, label %allocate, label %missed
+  store i64 %turned, ptr %p_turn, align 8
+  %p_kept = getelementptr i8, ptr %keeps, i64 $at_items
+  %kept = load ptr, ptr %p_kept, align 8
+  br label %allocate
 
 allocate:
   %k = phi i64 [ 0, %entry ], [ %k1, %have ]
@@ -67,7 +75,8 @@ allocate:
 each:
   %at = mul i64 %k, $recipe_bytes
   %recipe = getelementptr i8, ptr %recipes, i64 %at
-  %is_kept = field i64, i64 %recipe, 5
+  %p_is_kept = getelementptr i64, ptr %recipe, i64 5
+  %is_kept = load i64, ptr %p_is_kept, align 8
   %first_kept = mul i64 %k, $KEPT
   %ring = getelementptr ptr, ptr %kept, i64 %first_kept
   %wanted_index = add i64 %inputs, %k
@@ -81,17 +90,22 @@ search:
   %candidates = icmp slt i64 %g, %end_kept
   br i1 %candidates, label %candidate, label %fresh
 candidate:
-  %old = field ptr, ptr %ring, %g
-  %old_type = field ptr, i8 %old, $at_type
+  %p_old = getelementptr ptr, ptr %ring, i64 %g
+  %old = load ptr, ptr %p_old, align 8
+  %p_old_type = getelementptr i8, ptr %old, i64 $at_type
+  %old_type = load ptr, ptr %p_old_type, align 8
   %is_tensor = icmp eq ptr %old_type, %tensor
   %old_references = load i64, ptr %old, align 8
   %old_alone = icmp eq i64 %old_references, 1
   %old_free = and i1 %is_tensor, %old_alone
   br i1 %old_free, label %look, label %in_use
 look:
-  %old_array = field ptr, i8 %old, %slot
-  %old_buffer = field ptr, i8 %old, %buffer_slot
-  %old_weak = field ptr, i8 %old, %weak_slot
+  %p_old_array = getelementptr i8, ptr %old, i64 %slot
+  %p_old_buffer = getelementptr i8, ptr %old, i64 %buffer_slot
+  %p_old_weak = getelementptr i8, ptr %old, i64 %weak_slot
+  %old_array = load ptr, ptr %p_old_array, align 8
+  %old_buffer = load ptr, ptr %p_old_buffer, align 8
+  %old_weak = load ptr, ptr %p_old_weak, align 8
   %no_buffer = icmp eq ptr %old_buffer, null
   %no_weak = icmp eq ptr %old_weak, null
   %plain = and i1 %no_buffer, %no_weak
@@ -101,9 +115,11 @@ look:
 look_closer:
   %array_references = load i64, ptr %old_array, align 8
   %array_alone = icmp eq i64 %array_references, 1
-  %array_weak = field ptr, i8 %old_array, $at_weak
+  %p_array_weak = getelementptr i8, ptr %old_array, i64 $at_weak
+  %array_weak = load ptr, ptr %p_array_weak, align 8
   %array_no_weak = icmp eq ptr %array_weak, null
-  %array_flags = field i32, i8 %old_array, $at_flags
+  %p_array_flags = getelementptr i8, ptr %old_array, i64 $at_flags
+  %array_flags = load i32, ptr %p_array_flags, align 4
   %array_open = and i32 %array_flags, $writeable
   %array_is_open = icmp ne i32 %array_open, 0
   %array_free = and i1 %array_alone, %array_no_weak
@@ -124,10 +140,12 @@ fresh:
   %is_small = icmp eq ptr %maker, null
   br i1 %is_small, label %small, label %large
 small:
+  %p_dtype = getelementptr i64, ptr %recipe, i64 1
   %p_rank = getelementptr i64, ptr %recipe, i64 2
-  %dtype = field ptr, i64 %recipe, 1
+  %p_extents = getelementptr i64, ptr %recipe, i64 3
+  %dtype = load ptr, ptr %p_dtype, align 8
   %rank = load i32, ptr %p_rank, align 8
-  %extents = field ptr, i64 %recipe, 3
+  %extents = load ptr, ptr %p_extents, align 8
   call void %keep(ptr %dtype)
   %a_small = call ptr %new_array(
       ptr %array, ptr %dtype, i32 %rank, ptr %extents, ptr null, ptr null, i32 0, ptr null)
@@ -147,7 +165,8 @@ drop_array:
   call void %drop(ptr %a)
   br label %no_memory
 fill:
-  %meta = field ptr, i64 %recipe, 4
+  %p_meta = getelementptr i64, ptr %recipe, i64 4
+  %meta = load ptr, ptr %p_meta, align 8
   call void %keep(ptr %meta)
   %p_held_array = getelementptr i8, ptr %t, i64 %slot
   %p_held_meta = getelementptr i8, ptr %t, i64 %meta_slot
@@ -191,45 +210,19 @@ run_long:
 ran:
   %end_of_run = phi i64 [ %ran_brief, %run_brief ], [ %ran_long, %run_long ]
   %paused = icmp eq i64 %end_of_run, $PAUSED
-  br i1 %paused, label %go_on, label %pack
+  br i1 %paused, label %go_on, label %done
 go_on:
   %went = call ptr %call(ptr %goes_on)
   %interrupted = icmp eq ptr %went, null
   br i1 %interrupted, label %raise, label %went_on
 went_on:
   call void %drop(ptr %went)
-  br label %pack
+  br label %done
 raise:
-  %e = phi i64 [ 0, %go_on ], [ %e1, %raise_one ]
-  %any_left = icmp slt i64 %e, %results
-  br i1 %any_left, label %raise_one, label %raised
-raise_one:
-  %tensor_e = field ptr, ptr %tensors, %e
-  call void %drop(ptr %tensor_e)
-  %e1 = add i64 %e, 1
-  br label %raise
-raised:
-  ret ptr null
-pack:
-  %tuple = call ptr %new_tuple(i64 %results)
-  %no_tuple = icmp eq ptr %tuple, null
-  br i1 %no_tuple, label %clear, label %items
-items:
-  %behind = field i64, i64 %header, $items
-  %first = getelementptr i8, ptr %tuple, i64 %behind
-  br label %item
-item:
-  %j = phi i64 [ 0, %items ], [ %j1, %put ]
-  %left = icmp slt i64 %j, %results
-  br i1 %left, label %put, label %done
-put:
-  %tensor_j = field ptr, ptr %tensors, %j
-  %p_item = getelementptr ptr, ptr %first, i64 %j
-  store ptr %tensor_j, ptr %p_item, align 8
-  %j1 = add i64 %j, 1
-  br label %item
+  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
+  ret i64 2
 done:
-  ret ptr %tuple
+  ret i64 0
 
 no_memory:
   br label %clear_from
@@ -238,27 +231,79 @@ clear:
 clear_from:
   %end = phi i64 [ %k, %no_memory ], [ %results, %clear ]
   call void %forget()
-  br label %clear_each
-clear_each:
-  %d = phi i64 [ 0, %clear_from ], [ %d1, %clear_one ]
-  %some = icmp slt i64 %d, %end
-  br i1 %some, label %clear_one, label %missed
-clear_one:
-  %tensor_d = field ptr, ptr %tensors, %d
-  call void %drop(ptr %tensor_d)
-  %d1 = add i64 %d, 1
-  br label %clear_each
+  call void @drop_all(ptr %tensors, i64 %end, ptr %drop)
+  ret i64 1
+}
+
+; Drop the references to some objects.
+define private void @drop_all(ptr %objects, i64 %count, ptr %drop) {
+entry:
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %after, %one ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %one, label %done
+one:
+  %place = getelementptr ptr, ptr %objects, i64 %k
+  %object = load ptr, ptr %place, align 8
+  call void %drop(ptr %object)
+  %after = add i64 %k, 1
+  br label %next
+done:
+  ret void
+}
+
+; The tensors of a call on arrays or tensors, as a tuple; None where it has not run.
+define ptr @pirkit_program_tensors(ptr %self, ptr %given, i64 %count) {
+entry:
+  %p_header = getelementptr i8, ptr %self, i64 $at_data
+  %header = load ptr, ptr %p_header, align 8
+$loads
+  %results = sub i64 %number, %inputs
+  %tensors = getelementptr ptr, ptr %made, i64 %results
+  %all_there = icmp eq i64 %count, %inputs
+  br i1 %all_there, label %run, label %missed
+run:
+  %state = call i64 @results(ptr %header, ptr %given)
+  switch i64 %state, label %raised [ i64 0, label %pack
+                                     i64 1, label %missed ]
+pack:
+  %tuple = call ptr %new_tuple(i64 %results)
+  %no_tuple = icmp eq ptr %tuple, null
+  br i1 %no_tuple, label %full, label %copy
+copy:
+  %p_items = getelementptr i64, ptr %header, i64 $items
+  %behind = load i64, ptr %p_items, align 8
+  %first = getelementptr i8, ptr %tuple, i64 %behind
+  %bytes = shl i64 %results, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %first, ptr align 8 %tensors, i64 %bytes, i1 false)
+  ret ptr %tuple
+full:
+  call void %forget()
+  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
+  br label %missed
 missed:
   call void %keep(ptr %none)
   ret ptr %none
+raised:
+  ret ptr null
 }
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """
 
 
 def tensor_call_text(header: Mapping[str, int]) -> str:
-    """The function, as a part of a module that has `place`; a template as the rest of it."""
-    kinds = dict.fromkeys(_WORDS, "i64") | dict.fromkeys(_POINTERS, "ptr")
-    loads = [
-        f"  %{name} = field {kind}, i64 %header, {header[name]}" for name, kind in kinds.items()
+    """The functions, as a part of a module that has `place`; a template as the rest of it."""
+    return _TEXT.replace("$loads", loads(header, _WORDS, _POINTERS))
+
+
+def loads(header: Mapping[str, int], words: Sequence[str], pointers: Sequence[str]) -> str:
+    """The start of a function, which loads words of a header."""
+    kinds = dict.fromkeys(words, "i64") | dict.fromkeys(pointers, "ptr")
+    lines = [
+        f"  %p_{name} = getelementptr i64, ptr %header, i64 {header[name]}\n"
+        f"  %{name} = load {kind}, ptr %p_{name}, align 8"
+        for name, kind in kinds.items()
     ]
-    return _TEXT.replace("$loads", "\n".join(loads))
+    return "\n".join(lines)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from pirkit.diag.errors import RuntimeFault, UnsupportedError
+from pirkit.diag.errors import RuntimeFault, TraceError, UnsupportedError
 from pirkit.diag.html import listing
 from pirkit.runtime.convert import HALF_TYPES, convert, in_f32
 from pirkit.runtime.dtype import BY_NUMPY, DType
@@ -152,20 +152,27 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         key: tuple[Any, ...] = array_api.unwrap(index if isinstance(index, tuple) else (index,))
         if not any(part is Ellipsis for part in key):
             key = (*key, Ellipsis)  # without it, numpy returns a single element as a copy
-        return self.view_of(self.array[key])
+        try:
+            return self.view_of(self.array[key])
+        except TraceError:
+            traced = next(_traced(key), None)
+            if traced is None:
+                raise
+            return traced.__pirkit_apply__("subscript", (self, key), {})
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
 
     def updated(self, index: tuple[Any, ...], how: str, value: Any) -> Any:
         """A copy with elements updated; see `x.at`."""
-        for part in (*index, value):
-            if (record := getattr(part, "__pirkit_update__", None)) is not None:
-                return record(self, index, how, value)  # a value that is traced
+        if (traced := next(_traced((*index, value)), None)) is not None:
+            return traced.__pirkit_apply__("updated", (self, index, how, value), {})
         given = array_api.unwrap(value)
         return DenseTensor(update(self.array, array_api.unwrap(index), how, given))
 
     def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
+        if (traced := next(_traced((*arguments, *options.values())), None)) is not None:
+            return traced.__pirkit_apply__(name, (self, *arguments), options)
         made = array_api.lifted(getattr(self.array_module, name), DenseTensor)(
             self, *arguments, **options
         )
@@ -368,6 +375,18 @@ def _with_weak_floats(operands: tuple[Any, ...]) -> tuple[Any, ...]:
     if narrow is None:
         return operands
     return tuple([np.asarray(x, narrow) if type(x) is float else x for x in operands])
+
+
+def _traced(given: Any) -> Iterator[Any]:
+    """The traced values among arguments or in an index, in lists and slices too."""
+    if isinstance(given, slice):
+        bounds = cast("slice[Any, Any, Any]", given)
+        given = [bounds.start, bounds.stop, bounds.step]
+    if isinstance(given, list | tuple):
+        for part in cast("list[Any]", given):
+            yield from _traced(part)
+    elif hasattr(cast(object, given), "__pirkit_apply__"):
+        yield given
 
 
 def _mutable(value: Any) -> Any:

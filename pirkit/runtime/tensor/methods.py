@@ -94,11 +94,15 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         out: None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
         *,
         keepdim: bool = False,
     ) -> Self:
         """The sum over some axes, all of them by default."""
-        return self._reduced("sum", axis, keepdims or keepdim, out, **_typed(dtype))
+        return self._reduced(
+            "sum", axis, keepdims or keepdim, out, **_typed(dtype), **_given(initial, where)
+        )
 
     def prod(
         self,
@@ -106,9 +110,11 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         out: None = None,
         keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
     ) -> Self:
         """The product over some axes, all of them by default."""
-        return self._reduced("prod", axis, keepdims, out, **_typed(dtype))
+        return self._reduced("prod", axis, keepdims, out, **_typed(dtype), **_given(initial, where))
 
     def mean(
         self,
@@ -117,10 +123,13 @@ class TensorMethods:
         out: None = None,
         keepdims: bool = False,
         *,
+        where: Any = None,
         keepdim: bool = False,
     ) -> Self:
         """The mean over some axes, all of them by default."""
-        return self._reduced("mean", axis, keepdims or keepdim, out, **_typed(dtype))
+        return self._reduced(
+            "mean", axis, keepdims or keepdim, out, **_typed(dtype), **_given(None, where)
+        )
 
     def var(
         self,
@@ -144,21 +153,39 @@ class TensorMethods:
         """The standard deviation over some axes, all of them by default."""
         return self._reduced("std", axis, keepdims, out, ddof=ddof, **_typed(dtype))
 
-    def max(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+    def max(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
         """The largest element over some axes, all of them by default."""
-        return self._reduced("max", axis, keepdims, out)
+        return self._reduced("max", axis, keepdims, out, **_given(initial, where))
 
-    def min(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+    def min(
+        self,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+    ) -> Self:
         """The smallest element over some axes, all of them by default."""
-        return self._reduced("min", axis, keepdims, out)
+        return self._reduced("min", axis, keepdims, out, **_given(initial, where))
 
-    def any(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+    def any(
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    ) -> Self:
         """True where some element is not zero."""
-        return self._reduced("any", axis, keepdims, out)
+        return self._reduced("any", axis, keepdims, out, **_given(None, where))
 
-    def all(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
+    def all(
+        self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    ) -> Self:
         """True where no element is zero."""
-        return self._reduced("all", axis, keepdims, out)
+        return self._reduced("all", axis, keepdims, out, **_given(None, where))
 
     def argmax(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Self:
         """The index of the first largest element, of the flattened value by default."""
@@ -210,9 +237,13 @@ class TensorMethods:
         """Without some axes of size 1, all of them by default."""
         return self._apply("squeeze", axis=axis)
 
-    def take(self, indices: Any, axis: int | None = None) -> Self:
+    def take(
+        self, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise"
+    ) -> Self:
         """The elements at integer indices along an axis."""
-        return self._apply("take", indices, axis=axis)
+        _without("take", out)
+        options = {} if mode == "raise" else {"mode": mode}
+        return self._apply("take", indices, axis=axis, **options)
 
     def repeat(self, repeats: int, axis: int | None = None) -> Self:
         """Each element repeated several times."""
@@ -256,6 +287,12 @@ class TensorMethods:
 
 def _typed(dtype: DTypeLike | None) -> dict[str, Any]:
     return {} if dtype is None else {"dtype": dtype}
+
+
+def _given(initial: Any, where: Any) -> dict[str, Any]:
+    """What only some elements count for: numpy passes True for all of them."""
+    found = {} if initial is None else {"initial": initial}
+    return found if where is None or where is True else found | {"where": where}
 
 
 def _without(name: str, out: Any) -> None:

@@ -1,0 +1,151 @@
+"""The steps in which native code takes the arguments of a call apart (see `tree_call`)."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CellType, NoneType
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.frontend.generated_code import value_of
+from pirkit.frontend.marshalling import Ways, reader
+from pirkit.frontend.surroundings import Place, kind_of
+from pirkit.frontend.tree import LEAF, Shape
+from pirkit.runtime.native.tree_call import Arguments
+from pirkit.runtime.native.tree_call_ir import Found, Step, Use
+
+_ITEMS: Final = {dict: Found.IN_DICT, list: Found.IN_LIST, tuple: Found.IN_TUPLE}
+_NUMBERS: Final = {float: Use.FLOAT, int: Use.INT, bool: Use.BOOL}
+
+
+def arguments_of(ways: Ways, names: Sequence[str]) -> Arguments | None:
+    """How the inputs of a program are found in a call that gives these arguments by name, in order.
+
+    None where that takes Python: for classes of containers that users register, scalars of numpy,
+    and arguments that the program does not read.
+    """
+    positions, keywords, leaves, static, order, roots, captured, guards = ways
+    steps: list[Step] = []
+    total = len(positions) + sum(isinstance(s, int) for s in static)
+    shapes, kinds = iter(positions), iter(leaves)
+    labels = (*range(total), *sorted(keywords), *[s for s in static if isinstance(s, str)])
+    for label in labels:
+        at = label if isinstance(label, int) else total + names.index(label)
+        if label in static:
+            steps.append(Step(Found.ARGUMENT, at, use=Use.SAME, target=static[label]))
+            continue
+        shape = next(shapes) if isinstance(label, int) else keywords[label]
+        if not _take(steps, shape, Step(Found.ARGUMENT, at), kinds, order):
+            return None
+    places = _Places(steps, roots)
+    inputs = [(captured[n], k) for k, n in enumerate(order) if n in captured]
+    others = [(place, k) for place, k in inputs if not places.read(place.expression, k)]
+    rest = [place for place in guards if not places.watch(place)]
+    if others or rest:
+        parent = len(steps)
+        read = reader(roots, [place for place, _ in others], rest)
+        steps.append(Step(Found.CALLED, read, type=tuple))
+        for i, (_, k) in enumerate(others):
+            steps.append(Step(Found.IN_TUPLE, i, parent, use=Use.OPERAND, target=k))
+    return Arguments(total, tuple(names), steps)
+
+
+def _take(steps: list[Step], shape: Shape, found: Step, leaves: Any, order: Sequence[str]) -> bool:
+    """Add steps for a tree, whose root is ``found``; False where that takes Python."""
+    if shape is None:
+        steps.append(found._replace(type=NoneType))
+        return True
+    if shape == LEAF:
+        name, kind, _ = next(leaves)
+        use = _NUMBERS.get(kind, Use.OPERAND)
+        if issubclass(kind, complex | np.generic) or name not in order:
+            return False
+        known = kind if kind in _NUMBERS else None
+        steps.append(found._replace(type=known, use=use, target=order.index(name)))
+        return True
+    kind, keys, parts = shape
+    where = _ITEMS.get(kind, Found.IN_TUPLE)
+    if where is Found.IN_TUPLE and not issubclass(kind, tuple):
+        return False
+    parent = len(steps)
+    steps.append(found._replace(type=kind, size=len(parts)))
+    places = keys if kind is dict else range(len(parts))
+    return all(
+        _take(steps, part, Step(where, key, parent), leaves, order)
+        for key, part in zip(places, parts, strict=True)
+    )
+
+
+@dataclass
+class _Places:
+    """Steps to places around a function; each part of the way is one step for all."""
+
+    steps: list[Step]
+    roots: Mapping[str, Any]
+    known: dict[str, int] = field(default_factory=dict[str, int])
+
+    def read(self, expression: str, target: int) -> bool:
+        """Add the step to an input; False where that takes Python."""
+        at = self._step(ast.parse(expression, mode="eval").body)
+        if at is None or self.steps[at].use is not Use.NOTHING:
+            return False
+        self.steps[at] = self.steps[at]._replace(use=Use.OPERAND, target=target)
+        return True
+
+    def watch(self, place: Place) -> bool:
+        """Add the step that looks whether a place has changed; False where that takes Python."""
+        node = ast.parse(place.expression, mode="eval").body
+        if place.version is not None:
+            return False
+        if isinstance(node, ast.Call):  # of `len`, or of `frozenset`
+            inner = node.args[0]
+            return ast.unparse(node.func) == "len" and self._sized(inner, place.value) is not None
+        at = self._step(node)
+        if at is None or self.steps[at].use not in (Use.NOTHING, Use.SAME):
+            return False
+        self.steps[at] = self.steps[at]._replace(use=Use.SAME, target=place.value)
+        return True
+
+    def _sized(self, node: ast.expr, size: int) -> int | None:
+        """The step to a container of a class of Python itself, with that many elements."""
+        kind, at = kind_of(self._value(node)), self._step(node)
+        if at is None or kind not in (dict, list, tuple):
+            return None
+        size = self.steps[at].size if size < 0 else size
+        self.steps[at] = self.steps[at]._replace(type=kind, size=size)
+        return at
+
+    def _value(self, node: ast.expr) -> Any:
+        return value_of(ast.unparse(node), self.roots)
+
+    def _step(self, node: ast.expr) -> int | None:
+        text = ast.unparse(node)
+        if text not in self.known:
+            step = self._made(node)
+            if step is None:
+                return None
+            self.known[text] = len(self.steps)
+            self.steps.append(step)
+        return self.known[text]
+
+    def _made(self, node: ast.expr) -> Step | None:
+        match node:
+            case ast.Name(name):
+                return Step(Found.CONSTANT, self.roots[name])
+            case ast.Attribute(value, name):
+                is_cell = kind_of(self._value(value)) is CellType
+                at = self._step(value)
+                found = Found.IN_CELL if is_cell else Found.ATTRIBUTE
+                return None if at is None else Step(found, sys.intern(name), at)
+            case ast.Subscript(value, ast.Constant(key)):
+                holder = self._value(value)
+                is_dict = isinstance(holder, dict)  # whose size does not matter
+                at = self._sized(value, -1 if is_dict else len(holder))
+                found = _ITEMS.get(kind_of(holder))
+                return None if at is None or found is None else Step(found, key, at)
+            case _:
+                return None

@@ -1,0 +1,324 @@
+"""The call of a native program from trees of arguments to a tree of results, as LLVM IR.
+
+It is a C function of Python (`METH_FASTCALL | METH_KEYWORDS`). A list of steps says where each
+object of a call is found, what it has to be and what becomes of it; where one is not as it should
+be nothing runs, and the call is that of a function of Python, ``otherwise``.
+
+Every object that a step finds is held until the call ends, as other threads may change the
+containers while the program runs. A call that begins while another one runs goes the other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from pirkit.runtime.native.tensor_call_ir import loads
+
+
+class Found(IntEnum):
+    """Where a step finds its object: at ``key``, an index or an object."""
+
+    ARGUMENT = 0
+    IN_TUPLE = 1
+    IN_LIST = 2
+    IN_DICT = 3
+    CALLED = 4
+    """What the function ``key`` returns."""
+    CONSTANT = 5
+    """``key`` itself."""
+    IN_CELL = 6
+    ATTRIBUTE = 7
+
+
+class Use(IntEnum):
+    """What becomes of the object."""
+
+    NOTHING = 0
+    OPERAND = 1
+    """It is the input ``target``: an array or a tensor."""
+    FLOAT = 2
+    """It is the content of the input ``target``, as for the next two."""
+    INT = 3
+    BOOL = 4
+    SAME = 5
+    """It has to be the object ``target``."""
+
+
+class Step(NamedTuple):
+    """One object of a call; native code has objects as their addresses."""
+
+    found: Found
+    key: Any
+    parent: int = 0
+    """The number of the step of its container."""
+    type: type[Any] | None = None
+    """Its class, where another one will not do."""
+    size: int = -1
+    """Its number of elements, where another one will not do."""
+    use: Use = Use.NOTHING
+    target: Any = 0
+
+
+SIZE: Final = object.__basicsize__
+"""Offset of the number of elements in tuples, lists and dicts."""
+FLOAT: Final = object.__basicsize__
+"""Offset of the number in a float."""
+
+_WORDS: Final = ("steps", "taken", "positional", "named", "items", "inputs", "number", "busy")
+_POINTERS: Final = (
+    "walk", "names", "objects", "given", "made", "otherwise", "built", "true", "keep", "drop",
+    "get", "error", "call", "vector", "integer", "in_cell", "attribute", "matches", "forget",
+    "no_attribute",
+)  # fmt: skip
+WORDS: Final = (
+    "steps", "taken", "positional", "named", "busy", "walk", "names", "objects", "given",
+    "otherwise", "built", "true", "no_attribute",
+)  # fmt: skip
+"""Words of the header for this function alone: ``walk`` are ``steps`` steps, whose objects go to
+``objects``, ``taken`` of them up to now; ``names`` are the ``named`` names of arguments, which
+follow ``positional`` ones; ``given`` has the arrays and tensors of a call, in the order of the
+program; ``built`` makes the tree of the tensors; ``true`` and ``no_attribute`` are objects."""
+
+_TEXT: Final = """
+; Take the steps. Returns 0; 1 if something is not as it should be; 2 if an exception is set.
+define private i64 @walk(ptr %header, ptr %args) {
+entry:
+  %overflow = alloca i32, align 4
+$loads
+  br label %next
+next:
+  %k = phi i64 [ 0, %entry ], [ %k1, %used ]
+  store i64 %k, ptr %p_taken, align 8
+  %more = icmp slt i64 %k, %steps
+  br i1 %more, label %step, label %done
+step:
+  %k1 = add i64 %k, 1
+  %at = mul i64 %k, $step_bytes
+  %p_found = getelementptr i8, ptr %walk, i64 %at
+  %p_key = getelementptr i64, ptr %p_found, i64 1
+  %p_parent = getelementptr i64, ptr %p_found, i64 2
+  %p_type = getelementptr i64, ptr %p_found, i64 3
+  %p_size = getelementptr i64, ptr %p_found, i64 4
+  %p_use = getelementptr i64, ptr %p_found, i64 5
+  %p_target = getelementptr i64, ptr %p_found, i64 6
+  %found = load i64, ptr %p_found, align 8
+  %parent_step = load i64, ptr %p_parent, align 8
+  %index = load i64, ptr %p_key, align 8
+  %key = load ptr, ptr %p_key, align 8
+  %type = load ptr, ptr %p_type, align 8
+  %size = load i64, ptr %p_size, align 8
+  %use = load i64, ptr %p_use, align 8
+  %target = load ptr, ptr %p_target, align 8
+  %p_holder = getelementptr ptr, ptr %objects, i64 %parent_step
+  %p_object = getelementptr ptr, ptr %objects, i64 %k
+  switch i64 %found, label %called [ i64 0, label %argument
+                                     i64 1, label %in_tuple
+                                     i64 2, label %in_list
+                                     i64 3, label %in_dict
+                                     i64 5, label %constant
+                                     i64 6, label %cell
+                                     i64 7, label %member ]
+constant:
+  br label %borrowed
+cell:
+  %a_cell = load ptr, ptr %p_holder, align 8
+  %a_content = call ptr %in_cell(ptr %a_cell)
+  %no_content = icmp eq ptr %a_content, null
+  br i1 %no_content, label %absent, label %held
+member:
+  %owner = load ptr, ptr %p_holder, align 8
+  %a_member = call ptr %attribute(ptr %owner, ptr %key)
+  %no_member = icmp eq ptr %a_member, null
+  br i1 %no_member, label %lost, label %held
+lost:
+  %is_lost = call i32 %matches(ptr %no_attribute)
+  %is_other = icmp eq i32 %is_lost, 0
+  br i1 %is_other, label %failed, label %gone
+gone:
+  call void %forget()
+  br label %no
+argument:
+  %p_argument = getelementptr ptr, ptr %args, i64 %index
+  %an_argument = load ptr, ptr %p_argument, align 8
+  br label %borrowed
+in_tuple:
+  %tuple = load ptr, ptr %p_holder, align 8
+  %p_first = getelementptr i8, ptr %tuple, i64 %items
+  %p_item = getelementptr ptr, ptr %p_first, i64 %index
+  %an_item = load ptr, ptr %p_item, align 8
+  br label %borrowed
+in_list:
+  %list = load ptr, ptr %p_holder, align 8
+  %p_length = getelementptr i8, ptr %list, i64 $at_size
+  %length = load i64, ptr %p_length, align 8
+  %is_inside = icmp slt i64 %index, %length  ; a key's `__eq__` may have changed the list since
+  br i1 %is_inside, label %element, label %no
+element:
+  %p_elements = getelementptr i8, ptr %list, i64 $at_items
+  %elements = load ptr, ptr %p_elements, align 8
+  %p_element = getelementptr ptr, ptr %elements, i64 %index
+  %an_element = load ptr, ptr %p_element, align 8
+  br label %borrowed
+in_dict:
+  %dict = load ptr, ptr %p_holder, align 8
+  %a_value = call ptr %get(ptr %dict, ptr %key)
+  %no_value = icmp eq ptr %a_value, null
+  br i1 %no_value, label %absent, label %borrowed
+absent:
+  %raised = call ptr %error()
+  %is_missing = icmp eq ptr %raised, null
+  br i1 %is_missing, label %no, label %failed
+called:
+  %a_result = call ptr %call(ptr %key)
+  %no_result = icmp eq ptr %a_result, null
+  br i1 %no_result, label %failed, label %held
+borrowed:
+  %old = phi ptr [ %an_argument, %argument ], [ %an_item, %in_tuple ],
+                 [ %an_element, %element ], [ %a_value, %in_dict ], [ %key, %constant ]
+  call void %keep(ptr %old)
+  br label %held
+held:
+  %object = phi ptr [ %a_result, %called ], [ %old, %borrowed ], [ %a_content, %cell ],
+                   [ %a_member, %member ]
+  store ptr %object, ptr %p_object, align 8
+  store i64 %k1, ptr %p_taken, align 8
+  %any_type = icmp eq ptr %type, null
+  %p_own_type = getelementptr i8, ptr %object, i64 $at_type
+  %own_type = load ptr, ptr %p_own_type, align 8
+  %same_type = icmp eq ptr %own_type, %type
+  %right_type = or i1 %any_type, %same_type
+  br i1 %right_type, label %typed, label %no
+typed:
+  %any_size = icmp slt i64 %size, 0
+  br i1 %any_size, label %sized, label %measure
+measure:
+  %p_own_size = getelementptr i8, ptr %object, i64 $at_size
+  %own_size = load i64, ptr %p_own_size, align 8
+  %same_size = icmp eq i64 %own_size, %size
+  br i1 %same_size, label %sized, label %no
+sized:
+  switch i64 %use, label %used [ i64 1, label %operand
+                                 i64 2, label %float
+                                 i64 3, label %int
+                                 i64 4, label %bool
+                                 i64 5, label %same ]
+operand:
+  store ptr %object, ptr %target, align 8
+  br label %used
+float:
+  %p_float = getelementptr i8, ptr %object, i64 $at_float
+  %real = load double, ptr %p_float, align 8
+  store double %real, ptr %target, align 8
+  br label %used
+int:
+  %whole = call i64 %integer(ptr %object, ptr %overflow)
+  %too_large = load i32, ptr %overflow, align 4
+  store i64 %whole, ptr %target, align 8
+  %fits = icmp eq i32 %too_large, 0
+  br i1 %fits, label %used, label %no
+bool:
+  %is_true = icmp eq ptr %object, %true
+  %truth = zext i1 %is_true to i8
+  store i8 %truth, ptr %target, align 1
+  br label %used
+same:
+  %is_same = icmp eq ptr %object, %target
+  br i1 %is_same, label %used, label %no
+used:
+  br label %next
+done:
+  ret i64 0
+no:
+  ret i64 1
+failed:
+  ret i64 2
+}
+
+; A call, in a session that no other one uses; the header, which is no object, where it misses.
+define private ptr @tree_call(ptr %header, ptr %args, ptr %keywords) {
+entry:
+$loads
+  store i64 0, ptr %p_taken, align 8
+  %without = icmp eq i64 %named, 0
+  br i1 %without, label %find, label %name
+name:
+  %p_first_name = getelementptr i8, ptr %keywords, i64 %items
+  br label %each
+each:
+  %j = phi i64 [ 0, %name ], [ %j1, %one ]
+  %more = icmp slt i64 %j, %named
+  br i1 %more, label %one, label %find
+one:
+  %p_name = getelementptr ptr, ptr %p_first_name, i64 %j
+  %p_wanted = getelementptr ptr, ptr %names, i64 %j
+  %a_name = load ptr, ptr %p_name, align 8
+  %wanted = load ptr, ptr %p_wanted, align 8
+  %j1 = add i64 %j, 1
+  %same = icmp eq ptr %a_name, %wanted
+  br i1 %same, label %each, label %miss
+find:
+  %walked = call i64 @walk(ptr %header, ptr %args)
+  switch i64 %walked, label %end [ i64 0, label %run
+                                   i64 1, label %miss ]
+run:
+  %ran = call i64 @results(ptr %header, ptr %given)
+  switch i64 %ran, label %end [ i64 0, label %build
+                                i64 1, label %miss ]
+build:
+  %results = sub i64 %number, %inputs
+  %tensors = getelementptr ptr, ptr %made, i64 %results
+  %tree = call ptr %vector(ptr %built, ptr %tensors, i64 %results, ptr null)
+  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
+  br label %end
+miss:
+  br label %end
+end:
+  %result = phi ptr [ null, %find ], [ null, %run ], [ %tree, %build ], [ %header, %miss ]
+  %count = load i64, ptr %p_taken, align 8
+  call void @drop_all(ptr %objects, i64 %count, ptr %drop)
+  ret ptr %result
+}
+
+define ptr @pirkit_program_tree(ptr %self, ptr %args, i64 %count, ptr %keywords) {
+entry:
+  %p_header = getelementptr i8, ptr %self, i64 $at_data
+  %header = load ptr, ptr %p_header, align 8
+$loads
+  %no_names = icmp eq ptr %keywords, null
+  br i1 %no_names, label %counted, label %count_names
+count_names:
+  %p_count = getelementptr i8, ptr %keywords, i64 $at_size
+  %some = load i64, ptr %p_count, align 8
+  br label %counted
+counted:
+  %given_names = phi i64 [ 0, %entry ], [ %some, %count_names ]
+  %as_many = icmp eq i64 %count, %positional
+  %as_many_names = icmp eq i64 %given_names, %named
+  %idle = icmp eq i64 %busy, 0
+  %right = and i1 %as_many, %as_many_names
+  %can = and i1 %right, %idle
+  br i1 %can, label %go, label %miss
+go:
+  store i64 1, ptr %p_busy, align 8
+  %tree = call ptr @tree_call(ptr %header, ptr %args, ptr %keywords)
+  store i64 0, ptr %p_busy, align 8
+  %missed = icmp eq ptr %tree, %header
+  br i1 %missed, label %miss, label %end
+end:
+  ret ptr %tree
+miss:
+  %other = call ptr %vector(ptr %otherwise, ptr %args, i64 %count, ptr %keywords)
+  ret ptr %other
+}
+"""
+
+
+def tree_call_text(header: Mapping[str, int]) -> str:
+    """The functions, as a part of a module that has `results`; a template as the rest of it."""
+    words = {"step_bytes": 8 * len(Step._fields), "at_size": SIZE, "at_float": FLOAT}
+    text = _TEXT.replace("$loads", loads(header, _WORDS, _POINTERS))
+    for name, word in words.items():
+        text = text.replace(f"${name}", str(word))
+    return text
