@@ -181,6 +181,10 @@ def _written_drafts(missing: Sequence[LazyFunction]) -> Iterator[tuple[LazyFunct
         start = time.thread_time()
         try:
             draft = function.write()
+            if host().sanitized:
+                from pirkit.lowering.codegen.emit.sanitize import sanitized  # noqa: PLC0415  seldom
+
+                draft = replace(draft, text=sanitized(draft, function.key[:12]))
         # Reported by `LazyFunction.code`, to the caller who needs this function.
         except InternalError as error:
             function.made = error
