@@ -3,9 +3,11 @@
 Each load and store of an element, masked, gathered or plain, is preceded by a comparison with the
 buffers of the call: its operands and the scratch memory of its thread. An access has to stay in the
 buffer that its address was derived from (Jones and Kelly, 1997): addresses are followed back
-through `getelementptr` to what was loaded or passed. The check works on the text of a module, so it
-covers what every emitter writes. An access that leaves its buffer ends the process, as with an
-address sanitizer: the memory of its caller can no longer be trusted.
+through `getelementptr` to the operand or parameter. A nest of a larger kernel has a table of its
+own, with addresses that may point before their buffer: there an access has to stay in some buffer.
+The check works on the text of a module, so it covers what every emitter writes. An access that
+leaves its buffer ends the process, as with an address sanitizer: the memory of its caller can no
+longer be trusted.
 
 Not checked: `memcpy` of the stacks of loops, the tables of addresses themselves, and small matmuls,
 whose code does not know the sizes of its operands. Temporaries in scratch memory are one buffer.
@@ -24,8 +26,9 @@ _BYTES: Final = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "
                  "double": 8}  # fmt: skip
 _TYPE: Final = r"(<\d+ x \w+>|\w+)"
 _DEFINE: Final = re.compile(r"define (?:internal |private )?\w+ (@\w+)\(")
-_CALL: Final = re.compile(r"(call (?:<\d+ x \w+>|\w+) )(@\w+)\(")
+_CALL: Final = re.compile(r"(call (?:<\d+ x \w+>|\w+) )(@[\w.]+)\(")
 _GEP: Final = re.compile(r"  (%[\w.]+) = getelementptr (?:inbounds )?\w+, ptr (%[\w.]+),")
+_TABLE: Final = re.compile(r"  (%[\w.]+) = load ptr,")
 _STACK: Final = re.compile(r"  (%[\w.]+) = alloca ")
 _LOAD: Final = re.compile(rf"  %[\w.]+ = load {_TYPE}, ptr (%[\w.]+)")
 _STORE: Final = re.compile(rf"  store {_TYPE} .*, ptr (%[\w.]+)(?:,|$)")
@@ -141,7 +144,7 @@ class _Checks:
         self.roots: dict[str, str] = {}
         self.stack: set[str] = set()
         self.number = 0
-        self.entered = False
+        self.entered = self.outer = False
 
     def line(self, line: str) -> list[str]:
         """The lines that replace a line."""
@@ -151,10 +154,12 @@ class _Checks:
             return [line, *first] if line == "entry:" else [*first, *self.line(line)]
         if defined := _DEFINE.match(line):
             self.roots, self.stack = {}, set()
-            self.entered = defined[1] == f"@{self.code.symbol}"
+            self.entered = self.outer = defined[1] == f"@{self.code.symbol}"
             return [line if self.entered else line.replace("(", "(ptr %pirkit_buffers, ", 1)]
         if made := _GEP.match(line):
             self.roots[made[1]] = self.roots.get(made[2], made[2])
+        elif not self.outer and (made := _TABLE.match(line)):
+            self.roots[made[1]] = "null"
         elif made := _STACK.match(line):
             self.stack.add(made[1])
         elif call := _CALL.search(line):
