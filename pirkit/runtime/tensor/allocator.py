@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from collections import deque
@@ -207,8 +208,6 @@ def _pages(nbytes: int) -> mmap.mmap:
 
 def _forbid(address: int) -> None:
     """Take a page away. Raises OSError if the system does not."""
-    import ctypes  # noqa: PLC0415  seldom
-
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(_PAGE), 0):
         raise OSError(ctypes.get_errno(), "mprotect")

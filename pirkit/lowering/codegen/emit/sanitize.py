@@ -20,7 +20,7 @@ from string import Template
 from typing import Final
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen.emit.batch_compile import Draft
+from pirkit.runtime.native.function import Code
 
 _BYTES: Final = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, "i64": 8,
                  "double": 8}  # fmt: skip
@@ -117,16 +117,16 @@ _REPORT: Final = (
 )
 
 
-def sanitized(draft: Draft, kernel: str) -> str:
-    """The text of a module with checks; ``kernel`` names it in reports, and its schedule follows.
+def sanitized(text: str, code: Code, name: str) -> str:
+    """The text of a module with checks; ``name`` is what reports call its kernel.
 
     Raises InternalError for an access of a form that is not known here.
     """
-    if not any(draft.code.sizes):
-        return draft.text
-    checks = _Checks(draft, kernel)
-    lines = [new for line in draft.text.splitlines() for new in checks.line(line)]
-    count = len(draft.code.sizes) + 1
+    if not any(code.sizes):
+        return text
+    checks = _Checks(text, code, name)
+    lines = [new for line in text.splitlines() for new in checks.line(line)]
+    count = len(code.sizes) + 1
     report, length = _bytes(_REPORT)
     shared = _CHECK.substitute(count=count, report=report, length=length)
     for line in lines:  # a module declares a function once
@@ -137,9 +137,9 @@ def sanitized(draft: Draft, kernel: str) -> str:
 class _Checks:
     """Instruments the lines of a module in order."""
 
-    def __init__(self, draft: Draft, kernel: str) -> None:
-        self.code, self.kernel = draft.code, f"kernel {kernel} ({draft.about})"
-        self.own = set(_DEFINE.findall(draft.text))
+    def __init__(self, text: str, code: Code, name: str) -> None:
+        self.code, self.name = code, name
+        self.own = set(_DEFINE.findall(text))
         self.constants: dict[str, str] = {}
         self.roots: dict[str, str] = {}
         self.stack: set[str] = set()
@@ -215,7 +215,7 @@ class _Checks:
 
     def tail(self, address: str, line: str) -> str:
         """The root of an address, and the constant that describes the access."""
-        text = f"{self.kernel}, `{line.strip()}`"
+        text = f"{self.name}, `{line.strip()}`"
         data, length = _bytes(text)
         name = f"@pirkit_what{len(self.constants)}"
         constant = f'{name} = private constant [{length} x i8] c"{data}"'
