@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -63,7 +64,9 @@ class LazyFunction(NativeFunction):
 _lock = threading.Lock()
 # `_lock` guards the tables for moments; `_compiling` is held while LLVM runs.
 _compiling = threading.Lock()
-_functions: dict[str, LazyFunction] = {}
+_functions: WeakValueDictionary[str, LazyFunction] = WeakValueDictionary()
+_recent: deque[LazyFunction] = deque(maxlen=128)
+"""Functions that stay without a user, for programs that are compiled again soon."""
 _pending: WeakValueDictionary[str, LazyFunction] = WeakValueDictionary()
 _requests: ContextVar[list[LazyFunction] | None] = ContextVar("requests", default=None)
 
@@ -131,6 +134,7 @@ def compile_pending() -> None:
                 for function in pending:
                     if function.made is not None:
                         _functions[function.key] = function
+                        _recent.append(function)
                         _pending.pop(function.key, None)
 
 
