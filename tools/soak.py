@@ -2,9 +2,10 @@
 
     python tools/soak.py --calls 1000000 --compilations 500
 
-The first tenth of each fills caches. From there on, the resident memory, open files and threads are
-compared with those of the end; the exit status is 1 if memory has grown by more than
-``--mebibytes`` or the others at all. Each compilation is one of another shape, run once, dropped.
+The first tenth of each, and 150 compilations, fill caches. From there on, the resident memory, open
+files and threads are compared with those of the end; the exit status is 1 if memory has grown by
+more than ``--mebibytes`` or the others at all. Each compilation is one of another shape, run once
+and dropped.
 """
 
 from __future__ import annotations
@@ -87,10 +88,11 @@ def main() -> int:
         ("compilations", compiled, options.compilations),
     ):
         run = make()
-        for _ in range(count // 10):
+        warm = max(count // 10, min(count // 2, 150))
+        for _ in range(warm):
             run()
         first = held()
-        for _ in range(count - count // 10):
+        for _ in range(count - warm):
             run()
         last = held()
         cells = [f"{first.resident:.1f}", *first[1:], f"{last.resident:.1f}", *last[1:]]
