@@ -9,7 +9,7 @@ CORPUS := tests/corpus/paddle
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dev check check-all lint format imports types coverage test levels array-api docs
-.PHONY: bench campaign clean
+.PHONY: bench campaign soak sbom audit clean
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 17
@@ -80,6 +80,23 @@ HOURS ?= 1
 
 campaign: $(VENV)/.dev ## look for defects (NAME=programs, op_table, files, processes or transforms; HOURS=...)
 	$(BIN)/python -m tools.campaigns $(NAME) --seed $$(date +%j) --count 1000000 --hours $(HOURS) --out $(NAME).jsonl
+
+CALLS ?= 1000000
+COMPILATIONS ?= 500
+
+soak: $(VENV)/.dev ## memory, open files and threads stay flat (CALLS=..., COMPILATIONS=...)
+	$(BIN)/python tools/soak.py --calls $(CALLS) --compilations $(COMPILATIONS)
+
+$(VENV)/.supply: $(VENV)/.core
+	$(BIN)/python -m pip install -q -e '.[supply]'
+	@touch $@
+
+sbom: $(VENV)/.supply ## the installed packages as build/sbom.json, in CycloneDX
+	@mkdir -p build
+	$(BIN)/cyclonedx-py environment --output-format JSON --output-file build/sbom.json $(BIN)/python
+
+audit: $(VENV)/.supply ## known vulnerabilities of what CI installs; skipped without a network
+	$(BIN)/python tools/audit.py
 
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist *.egg-info

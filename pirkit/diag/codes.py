@@ -147,6 +147,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0907": "value overwritten before the backward",
         "PK0908": "written variable shares memory with another",
         "PK0909": "kernel computes wrong numbers",
+        "PK0910": "native code leaves its buffer",
     },
     InternalError: {
         "PK9000": "bug in pirkit",

@@ -53,6 +53,14 @@ SETTINGS: Final = {
             is_fixed=True,
         ),
         Setting(
+            "sanitize",
+            "PIRKIT_SANITIZE",
+            "native code ends the process at an access that leaves its buffer; in the environment,"
+            " forbidden pages also surround each array",
+            ("0", "1"),
+            is_fixed=True,
+        ),
+        Setting(
             "fused",
             "PIRKIT_FUSED",
             "what runs fused kernels on the CPU",

@@ -197,12 +197,15 @@ def _rule_of(one: OneRow) -> Rule | None:
 
 
 def _names_axes(one: OneRow) -> bool:
+    """Whether an op is elementwise along some axes only, or sums in the end."""
     return not _ABOUT_AXES.isdisjoint(one.op.definition.attr_kinds) or any(
         s.is_vec for s in one.op.definition.operands
     )
 
 
-_ABOUT_AXES: Final = frozenset({"axis", "axes", "dim", "perm", "shape", "data_format", "num"})
+_ABOUT_AXES: Final = frozenset(
+    "axis axes dim perm shape data_format num reduction normalize".split()
+)
 
 
 def no_rule(op: PirOp) -> UnsupportedError:

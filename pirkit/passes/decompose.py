@@ -168,7 +168,7 @@ def decompose_op(
     values = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
     if op.definition.writes:
         values = _written(op, values, b)
-    fresh = _results(op, values, b)
+    fresh = _results(op, [_kept(op, value, b) for value in values], b)
     if fresh is None:
         _undo(op, operands, b)
         return 0
@@ -274,6 +274,14 @@ def _written(op: PirOp, values: Sequence[Any], b: Builder) -> list[Any]:
 
 def _write(b: Builder, value: Value, into: Value) -> Value:
     return into if value.ssa is into.ssa else b("pd_op.assign_out_", value, into)
+
+
+def _kept(op: PirOp, value: Any, b: Builder) -> Any:
+    """A copy of an operand that is a result as it is, but that some operation overwrites."""
+    if op.definition.writes or not isinstance(value, Value) or value.ssa not in op.operands:
+        return value
+    readers = [cast(PirOp, use.operation) for use in value.ssa.uses]
+    return b.assign(value) if any(r.definition.writes for r in readers) else value
 
 
 def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None] | None:

@@ -7,6 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from pirkit import ops
+from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import lookup
 from pirkit.dialect.samples import Sample
 from pirkit.runtime import dtype as dt
@@ -102,3 +104,9 @@ def test_backends_refuse(name: str, args: list[Any], attrs: dict[str, Any]) -> N
 def test_a_slice_of_the_campaign() -> None:
     found = [f for number in range(0, 600, 20) for f in examine(1, number) if f.kind in SEVERE]
     assert not found
+
+
+def test_a_count_of_the_greatest_number_is_refused() -> None:
+    """numpy adds 1 to it, which wraps around, and writes beyond its memory."""
+    with pytest.raises(RuntimeFault, match="too large"):
+        ops.bincount(np.array([0, 2**63 - 1]), None, 0)

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import random
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 import pirkit
 from pirkit import ops
+from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.program import Program
 from pirkit.runtime import dtype as dt
 from tests.execution import parsed
@@ -67,17 +68,26 @@ FOUND: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         """,
         ("nest", "interpret"),
     ),
+    # after a write that changes the element type, reads under the old name broke `functionalize`
+    "read-under-the-old-name": (
+        """
+        %2 = pd_op.sqrt_(%d) : (tensor<3xi32>) -> tensor<3xf32>
+        %3 = pd_op.add(%d, %d) : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
+        """,
+        ("default", "fused"),
+    ),
 }
 INPUTS: Final = {
     "a": np.array(1.1),
     "b": np.array([3.5, -0.25], np.float32),
     "c": np.array([0.5, 3, -1, 2], np.float32),
+    "d": np.array([1, 4, 9], np.int32),
 }
 
 
 def program(lines: str) -> Program:
     """The lines with all values of tensors as outputs."""
-    types = {"a": "tensor<f64>", "b": "tensor<2xf32>", "c": "tensor<4xf32>"}
+    types = {"a": "tensor<f64>", "b": "tensor<2xf32>", "c": "tensor<4xf32>", "d": "tensor<3xi32>"}
     used = {n: t for n, t in types.items() if f"%{n}" in lines}
     head = ", ".join(f'%{n} "{n}" : {t}' for n, t in used.items())
     last = [line.split(" = ")[0].strip() for line in lines.strip().splitlines()]
@@ -128,6 +138,47 @@ def test_vmap_of_slogdet_has_rows_in_front(batch: tuple[int, ...]) -> None:
     matrices = np.random.default_rng(0).standard_normal((2, *batch, 3, 3))
     want = np.stack([np.asarray(ops.slogdet(m)) for m in matrices])
     np.testing.assert_allclose(np.asarray(pirkit.vmap(ops.slogdet)(matrices)), want)
+
+
+SUMS: Final[dict[str, tuple[Any, int]]] = {
+    "allclose": (ops.allclose, 2),
+    "equal_all": (ops.equal_all, 2),
+    "clip_by_norm": (lambda x: ops.clip_by_norm(x, 1.0), 1),
+    "kldiv_loss": (lambda x, y: ops.kldiv_loss(x, y, "mean", log_target=False), 2),
+    "cross entropy": (
+        lambda x, y: ops.sigmoid_cross_entropy_with_logits(x, y, normalize=True, ignore_index=1),
+        2,
+    ),
+}
+"""Ops of families of elementwise ones that sum or compare over all elements."""
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_vmap_keeps_rows_apart(name: str) -> None:
+    of, count = SUMS[name]
+    x = np.array([[1.0, 0.5, 2.0], [1.0, 1.0, 0.25]], np.float32)
+    given = [x, np.stack([x[0], x[0]])][:count]
+    want = np.stack([np.asarray(of(*row)) for row in zip(*given, strict=True)])
+    np.testing.assert_allclose(np.asarray(pirkit.vmap(of)(*given)), want, rtol=1e-6)
+
+
+def test_a_view_of_nothing_is_kept_from_a_later_write() -> None:
+    lines = """
+        %1 = pd_op.squeeze(%c) {axis = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+        %2 = pd_op.add(%c, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        %3 = pd_op.assign_out_(%2, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+        """
+    for pipeline in ("", "@default"):
+        made = pirkit.compile(program(lines), pipeline=pipeline)
+        assert made.run({"c": INPUTS["c"].copy()})["y1"].tolist() == INPUTS["c"].tolist()
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_indices_into_a_constant_are_compared_with_its_bounds(rows: int) -> None:
+    table = np.full((rows, 3), 2, np.float32)
+    for read in (lambda i: ops.embedding(i, table) * 2.0, lambda i: ops.one_hot(i, rows) + 1.0):
+        with pytest.raises(RuntimeFault, match="does not lie in"):
+            pirkit.jit(read)(np.array([0, rows]))
 
 
 def test_the_generator_draws_every_element_type_and_kind_of_step() -> None:

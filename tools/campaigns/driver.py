@@ -2,7 +2,8 @@
 
 A campaign examines numbered cases. A child process serves a range of them under limits of memory
 and time, so that a crash or a hang is a finding of the case that it happened in. Findings go to a
-file, one JSON object a case, from which the next run goes on.
+file, one JSON object a case, from which the next run goes on. Of four ranges of cases one runs with
+sanitized code, where an access beyond a buffer is a crash.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from typing import Any, Final, NamedTuple
 SEVERITY: Final = ("crash", "hang", "wrong", "uncoded", "cost", "refused", "nan")
 """Kinds of findings: ``refused`` by one backend only, ``nan`` different at what is no number."""
 SEVERE: Final = SEVERITY[:5]
+
+SANITIZED: Final = 1
+"""Which of four ranges of cases runs with sanitized code."""
 
 
 class Found(NamedTuple):
@@ -134,7 +138,9 @@ def _cases(campaign: Campaign, options: argparse.Namespace) -> Iterator[tuple[in
     ):
         environment = {**os.environ, "PIRKIT_CACHE_DIR": cache}
         while first < end and time.monotonic() < deadline:
-            count = min(campaign.range, end - first)
+            number, done = divmod(first, campaign.range)
+            environment["PIRKIT_SANITIZE"] = str(int(number % 4 == SANITIZED))
+            count = min(campaign.range - done, end - first)
             for line in _ranged(campaign, options, first, count, environment):
                 print(line, file=out, flush=True) if out else None
                 first += 1

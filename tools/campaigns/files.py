@@ -218,14 +218,14 @@ def examine(seed: int, number: int, only: str = "") -> list[Found]:
         found = _cache_entry(draw)
     else:
         source = draw.choice([s for s in sources() if s.name == name])
-        found = _read(source, changed(source, draw))
+        found = read(source, changed(source, draw))
     risen = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) >> 10
     if risen > MEBIBYTES:
         found.append(Found("cost", describe(seed, number, only), name, f"{risen} MiB"))
     return found
 
 
-def _read(source: Source, data: bytes) -> list[Found]:
+def read(source: Source, data: bytes) -> list[Found]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file{source.suffix}"
         path.write_bytes(data)

@@ -122,6 +122,7 @@ SHARED: Final = Opaque("its storage is written later", "alias")
 RENAMES: Final = Opaque("it is another name for what a kernel stores anyway")
 MISMATCHED: Final = Opaque("a type is not the one that the program states")
 PLACES: Final = Opaque("its elements are places that others look up: they have to be in memory")
+LOOKED_UP: Final = Opaque("it is read at places from data, which are compared with its bounds")
 PRESERVES_STORAGE: Final = frozenset({PURE, IO, RANDOM})
 
 
@@ -180,6 +181,13 @@ def equations(
     for op in [op for op, u in found.units.items() if u.is_free and u.result in lookup_result]:
         del found.units[op]
         found.opaque[op] = PLACES
+    looked_up = {
+        r.source for u in found.units.values() for r in u.reads if any(map(reads_of, r.index))
+    }
+    for op, unit in list(found.units.items()):
+        if isinstance(unit.value, Fill) and unit.result in looked_up:
+            del found.units[op]
+            found.opaque[op] = LOOKED_UP
     return found
 
 

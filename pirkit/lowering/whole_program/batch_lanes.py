@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
 from pirkit.lowering.codegen.emit.generate import SYMBOL
@@ -149,7 +150,7 @@ def batch_lane_program(
     program = _ProgramEmitter(graph, target or host(), fast_math)
     operands = tuple(range(len(graph.inputs) + len(program.graph.outputs) + 1))
     steps = [
-        ProgramStep(_function(function_text, program, len(operands)), operands)
+        ProgramStep(_function(function_text, program), operands)
         for function_text in program.functions()
     ]
     made = program.graph
@@ -272,14 +273,14 @@ def _estimated_time(items: list[FusedLoop], times: int) -> int:
     return int(vectors * times / VECTOR_FMAS_PER_NS)
 
 
-def _function(
-    function_text: _FunctionText, program: _ProgramEmitter, operands: int
-) -> NativeFunction:
+def _function(function_text: _FunctionText, program: _ProgramEmitter) -> NativeFunction:
     def write() -> Draft:
-        sizes = (0,) * operands
+        metas = [program.graph.metas[v] for v in (*program.graph.inputs, *program.graph.outputs)]
+        sizes = (*(m.numel * m.dtype.itemsize for m in metas), program.order.whole_bytes)
         return Draft(
             function_text.text,
             Code(b"", SYMBOL, function_text.blocks, program.scratch, function_text.work, sizes),
+            about(_ProgramEmitter, "lanes of a batch"),
         )
 
     return function_of(key_of((function_text, program.scratch), program.target), write)

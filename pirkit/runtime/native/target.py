@@ -26,6 +26,8 @@ class Target:
     features: str
     vector_bits: int
     l2_bytes: int
+    sanitized: bool = False
+    """Whether code checks that its accesses stay in their buffers (``PIRKIT_SANITIZE=1``)."""
 
     @property
     def x86(self) -> bool:
@@ -67,7 +69,7 @@ def host() -> Target:
     bits = _allowed_bits(bits)
     if bits == 512:
         text += ",-prefer-256-bit"
-    return Target(triple, cpu, text, bits, _l2_bytes())
+    return Target(triple, cpu, text, bits, _l2_bytes(), setting("PIRKIT_SANITIZE") == "1")
 
 
 def _vector_bits(on: frozenset[str]) -> int:

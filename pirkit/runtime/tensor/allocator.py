@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from collections import deque
@@ -18,10 +19,13 @@ from pirkit.diag.errors import RuntimeFault
 from pirkit.runtime.meta import MAX_ARRAY_BYTES
 from pirkit.runtime.tensor.buffer import Array, address_of, interface
 
-SMALL: Final = 1 << 18
+_GUARDED: Final = os.environ.get("PIRKIT_SANITIZE") == "1" and os.name != "nt"
+"""Whether each array ends where a forbidden page begins."""
+SMALL: Final = 0 if _GUARDED else 1 << 18
 """Smaller requests, in bytes, go to numpy, which is faster than any cache written in Python."""
 
 _PAGE: Final = mmap.PAGESIZE
+_LINE: Final = 64
 _CLASSES_PER_DOUBLING_LOG2: Final = 3
 
 
@@ -49,8 +53,13 @@ class _Block:
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
-        self.pages = _pages(nbytes)
-        self.described = interface(address_of(np.frombuffer(self.pages, np.uint8)), nbytes)
+        self.pages = _pages(nbytes + 2 * _PAGE if _GUARDED else nbytes)
+        address = address_of(np.frombuffer(self.pages, np.uint8))
+        if _GUARDED:
+            address += _PAGE
+            _forbid(address - _PAGE)
+            _forbid(address + nbytes)
+        self.described = interface(address, nbytes)
 
 
 class _Lease:
@@ -92,7 +101,9 @@ class CachingAllocator:
             with self._lock:
                 self._requests += 1
             return np.empty(shape, dtype)
-        return np.ndarray(shape, dtype, self._bytes(nbytes).data)
+        memory = self._bytes(nbytes)
+        first = memory.nbytes - -(-nbytes // _LINE) * _LINE if _GUARDED else 0
+        return np.ndarray(shape, dtype, memory.data, first)
 
     def trim(self, keep: int = 0) -> int:
         """Unmap cached blocks until at most ``keep`` bytes remain; returns the bytes released."""
@@ -193,6 +204,13 @@ def _pages(nbytes: int) -> mmap.mmap:
         return mmap.mmap(-1, nbytes)
     # Shared pages, the default, would let a forked child write into its parent's tensors.
     return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def _forbid(address: int) -> None:
+    """Take a page away. Raises OSError if the system does not."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(_PAGE), 0):
+        raise OSError(ctypes.get_errno(), "mprotect")
 
 
 HOST: Final = CachingAllocator()

@@ -225,6 +225,7 @@ class AllClose:
     """
 
     name = "pd_op.allclose"
+    kind = "reduction"
     signature = "x, y, rtol: scalar = 1e-5, atol: scalar = 1e-8 ; equal_nan: bool = False -> out"
     dtypes = (dt.float32, dt.float64)
 
@@ -263,6 +264,7 @@ class EqualAll:
     """
 
     name = "pd_op.equal_all"
+    kind = "reduction"
     signature = "x, y -> out"
     dtypes = (dt.float32, dt.float64, dt.int32, dt.int64, dt.bool_)
 

@@ -27,6 +27,7 @@ class MatrixRankTol:
 
     C1: `x` holds matrices that have elements; they are square if they are `hermitian`.
     C2: `atol_tensor` broadcasts with the batch of `x`.
+    C3: both have elements of float32 or float64.
     """
 
     name = "pd_op.matrix_rank_tol"
@@ -43,6 +44,7 @@ class MatrixRankAtolRtol:
 
     C1: `x` holds matrices that have elements; they are square if they are `hermitian`.
     C2: the tolerances broadcast with the batch of `x`.
+    C3: all have elements of float32 or float64.
     """
 
     name = "pd_op.matrix_rank_atol_rtol"
@@ -54,6 +56,8 @@ def _ranks(x: TensorMeta, *tolerances: TensorMeta | None, hermitian: bool) -> Te
     fits = x.rank >= 2 and 0 not in x.shape[-2:]
     fits = fits and (not hermitian or same_dim(x.shape[-2], x.shape[-1]))
     require(fits, "C1", f"the rank of {show(x.shape)}")
+    floats = (dt.float32, dt.float64)
+    require(all(m.dtype in floats for m in (x, *tolerances) if m), "C3", f"{x} has no rank")
     given = [t.shape for t in tolerances if t is not None]
     return TensorMeta(broadcast(x.shape[:-2], *given, constraint="C2"), dt.int64)
 
@@ -113,3 +117,4 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(3), s.array(0.0))
     yield "C1", s(s.tensor(2, 3), s.array(0.0), hermitian=True)
     yield "C2", s(s.tensor(2, 3, 3), s.tensor(3))
+    yield "C3", s(s.tensor(2, 3, dtype=dt.bfloat16), s.array(0.0))

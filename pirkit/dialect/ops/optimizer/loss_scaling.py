@@ -206,6 +206,7 @@ class ClipByNorm:
     """
 
     name = "pd_op.clip_by_norm"
+    kind = "normalization"
     signature = "x ; max_norm: f32 -> out"
     dtypes = dt.FLOATS
 

@@ -21,7 +21,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, numel, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import UNKNOWN, TensorMeta
+from pirkit.runtime.meta import MAX_ARRAY_BYTES, UNKNOWN, TensorMeta
 
 KIND = "sort"
 
@@ -319,6 +319,8 @@ def _(x: TensorMeta, weights: TensorMeta | None, *, minlength: int | None) -> Te
 def _(x: Array, weights: Array | None, *, minlength: int) -> Array:
     if x.size and x.min() < 0:
         raise RuntimeFault("bincount: an element is negative")
+    if x.size and int(x.max()) >= MAX_ARRAY_BYTES // 8:  # numpy would add 1, and wrap around
+        raise RuntimeFault("bincount: an element is too large")
     found = np.bincount(x, weights, minlength)
     if weights is None:
         return found.astype(np.int64)

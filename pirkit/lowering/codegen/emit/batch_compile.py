@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +21,7 @@ from weakref import WeakValueDictionary
 
 from pirkit.diag.errors import ArtifactError, InternalError
 from pirkit.diag.progress import delayed_bar
+from pirkit.lowering.codegen.emit.sanitize import sanitized
 from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
 from pirkit.runtime.native.function import Code, NativeFunction
@@ -62,7 +64,9 @@ class LazyFunction(NativeFunction):
 _lock = threading.Lock()
 # `_lock` guards the tables for moments; `_compiling` is held while LLVM runs.
 _compiling = threading.Lock()
-_functions: dict[str, LazyFunction] = {}
+_functions: WeakValueDictionary[str, LazyFunction] = WeakValueDictionary()
+_recent: deque[LazyFunction] = deque(maxlen=128)
+"""Functions that stay without a user, for programs that are compiled again soon."""
 _pending: WeakValueDictionary[str, LazyFunction] = WeakValueDictionary()
 _requests: ContextVar[list[LazyFunction] | None] = ContextVar("requests", default=None)
 
@@ -130,6 +134,7 @@ def compile_pending() -> None:
                 for function in pending:
                     if function.made is not None:
                         _functions[function.key] = function
+                        _recent.append(function)
                         _pending.pop(function.key, None)
 
 
@@ -181,6 +186,9 @@ def _written_drafts(missing: Sequence[LazyFunction]) -> Iterator[tuple[LazyFunct
         start = time.thread_time()
         try:
             draft = function.write()
+            if host().sanitized:
+                name = f"kernel {function.key[:12]} ({draft.about})"
+                draft = replace(draft, text=sanitized(draft.text, draft.code, name))
         # Reported by `LazyFunction.code`, to the caller who needs this function.
         except InternalError as error:
             function.made = error

@@ -1,0 +1,49 @@
+"""Programs in sanitized code, for a process of their own; with `planted`, a tail is too long.
+
+With `page`, what is written is the byte behind an array of the allocator.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+import numpy as np
+
+import pirkit
+from pirkit import ops
+from pirkit.lowering.whole_program import loop_emit
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.tensor.allocator import HOST
+
+
+def network(x: Any, w: Any, at: Any) -> Any:
+    """Tails, a matmul, a reduction, strides and a lookup."""
+    y = ops.softmax(ops.tanh(ops.matmul(x, w)), -1)
+    return ops.gather(y[:, ::2], at, axis=0).sum(1) + ops.max(x, (1,), keepdim=False)[:2]
+
+
+def main(what: str) -> None:
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((37, 53), (53, 29)))
+    if what == "page":
+        array = HOST.empty((5,), dt.float32.np)
+        ctypes.memset(array.ctypes.data + 64, 0, 1)
+    if what == "planted":
+        old: Any = loop_emit.lane_mask
+
+        def too_long(b: Any, lanes: int, left: Any) -> Any:
+            return old(b, lanes, b.plus(left, 1))
+
+        setattr(loop_emit, "lane_mask", too_long)  # noqa: B010  one that ruff knows no type of
+        pirkit.jit(lambda x: ops.exp(x) * 2.0)(x[:, 0])
+    found = np.asarray(pirkit.jit(network)(x, w, np.array([3, 36])))
+    y = np.exp(np.tanh(x @ w))
+    y /= y.sum(1, keepdims=True)
+    want = y[[3, 36], ::2].sum(1) + x.max(1)[:2]
+    np.testing.assert_allclose(found, want, rtol=1e-4)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

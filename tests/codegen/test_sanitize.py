@@ -1,0 +1,40 @@
+"""Sanitized code gives the same numbers, and ends where an access leaves its buffer."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="forbidden pages are those of POSIX")
+
+
+def ended(what: str, folder: Path) -> tuple[int, str]:
+    """How a process ends that runs `sanitized`, and what it writes."""
+    environment = {**os.environ, "PIRKIT_SANITIZE": "1", "PIRKIT_CACHE_DIR": str(folder)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.codegen.sanitized", what],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stderr
+
+
+def test_code_that_stays_in_its_buffers_gives_its_numbers(tmp_path: Path) -> None:
+    assert ended("", tmp_path) == (0, "")
+
+
+def test_an_access_beyond_a_buffer_is_named(tmp_path: Path) -> None:
+    status, told = ended("planted", tmp_path)
+    assert status == -signal.SIGABRT
+    pattern = r"PK0910\]: kernel [0-9a-f]{12} \(.*batch_lanes\.py\), `.*masked.*`: \d+ bytes from"
+    assert re.search(pattern, told), told
+
+
+def test_arrays_end_at_a_forbidden_page(tmp_path: Path) -> None:
+    assert ended("page", tmp_path)[0] == -signal.SIGSEGV
