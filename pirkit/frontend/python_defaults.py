@@ -44,6 +44,7 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "pd_op.argmax": _OPTIONAL_AXIS,
     "pd_op.argmin": _OPTIONAL_AXIS,
     "pd_op.batch_norm": _BATCH_NORM,
+    "pd_op.clip": {"min": float("-inf"), "max": float("inf")},
     "pd_op.conv3d_transpose": {"data_format": "NCDHW"},
     "pd_op.cummax": {"axis": Parameter.empty},
     "pd_op.cummin": {"axis": Parameter.empty},
@@ -82,7 +83,7 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "pd_op.log_loss": {"epsilon": 1e-4},
     "pd_op.logcumsumexp": _OPTIONAL_AXIS,
     "pd_op.logit": {"eps": 0.0},
-    "pd_op.logspace": {"dtype": "float32", "base": 10.0},
+    "pd_op.logspace": {"dtype": "float32"},
     "pd_op.lu_solve": {"trans": "N"},
     "pd_op.median": {"keepdim": False},
     "pd_op.mish": {"lambda": 20.0},
@@ -101,8 +102,8 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "pd_op.split": {"axis": 0},
     "pd_op.split_with_num": {"axis": 0},
     "pd_op.sync_batch_norm_": _BATCH_NORM,
-    "pd_op.tril_indices": {"offset": 0, "dtype": "int64"},
-    "pd_op.triu_indices": {"offset": 0, "dtype": "int64"},
+    "pd_op.tril_indices": {"cols": SameAs("rows"), "offset": 0, "dtype": "int64"},
+    "pd_op.triu_indices": {"col": SameAs("row"), "offset": 0, "dtype": "int64"},
     "pd_op.truncated_gaussian_random": {"mean": 0.0, "std": 1.0, "a": -2.0, "b": 2.0},
     "pd_op.unfold": _WINDOWS,
     "pd_op.uniform": {"dtype": "float32", "min": 0.0, "max": 1.0},
@@ -124,7 +125,8 @@ EVERYWHERE: Final[Mapping[str, Any]] = {"seed": 0}
 def filled(op: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, with the defaults of Paddle's Python functions."""
     count, defaults = SPREAD.get(op), DEFAULTS.get(op, {})
-    own: dict[str, Any] = {**defaults, **given}
+    stated = {k: v for k, v in given.items() if v is not None or k not in defaults}
+    own: dict[str, Any] = {**defaults, **stated}
     if defaults is _OPTIONAL_AXIS and own["axis"] is None:
         own |= {"axis": 0, "flatten": True}
     if count is not None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pirkit import ops
+from pirkit.diag.errors import UsageError
 from pirkit.dialect.opdef import lookup
-from pirkit.dialect.signature import REQUIRED
 from pirkit.frontend.python_defaults import DEFAULTS, SameAs
 from tools.gen_stubs import STUBS
 
@@ -36,7 +36,7 @@ def test_every_function_has_a_signature() -> None:
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_defaults_name_parameters(name: str) -> None:
     definition = lookup(name)
-    slots = {s.name for s in (*definition.operands, *definition.attrs) if s.default is REQUIRED}
+    slots = {s.name for s in (*definition.operands, *definition.attrs)}
     named = {v.name for v in DEFAULTS[name].values() if isinstance(v, SameAs)}
     extra = {"onesided"} if name in ("pd_op.fft_c2c", "pd_op.fft_c2r") else set()
     assert ({*DEFAULTS[name]} | named) - extra <= slots
@@ -54,6 +54,15 @@ def test_defaults_of_paddle() -> None:
     assert float(ops.prod(np.full((2, 2), 3.0))) == 81.0
     assert [t.shape for t in ops.split(np.zeros((4, 2)), [1, 3])] == [(1, 2), (3, 2)]
     np.testing.assert_array_equal(ops.randperm(4).numpy().sum(), 6)
+    x = np.arange(-3.0, 3.0).reshape(2, 3)
+    np.testing.assert_array_equal(ops.cumsum(x), np.cumsum(x))
+    np.testing.assert_array_equal(ops.flatten(x), x.ravel())
+    np.testing.assert_array_equal(ops.median(x, 1), np.median(x, 1))
+    np.testing.assert_array_equal(ops.clip(x, 0), np.maximum(x, 0))
+    np.testing.assert_array_equal(ops.eye(2), np.eye(2))
+    assert int(ops.argmax(x)) == 5 and float(ops.leaky_relu(np.float64(-1.0))) == -0.01
+    with pytest.raises(UsageError, match="lacks `axis`"):
+        ops.cummax(x)
 
 
 def test_type_checkers_see_misspelled_functions_and_parameters(tmp_path: Path) -> None:
