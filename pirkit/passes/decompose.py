@@ -22,7 +22,7 @@ from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.declared_types import is_true, is_unset_by_product, parts_agree
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.operation import PirOp, create, span_of
+from pirkit.dialect.operation import PirOp, bodies, create, span_of
 from pirkit.dialect.ops.gradient.gradients import SOURCES as GRADIENTS
 from pirkit.dialect.primitives import is_primitive
 from pirkit.dialect.types import meta_of, vec_type
@@ -176,7 +176,9 @@ def decompose_op(
         moved.update((r, v) for r, v in zip(op.results, fresh, strict=True) if v is not None)
     replace(op, fresh)
     count = 1
-    for made in list(b.emitted):
+    # derivatives of loops hold operations that another builder has emitted
+    inner = [o for made in b.emitted for r in bodies(made) for o in operations(r.block)]
+    for made in dict.fromkeys([*b.emitted, *inner]):
         if made.parent is not None and wanted(made):
             count += decompose_op(made, wanted, depth + 1, moved, on_refusal)
     return count

@@ -10,9 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pirkit.lowering.codegen.emit.batch_compile import Draft
+from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.compile import compiled
-from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import argument, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
@@ -26,7 +25,7 @@ from pirkit.lowering.codegen.matmul.register_tile import (
     rows_that_fit,
 )
 from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
-from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
 
 Array = np.ndarray[Any, Any]
@@ -35,15 +34,15 @@ LANES = host().vector_bits // (8 * SIZE)
 VECTOR = Type("float", LANES)
 
 
-def run(emit: Callable[[Builder, Routines, list[Value]], None], *operands: Array) -> None:
-    """Compile and call a function of some operands."""
+def run(emit: Callable[[Builder, Routines, list[Value]], None], *operands: Array) -> str:
+    """Compile and call a function of some operands; its module."""
     routines = Routines()
     b = routines.builder()
     emit(b, routines, [argument(b, k) for k in range(len(operands))])
-    routines.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(len(operands), 0))
     sizes = tuple([a.nbytes for a in operands])
-    draft = Draft(routines.text(), Code(b"", SYMBOL, 1, 0, 1000, sizes))
+    draft = routines.draft(b, 0, sizes, 1000, about(run, "outer products"))
     NativeFunction(compiled(draft, host())).bind(list(operands))()
+    return draft.text
 
 
 def whole(seed: int, *shape: int) -> Array:
@@ -151,9 +150,8 @@ def test_equal_updates_share_a_function() -> None:
             sizes = (a[0].nbytes for a in (left, right, out))
             bases = [b.at(p, k * size) for p, size in zip(pointers, sizes, strict=True)]
             update.call(b, routines, bases, [Value(str(depth), I64)])
-        assert routines.text().count("define private") == 1
 
-    run(emit, left, right, out)
+    assert run(emit, left, right, out).count("define private") == 1
     np.testing.assert_array_equal(out, start + np.swapaxes(left, 1, 2) @ right)
 
 

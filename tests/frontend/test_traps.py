@@ -177,7 +177,6 @@ REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
     "a string": (lambda x: x + "a", "str", "number"),
     "axis 1 of a vector": (lambda x: x.sum(axis=1), "axis 1", "axis"),
     "-x of a mask": (lambda x: (-(x > 0)).sum() * x[0], "negative", "astype"),
-    "where=": (lambda x: np.sum(x, where=X < -2), "where", "numpy"),
     "a random number": (
         lambda x: x[0] if ops.bernoulli(abs(x) / 4)[0] > 0 else x[1],
         "random",

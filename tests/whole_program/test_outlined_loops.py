@@ -28,9 +28,9 @@ def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     made = batch_lanes.Draft
 
-    def draft(text: str, code: Any) -> Any:
+    def draft(text: str, *rest: Any) -> Any:
         found.append(text)
-        return made(text, code)
+        return made(text, *rest)
 
     monkeypatch.setattr(batch_lanes, "Draft", draft)
     monkeypatch.setenv("PIRKIT_NATIVE_CACHE", "off")

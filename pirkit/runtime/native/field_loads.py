@@ -17,7 +17,7 @@ def with_field_loads(text: str) -> str:
 
     def expanded(found: re.Match[str]) -> str:
         name, kind, step, base, index = found.groups()
-        address = f"  %{name}.at = getelementptr {step}, ptr {base}, i64 {index}"
-        return f"{address}\n  %{name} = load {kind}, ptr %{name}.at, align {_BYTES.get(kind, 8)}"
+        address = f"  %{name}_at = getelementptr {step}, ptr {base}, i64 {index}"
+        return f"{address}\n  %{name} = load {kind}, ptr %{name}_at, align {_BYTES.get(kind, 8)}"
 
     return _FIELD.sub(expanded, text)

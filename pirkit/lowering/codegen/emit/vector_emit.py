@@ -200,8 +200,8 @@ class VectorEmitter:
         b, dest = self.builder, self.operands[statement.operand].dtype
         memory, mask = self._place(statement.operand)
         at, limit = self._limits(statement.at, statement.limit)
-        if at.type.lanes > 1:
-            raise InternalError("a scatter at a vector of indices has no native code")
+        if at.type.lanes > 1:  # all lanes have one index (`lane_axis_of`)
+            at, limit = b.extract(at, 0), b.extract(limit, 0)
         typed = self.get(statement.value)
 
         def write() -> Sequence[Value]:
