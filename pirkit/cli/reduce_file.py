@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from typing import Final
 
@@ -10,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.cli.reduce_command import command_oracle
 from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.log import LOG
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.delta_reduce import Oracle, reduce, size
@@ -29,7 +31,13 @@ def reduce_file(arguments: argparse.Namespace) -> int:
         oracle = _oracle(module, arguments)
     else:
         oracle = command_oracle(module, arguments.oracle, arguments.seconds, BUILTIN)
-    found = reduce(module, oracle, arguments.seconds)
+    # Trials without outputs are expected: what passes say of them does not concern the user.
+    level = LOG.level
+    LOG.setLevel(logging.ERROR)
+    try:
+        found = reduce(module, oracle, arguments.seconds)
+    finally:
+        LOG.setLevel(level)
     print(
         f"{size(module)} operations became {size(found.module)} in {found.tried} trials",
         file=sys.stderr,

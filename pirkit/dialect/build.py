@@ -161,6 +161,10 @@ class Builder:
                 continue
             slots.append(self._operand(value))
         kinds = definition.attr_kinds
+        if (extra := len(list(given))) or not left.keys() <= kinds.keys():
+            wrong = f"{extra} operands too many" if extra else f"no `{min(left.keys() - kinds)}`"
+            known = ", ".join(f"`{name}`" for name in kinds) or "none"
+            raise TypeError(f"`{definition.name}` has {wrong}; attributes, by keyword: {known}")
         properties.update({k: encode(kinds[k], v) for k, v in left.items() if v is not None})
         return slots, properties
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -13,7 +13,7 @@ from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile
-from pirkit.frontend.numeric_check import Inputs, effect_of, first_difference
+from pirkit.frontend.numeric_check import Inputs, effect_of, first_difference, on_draws
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
@@ -26,7 +26,6 @@ from pirkit.runtime.registry import CPU, REFERENCE
 from pirkit.runtime.tolerance import loosest_of
 
 Array = np.ndarray[Any, Any]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -96,26 +95,7 @@ def check_kernels(
     if backend == REFERENCE:
         return Report(program.symbol, backend, 0, ())
     plan = write_plan(program, library=KernelLibrary(backend))
-    return _on_draws(plan, seed, inputs, params, lambda fed: _check(plan, backend, seed, fed))
-
-
-def _on_draws(
-    plan: Plan,
-    seed: int,
-    inputs: Mapping[str, Array] | None,
-    params: Mapping[str, Array] | None,
-    check: Callable[[Inputs], T],
-) -> T:
-    """Check on random integers below 2, or on zeros where these are refused: some are indices."""
-    error: RuntimeFault | None = None
-    for integers in (2, 1):
-        try:
-            return check(Inputs.drawn(plan, seed, integers, inputs, params))
-        except RuntimeFault as fault:
-            error = error or fault
-    assert error is not None
-    error.notes = (*error.notes, f"run on random inputs of seed {seed}")
-    raise error
+    return on_draws(plan, seed, lambda fed: _check(plan, backend, seed, fed), inputs, params)
 
 
 def _check(plan: Plan, backend: str, seed: int, fed: Inputs) -> Report:
@@ -152,8 +132,8 @@ def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str
     Inputs and parameters that are not given are drawn from ``seed``.
     """
     plan = write_plan(program.main, library=KernelLibrary(REFERENCE))
-    return _on_draws(
-        plan, seed, inputs, program.params, lambda fed: _whole(program, plan, seed, fed)
+    return on_draws(
+        plan, seed, lambda fed: _whole(program, plan, seed, fed), inputs, program.params
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -17,7 +17,7 @@ from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.frontend.derivative_check import split_difference
 from pirkit.frontend.native_compile import GRADIENTS
-from pirkit.frontend.random_inputs import random_inputs, random_weights
+from pirkit.frontend.random_inputs import Integers, random_inputs, random_weights
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
@@ -34,6 +34,9 @@ Effect = dict[str, Array]
 """What the host observes of a run: outputs, and written inputs and parameters."""
 
 BACKEND: Final = "reference"
+T = TypeVar("T")
+_TRIED: Final = 1 << 22
+"""Elements of all values of a program up to which it is run to find the range of its indices."""
 
 
 def has_derivatives(module: Operation) -> bool:
@@ -123,11 +126,11 @@ class NumberCheck:
             )
 
     def _compare(self, name: str, program: ProgramOp) -> str | None:
+        original = _plan_of(self.programs[name])  # if this raises, no pass is to blame
         try:
             plan = _plan_of(program)
         except PirkitError as error:
             return f"cannot be run any more: {error.message}"
-        original = _plan_of(self.programs[name])
         refined = {p.name: p for p in (*plan.inputs, *plan.params)}
         ports = (*original.inputs, *original.params)
         key = (name, tuple(refined.get(p.name, p).meta for p in ports))
@@ -145,21 +148,12 @@ class NumberCheck:
         return first_difference(found, expected, loosest_of(_dtypes(ports)))
 
     def _run_original(self, plan: Plan, refined: Mapping[str, Port]) -> tuple[Inputs, Effect]:
-        """Integers are 0 and 1; all 0 if the program refuses that, since some are indices."""
         inputs = [refined.get(p.name, p) for p in plan.inputs]
         params = [refined.get(p.name, p) for p in plan.params]
-        draws = [
-            Inputs({**random_inputs(inputs, self.seed, n), **random_weights(params, self.seed, n)})
-            for n in (2, 1)
-        ]
-        with suppress(RuntimeFault):
-            return draws[0], effect_of(plan, BACKEND, draws[0], self.seed)
-        try:
-            return draws[1], effect_of(plan, BACKEND, draws[1], self.seed)
-        except PirkitError as error:
-            note = f"the program as it was given, run on random inputs of seed {self.seed}"
-            error.notes = (*error.notes, note)
-            raise
+        ports = replace(plan, inputs=tuple(inputs), params=tuple(params))
+        return on_draws(
+            ports, self.seed, lambda fed: (fed, effect_of(plan, BACKEND, fed, self.seed))
+        )
 
 
 class CheckEach:
@@ -184,7 +178,7 @@ class Inputs:
         cls,
         plan: Plan,
         seed: int,
-        integers: int,
+        integers: Integers,
         inputs: Mapping[str, Array] | None = None,
         params: Mapping[str, Array] | None = None,
     ) -> Inputs:
@@ -199,6 +193,57 @@ class Inputs:
     def of(self, ports: tuple[Port, ...]) -> dict[str, Array]:
         """Copies for some ports."""
         return {p.name: np.array(self.arrays[p.name]) for p in ports}
+
+
+def on_draws(
+    plan: Plan,
+    seed: int,
+    check: Callable[[Inputs], T],
+    inputs: Mapping[str, Array] | None = None,
+    params: Mapping[str, Array] | None = None,
+) -> T:
+    """Check on integers as large as the program takes, on 0 and 1, or on zeros: some are indices.
+
+    Raises the RuntimeFault of the first draw if all are refused.
+    """
+    error: RuntimeFault | None = None
+    for integers in (_index_bounds(plan, seed, inputs, params), 2, 1):
+        try:
+            return check(Inputs.drawn(plan, seed, integers, inputs, params))
+        except RuntimeFault as fault:
+            error = error or fault
+    assert error is not None
+    error.notes = (*error.notes, f"run on random inputs of seed {seed}")
+    raise error
+
+
+def _index_bounds(
+    plan: Plan,
+    seed: int,
+    inputs: Mapping[str, Array] | None,
+    params: Mapping[str, Array] | None,
+) -> Mapping[str, int]:
+    """The largest size of an axis below which the program takes integers, for each port of them.
+
+    An index is then drawn up to the last element. Large programs are not tried out.
+    """
+    metas = [m for m in plan.slots if isinstance(m, TensorMeta)]
+    sizes = sorted({d for m in metas for d in m.shape if d > 1}, reverse=True)
+    work = sum(m.numel for m in metas if m.is_static)
+    given = {**(inputs or {}), **(params or {})}
+    found: dict[str, int] = {}
+    for port in (*plan.inputs, *plan.params):
+        whole = isinstance(port.meta, TensorMeta) and port.meta.dtype.kind in ("int", "uint")
+        if not whole or port.name in given or work > _TRIED:
+            continue
+        for size in sizes:
+            # Zeros in the other ports, which may be indices into shorter axes.
+            trial = {p.name: 1 for p in (*plan.inputs, *plan.params)} | {port.name: size}
+            with suppress(PirkitError):
+                effect_of(plan, BACKEND, Inputs.drawn(plan, seed, trial, inputs, params), seed)
+                found[port.name] = size
+                break
+    return found
 
 
 def _programs(module: ModuleOp) -> Iterator[tuple[str, ProgramOp]]:

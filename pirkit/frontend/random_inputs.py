@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, Final
 
@@ -18,17 +18,22 @@ Array = np.ndarray[Any, Any]
 DYNAMIC_DIMENSION: Final = 2
 """Size that is used for a dimension that the program does not determine."""
 
+Integers = int | Mapping[str, int]
+"""Integers are drawn below this bound; ports that a table does not name have 2."""
 
-def random_inputs(ports: Iterable[Port], seed: int, integers: int = 2) -> dict[str, Array]:
+
+def random_inputs(ports: Iterable[Port], seed: int, integers: Integers = 2) -> dict[str, Array]:
     """An input for each port: standard normal numbers, or integers below ``integers``.
 
     The values depend only on the name and type of the port and on the seed. Raises UsageError for a
     port that is not a tensor.
     """
-    return {port.name: _draw(port.name, port.meta, seed, integers) for port in ports}
+    bounds: Mapping[str, int] = {} if isinstance(integers, int) else integers
+    below = integers if isinstance(integers, int) else 2
+    return {p.name: _draw(p.name, p.meta, seed, bounds.get(p.name, below)) for p in ports}
 
 
-def random_weights(ports: Iterable[Port], seed: int, integers: int = 2) -> dict[str, Array]:
+def random_weights(ports: Iterable[Port], seed: int, integers: Integers = 2) -> dict[str, Array]:
     """A weight for each port, scaled so that networks compute finite numbers.
 
     Vectors, which may be variances, are near 1; matrices and filters are scaled by the number of
@@ -44,7 +49,10 @@ def _draw(name: str, meta: Meta, seed: int, integers: int) -> Array:
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     shape = tuple(DYNAMIC_DIMENSION if d < 0 else d for d in meta.shape)
     if meta.dtype.kind in ("bool", "int", "uint"):
-        return rng.integers(0, integers, shape).astype(meta.dtype.np)
+        drawn = rng.integers(0, integers, shape).astype(meta.dtype.np)
+        # The last index of an axis is where bounds are off by one.
+        drawn.reshape(-1)[-1:] = integers - 1
+        return drawn
     return np.asarray(rng.standard_normal(shape)).astype(meta.dtype.np)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
+from pirkit.diag.errors import InternalError
 from pirkit.runtime.plan import (
     Call,
     If,
@@ -15,6 +16,7 @@ from pirkit.runtime.plan import (
     blocks,
     instructions,
     reads,
+    show_operand,
     slots_of,
     writes,
 )
@@ -45,9 +47,35 @@ def without_dead_calls(body: Body, live_out: Iterable[Operand], droppable: Colle
 
 
 def with_frees(body: Body, live_out: Iterable[Operand]) -> Body:
-    """The body with each slot freed after its last use, in the block that first writes it."""
+    """The body with each slot freed after its last use, in the block that first writes it.
+
+    Raises InternalError if an instruction reads a slot that was freed before.
+    """
     pinned = frozenset(slots_of(live_out))
-    return _free_block(body, pinned)
+    freed = _free_block(body, pinned)
+    _require_live(freed, frozenset())
+    return freed
+
+
+def _require_live(body: Body, dead: frozenset[int]) -> frozenset[int]:
+    """Check that no instruction reads a slot of ``dead``, or one freed before; returns the dead.
+
+    The memory planner would give its bytes to another value, and every backend shares the plan.
+    """
+    for instruction in body:
+        wrong = dead.intersection(reads(instruction))
+        if wrong:
+            name = instruction.kernel if isinstance(instruction, Call) else "an instruction"
+            raise InternalError(
+                f"`{name}` reads {show_operand(min(wrong))} after it was freed: the liveness of the"
+                " plan (pirkit/lowering/liveness.py) is wrong",
+                span=instruction.span,
+            )
+        after = [_require_live(block, dead) for block in blocks(instruction)]
+        if isinstance(instruction, While):  # the second iteration
+            _require_live(instruction.body, after[0])
+        dead = dead.union(*after).difference(writes(instruction)).union(instruction.frees)
+    return dead
 
 
 def _free_block(body: Body, outer: frozenset[int]) -> Body:

@@ -13,7 +13,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -37,7 +37,7 @@ from pirkit.lowering.codegen.emit import (
     vector_emit,
 )
 from pirkit.lowering.codegen.ir import loop_rewrites
-from pirkit.lowering.codegen.lower import scalar_ops
+from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
 from pirkit.lowering.codegen.math import vecmath
 from pirkit.lowering.codegen.matmul import gemm, macrokernel, microkernel, small_gemm
 from pirkit.lowering.whole_program import kernel_sequence
@@ -185,6 +185,18 @@ def long(x: Any) -> Any:
     for _ in range(4):
         y = ops.sqrt(ops.abs(y)) + y
     return y
+
+
+def without_last_row(old: Any) -> Any:
+    """A scatter that takes the index of the last row for one outside of the result."""
+
+    def nest(*given: Any) -> Any:
+        kernel = old(*given)
+        *others, scatter = kernel.loop_phases[0].body
+        body = (*others, replace(scatter, limit=scatter.limit - 1))
+        return replace(kernel, loop_phases=(replace(kernel.loop_phases[0], body=body),))
+
+    return nest
 
 
 def scattered(x: Any, at: Any, updates: Any) -> Any:
@@ -366,6 +378,16 @@ PLANTS: Final = {
         subtracted,
         scattered,
         ((50, 8), (20, 1), (20, 8)),
+    ),
+    "last index": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        split_scatter,
+        "scatter_nest",
+        without_last_row,
+        scattered,
+        ((50, 8), (20, 1), (20, 8)),
+        ("lowering of the MapExpr",),
     ),
     "in place": Plant(
         "pirkit/runtime/kernels/numpy/",

@@ -125,6 +125,27 @@ def test_levels_that_the_cpu_lacks_are_refused(
         host()
 
 
+@pytest.mark.parametrize(
+    ("features", "bits"),
+    [
+        ("+avx2 +fma", 256),
+        ("+avx2 +fma +avx512f +avx512cd", 256),  # Knights Landing: no VL, DQ, BW
+        ("+avx2 +fma +avx512f +avx512cd +avx512vl +avx512dq +avx512bw", 512),  # Skylake-X
+        ("+avx2 +fma +avx512f +avx512cd +avx512vl +avx512dq +avx512bw +avx512bf16", 512),
+    ],
+)
+def test_vectors_are_as_wide_as_the_cpu_has_them(
+    features: str, bits: int, fresh: pytest.MonkeyPatch
+) -> None:
+    cpu = SimpleNamespace(
+        get_process_triple=lambda: "x86_64-unknown-linux-gnu",
+        get_host_cpu_name=lambda: "a CPU",
+        get_host_cpu_features=lambda: SimpleNamespace(flatten=lambda: features.replace(" ", ",")),
+    )
+    fresh.setattr(targets, "llvm", cpu)
+    assert host().vector_bits == bits
+
+
 def converted(source: DType, goal: DType, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Values as another element type, by code for a CPU without F16C."""
     load, store = Load("x", 0), Store(1, "y")

@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
+import pytest
 
-from pirkit import compile, ops
+from pirkit import compile, fori_loop, grad, ops
 from pirkit.frontend.tracing import trace
 from pirkit.runtime.native.program_json import pack_program
 
@@ -42,10 +45,28 @@ assert not any(name.partition(".")[0] == "xdsl" for name in sys.modules)
 """
 
 
-def test_a_saved_program_runs_where_xdsl_cannot_be_imported() -> None:
+def looping(x: Any, w: Any) -> Any:
+    def body(_: Any, carry: Any) -> Any:
+        return ops.tanh(ops.matmul(carry, w)) + carry
+
+    return fori_loop(0, 5, body, ops.matmul(x, ops.matmul(w, w, transpose_y=True)))
+
+
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "straight": lambda x, w: ops.softmax(ops.tanh(ops.matmul(x, w)), -1),
+    "loop": lambda x, w: looping(x, ops.matmul(w, w, transpose_y=True)),
+    "gradient": lambda x, w: grad(lambda x: ops.tanh(ops.matmul(x, w)).sum())(x),
+    "scatter and scan": lambda x, w: ops.cumsum(
+        ops.index_add(x, ops.argmax(x[:3], 1), x[:3], 0), 1
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_saved_program_runs_where_xdsl_cannot_be_imported(name: str) -> None:
     random = np.random.default_rng(0)
     x, w = (random.standard_normal(s).astype("float32") for s in ((30, 20), (20, 40)))
-    program = trace(lambda x, w: ops.softmax(ops.tanh(ops.matmul(x, w)), -1), (x, w)).program
+    program = trace(FUNCTIONS[name], (x, w)).program
     native = compile(program, require_native=True).native
     assert native is not None
     keys = [str(k) for k in range(len(native.steps))]

@@ -103,6 +103,15 @@ def test_the_builder_makes_parameters_and_writes_in_place() -> None:
         b.relu(x)  # the program is finished
 
 
+def test_the_builder_refuses_what_an_op_does_not_take() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (2, 3))
+    with pytest.raises(TypeError, match="`pd_op.mean` has 2 operands too many; attributes, by key"):
+        b.mean(x, (1,), False)
+    with pytest.raises(TypeError, match="`pd_op.mean` has no `axes`; attributes, by keyword: `ax"):
+        b.mean(x, axes=(1,))
+
+
 def test_marked_arguments_of_trace_are_parameters() -> None:
     weights = {"w": np.full((2, 2), 2.0), "b": np.ones(2)}
     program = pirkit.trace(

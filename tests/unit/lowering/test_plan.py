@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pirkit.diag.errors import InternalError
 from pirkit.dialect.operation import ProgramOp
+from pirkit.lowering import liveness
 from pirkit.lowering.liveness import reads, with_frees, writes
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.plan import Call, Copy, If, Instruction, Plan, While, instructions
@@ -180,3 +182,16 @@ def test_a_slot_that_is_freed_too_early_is_noticed() -> None:
     early = (Call("k", (), (0,), frees=(0,)), Call("k", (0,), (1,)))
     with pytest.raises(Poisoned):
         walk(early, set(), [])
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["block", "loop"])
+def test_a_slot_that_is_freed_too_early_is_found(
+    inside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a loop, what an iteration frees is missing in the next one."""
+    last = Call("pd_op.add", (1, 2), (2,), frees=(1,) if inside else ())
+    calls = (Call("pd_op.exp", (0,), (2,), frees=() if inside else (1,)), last)
+    body: tuple[Instruction, ...] = (While(3, calls),) if inside else calls
+    monkeypatch.setattr(liveness, "_free_block", lambda body, _: body)
+    with pytest.raises(InternalError, match=r"`pd_op.add` reads \$1 after it was freed"):
+        with_frees(body, (0, 3))
