@@ -4,8 +4,8 @@
                               [PYTEST_ARGUMENT...]
 
 SUITE is a checkout of https://github.com/data-apis/array-api-tests with its submodule; without it
-the commit `COMMIT` is fetched into ``build/array-api-tests``. The suite needs pytest, hypothesis
-and ndindex. What is missing, the network too, is named, and nothing is run.
+the commit `COMMIT` is fetched into ``build/array-api-tests``. What the suite needs and is missing,
+the network too, is named, and nothing is run.
 
 Failures are compared with the written list ``tests/frontend/array_api_failures.txt``: one that is
 not in it makes the exit status 1. ``--update`` writes the list.
@@ -28,6 +28,7 @@ FETCHED = ROOT / "build" / "array-api-tests"
 LIST = ROOT / "tests" / "frontend" / "array_api_failures.txt"
 
 WORKERS = 2
+NEEDS = ("pytest", "pytest_jsonreport", "hypothesis", "ndindex")
 
 MODULES = {"computed": "pirkit.numpy", "recorded": "tests.frontend.traced_namespace"}
 OPERATORS = "not test_has_names and not test_iop and not __"
@@ -43,7 +44,7 @@ def main() -> int:
     parser.add_argument("--only", choices=MODULES, help="the tensors, or the traced values, alone")
     parser.add_argument("--update", action="store_true", help="write the list of failures")
     chosen, more = parser.parse_known_args()
-    missing = [m for m in ("pytest", "hypothesis", "ndindex") if not importlib.util.find_spec(m)]
+    missing = [m for m in NEEDS if not importlib.util.find_spec(m)]
     if missing:
         print(f"skipped: the suite needs {', '.join(missing)}")
         return 0

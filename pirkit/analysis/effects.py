@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from xdsl.ir import Operation, SSAValue
 
@@ -11,6 +11,7 @@ from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.op_form import REGIONS
 from pirkit.dialect.opdef import PURE, WRITE
 from pirkit.dialect.operation import PirOp, bodies, declares
+from pirkit.dialect.structure import CUSTOM
 
 WRITE_BACK: Final = "pd_op.assign_out_"
 """The op that writes the last content of an input or parameter back to the host's storage."""
@@ -62,3 +63,18 @@ def keeps_statistics(op: PirOp) -> bool:
 def is_named(value: SSAValue) -> bool:
     """True if the host receives the value under a name."""
     return any(declares(use.operation, SINK) for use in value.uses)
+
+
+def is_stand_in(value: SSAValue) -> bool:
+    """True for what a rule of the user was recorded for, in place of a cotangent or a tangent."""
+    return any(
+        use.operation.name == CUSTOM and use.index in stand_ins(cast(PirOp, use.operation))
+        for use in value.uses
+    )
+
+
+def stand_ins(op: PirOp) -> range:
+    """The operands of a `pir.custom_derivative` that are stand-ins."""
+    outputs, inputs = int(op.attribute("outputs")), int(op.attribute("inputs"))
+    start = outputs + inputs
+    return range(start, start + (inputs if op.attribute("forward") else outputs))

@@ -14,6 +14,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import PirOp
 from pirkit.frontend import tree
+from pirkit.frontend.known_values import STAND_INS
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.python_calls import require
 from pirkit.frontend.tracing import Recorder
@@ -186,7 +187,9 @@ def _custom(
 
 def _stand_in(b: Recorder, like: Value) -> Value:
     """A value of its own, for which a rule is recorded."""
-    return b("pd_op.assign", b.zeros_like(like))
+    made = b("pd_op.assign", b.zeros_like(like))
+    STAND_INS.add(cast(PirOp, made.ssa.owner))
+    return made
 
 
 def _value(b: Recorder, given: Any) -> Value:

@@ -6,9 +6,10 @@ kernels, each once per trace, so that the cost of a loop stays linear in its ite
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any, Final, NoReturn, cast
+from weakref import WeakSet
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -26,6 +27,9 @@ from pirkit.runtime.tensor.dense import DenseTensor
 Array = np.ndarray[Any, Any]
 RunPart = Callable[[ProgramOp, Mapping[str, Any]], list[Array]]
 """Compiles and runs a program; used for the values of derivatives."""
+
+STAND_INS: Final[WeakSet[PirOp]] = WeakSet()
+"""Operations for which a rule of the user is recorded, in place of a cotangent or a tangent."""
 
 
 class KnownValues:
@@ -48,13 +52,13 @@ class KnownValues:
         """The value at the arguments of this call.
 
         Raises TraceError for a value that depends on random numbers or on an in-place write, which
-        would take place a second time.
+        would take place a second time, and on a cotangent or a tangent in a rule of the user.
         """
         stack = [value]
         while stack:
             top = stack[-1]
             owner = cast(PirOp, top.owner)
-            missing = [v for v in owner.operands if v not in self._found]
+            missing = [v for v in _read(owner) if v not in self._found]
             if top in self._found:
                 stack.pop()
             elif missing:
@@ -72,7 +76,7 @@ class KnownValues:
         elif op.name == "pir.slice":
             results = [self._found[op.operands[0]][op.attribute("index")]]
         elif op.name in (CUSTOM, CHECKPOINT):
-            results = [self._found[v] for v in op.operands[: len(op.results)]]
+            results = [self._found[v] for v in _read(op)]
         elif declares(op, DERIVATIVE) or bodies(op):
             results = [DenseTensor(a) for a in self._derivatives(op)]
         else:
@@ -82,12 +86,9 @@ class KnownValues:
     def _eager(self, op: PirOp) -> list[Any]:
         definition = op.definition
         if definition.effects == RANDOM or definition.writes:
-            what = "random numbers" if definition.effects == RANDOM else f"`{op.name}`"
-            raise TraceError(
-                f"a traced value that depends on {what} is known only when the program runs",
-                span=user_span(),
-                help="choose with `pirkit.where(condition, x, y)` or `pirkit.cond`, both recorded",
-            )
+            _refuse("random numbers" if definition.effects == RANDOM else f"`{op.name}`")
+        if op in STAND_INS:
+            _refuse("a cotangent or a tangent in a custom derivative")
         pairs = zip(definition.operands, op.operand_slots, strict=False)
         given = {s.name: self._found[v] for s, v in pairs if v is not None}
         given |= {k: v for k, v in op.attribute_values().items() if k not in given}
@@ -109,6 +110,19 @@ class KnownValues:
             named = {"output_name": encode("str", f"y{i}")}
             copy.block.add_op(create("pir.shadow_output", [copies[result]], [], named))
         return self._run(copy, self._inputs)
+
+
+def _read(op: PirOp) -> Sequence[SSAValue]:
+    """What the results of an op are computed from: not from rules that are recorded beside them."""
+    return op.operands[: len(op.results)] if op.name in (CUSTOM, CHECKPOINT) else op.operands
+
+
+def _refuse(what: str) -> NoReturn:
+    raise TraceError(
+        f"a traced value that depends on {what} is known only when the program runs",
+        span=user_span(),
+        help="choose with `pirkit.where(condition, x, y)` or `pirkit.cond`, both recorded",
+    )
 
 
 @cache

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import paths_between
+from pirkit.analysis.effects import stand_ins
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.autodiff_regions import Shared
@@ -57,14 +58,10 @@ class Custom:
 
     @classmethod
     def of(cls, op: PirOp) -> Custom:
-        outputs, inputs = int(op.attribute("outputs")), int(op.attribute("inputs"))
-        forward = bool(op.attribute("forward"))
-        values = list(op.operands)
-        start = outputs + inputs
-        middle = start + (inputs if forward else outputs)
-        ends = (0, outputs, start, middle, len(values))
+        values, stands = list(op.operands), stand_ins(op)
+        ends = (0, int(op.attribute("outputs")), stands.start, stands.stop, len(values))
         parts = [tuple(values[a:b]) for a, b in pairwise(ends)]
-        return cls(parts[0], parts[1], parts[2], parts[3], forward)
+        return cls(parts[0], parts[1], parts[2], parts[3], bool(op.attribute("forward")))
 
 
 _LEVELS: Final[WeakKeyDictionary[PirOp, frozenset[SSAValue]]] = WeakKeyDictionary()

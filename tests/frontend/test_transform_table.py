@@ -393,6 +393,86 @@ def test_rules_in_rules_at_every_order(way: str, rule: Any, order: int) -> None:
     compare(build(OURS)(X[0]), build(jax_library())(X[0]))
 
 
+def _rule_on_the_cotangent(m: Any) -> Function:
+    """The rule calls a function with a rule, and what that is of depends on the cotangent."""
+    inner = m.api.custom_vjp(m.np.sin)
+    inner.defvjp(lambda x: (m.np.sin(x), x), lambda x, g: (3 * m.np.cos(x) * g,))
+    outer = m.api.custom_vjp(m.np.sin)
+    outer.defvjp(lambda x: (inner(x), x), lambda x, g: (inner(g * x) * 5,))
+    return lambda x: (outer(x) * x).sum()
+
+
+def _rule_of_two(m: Any) -> Function:
+    """Two tangents of one shape, and the rule of another function in both terms."""
+    inner = m.api.custom_jvp(lambda x: x**3)
+    inner.defjvp(lambda p, t: (inner(p[0]), t[0] * p[0]))
+    outer = m.api.custom_jvp(lambda x, y: inner(x) * y)
+    outer.defjvp(lambda p, t: (outer(*p), inner(p[0]) * t[1] + 2 * t[0] * inner(p[1])))
+    return lambda x: outer(x, inner(x)).sum()
+
+
+@pytest.mark.parametrize("rule", [_rule_on_the_cotangent, _rule_of_two])
+def test_rules_that_call_functions_with_rules(rule: Any) -> None:
+    theirs = jax_library()
+
+    def again(m: Any, f: Function) -> Function:
+        return lambda x: (m.api.grad(f)(x) * ROWS[0]).sum()
+
+    def found(m: Any) -> list[Any]:
+        f = rule(m)
+        return [m.api.grad(f)(X), m.api.grad(again(m, f))(X),
+                m.api.grad(again(m, again(m, f)))(X)]  # fmt: skip
+
+    compare(found(OURS), found(theirs))
+
+
+def test_a_rule_does_not_decide_on_its_stand_ins() -> None:
+    """A rule is recorded for cotangents that are not there yet."""
+    by_sign = pirkit.custom_vjp(lambda x: x * 1.0)
+    by_sign.defvjp(lambda x: (x * 1.0, x), lambda x, g: (g * 2 if g.sum() > 0 else -g,))
+    with pytest.raises(TraceError, match="cotangent"):
+        pirkit.grad(lambda x: by_sign(x).sum())(X)
+    by_value = pirkit.custom_vjp(lambda x: x * 1.0)
+    by_value.defvjp(lambda x: (x * 1.0, x), lambda x, g: (g * 2 if x.sum() > 0 else -g,))
+
+    def f(x: Any) -> Any:
+        y = by_value(x)
+        return y.sum() * (1 if y.sum() > 0 else 10)
+
+    np.testing.assert_allclose(pirkit.grad(f)(X), 2.0)
+    np.testing.assert_allclose(pirkit.grad(f)(-X), -10.0)
+
+
+def _through_sizes(m: Any, x: Any) -> Any:
+    z = (x * x + 1j * m.np.sin(x)) * (1 + 0.5j)
+    return (m.np.abs(z) * x + m.np.real(z / m.np.abs(z))).sum()
+
+
+@pytest.mark.parametrize("way", ["hessian", "jacfwd of jacfwd", "jacrev of jacfwd", "jvp"])
+def test_derivatives_of_real_numbers_through_complex_ones(way: str) -> None:
+    import pirkit.numpy as pnp
+
+    def found(m: Any) -> Any:
+        f = lambda x: _through_sizes(m, x)  # noqa: E731
+        if way == "jvp":
+            return m.api.jvp(lambda y: m.api.jvp(f, (y,), (X,))[1], (X,), (X,))
+        outer, _, inner = way.partition(" of ")
+        return getattr(m.api, outer)(getattr(m.api, inner)(f) if inner else f)(X)
+
+    compare(found(SimpleNamespace(api=pirkit, np=pnp)), found(jax_library()))
+
+
+def test_the_direction_of_a_complex_number_turns() -> None:
+    """`sign` of a complex number has a derivative, in forward mode as in reverse."""
+    import pirkit.numpy as pnp
+
+    def f(x: Any) -> Any:
+        return (pnp.real(pnp.sign(x * x + 1j * x)) * X).sum()
+
+    np.testing.assert_allclose(pirkit.jacfwd(f)(X), pirkit.grad(f)(X))
+    np.testing.assert_allclose(pirkit.hessian(f)(X), pirkit.jacrev(pirkit.grad(f))(X), atol=1e-12)
+
+
 def test_rules_take_arguments_by_name() -> None:
     f = pirkit.custom_vjp(lambda x, y=2.0: x * y)
     f.defvjp(lambda x, y: (x * y, y), lambda y, g: (g * y * 5, None))

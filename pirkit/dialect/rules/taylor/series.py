@@ -10,6 +10,7 @@ each row by its degree.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -246,10 +247,47 @@ def _(c: OpCall, x: Series) -> Series:
 # --- piecewise linear ----------------------------------------------------------------------------
 
 
+def _inverse_size(c: OpCall, size: Value) -> Value:
+    """1 over the size of a complex number; 0 where it is zero, which has no direction."""
+    b = c.b
+    return 1 / b.where(b.equal(size, b.zeros_like(size)), math.inf, size)
+
+
+def _sizes(c: OpCall, x: Series, size: Value) -> Series:
+    """Rows of the size of a complex number: ``w w = re re + im im``."""
+    b = c.b
+    parts = [[None if v is None else part(v) for v in (c.x, *x)] for part in (b.real, b.imag)]
+    real, imag = [squared(b, part) for part in parts]
+    half = _inverse_size(c, size) * 0.5
+    w: Series = [size]
+    for k in range(1, len(x) + 1):
+        lower = [scaled(v, -factor) for v, factor, _, _ in terms(b, w, w, k, inner=True)]
+        w.append(times(b.total([real[k], imag[k], *lower]), half))
+    return w
+
+
 @jet("pd_op.abs")
 def _(c: OpCall, x: Series) -> Series:
+    if c.x.dtype.is_complex:
+        return _sizes(c, x, c.out)[1:]
     sign = c.b.sign(c.x)
     return [times(v, sign) for v in x]
+
+
+@jet("pd_op.sign")
+def _(c: OpCall, x: Series) -> Series:
+    """Of a complex number ``z w = x``, where ``w`` is its size."""
+    if not c.x.dtype.is_complex:
+        return _constant(c, x)
+    b = c.b
+    size = b.abs(c.x)
+    inverse = b.cast(_inverse_size(c, size), c.x.dtype)
+    w = [None if v is None else b.cast(v, c.x.dtype) for v in _sizes(c, x, size)]
+    z: Series = [c.out]
+    for k in range(1, len(x) + 1):
+        products = [scaled(v, -factor) for v, factor, _, _ in terms(b, w, z, k)]
+        z.append(times(b.total([x[k - 1], *products]), inverse))
+    return z[1:]
 
 
 @jet("pd_op.relu")
@@ -292,4 +330,4 @@ def _constant(c: OpCall, *series: Series) -> Series:
     return [None] * len(series[0])
 
 
-jet("pd_op.sign", "pd_op.floor", "pd_op.ceil", "pd_op.round", "pd_op.trunc")(_constant)
+jet("pd_op.floor", "pd_op.ceil", "pd_op.round", "pd_op.trunc")(_constant)
