@@ -237,7 +237,11 @@ class _Reporting:
 
     def __call__(self, what: str) -> None:
         step, call = self.step, self.call
-        found = blamed(step.inner, step.functions, self.given)
+
+        def reference() -> Sequence[Array]:
+            return step.reference([_each(x, np.copy) for x in self.given])
+
+        found = blamed(step.inner, step.functions, self.given, reference)
         b, kernel = step.binding, step.choice.kernel
         module = sys.modules.get(kernel.source.rpartition(".")[0])
         self.check.faults.append(

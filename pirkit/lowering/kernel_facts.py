@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,9 @@ from pirkit.lowering.codegen.interpret import interpret, run_nest
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.interpreted_step import loops_fault
 from pirkit.lowering.native_fused import FusedKernel
+from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.native.target import host
 from pirkit.runtime.tolerance import wrong_element
 
@@ -60,14 +62,19 @@ def abouts(functions: Sequence[LazyFunction]) -> tuple[About, ...]:
     return tuple([known for known in found if known is not None])
 
 
-def blamed(step: object, functions: Sequence[LazyFunction], given: Sequence[Any]) -> Blamed:
+def blamed(
+    step: object, functions: Sequence[LazyFunction], given: Sequence[Any],
+    reference: Callable[[], Sequence[Array]],
+) -> Blamed:  # fmt: skip
     """Which functions of a step that is wrong for these operands are.
 
     The nests of a fused kernel run one after the other, natively and by their interpreter, on the
     same memory; the first that differs is to blame. Others are one function, or are blamed whole.
     """
-    if not isinstance(step, FusedKernel) or len(given) != step.inputs:
+    if not isinstance(step, NativeStep) or len(given) != step.inputs:
         return Blamed(functions)
+    if not isinstance(step, FusedKernel):
+        return Blamed(functions, loops_fault(step, given, reference()))
     right = run_known(step.kernel, given)
     nested = interpret(step.kernel, step.nests, given)
     if any(wrong_element(a, b, given) for a, b in zip(nested, right, strict=True)):

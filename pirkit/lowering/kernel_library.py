@@ -14,6 +14,7 @@ from pirkit.lowering.native_ops import (
     NESTS,
     REWRITTEN,
     binder,
+    loop_interpreter,
     nest_interpreter,
 )
 from pirkit.lowering.native_ops import NAME as NATIVE
@@ -119,12 +120,12 @@ class KernelLibrary:
         backend = self.registry.backend(self.backend)
         count = 0
         if name in NATIVE_KERNELS and backend.device == CPU and self.backend != REFERENCE:
-            if name != FUSED or self.fused == NATIVE:
+            if self.fused == NESTS:
+                count += 1
+                yield _interpreted(dtype) if name == FUSED else _interpreted_loops(name, dtype)
+            elif name != FUSED or self.fused == NATIVE:
                 count += 1
                 yield _native(name, dtype)
-            elif self.fused == NESTS:
-                count += 1
-                yield _interpreted(dtype)
         for choice in self.registry.candidates(name, dtype, backend=self.backend, layout=layout):
             count += 1
             yield choice
@@ -224,6 +225,14 @@ def _native(name: str, dtype: DType) -> Choice:
         op=name, key=KernelKey(NATIVE, ANY, dtype), bind=bind, form="out", source=source
     )
     return Choice(kernel, (reason,))
+
+
+def _interpreted_loops(name: str, dtype: DType) -> Choice:
+    """The interpreter of the loops of native code, where it has loops, such as a matmul."""
+    native = _native(name, dtype)
+    run = loop_interpreter()
+    kernel = replace(native.kernel, bind=lambda b: run(native.kernel.bind(b)))
+    return replace(native, kernel=kernel)
 
 
 def _interpreted(dtype: DType) -> Choice:

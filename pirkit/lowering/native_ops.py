@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pirkit.diag.gc_pause import imported
-from pirkit.runtime.binding import Bind
+from pirkit.runtime.binding import Bind, Step
 from pirkit.runtime.plan import SEGMENT
 from pirkit.runtime.registry import NATIVE
 
@@ -60,6 +61,11 @@ REWRITTEN: Final = frozenset({ROWS, SMALL_GEMM, SEGMENT})
 def nest_interpreter() -> Bind:
     """What binds fused kernels to the interpreter of their loop nests."""
     return imported("pirkit.lowering.native_fused").bind_interpreted
+
+
+def loop_interpreter() -> Callable[[Step | None], Step | None]:
+    """What runs the loops of a native step by their interpreter."""
+    return imported("pirkit.lowering.interpreted_step").interpreted
 
 
 def binder(op: str) -> Bind:

@@ -11,7 +11,7 @@ from pirkit.lowering.codegen.emit.schedule import schedule
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
 from pirkit.lowering.codegen.ir.loopnest import with_numbered_names
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
-from pirkit.lowering.codegen.loop_text import scheduled_lines
+from pirkit.lowering.codegen.loop_text import loop_lines, scheduled_lines
 from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.lowering.codegen.nest_text import nest_lines
 from pirkit.lowering.native_calls import NotingLibrary, bound_calls, layout_of
@@ -39,7 +39,7 @@ def native_text(plan: Plan, stage: str) -> str:
         functions = library.functions_of(node)
         if functions:
             lines = [f"{_COMMENTS[stage]} {line}" for line in _head(node)]
-            lines += nests_of(node) if stage == "nest" else _code(functions, stage)
+            lines += nests_of(node, functions) if stage == "nest" else _code(functions, stage)
             blocks.append("\n".join(lines) + "\n")
     if not blocks:
         return f"{_COMMENTS[stage]} @{plan.name}: no kernel of known shapes has native code\n"
@@ -57,15 +57,30 @@ def _head(node: Bound) -> Iterator[str]:
     yield from call.origin
 
 
-def nests_of(node: Bound) -> Iterator[str]:
+def nests_of(node: Bound, functions: Sequence[LazyFunction]) -> Iterator[str]:
     """The loop nests of a call, each followed by its scheduled loops."""
     if not isinstance(node.step, FusedKernel):
-        yield "// native code of its own, without a loop nest"
+        for function in functions:
+            yield from _loops_of(function)
         return
     for number, nest in enumerate(node.step.nests, 1):
         yield f"// loop nest {number} of {len(node.step.nests)}"
         yield from nest_lines(nest)
         yield from _scheduled(nest)
+
+
+def _loops_of(function: LazyFunction) -> Iterator[str]:
+    """The loops of a function that is not made from a MapExpr, such as a matmul."""
+    draft = function.write()
+    if not draft.stages:
+        yield f"// {draft.about}: native code of its own, without a loop nest"
+        return
+    yield f"// {draft.about}"
+    first, *others = draft.stages
+    names = [f"a{k}" for k in range(len(first.nest.kernel.operands))]
+    if others:
+        yield from loop_lines(first.nest, names)
+    yield from scheduled_lines(draft.stages, names)
 
 
 def _scheduled(nest: Nest) -> Iterator[str]:

@@ -59,7 +59,7 @@ class _Kernels:
             if self.size < _MAX_TEXT:
                 drafts = [f.write() for f in functions]
                 stages = {
-                    "loop IR": "\n".join(nests_of(node)),
+                    "loop IR": "\n".join(nests_of(node, functions)),
                     "LLVM IR": "\n".join(d.text for d in drafts),
                     "asm": "\n".join(assembly(d.text) for d in drafts),
                 }

@@ -19,6 +19,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
     Images,
+    Invoke,
+    Iteration,
     Loop,
     Nest,
     Node,
@@ -58,6 +60,8 @@ class _Point:
     linear: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
     blocks: dict[str, int] = field(default_factory=dict[str, int])
     """The first iteration of each loop."""
+    iterations: dict[str, int] = field(default_factory=dict[str, int])
+    """The number of the present iteration of each loop."""
     lanes: int = 1
     axis: int = -1
     active: int = 1
@@ -109,14 +113,18 @@ class _Run:
                     self.images(node, at)
                 case Pack():
                     self.pack(node, at)
+                case Invoke():
+                    self.invoke(node, at)
                 case _:
                     continue
 
     def bound(self, bound: Bound, at: _Point) -> int:
         if isinstance(bound, int):
             return bound
-        first = at.blocks[bound.block]
-        end = self.end if bound.aligned else min(first + bound.size, bound.extent)
+        first, extent = at.blocks[bound.block], bound.extent
+        if bound.within is not None:
+            extent = at.blocks[bound.within.block] + self.bound(bound.within, at)
+        end = self.end if bound.aligned else min(first + bound.size, extent)
         count = max(end - first, 0)
         return count // bound.multiple * bound.multiple
 
@@ -181,7 +189,11 @@ class _Run:
                     address[k] += number * buffer.per_block[1]
         first = linear[loop.axes] if loop.axes in linear else next(index[a] for a in loop.axes)
         blocks = {**at.blocks, loop.var: first}
-        return replace(at, index=index, address=tuple(address), linear=linear, blocks=blocks)
+        iterations = {**at.iterations, loop.var: by // loop.step}
+        return replace(
+            at, index=index, address=tuple(address), linear=linear, blocks=blocks,
+            iterations=iterations,
+        )  # fmt: skip
 
     # statements
 
@@ -292,6 +304,16 @@ class _Run:
                     if not 0 <= place <= self.nest.buffers[k].size - size:
                         raise InternalError(f"loop IR: a copy leaves buffer {k}")
                 self.memory[node.dest][to : to + size] = self.memory[node.source][begin:][:size]
+
+    def invoke(self, node: Invoke, at: _Point) -> None:
+        numbers = [
+            at.iterations[x.var] if isinstance(x, Iteration) else self.bound(x, at)
+            for x in node.numbers
+        ]
+        try:
+            node.routine.run([(self.memory[k], at.address[k]) for k in node.buffers], numbers)
+        except (TypeError, ValueError) as error:
+            raise InternalError(f"loop IR: a routine leaves a buffer ({error})") from error
 
     # reductions
 

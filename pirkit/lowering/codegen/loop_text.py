@@ -10,6 +10,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Bound,
     Buffer,
     Images,
+    Invoke,
+    Iteration,
     Loop,
     Nest,
     Node,
@@ -61,6 +63,10 @@ def _lines(nodes: Sequence[Node], names: Sequence[str], axes: Sequence[str]) -> 
             case PrefetchTile(buffer):
                 yield f"prefetch tile {names[buffer]} {node.ahead} columns ahead"
                 continue
+            case Invoke(routine, buffers, numbers):
+                shown = [x.var if isinstance(x, Iteration) else _bound(x) for x in numbers]
+                yield routine.show([names[k] for k in buffers], shown)
+                continue
             case Pack(source, dest):
                 columns = "lanes" if node.columns is None else _bound(node.columns)
                 size = f"{_bound(node.rows)} x {columns}"
@@ -94,5 +100,6 @@ def _loop(node: Loop, axes: Sequence[str]) -> str:
 def _bound(bound: Bound) -> str:
     if isinstance(bound, int):
         return str(bound)
-    count = f"min({bound.size}, {bound.extent} - {bound.block})"
+    end = f"{bound.extent}" if bound.within is None else f"end of {bound.within.block}"
+    count = f"min({bound.size}, {end} - {bound.block})"
     return count if bound.multiple == 1 else f"{count} / {bound.multiple} * {bound.multiple}"

@@ -29,17 +29,22 @@ from pirkit.runtime.native.target import host
 
 if TYPE_CHECKING:
     from pirkit.lowering.codegen.about import About
+    from pirkit.lowering.codegen.emit.schedule_loops import Stage
 
 _PROGRESS_AFTER_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A function before compilation: the text of its module, and its `Code` without an image."""
+    """A function before compilation: the text of its module, and its `Code` without an image.
+
+    ``stages`` are the loops after each rewrite, where the loop IR is not made from a MapExpr.
+    """
 
     text: str
     code: Code
     about: About | None = None
+    stages: tuple[Stage, ...] = ()
 
 
 class LazyFunction(NativeFunction):

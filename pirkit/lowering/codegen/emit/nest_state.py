@@ -22,6 +22,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Bound,
     Count,
     Images,
+    Invoke,
+    Iteration,
     Loop,
     Nest,
     Node,
@@ -62,6 +64,8 @@ class Point:
     """The number of active lanes of a partial vector."""
     begins: dict[str, Value] = field(default_factory=dict[str, Value])
     """The first iteration of each block, for bounds."""
+    iterations: dict[str, Value] = field(default_factory=dict[str, Value])
+    """The number of the present iteration of each loop."""
 
 
 class NestState:
@@ -74,6 +78,7 @@ class NestState:
         self.used: dict[int, set[int]] = {}
         self.bounds = _bounds(nest)
         self.indexed = _indexed(nest, self.bounds)
+        self.numbered = _numbered(nest)
         self.scopes: list[dict[Key, Typed]] = [{}]
         """Values by name and copy; a loop body has a scope of its own."""
         self.wide: list[dict[str, Typed]] = [{}]
@@ -120,9 +125,12 @@ class NestState:
     def moved(self, at: Point, body: tuple[Node, ...], *moves: Move) -> Point:
         """The point some iterations further along loops; all move an address at once."""
         b, index, linear = self.b, dict(at.index), at.linear
+        iterations = dict(at.iterations)
         moved: list[tuple[Move, list[tuple[int, Value]]]] = []
         for move in moves:
             loop, by, _ = move
+            if loop.var in self.numbered:
+                iterations[loop.var] = b.emit(I64, f"udiv {by}, {loop.step}")
             positions = [(loop.axes[0], by)]
             if len(loop.axes) > 1:
                 # The index over several axes is split where no further loop adds to it.
@@ -153,7 +161,9 @@ class NestState:
                     total = b.plus(total, b.times(position, stride))
                 distances[key] = total
             address[k] = b.at(address[k], distances[key])
-        return replace(at, index=index, address=tuple(address), linear=linear)
+        return replace(
+            at, index=index, address=tuple(address), linear=linear, iterations=iterations
+        )
 
     def with_counts(self, loop: Loop, at: Point, count: Value | None = None) -> Point:
         """The point with the iterations of the block that begins here, for the loops inside."""
@@ -162,15 +172,26 @@ class NestState:
         if wanted is None:
             return at
         first = at.linear.get(loop.axes, at.index.get(loop.axes[0], ZERO))
-        (extent, size), *_ = {(x.extent, x.size) for x in wanted}
+        (extent, size, within), *_ = {(x.extent, x.size, x.within) for x in wanted}
         if count is None:
             count = Value(str(size), I64)
-            if extent % size:
+            if within is not None:
+                inside = b.emit(I64, f"sub {first}, {at.begins[within.block].text}")
+                left = b.emit(I64, f"sub {at.counts[within]}, {inside.text}")
+                count = b.binary("smin", left, count)
+            elif extent % size:
                 left = b.emit(I64, f"sub i64 {extent}, {first.text}")
                 count = b.binary("smin", left, count)
         for bound in sorted(wanted, key=lambda x: x.multiple):
-            counts[bound] = b.emit(I64, f"and {count}, {-bound.multiple}")
+            counts[bound] = self.rounded_down(count, bound.multiple)
         return replace(at, counts=counts, begins={**at.begins, loop.var: first})
+
+    def rounded_down(self, count: Value, multiple: int) -> Value:
+        b = self.b
+        if multiple & (multiple - 1) == 0:
+            return b.emit(I64, f"and {count}, {-multiple}")
+        rest = b.emit(I64, f"urem {count}, {multiple}")
+        return b.emit(I64, f"sub {count}, {rest.text}")
 
     def shift(self, buffer: int, at: Point) -> Value:
         """Iterations before the first one whose vectors do not cross a cache line, as an i64."""
@@ -249,10 +270,19 @@ def _bounds(nest: Nest) -> dict[str, set[Count]]:
             bounds = n.rows, n.columns
         elif isinstance(n, PrefetchTile):
             bounds = (n.columns,)
+        elif isinstance(n, Invoke):
+            bounds = tuple([x for x in n.numbers if not isinstance(x, Iteration)])
         for x in bounds:
-            if isinstance(x, Count):
+            while isinstance(x, Count):
                 found.setdefault(x.block, set()).add(x)
+                x = x.within
     return found
+
+
+def _numbered(nest: Nest) -> set[str]:
+    """The loops of which routines get the number of the iteration."""
+    numbers = [x for n in inside(nest.body) if isinstance(n, Invoke) for x in n.numbers]
+    return {x.var for x in numbers if isinstance(x, Iteration)}
 
 
 def _indexed(nest: Nest, blocks: Collection[str]) -> set[int]:

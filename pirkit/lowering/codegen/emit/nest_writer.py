@@ -33,6 +33,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
     Images,
+    Invoke,
+    Iteration,
     Loop,
     Nest,
     Node,
@@ -46,20 +48,27 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     is_multiple,
 )
 from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Statement
+from pirkit.lowering.codegen.ir.routine import Functions
 from pirkit.lowering.codegen.math.casts import stored, widen
 
 
-def write_nest(b: Builder, nest: Nest, line_aligned: Value | None = None) -> int:
+def write_nest(
+    b: Builder, nest: Nest, line_aligned: Value | None = None, functions: Functions | None = None
+) -> int:
     """Append the code of a nest; returns the bytes of scratch memory that a thread needs.
 
     ``line_aligned`` (i1) says whether all buffers with non-temporal stores begin at cache lines.
+    The routines that the nest calls become ``functions`` of the module.
     """
     writer = _NestWriter(b, nest, line_aligned)
+    writer.functions = functions
     writer.run(nest.body, writer.start())
     return writer.scratch
 
 
 class _NestWriter(NestReductions):
+    functions: Functions | None = None
+
     def run(self, nodes: Sequence[Node], at: Point) -> None:
         """Write nodes in order."""
         for node in nodes:
@@ -72,6 +81,8 @@ class _NestWriter(NestReductions):
                     self.prefetch_tile(node, at)
                 case Pack():
                     self.pack(node, at)
+                case Invoke():
+                    self.invoke(node, at)
                 case Reducing():
                     self.reducing(node, at)
                 case NonTemporal():
@@ -299,6 +310,16 @@ class _NestWriter(NestReductions):
             b.prefetch(b.at(here, k * (across if along == size else along)))
             if along == size:
                 b.prefetch(b.at(here, k * across + node.lanes * size - 1))
+
+    def invoke(self, node: Invoke, at: Point) -> None:
+        """Call a routine."""
+        assert self.functions is not None
+        numbers = [
+            at.iterations[x.var] if isinstance(x, Iteration) else self.bound(x, at)
+            for x in node.numbers
+        ]
+        addresses = [self.address(k, at) for k in node.buffers]
+        node.routine.call(self.b, self.functions, addresses, numbers)
 
     def pack(self, node: Pack, at: Point) -> None:
         """Copy a tile, transposed."""

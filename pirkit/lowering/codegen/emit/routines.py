@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from pirkit.lowering.codegen.about import About
 from pirkit.lowering.codegen.emit.batch_compile import Draft
 from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.runtime.native.function import Code
 
@@ -41,16 +42,18 @@ class Routines:
         self._declared |= b.declared
 
     def draft(
-        self, b: Builder, scratch: int, sizes: tuple[int, ...], work: int, known: About
+        self, b: Builder, scratch: int, sizes: tuple[int, ...], work: int, known: About,
+        stages: Sequence[Stage] = (),
     ) -> Draft:  # fmt: skip
         """The module whose function has the body of a builder, not yet compiled.
 
         ``sizes`` are those of the operands in bytes, ``work`` the time on one thread in ns.
-        ``known`` gives the number of blocks; without one there is one block.
+        ``known`` gives the number of blocks; without one there is one block. ``stages`` are its
+        loops, if it was written from the loop IR.
         """
         self.define(f"void @{SYMBOL}({PARAMETERS})", b, emit_prologue(len(sizes), scratch))
         code = Code(b"", SYMBOL, known.sizes.get("blocks", 1), scratch, work, sizes)
-        return Draft(self._text(), code, known)
+        return Draft(self._text(), code, known, tuple(stages))
 
     def _text(self) -> str:
         return "\n".join([*self._texts, *self._declared.values(), "!0 = !{i32 1}"]) + "\n"

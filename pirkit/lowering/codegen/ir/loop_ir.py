@@ -29,6 +29,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     reads,
     saved_values,
 )
+from pirkit.lowering.codegen.ir.routine import Routine
 from pirkit.runtime.dtype import DType
 
 _ACCESSES: Final = (Load, *Effect)
@@ -40,7 +41,8 @@ class Count:
     """Iterations of a block that begins at the loop variable ``block``, rounded down.
 
     They are ``min(size, extent - block)``, rounded down to a multiple of ``multiple``. Of
-    ``aligned`` blocks (`Loop.align`) the first one is shorter.
+    ``aligned`` blocks (`Loop.align`) the first one is shorter. A block of a block ends ``within``
+    that one.
     """
 
     block: str
@@ -48,9 +50,17 @@ class Count:
     size: int
     multiple: int = 1
     aligned: bool = False
+    within: Count | None = None
 
 
 Bound = int | Count
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """The present value of a loop variable in steps of its loop."""
+
+    var: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +186,15 @@ class NonTemporal:
 
 
 @dataclass(frozen=True, slots=True)
+class Invoke:
+    """Calls a routine, such as a microkernel, on the elements of buffers at this iteration."""
+
+    routine: Routine
+    buffers: tuple[int, ...]
+    numbers: tuple[Bound | Iteration, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OncePerOrbit:
     """A body that runs only where the block comes first among its images (see `Images`)."""
 
@@ -206,8 +225,9 @@ class Images:
 
 
 Node = (
-    Block | Prefetch | PrefetchTile | Pack | Loop | Reducing | NonTemporal | OncePerOrbit | Images
-)
+    Block | Prefetch | PrefetchTile | Pack | Invoke | Loop | Reducing | NonTemporal | OncePerOrbit
+    | Images
+)  # fmt: skip
 NESTED: Final = (Loop, Reducing, NonTemporal, OncePerOrbit, Images)
 """Nodes with a body."""
 
@@ -325,6 +345,8 @@ def buffers_of(nodes: Sequence[Node]) -> set[int]:
             found.update([s.operand for s in node.statements if isinstance(s, _ACCESSES)])
         elif isinstance(node, (Prefetch, PrefetchTile)):
             found.add(node.buffer)
+        elif isinstance(node, Invoke):
+            found.update(node.buffers)
         elif isinstance(node, Pack):
             found |= {node.source, node.dest}
     return found

@@ -8,7 +8,7 @@ matmul, not on the blocks or the threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -16,24 +16,33 @@ from typing import Final
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.ir.element_types import LINE
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
-from pirkit.lowering.codegen.matmul.blocking import block_extent
-from pirkit.lowering.codegen.matmul.macrokernel import (
-    PackSource,
-    PanelLoop,
-    Strides,
-    TileShape,
-    tile_shape_for,
+from pirkit.lowering.codegen.ir.loop_ir import (
+    Bound,
+    Buffer,
+    Count,
+    Invoke,
+    Iteration,
+    Loop,
+    Nest,
+    Node,
+    loops_of,
+    rounded,
 )
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Reduce, Store
+from pirkit.lowering.codegen.ir.routine import Routine
+from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.panel_packing import (
+    CopyRows,
+    PackPanel,
+    PrefetchLines,
+    PrefetchShare,
+    UnpackPanel,
     copied_row_bytes,
-    copy_function,
     divisibility,
-    pack_function,
-    unpack_function,
 )
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
@@ -174,190 +183,150 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     cut = blocking(p, shape, target, threads)
     routines = Routines()
     b = routines.builder()
-    writer = _Writer(p, shape, cut, routines, b)
-    writer.emit()
+    stages = gemm_stages(p, shape, cut)
+    scratch = write_nest(b, stages[-1].nest, functions=routines)
     sizes = (p.a.size, p.b.size, p.c.size, *[p.columns * p.dtype.itemsize] * p.scales)
     # About three vector FMAs per ns.
     work = int(p.multiplications / shape.lanes / 3)
     tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
     block = {"block rows": cut.rows, "block columns": cut.columns, "block depth": cut.depth}
     blocks = _block_counts(p, cut.rows, cut.columns)
-    known = about(_Writer, "matmul", **tile, **block, blocks=blocks)
-    return routines.draft(b, writer.scratch, sizes, work, known)
+    known = about(gemm_stages, "matmul", **tile, **block, blocks=blocks)
+    return routines.draft(b, scratch, sizes, work, known, stages)
 
 
-class _Writer:
-    """Emits the loops around the macrokernel: blocks, depth, chunks of rows, panels."""
+def gemm_stages(p: Gemm, shape: TileShape, cut: Blocking) -> list[Stage]:
+    """The loops of a GEMM: as they are defined, then blocked as they are emitted.
 
-    def __init__(
-        self, p: Gemm, shape: TileShape, block_sizes: Blocking, routines: Routines, b: Builder
-    ) -> None:  # fmt: skip
-        self.p, self.shape, self.block_sizes, self.routines, self.b = (
-            p,
-            shape,
-            block_sizes,
-            routines,
-            b,
-        )
-        size = p.dtype.itemsize
-        self.panels = 0
-        if not p.panel or p.stored is not None:
-            self.panels = shape.panels_bytes(block_sizes.depth, block_sizes.columns)
-        self.scales = Value("null", PTR)
-        self.copies_a = copies_transposed_a(p)
-        self.copied_row = copied_row_bytes(shape, block_sizes.inner)
-        self.scratch = self.panels + self.copies_a * self.copied_row * block_sizes.depth
-        self.a_strides: Strides = (size, self.copied_row) if self.copies_a else p.a.strides
+    A right operand in panels has no plain loops: its columns have no single stride.
+    """
+    plain = () if p.panel else (Stage("loops", loops_of(_kernel(p))),)
+    return [*plain, Stage("block and pack", _Blocks(p, shape, cut).nest())]
 
-    def emit(self) -> None:
-        """The loop over blocks of C."""
-        p, b, block_sizes = self.p, self.b, self.block_sizes
-        pointers = [argument(b, k) for k in range(3)]
-        scales = argument(b, 3) if p.scales else Value("null", PTR)
-        across = -(-p.columns // block_sizes.columns)
-        down = -(-p.rows // block_sizes.rows)
 
-        def block(number: Value, _: list[Value]) -> Sequence[Value]:
-            *batch, column_block, row_block = split_index(b, number, [*p.batch, across, down])
-            bases = [
-                address_at(b, pointer, m.batch, batch)
-                for pointer, m in zip(pointers, (p.a, p.b, p.c), strict=True)
-            ]
-            row, column = (
-                b.times(row_block, block_sizes.rows),
-                b.times(column_block, block_sizes.columns),
-            )
-            rows = block_extent(b, block_sizes.rows, p.rows, row)
-            columns = block_extent(b, block_sizes.columns, p.columns, column)
-            a = b.at(bases[0], b.times(row, p.a.strides[0]))
-            other = b.at(bases[1], b.times(column, p.b.strides[1]))
-            c = b.at(
-                bases[2], b.plus(b.times(row, p.c.strides[0]), b.times(column, p.c.strides[1]))
-            )
-            self.scales = b.at(scales, b.times(column, p.dtype.itemsize)) if p.scales else scales
-            self._depths(a, other, c, rows, columns)
-            return []
+def _kernel(p: Gemm) -> Kernel:
+    """``c = a b`` as a loop nest; its operands are a, b, c, and perhaps scales."""
+    size = p.dtype.itemsize
+    operands = [
+        Operand(p.dtype, (*p.a.batch, p.a.strides[0], 0), (p.a.strides[1],), p.a.size),
+        Operand(p.stored or p.dtype, (*p.b.batch, 0, p.b.strides[1]), (p.b.strides[0],), p.b.size),
+        Operand(p.dtype, (*p.c.batch, *p.c.strides), (0,), p.c.size),
+    ]
+    if p.scales:
+        operands.append(Operand(p.dtype, (*[0] * len(p.batch), 0, size), (0,), p.columns * size))
+    product = (Load("x", 0), Load("y", 1), Reduce("sum", "sum", "x", "y"))
+    phase = LoopPhase(product, (Store(2, "sum"),))
+    return Kernel((*p.batch, p.rows, p.columns), (p.depth,), tuple(operands), (phase,))
 
-        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], block)
 
-    def _depths(self, a: Value, other: Value, c: Value, rows: Value, columns: Value) -> None:
-        """The loops over depth and over chunks of ``inner`` rows."""
-        p, b, step, inner = self.p, self.b, self.block_sizes.depth, self.block_sizes.inner
+class _Blocks:
+    """Builds the blocked loops: blocks of C, depth, chunks of rows of A, panels of B, tiles.
 
-        def depths(k: Value, _: list[Value]) -> Sequence[Value]:
-            block_depth = block_extent(b, step, p.depth, k)
-            fresh = b.compare("eq", k, 0)
-            left = b.at(a, b.times(k, p.a.strides[1]))
-            column_block = b.at(other, b.times(k, p.b.strides[0]))
+    The first chunk of a block packs each panel of B and multiplies it; the others find it packed.
+    """
 
-            def row_chunk(first: Value, _: list[Value]) -> Sequence[Value]:
-                here = b.at(left, b.times(first, p.a.strides[0]))
-                c_block = b.at(c, b.times(first, p.c.strides[0]))
-                count = block_extent(b, inner, rows, first)
-                if self.copies_a:
-                    here = self._copied_rows(here, count, block_depth)
-                self._panels(
-                    here, column_block, c_block, (count, columns, block_depth), fresh, first
-                )
-                return []
-
-            b.loop(0, rows, inner, [], row_chunk)
-            return []
-
-        b.loop(0, p.depth, step, [], depths)
-
-    def _panels(
-        self, left: Value, column_block: Value, c: Value, extents: tuple[Value, Value, Value],
-        fresh: Value, row: Value,
-    ) -> None:  # fmt: skip
-        """A chunk of rows times all panels; the first chunk of a block packs them."""
-        p, b, shape, routines = self.p, self.b, self.shape, self.routines
-        step = self.block_sizes.depth
-        rows, columns, block_depth = extents
-        rest = (p.rows % shape.rows, p.columns % shape.columns)
-        tiles = max(1, self.block_sizes.inner // shape.rows)
+    def __init__(self, p: Gemm, shape: TileShape, cut: Blocking) -> None:
+        self.p, self.shape, self.cut = p, shape, cut
+        self.rows, self.columns, self.depth = range(len(p.batch), len(p.batch) + 3)
+        self.block_rows = Count("m0", p.rows, cut.rows)
+        self.block_columns = Count("n0", p.columns, cut.columns)
+        self.block_depth = Count("k0", p.depth, cut.depth)
+        self.packs = not p.panel or p.stored is not None
         # If B is row-major, the first tile (if it has all rows) packs while it multiplies.
-        packs = not p.panel and p.b.strides[1] == p.dtype.itemsize and self._fewest() >= shape.rows
-        # Two versions of the loop: later chunks reuse the panels.
-        loop = PanelLoop(
-            shape, self.a_strides, step, p.c.strides[0], rest, accumulates=p.depth > step
-        )
-        if p.panel and p.stored is None:
-            self._packed_panels(loop, tiles, (left, column_block, c), extents, fresh)
-            return
-        reuse = loop.function(routines)
-        source = None if p.panel else PackSource(p.b.strides, tiles, packs)
-        pack_and_use = replace(loop, source=source).function(routines)
-        is_first = b.compare("eq", row, 0)
-        is_later = b.compare("ne", row, 0)
+        fewest = p.rows % cut.rows or cut.rows
+        in_place = not p.panel and p.b.strides[1] == p.dtype.itemsize
+        self.packing_tile = in_place and fewest >= shape.rows
+        self.a, self.panels = 0, 1
+        self.a_strides: Strides = p.a.strides
 
-        def panel(number: Value, _: list[Value]) -> Sequence[Value]:
-            column = b.times(number, shape.columns)
-            panel_at = b.at(Value("%scratch", PTR), b.times(number, shape.panel_bytes(step)))
-            c_block = b.at(c, b.times(column, p.c.strides[1]))
-            whole = p.columns % shape.columns == 0
-            total = p.columns if whole else columns
-            count = block_extent(b, shape.columns, total, column)
-            given = f"{left}, {panel_at}, {c_block}, {rows}, {count}, {block_depth}, {fresh}"
+    def nest(self) -> Nest:
+        p, shape, cut = self.p, self.shape, self.cut
+        nest, size, rank = loops_of(_kernel(p)), p.dtype.itemsize, len(p.batch)
+        outside = tuple([*[f"i{k}" for k in range(rank)], "m0", "n0", "k0", "m1", "m2"])
+        if self.packs:
+            strides = (*[0] * rank, 0, shape.panel_bytes(cut.depth) // shape.columns, 0)
+            nbytes = shape.panels_bytes(cut.depth, cut.columns)
+            panels = Buffer(
+                p.dtype, strides, nbytes, space="scratch", outside=(*outside, "m1", "m2")
+            )
+            nest, self.panels = nest.with_buffer(panels)
+        if copies_transposed_a(p):
+            row = copied_row_bytes(shape, cut.inner)
+            self.a_strides = size, row
+            strides = (*[0] * rank, size, 0, 0)
+            copied = Buffer(
+                p.dtype, strides, row * cut.depth, space="scratch", outside=(*outside, "m1", "m2")
+            )
+            nest, self.a = nest.with_buffer(copied)
+        chunks = [self._chunk("m1", 0, cut.inner, packs=self.packs)]
+        if not self.packs:
+            chunks = [self._chunk("m1", 0, self.block_rows, packs=False)]
+        elif cut.inner < cut.rows:
+            chunks.append(self._chunk("m2", cut.inner, self.block_rows, packs=False))
+        body: tuple[Node, ...] = (Loop("k0", (self.depth,), 0, p.depth, cut.depth, tuple(chunks)),)
+        blocks = [("m0", self.rows, p.rows, cut.rows), ("n0", self.columns, p.columns, cut.columns)]
+        batch = [(f"i{k}", k, p.batch[k], 1) for k in reversed(range(rank))]
+        for var, axis, extent, step in (*blocks, *batch):
+            body = (Loop(var, (axis,), 0, extent, step, body, "parallel"),)
+        return replace(nest, body=body)
 
-            def first() -> Sequence[Value]:
-                source = b.at(column_block, b.times(column, p.b.strides[1]))
-                if p.stored is not None:
-                    scales = b.at(self.scales, b.times(column, p.dtype.itemsize * p.scales))
-                    unpack = unpack_function(routines, shape, p.stored, rest[1], p.scales)
-                    operands = (source, panel_at, scales, block_depth, count)
-                    b.emit_void(f"call void @{unpack}({', '.join(map(str, operands))})")
-                    b.emit_void(f"call void @{reuse}({given})")
-                    return []
-                if not packs:
-                    even = divisibility(shape, p.columns, p.depth, step)
-                    pack = pack_function(routines, shape, p.b.strides, step, even)
-                    b.emit_void(f"call void @{pack}({source}, {panel_at}, {block_depth}, {count})")
-                b.emit_void(f"call void @{pack_and_use}({given}, {source})")
-                return []
+    def _chunk(self, var: str, start: int, stop: Bound, *, packs: bool) -> Loop:
+        """Chunks of rows times all panels of the block, which are packed before if ``packs``."""
+        p, cut, width = self.p, self.cut, self.shape.columns
+        count = Count(var, p.rows, cut.inner, within=self.block_rows)
+        body: list[Node] = []
+        if self.a:
+            copy = CopyRows(self.shape, p.a.strides[1], self.a_strides[1])
+            body.append(Invoke(copy, (0, self.a), (self.block_depth, count)))
+        whole = rounded(self.block_columns, width)
+        tiles = self._panel(count, width, packs=packs)
+        body.append(Loop("n1", (self.columns,), 0, whole, width, tiles))
+        if rest := p.columns % width:
+            tiles = self._panel(count, rest, packs=packs)
+            body.append(Loop("n1", (self.columns,), whole, self.block_columns, width, tiles))
+        return Loop(var, (self.rows,), start, stop, cut.inner, tuple(body))
 
-            def later() -> Sequence[Value]:
-                b.emit_void(f"call void @{reuse}({given})")
-                return []
+    def _panel(self, count: Count, width: int, *, packs: bool) -> tuple[Node, ...]:
+        """All tiles of a chunk with one panel."""
+        p, shape, step = self.p, self.shape, self.cut.depth
+        tiles = max(1, self.cut.inner // shape.rows)
+        body: list[Node] = []
+        ahead: Routine | None = None
+        if not self.packs:
+            lines = -(-shape.panel_bytes(step) // (tiles * LINE))
+            ahead = PrefetchLines(shape.columns * p.b.strides[1], lines)
+        elif packs and p.stored is not None:
+            unpack = UnpackPanel(shape, p.stored, width, p.scales)
+            scales = (3,) if p.scales else ()
+            body.append(Invoke(unpack, (1, self.panels, *scales), (self.block_depth,)))
+        elif packs:
+            ahead = PrefetchShare(shape, p.b.strides, step, tiles)
+            if not self.packing_tile:
+                even = divisibility(shape, p.columns, p.depth, step)
+                pack = PackPanel(shape, p.b.strides, step, even, width)
+                body.append(Invoke(pack, (1, self.panels), (self.block_depth,)))
+            else:
+                body += self._tile((shape.rows, width), 0, ahead, source=True)
+        whole = rounded(count, shape.rows)
+        first = shape.rows if packs and self.packing_tile else 0
+        number = Iteration("m3")
+        tile = self._tile((shape.rows, width), number, ahead)
+        body.append(Loop("m3", (self.rows,), first, whole, shape.rows, tile))
+        if rest := p.rows % shape.rows:
+            tile = self._tile((rest, width), number, ahead)
+            body.append(Loop("m3", (self.rows,), whole, count, shape.rows, tile))
+        return tuple(body)
 
-            b.branch(is_first, first)
-            b.branch(is_later, later)
-            return []
-
-        panels = b.emit(I64, f"udiv {b.plus(columns, shape.columns - 1)}, {shape.columns}")
-        b.loop(0, panels, 1, [], panel)
-
-    def _packed_panels(
-        self, loop: PanelLoop, tiles: int, at: tuple[Value, Value, Value],
-        extents: tuple[Value, Value, Value], fresh: Value,
-    ) -> None:  # fmt: skip
-        """A chunk of rows times panels that B consists of; tiles prefetch the next panel."""
-        p, b, shape = self.p, self.b, self.shape
-        left, column_block, c = at
-        rows, columns, block_depth = extents
-        lines = -(-shape.panel_bytes(self.block_sizes.depth) // (tiles * LINE))
-        call = replace(loop, prefetch_lines=(lines,)).function(self.routines)
-
-        def panel(column: Value, _: list[Value]) -> Sequence[Value]:
-            here = b.at(column_block, b.times(column, p.b.strides[1]))
-            later = b.at(here, shape.columns * p.b.strides[1])
-            c_block = b.at(c, b.times(column, p.c.strides[1]))
-            total = p.columns if p.columns % shape.columns == 0 else columns
-            count = block_extent(b, shape.columns, total, column)
-            given = (left, here, c_block, rows, count, block_depth, fresh, later)
-            b.emit_void(f"call void @{call}({', '.join(map(str, given))})")
-            return []
-
-        b.loop(0, columns, shape.columns, [], panel)
-
-    def _fewest(self) -> int:
-        """Rows of the smallest block."""
-        return self.p.rows % self.block_sizes.rows or self.block_sizes.rows
-
-    def _copied_rows(self, left: Value, rows: Value, block_depth: Value) -> Value:
-        """Copy a chunk of a column-major A to scratch."""
-        b = self.b
-        c_block = b.at(Value("%scratch", PTR), self.panels)
-        copy = copy_function(self.routines, self.shape, self.p.a.strides[1], self.copied_row)
-        b.emit_void(f"call void @{copy}({left}, {c_block}, {block_depth}, {rows})")
-        return c_block
+    def _tile(
+        self, extent: tuple[int, int], number: Bound | Iteration, ahead: Routine | None,
+        *, source: bool = False,
+    ) -> tuple[Node, ...]:  # fmt: skip
+        """A register tile, and what it prefetches for the next panel."""
+        p = self.p
+        tile = Tile(
+            self.shape, (*self.a_strides, p.c.strides[0]), extent,
+            p.b.strides[0] if source else None, 0, p.depth > self.cut.depth,
+        )  # fmt: skip
+        buffers = (self.a, self.panels, 2, *[1] * source)
+        call = Invoke(tile, buffers, (self.block_depth, Iteration("k0")))
+        return (call,) if ahead is None else (Invoke(ahead, (1,), (number,)), call)

@@ -17,6 +17,7 @@ from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.blocking import for_tiles
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Stride, microkernel
@@ -72,28 +73,14 @@ def tile_shape_for(dtype: DType, target: Target) -> TileShape:
 
 
 @dataclass(frozen=True, slots=True)
-class PackSource:
-    """The part of B from which a new panel is packed: its strides, and the number of tiles of the
-    panel.
-
-    With ``packs`` the first tile, which has all rows, stores the panel while it reads B.
-    """
-
-    strides: Strides
-    tiles: int
-    packs: bool
-
-
-@dataclass(frozen=True, slots=True)
 class PanelLoop:
     """The function ``(a, panels, c, m, n, k, fresh)``: ``C = A B`` of m by n, or ``C += A B`` if
     not fresh.
 
     ``a`` are the strides of A, ``c_row`` is the row stride of C, ``depth`` the allocated depth of
-    panels, ``rest`` the rows and columns beyond full tiles if m and n have such a rest. With a
-    ``source`` there is one panel, packed from a last parameter ``source``, and tiles prefetch what
-    the next panel is packed from. With ``shared`` the tile functions take strides as arguments, so
-    that all GEMMs of a module share them. Each of ``prefetch_lines`` adds a parameter: an address
+    panels, ``rest`` the rows and columns beyond full tiles if m and n have such a rest. With
+    ``shared`` the tile functions take strides as arguments, so that all GEMMs of a module share
+    them. Each of ``prefetch_lines`` adds a parameter: an address
     from which each tile prefetches that many cache lines. With ``row_max_stride`` a last parameter
     points to one vector of maxima per row, so many bytes apart. Without ``accumulates`` C is always
     fresh.
@@ -104,7 +91,6 @@ class PanelLoop:
     depth: int
     c_row: int
     rest: tuple[int, int]
-    source: PackSource | None = None
     shared: bool = False
     prefetch_lines: tuple[int, ...] = ()
     row_max_stride: int = 0
@@ -113,14 +99,13 @@ class PanelLoop:
     def function(self, routines: Routines) -> str:
         """The name of the function."""
         parameters = ["ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k, i1 %fresh"]
-        parameters += ["ptr %source"] * (self.source is not None)
         parameters += [f"ptr %ahead{k}" for k in range(len(self.prefetch_lines))]
         parameters += ["ptr %row_max"] * (self.row_max_stride > 0)
         return routines.add(self, ", ".join(parameters), lambda b: self._write(b, routines))
 
     def _write(self, b: Builder, routines: Routines) -> None:
         """Panel by panel, all rows: a panel stays in the L1 cache, the rows of A in L2."""
-        shape, packs = self.shape, self.source is not None and self.source.packs
+        shape = self.shape
         m, n = Value("%m", I64), Value("%n", I64)
 
         def panel(number: Value, columns: int) -> None:
@@ -129,68 +114,35 @@ class PanelLoop:
             # Tiles are numbered over all panels: each prefetches its own lines.
             position = b.op("mul", number, b.emit(I64, f"udiv {m}, {shape.rows}"))
 
-            def tile(row: Value, rows: int, packs: bool = False) -> None:
-                self._prefetch(b, row, position)
-                self._call(b, routines, (here, c, row), (rows, columns), packs)
+            def tile(row: Value, rows: int) -> None:
+                for k, lines in enumerate(self.prefetch_lines):
+                    first = b.times(b.plus(position, row), lines * LINE)
+                    prefetch_bytes(b, b.at(Value(f"%ahead{k}", PTR), first), lines * LINE, L2)
+                self._call(b, routines, (here, c, row), (rows, columns))
 
-            if packs:
-                tile(Value("0", I64), shape.rows, packs=True)
-            for_tiles(b, m, shape.rows, self.rest[0], tile, start=int(packs))
+            for_tiles(b, m, shape.rows, self.rest[0], tile)
 
         for_tiles(b, n, shape.columns, self.rest[1], panel)
 
-    def _prefetch(self, b: Builder, row: Value, position: Value) -> None:
-        """Prefetch the share of a tile, which is number ``row`` of its panel."""
-        if self.source is not None:
-            _prefetch_share(b, self.shape, self.source, self.depth, row)
-        for k, lines in enumerate(self.prefetch_lines):
-            first = b.times(b.plus(position, row), lines * LINE)
-            prefetch_bytes(b, b.at(Value(f"%ahead{k}", PTR), first), lines * LINE, L2)
-
     def _call(
         self, b: Builder, routines: Routines, at: tuple[Value, Value, Value],
-        extent: tuple[int, int], packs: bool,
+        extent: tuple[int, int],
     ) -> None:  # fmt: skip
         """Call the function of a tile; ``at`` are panel, columns of C and number of the tile."""
         panel, c, number = at
         distance, by_row = self.row_max_stride, b.times(number, self.shape.rows)
-        # A tile that packs or tracks maxima serves one GEMM: constant strides cost nothing.
+        # A tile that tracks maxima serves one GEMM: constant strides cost nothing.
         strides = (*self.a, self.c_row)
-        is_shared = self.shared and not packs and not distance
-        source_row = self.source.strides[0] if self.source is not None and packs else None
+        is_shared = self.shared and not distance
         tile = Tile(
-            self.shape, None if is_shared else strides, extent, source_row, distance,
-            self.accumulates,
-        )  # fmt: skip
+            self.shape, None if is_shared else strides, extent, None, distance, self.accumulates
+        )
         a = b.at(Value("%a", PTR), b.times(by_row, self.a[0]))
         given = [a, panel, b.at(c, b.times(by_row, self.c_row)), "i64 %k", "i1 %fresh"]
         if distance:
             given.append(b.at(Value("%row_max", PTR), b.times(by_row, distance)))
         given += [f"i64 {stride}" for stride in strides] * is_shared
-        given += ["ptr %source"] * packs
         b.emit_void(f"call void @{tile.function(routines)}({', '.join(map(str, given))})")
-
-
-def _prefetch_share(
-    b: Builder, shape: TileShape, source: PackSource, depth: int, tile: Value
-) -> None:
-    """Prefetch the tile's share of the source of the next panel."""
-    row, column = source.strides
-    size = shape.dtype.itemsize
-    is_contiguous = column == size
-    lines = depth if is_contiguous else shape.columns
-    length = (shape.columns if is_contiguous else depth) * size
-    lines_per_tile = -(-lines // source.tiles)
-    next_panel = b.at(Value("%source", PTR), shape.columns * column)
-
-    def line(k: Value, _: list[Value]) -> Sequence[Value]:
-        address = b.at(next_panel, b.times(k, row if is_contiguous else column))
-        prefetch_bytes(b, address, length, L2)
-        return []
-
-    first = b.times(tile, lines_per_tile)
-    last = b.binary("smin", b.plus(first, lines_per_tile), Value(str(lines), I64))
-    b.loop(first, last, 1, [], line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +153,8 @@ class Tile:
     ``source_row`` B is read from rows so many bytes apart at a last parameter ``source``, and the
     panel is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
     parameter. If it ``accumulates``, results are added to C unless it is fresh.
+
+    As a routine of the loop IR it has constant strides and no maxima.
     """
 
     shape: TileShape
@@ -210,13 +164,40 @@ class Tile:
     row_max_stride: int
     accumulates: bool
 
-    def function(self, routines: Routines) -> str:
+    def function(self, functions: Functions) -> str:
         """The name of the function."""
         parameters = ["ptr %a, ptr %b, ptr %c, i64 %k, i1 %fresh"]
         parameters += ["ptr %row_max"] * (self.row_max_stride > 0)
         parameters += ["i64 %row, i64 %column, i64 %c_row"] * (self.strides is None)
         parameters += ["ptr %source"] * (self.source_row is not None)
-        return routines.add(self, ", ".join(parameters), self._write)
+        return functions.add(self, ", ".join(parameters), self._write)
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        (rows, columns), (a, panel, c, *source) = self.extent, buffers
+        depth, first = numbers
+        how = f", added if {first} > 0" if self.accumulates else ""
+        packs = f", packs {panel} from {source[0]}" if source else ""
+        return f"microkernel {c}[{rows} x {columns}] = {a} {panel}, depth {depth}{how}{packs}"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        assert self.strides is not None
+        (rows, columns), (depth, first) = self.extent, numbers
+        dtype, (a_row, a_column, c_row) = self.shape.dtype, self.strides
+        size = dtype.itemsize
+        a = matrix(memory[0], dtype, (rows, depth), (a_row, a_column))
+        panel = matrix(memory[1], dtype, (depth, columns), (self.shape.columns * size, size))
+        if self.source_row is not None:
+            panel[...] = matrix(memory[3], dtype, (depth, columns), (self.source_row, size))
+        c = matrix(memory[2], dtype, (rows, columns), (c_row, size))
+        c[...] = c + a @ panel if self.accumulates and first > 0 else a @ panel
+
+    def call(
+        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+    ) -> None:
+        """Call the function for buffers a, panel, c, perhaps source; numbers are k and its part."""
+        depth, first = numbers
+        given = [*addresses[:3], depth, b.compare("eq", first, 0), *addresses[3:]]
+        b.emit_void(f"call void @{self.function(functions)}({', '.join(map(str, given))})")
 
     def _write(self, b: Builder) -> None:
         (rows, columns), shape = self.extent, self.shape

@@ -8,15 +8,21 @@ All are functions of the module of the GEMM, as in `macrokernel.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
 from pirkit.lowering.codegen.math.casts import stored, widen
 from pirkit.lowering.codegen.matmul.blocking import for_tiles, pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
-from pirkit.lowering.codegen.matmul.output_tile import prefetch_bytes, read_vector, write_vector
+from pirkit.lowering.codegen.matmul.output_tile import (
+    L2,
+    prefetch_bytes,
+    read_vector,
+    write_vector,
+)
 from pirkit.runtime.dtype import DType
 
 _PREFETCH_ROWS = 4
@@ -31,7 +37,7 @@ def divisibility(shape: TileShape, columns: int, *depths: int) -> tuple[bool, bo
 
 
 def pack_function(
-    routines: Routines, shape: TileShape, b_strides: Strides, depth: int,
+    functions: Functions, shape: TileShape, b_strides: Strides, depth: int,
     divisible: tuple[bool, bool], scales: int = 0,
 ) -> str:  # fmt: skip
     """The function ``(b, panels, k, n)``: packs k by n elements of B into panels of ``depth`` rows.
@@ -50,7 +56,7 @@ def pack_function(
             _pack_columns(b, shape, b_strides[1], depth, divisible)
 
     parameters = "ptr %b, ptr %panels, i64 %k, i64 %n" + (", ptr %factors" if scales else "")
-    return routines.add(("pack", shape, b_strides, depth, divisible, scales), parameters, write)
+    return functions.add(("pack", shape, b_strides, depth, divisible, scales), parameters, write)
 
 
 def _pack_rows(
@@ -142,7 +148,7 @@ def _pack_columns(
 
 
 def unpack_function(
-    routines: Routines, shape: TileShape, kind: DType, rest: int, scales: bool
+    functions: Functions, shape: TileShape, kind: DType, rest: int, scales: bool
 ) -> str:
     """The function ``(from, to, scales, k, n)``: k rows of a panel, stored in fewer bits.
 
@@ -178,7 +184,7 @@ def unpack_function(
         for_tiles(b, Value("%n", I64), shape.columns, rest, whole)
 
     parameters = "ptr %from, ptr %to, ptr %scales, i64 %k, i64 %n"
-    return routines.add(("unpack", shape, kind, rest, scales), parameters, write)
+    return functions.add(("unpack", shape, kind, rest, scales), parameters, write)
 
 
 def as_float(b: Builder, value: Value, dtype: DType) -> Value:
@@ -186,7 +192,7 @@ def as_float(b: Builder, value: Value, dtype: DType) -> Value:
     return b.cast("sitofp", value, "float") if dtype.is_integer else widen(b, value, dtype)
 
 
-def copy_function(routines: Routines, shape: TileShape, from_row: int, to_row: int) -> str:
+def copy_function(functions: Functions, shape: TileShape, from_row: int, to_row: int) -> str:
     """The function ``(from, to, rows, length)``: copies rows of ``length`` contiguous elements."""
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
 
@@ -209,10 +215,10 @@ def copy_function(routines: Routines, shape: TileShape, from_row: int, to_row: i
         b.loop(0, Value("%rows", I64), 1, [], line)
 
     parameters = "ptr %from, ptr %to, i64 %rows, i64 %length"
-    return routines.add(("copy", shape, from_row, to_row), parameters, write)
+    return functions.add(("copy", shape, from_row, to_row), parameters, write)
 
 
-def scale_function(routines: Routines, shape: TileShape, row: int, scales: int) -> str:
+def scale_function(functions: Functions, shape: TileShape, row: int, scales: int) -> str:
     """The function ``(rows, scales, count, length)``: multiplies each row by its scalar, in place.
 
     Rows are ``row`` bytes apart, their scalars ``scales`` bytes.
@@ -235,7 +241,7 @@ def scale_function(routines: Routines, shape: TileShape, row: int, scales: int) 
         b.loop(0, Value("%count", I64), 1, [], line)
 
     parameters = "ptr %rows, ptr %factors, i64 %count, i64 %length"
-    return routines.add(("scale", shape, row, scales), parameters, write)
+    return functions.add(("scale", shape, row, scales), parameters, write)
 
 
 def _row_scale(b: Builder, shape: TileShape, number: Value, stride: int) -> Value:
@@ -275,3 +281,144 @@ def _lane_offsets(b: Builder, first: int, lanes: int) -> Value:
     """The constant ``first, first + 1...``."""
     panel_count = Type("i64", lanes)
     return Value("<" + ", ".join(f"i64 {first + k}" for k in range(lanes)) + ">", panel_count)
+
+
+# --- the copies as routines of the loop IR ---
+
+
+@dataclass(frozen=True, slots=True)
+class PackPanel:
+    """Packs ``width`` columns of B into a panel, for a number of rows."""
+
+    shape: TileShape
+    strides: Strides
+    depth: int
+    divisible: tuple[bool, bool]
+    width: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"{buffers[1]} = pack {buffers[0]} [{numbers[0]} x {self.width}]"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        dtype, size, shape = self.shape.dtype, self.shape.dtype.itemsize, (numbers[0], self.width)
+        panel = matrix(memory[1], dtype, shape, (self.shape.columns * size, size))
+        panel[...] = matrix(memory[0], dtype, shape, self.strides)
+
+    def call(
+        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+    ) -> None:
+        pack = pack_function(functions, self.shape, self.strides, self.depth, self.divisible)
+        _call(b, pack, *addresses, *numbers, Value(str(self.width), I64))
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackPanel:
+    """Widens a panel of fewer bits, and multiplies each of ``width`` columns if it ``scales``."""
+
+    shape: TileShape
+    kind: DType
+    width: int
+    scales: bool
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        factor = f" * {buffers[2]}" if self.scales else ""
+        return f"{buffers[1]} = widen {buffers[0]} [{numbers[0]} x {self.width}]{factor}"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        (depth,), columns, dtype = numbers, self.shape.columns, self.shape.dtype
+        row, size = columns * self.kind.itemsize, dtype.itemsize
+        found = matrix(memory[0], self.kind, (depth, self.width), (row, self.kind.itemsize))
+        panel = matrix(memory[1], dtype, (depth, self.width), (columns * size, size))
+        scales = matrix(memory[2], dtype, (1, self.width), (0, size)) if self.scales else 1
+        panel[...] = found.astype(dtype.np) * scales
+
+    def call(
+        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+    ) -> None:
+        rest = self.width % self.shape.columns
+        unpack = unpack_function(functions, self.shape, self.kind, rest, self.scales)
+        scales = addresses[2] if self.scales else Value("null", PTR)
+        _call(b, unpack, *addresses[:2], scales, *numbers, Value(str(self.width), I64))
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRows:
+    """Copies contiguous rows to rows so many bytes apart; numbers are rows and their length."""
+
+    shape: TileShape
+    from_row: int
+    to_row: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"{buffers[1]} = copy {buffers[0]} [{numbers[1]} x {numbers[0]}], column by column"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        dtype, size, shape = self.shape.dtype, self.shape.dtype.itemsize, (numbers[0], numbers[1])
+        rows = matrix(memory[1], dtype, shape, (self.to_row, size))
+        rows[...] = matrix(memory[0], dtype, shape, (self.from_row, size))
+
+    def call(
+        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+    ) -> None:
+        copy = copy_function(functions, self.shape, self.from_row, self.to_row)
+        _call(b, copy, *addresses, *numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchLines:
+    """Prefetches cache lines ``distance`` bytes further on, the share of a numbered tile."""
+
+    distance: int
+    lines: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"prefetch {self.lines} lines of the next panel of {buffers[0]}, part {numbers[0]}"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        """Nothing: a prefetch changes no memory."""
+
+    def call(
+        self, b: Builder, _: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+    ) -> None:
+        here = b.at(b.at(addresses[0], self.distance), b.times(numbers[0], self.lines * LINE))
+        prefetch_bytes(b, here, self.lines * LINE, L2)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchShare:
+    """Prefetches what a tile of ``tiles`` brings of the source of the next panel."""
+
+    shape: TileShape
+    strides: Strides
+    depth: int
+    tiles: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"prefetch the source of the next panel, {buffers[0]}, part {numbers[0]}"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        """Nothing: a prefetch changes no memory."""
+
+    def call(
+        self, b: Builder, _: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+    ) -> None:
+        (row, column), columns = self.strides, self.shape.columns
+        size = self.shape.dtype.itemsize
+        is_contiguous = column == size
+        lines = self.depth if is_contiguous else columns
+        length = (columns if is_contiguous else self.depth) * size
+        lines_per_tile = -(-lines // self.tiles)
+        next_panel = b.at(addresses[0], columns * column)
+
+        def line(k: Value, _: list[Value]) -> Sequence[Value]:
+            address = b.at(next_panel, b.times(k, row if is_contiguous else column))
+            prefetch_bytes(b, address, length, L2)
+            return []
+
+        first = b.times(numbers[0], lines_per_tile)
+        last = b.binary("smin", b.plus(first, lines_per_tile), Value(str(lines), I64))
+        b.loop(first, last, 1, [], line)
+
+
+def _call(b: Builder, function: str, *arguments: Value) -> None:
+    b.emit_void(f"call void @{function}({', '.join(map(str, arguments))})")

@@ -1,0 +1,53 @@
+"""Routines that loops call on memory: microkernels, copies of panels.
+
+A routine is a leaf of the loop IR: it prints itself, runs on numpy arrays, and emits a call of a
+function of the module. Its registers and its unrolling are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
+from pirkit.runtime.dtype import DType
+
+Array = np.ndarray[Any, Any]
+Location = tuple[Array, int]
+"""The bytes of a buffer, and an offset."""
+
+
+class Functions(Protocol):
+    """The functions of a module, each emitted once (`emit/routines.py`)."""
+
+    def add(self, key: Hashable, parameters: str, write: Callable[[Builder], None]) -> str: ...
+
+
+class Routine(Protocol):
+    """What `Invoke` calls: with addresses of buffers, then numbers."""
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        """One line for people."""
+        ...
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        """The same with numpy. Raises TypeError or ValueError for what leaves a buffer."""
+        ...
+
+    def call(
+        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+    ) -> None:
+        """Emit the call."""
+        ...
+
+
+def matrix(
+    location: Location, dtype: DType, shape: tuple[int, int], strides: tuple[int, int]
+) -> Array:
+    """A matrix in memory. Raises TypeError or ValueError if it does not lie inside of a buffer."""
+    memory, offset = location
+    if 0 in shape:
+        return np.empty(shape, dtype.np)
+    return np.ndarray(shape, dtype.np, memory.data, offset, strides)

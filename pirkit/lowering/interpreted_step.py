@@ -1,0 +1,63 @@
+"""Native steps run by the interpreter of the loop IR: which stage of their lowering is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
+from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.runtime.binding import Step
+from pirkit.runtime.native.launch import LaunchPart
+from pirkit.runtime.native.segment import NativeStep
+from pirkit.runtime.tolerance import wrong_element
+
+Array = np.ndarray[Any, Any]
+
+
+def interpreted(step: Step | None) -> Step | None:
+    """A step that interprets the loops of a native step; the step itself if it has none."""
+    if not isinstance(step, NativeStep):
+        return step
+    part = step.launch_part({})
+    if not all(_stages(work.function) for work in part.works):
+        return step
+    return lambda *arrays: _run(step, part, arrays)
+
+
+def loops_fault(step: NativeStep, given: Sequence[Any], right: Sequence[Array]) -> str:
+    """What the interpreter of its loops says of a step that is wrong; nothing without loops."""
+    stages = [_stages(work.function) for work in step.launch_part({}).works]
+    if not all(stages):
+        return ""
+    arrays = [*given, *(np.empty_like(array, order="C") for array in right)]
+    try:
+        _run(step, step.launch_part({}), arrays)
+    except InternalError as error:  # it leaves a buffer
+        return f"schedule: {error}, after `{stages[0][-1].rewrite}`"
+    pairs = zip(arrays[len(given) :], right, strict=True)
+    if any(wrong_element(found, array, given) for found, array in pairs):
+        return f"schedule: its loops are wrong after `{stages[0][-1].rewrite}`"
+    return (
+        "emitter: its loops are right by their interpreter: so the LLVM writer or a routine that "
+        "the loops call is wrong"
+    )
+
+
+def _run(step: NativeStep, part: LaunchPart, arrays: Sequence[Array]) -> None:
+    """Interpret the scheduled loops of a step over its operands and results."""
+    copies = [np.ascontiguousarray(array) for array in arrays]
+    memory = {k: copies[cell] for k, cell in step.operands(range(len(arrays)))} | dict(part.own)
+    for work in part.works:
+        run_loops(_stages(work.function)[-1].nest, [memory[k] for k in work.operands])
+    for array, copy in zip(arrays, copies, strict=True):
+        if not np.may_share_memory(copy, array):
+            array[...] = copy
+
+
+def _stages(function: object) -> Sequence[Stage]:
+    return function.write().stages if isinstance(function, LazyFunction) else ()
