@@ -55,6 +55,7 @@ class PackMatmulsPass(Pass):
     stats = Stats(packed="matmuls with a packed operand")
 
     panel: int = option(0, "columns of a panel; 0 for those that suit this CPU")
+    group: int = option(0, "rows of integers together, 2 or 4; 0 for those that suit this CPU")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
@@ -75,7 +76,7 @@ class PackMatmulsPass(Pass):
             columns = (
                 self.panel or product_tile(host(), exact, dt.float32 if exact else x.dtype).columns
             )
-            group = exact_group(host()) if exact else 1
+            group = (self.group or exact_group(host())) if exact else 1
             transposed = bool(not quantized and op.attribute("transpose_y"))
             panels = done.get((weights.ssa, transposed, group))
             if panels is None:
