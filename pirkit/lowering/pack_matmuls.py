@@ -14,7 +14,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.matmul.gemm import Gemm
-from pirkit.lowering.codegen.matmul.quantized_rows import DIRECT_ROWS, product_tile
+from pirkit.lowering.codegen.matmul.quantized_rows import DIRECT_ROWS, exact_group, product_tile
 from pirkit.lowering.whole_program.matmul import (
     MAX_THIN_EXTENT,
     QUANTIZED,
@@ -38,7 +38,7 @@ class PackMatmulsPass(Pass):
     A matrix ``[K, N]`` becomes panels ``[P, K, n]`` of n columns, the last one filled up with
     zeros. Only matmuls that native code runs in blocks are changed, and products of up to 128 rows
     in float32, which read large matrices at the rate of memory from panels; and
-    `pir.quantized_matmul`, for integers with pairs of rows together, ``[P, K / 2, n, 2]``.
+    `pir.quantized_matmul`, for integers with 2 rows together, ``[P, K / 2, n, 2]``, or 4 for VNNI.
     `hoist-constants` takes the packing out of the program.
 
     ::
@@ -55,6 +55,7 @@ class PackMatmulsPass(Pass):
     stats = Stats(packed="matmuls with a packed operand")
 
     panel: int = option(0, "columns of a panel; 0 for those that suit this CPU")
+    group: int = option(0, "rows of integers together, 2 or 4; 0 for those that suit this CPU")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
@@ -75,7 +76,8 @@ class PackMatmulsPass(Pass):
             columns = (
                 self.panel or product_tile(host(), exact, dt.float32 if exact else x.dtype).columns
             )
-            transposed, group = bool(not quantized and op.attribute("transpose_y")), 1 + exact
+            group = (self.group or exact_group(host())) if exact else 1
+            transposed = bool(not quantized and op.attribute("transpose_y"))
             panels = done.get((weights.ssa, transposed, group))
             if panels is None:
                 # in front of the loops around the matmul

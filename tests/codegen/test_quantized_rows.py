@@ -14,6 +14,7 @@ from pirkit.lowering.codegen.emit.compile import compiled
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft
 from pirkit.lowering.codegen.matmul.quantized_rows import (
     RowsProduct,
+    exact_group,
     product_tile,
     rows_product_draft,
 )
@@ -48,17 +49,23 @@ def at_width(bits: int) -> Target:
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_integers_have_the_bits_of_the_reference(bits: int, threads: int) -> None:
+@pytest.mark.parametrize("group", [2, 4])
+def test_integers_have_the_bits_of_the_reference(bits: int, threads: int, group: int) -> None:
+    """Pairs, and groups of four by `vpdpbusd`: extreme numbers too, whose sums need offsets."""
     target = at_width(bits)
+    if group > exact_group(target):
+        pytest.skip("the CPU has no VNNI")
     for rows, columns, depth in SIZES:
         random = np.random.default_rng(depth)
         x, w = (weights_of(random, s, dt.int8) for s in ((rows, depth), (depth, columns)))
         for each in (True, False):
             scales = random.random(columns, np.float32)
             of_rows = random.random((rows, 1) if each else 1, np.float32)
-            p = RowsProduct(rows, columns, depth, dt.int8, True, exact=True, each_row=each)
+            if not each:
+                x[:], w[:] = -128, 127
+            p = RowsProduct(rows, columns, depth, dt.int8, True, True, each, group)
             small = replace(target, l2_bytes=4096)  # several blocks of rows
-            held = panels(w, product_tile(target, True).columns, 2)
+            held = panels(w, product_tile(target, True).columns, group)
             rule = reference.get(lookup(OP))
             assert rule is not None
             wanted = rule(x, held, scales, of_rows, columns=columns)

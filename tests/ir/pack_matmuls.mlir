@@ -1,4 +1,4 @@
-// RUN: pirkit-opt %s -p 'pack-matmuls{panel=24}' | filecheck %s
+// RUN: pirkit-opt %s -p 'pack-matmuls{panel=24,group=2}' | filecheck %s
 
 // Known matrices become panels, filled up; two readers of one matrix share its panels.
 // CHECK-LABEL: pir.program @main

@@ -20,6 +20,7 @@ from pirkit.lowering.codegen.matmul.quantized_rows import (
     DIRECT_ROWS,
     FEW_ROWS,
     RowsProduct,
+    exact_group,
     native_rows_product,
     product_tile,
 )
@@ -108,11 +109,14 @@ def panel_product(
         raise NotNativeError(f"panels of {weights.shape[2]} columns have no native form here")
     if weights.dtype is dt.float16 and target.x86 and not target.has("f16c"):
         raise NotNativeError("this CPU has no instructions for float16")
+    group = weights.shape[3] if exact else 1
+    if exact and group not in (2, exact_group(target)):
+        raise NotNativeError(f"panels of {group} terms together have no native form here")
     operands = (0, 1, len(metas), *[2] * scaled, *[3] * exact)
     few = DIRECT_ROWS if weights.dtype is kind else FEW_ROWS
     if exact or (rows <= few and kind is dt.float32):
         each = x_scales is not None and x_scales.numel == rows
-        product = RowsProduct(rows, columns, depth, weights.dtype, scaled, exact, each)
+        product = RowsProduct(rows, columns, depth, weights.dtype, scaled, exact, each, group)
         return native_rows_product(product), operands
     item, size = weights.dtype.itemsize, kind.itemsize
     a, c = (MatrixBatch((), (m.shape[-1] * size, size), m.numel * size) for m in (x, out))

@@ -35,8 +35,8 @@ class QuantizedMatmul:
     So results in int8 have the same bits on every CPU (Jacob et al., CVPR 2018; symmetric).
 
     Weights may be in panels, as native code reads them: `[P, K, n]`, panel p with columns `p n` to
-    `(p + 1) n`; for `x` in int8 `[P, L, n, 2]`, where row l holds the terms 2l and 2l + 1 of each
-    column. What is beyond N columns or K terms is 0. The pass `quantize` makes this op, and
+    `(p + 1) n`; for `x` in int8 `[P, L, n, g]`, where row l holds the g (2 or 4) terms from g l on
+    of each column. What is beyond N columns or K terms is 0. The pass `quantize` makes this op, and
     `pack-matmuls` the panels.
 
     C1: `x` is float32 beside weights in int8, bfloat16 or float16, or int8 beside int8.
@@ -65,9 +65,10 @@ def _(
     require(x.rank >= 2 and (panels or weights.rank == 2), "C2",
             f"input {x} and weights {weights} have other dimensions")  # fmt: skip
     depth, held = x.shape[-1], weights.shape[1 if panels else 0]
-    rows = (depth + 1) // 2 if exact and panels and depth != UNKNOWN else depth
-    paired = not (panels and exact) or same_dim(weights.shape[3], 2)
-    require(same_dim(rows, held) and paired, "C3",
+    group = weights.shape[3] if exact and panels else 1
+    rows = -(-depth // group) if group > 0 and depth != UNKNOWN else depth
+    grouped = not (panels and exact) or group in (2, 4, UNKNOWN)
+    require((same_dim(rows, held) or group == UNKNOWN) and grouped, "C3",
             f"input {show(x.shape)} does not fit weights {show(weights.shape)}")  # fmt: skip
     require(not exact or depth <= MAX_DEPTH, "C3", f"sums of {depth} products may leave int32")
     if panels:
@@ -97,8 +98,8 @@ def unpacked(weights: Array, depth: int, columns: int) -> Array:
     if weights.ndim == 2:
         return weights
     if weights.ndim == 4:
-        count, pairs, width, _ = weights.shape
-        weights = weights.transpose(0, 1, 3, 2).reshape(count, 2 * pairs, width)
+        count, rows, width, group = weights.shape
+        weights = weights.transpose(0, 1, 3, 2).reshape(count, group * rows, width)
     return weights.transpose(1, 0, 2).reshape(weights.shape[1], -1)[:depth, :columns]
 
 
@@ -126,6 +127,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     x = _bytes(s, 2, 3, 5)
     yield s(x, _bytes(s, 5, 4), _floats(s, 4), _floats(s, 2, 3, 1), columns=4)
     yield s(x, _bytes(s, 2, 3, 3, 2), _floats(s, 4), _floats(s, 1), columns=4)
+    yield s(x, _bytes(s, 2, 2, 3, 4), _floats(s, 4), _floats(s, 1), columns=4)
 
 
 @bad_samples(QuantizedMatmul)
@@ -137,6 +139,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(_floats(s, 4), w, scales, None, columns=5)
     yield "C3", s(_floats(s, 3, 6), w, scales, None, columns=5)
     yield "C3", s(short, _bytes(s, 2, 3, 3, 2), scales, one, columns=5)
+    yield "C3", s(short, _bytes(s, 2, 2, 3, 3), scales, one, columns=5)
     yield "C4", s(x, w, scales, None, columns=4)
     yield "C4", s(x, _bytes(s, 2, 4, 3), _floats(s, 7), None, columns=7)
     yield "C5", s(x, w, None, None, columns=5)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit
+from pirkit.lowering.codegen.matmul.register_tile import fits_registers, rows_that_fit
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
@@ -16,9 +16,15 @@ them and what is prefetched stay in the L1 cache."""
 _WHOLE_FILTERS: Final = 72 << 10
 """Bytes of a stack of filters up to which all of it is read for each tile, from the L2 cache."""
 _SHARED_FILTERS: Final = 48 << 10
-"""The same for a task of `_MANY_ROWS`, which can share the reads of parts."""
+"""The same for a task of `_MANY_ROWS`, which can share the reads of parts, and for filters of 1x1,
+whose stacks are wide: without parts few rows of so many channels fit the L2 cache, and each reads
+all filters again (1024 to 256 channels at 14 x 14 took 1.4 times as long on a Cascade Lake)."""
+_POINT_FILTER_BYTES: Final = 16 << 10
+"""Bytes of such a part of filters of 1x1: sums are read and written once for every part."""
 _MANY_ROWS: Final = 8
 _MAX_POSITIONS: Final = 8
+_WIDE_ROWS: Final = 5
+"""Positions that a tile of four vectors has at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +108,32 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     size = c.dtype.itemsize
     lanes = min(c.block, target.vector_bits // (8 * size))
     each = c.block // lanes
-    filters = 1
+    filters, point = 1, prod(c.sizes) == 1
     if not c.depthwise:
         most = max(1, 3 // each)
         exact = [f for f in (2, 3) if f <= most and c.filter_blocks % f == 0]
         filters = exact[0] if exact else min(2, most, c.filter_blocks)
+        if point and c.filter_blocks * each == 4 and fits_registers(_WIDE_ROWS, 4, target):
+            filters = c.filter_blocks  # the image, which is larger than the result, is read once
     vectors = filters * each
     fitting = min(rows_that_fit(vectors, _MAX_POSITIONS, target), c.positions[1])
     positions = -(-c.positions[1] // -(-c.positions[1] // fitting))
     term_bytes = prod(c.sizes) * c.depth * filters * c.block * size
-    wanted = max(1, _FILTER_BYTES // term_bytes)
+    wanted = max(1, (_POINT_FILTER_BYTES if point else _FILTER_BYTES) // term_bytes)
     # What an overlapping stack computes twice must not be added to itself by another thread.
     overlaps = c.filter_blocks % filters != 0
-    row_bytes = c.lengths[1] * c.strides[0] * c.depth * (1 if c.depthwise else c.blocks) * size
-    rows = max(1, min(c.positions[0], target.l2_bytes // 4 // row_bytes))
-    most = _SHARED_FILTERS if rows >= _MANY_ROWS else _WHOLE_FILTERS
-    whole = overlaps or prod(c.sizes) == 1 or term_bytes * c.blocks <= most
-    channels = c.blocks if whole or c.depthwise else -(-c.blocks // -(-c.blocks // wanted))
+    row_bytes = c.lengths[1] * c.strides[0] * c.depth * size
+
+    def rows_of(blocks: int) -> int:
+        """Rows of a task, of which so many blocks of channels fill a quarter of the L2 cache."""
+        return max(1, min(c.positions[0], target.l2_bytes // 4 // (row_bytes * blocks)))
+
+    rows = rows_of(1 if c.depthwise else c.blocks)
+    most = _SHARED_FILTERS if point or rows >= _MANY_ROWS else _WHOLE_FILTERS
+    whole = overlaps or c.depthwise or term_bytes * c.blocks <= most
+    channels = c.blocks if whole else -(-c.blocks // -(-c.blocks // wanted))
+    if point and channels < c.blocks:
+        rows = rows_of(channels)
     found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)
     while threads > 1 and found.rows > 1 and found.tasks(c) < 2 * threads:
         found = replace(found, rows=-(-found.rows // 2))

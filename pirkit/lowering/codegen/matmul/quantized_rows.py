@@ -2,8 +2,10 @@
 
 A product of few rows reads its weights once, so that it takes as long as memory takes to deliver
 them: fewer bits are less time. A tile widens a vector of weights in registers, for all its rows.
-Numbers of 8 bits are multiplied in pairs of terms, as i16, and added up in i32, which is exact:
-`vpmaddwd` and an addition, or `vpdpwssd`. Rows are widened to i16 first, in scratch memory.
+Sums of products of 8-bit numbers are exact in i32. With VNNI four terms are multiplied and added
+at once (`vpdpbusd`): rows are copied to scratch memory with 128 added, because the left factors of
+that instruction are unsigned, and 128 times the sum of a column, which is the product by a row of
+zeros, is subtracted from its sums. Elsewhere rows are widened to i16, and pairs are multiplied.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ _BYTES_PER_NS: Final = 12
 """What memory delivers to one thread."""
 _IN_FLIGHT: Final = 8
 """Accumulators that hide the latency of a multiply-add."""
+_ZERO: Final = 0x80
+"""A row's 0 with 128 added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class RowsProduct:
     """``rows`` by ``depth`` times panels of ``columns`` in all; operands are x, panels, the result,
     and the scales of columns if it ``scales``, those of rows if it is ``exact``.
 
-    An exact product is one of 8-bit integers; ``each_row`` has a scale of its own then.
+    An exact product is one of 8-bit integers, ``group`` terms of a column together in the panels;
+    ``each_row`` has a scale of its own then.
     """
 
     rows: int
@@ -57,17 +62,30 @@ class RowsProduct:
     scales: bool
     exact: bool = False
     each_row: bool = False
+    group: int = 1
 
     @property
     def terms(self) -> int:
-        """Iterations of the loop over the depth: those of pairs, if it is exact."""
-        return -(-self.depth // 2) if self.exact else self.depth
+        """Iterations of the loop over the depth."""
+        return -(-self.depth // self.group)
+
+    @property
+    def offset(self) -> bool:
+        """Whether rows are unsigned bytes, 128 more than they are."""
+        return self.group == 4
+
+
+def exact_group(target: Target) -> int:
+    """Terms of exact products that one instruction multiplies: four with VNNI, else two."""
+    wide = target.has("avx512vnni") and target.has("avx512vl")
+    return 4 if wide or (target.has("avxvnni") and target.vector_bits < 512) else 2
 
 
 def product_tile(target: Target, exact: bool, dtype: DType = dt.float32) -> TileShape:
     """The register tile; its columns are those of a panel.
 
-    Without VNNI a product of pairs takes a register before it is added.
+    A product of pairs takes a register before it is added, and one of four terms an accumulator of
+    each column for the row of zeros.
     """
     shape = tile_shape_for(dtype, target)
     return replace(shape, rows=5, vectors=2) if exact and target.vector_bits < 512 else shape
@@ -87,7 +105,7 @@ def rows_product_draft(p: RowsProduct, target: Target, threads: int) -> Draft:
     writer = _Writer(p, shape, target, threads, routines, b)
     writer.emit()
     panels = -(-p.columns // shape.columns) * shape.columns
-    nbytes = panels * p.terms * (2 if p.exact else p.weights.itemsize)
+    nbytes = panels * p.terms * p.group * p.weights.itemsize
     work = max(nbytes // _BYTES_PER_NS, p.rows * p.columns * p.terms // (3 * shape.lanes))
     x, out = p.rows * p.depth * (1 if p.exact else 4), p.rows * p.columns * 4
     sizes = [x, nbytes, out, *[p.columns * 4] * p.scales]
@@ -107,8 +125,9 @@ class _Writer:
     ) -> None:  # fmt: skip
         self.p, self.shape, self.target, self.routines, self.b = p, shape, target, routines, b
         self.panels = -(-p.columns // shape.columns)
-        # Rows in i16, in whole vectors: they fill a quarter of the L2 cache at most.
-        self.wide_row = -(-p.depth // (2 * shape.lanes)) * 4 * shape.lanes
+        # Rows in i16 or in bytes, in whole vectors: they fill a quarter of the L2 cache at most.
+        together = p.group * shape.lanes
+        self.wide_row = -(-p.depth // together) * 4 * shape.lanes
         fitting = max(target.l2_bytes // 4 // self.wide_row // shape.rows, 1) * shape.rows
         self.rows = min(p.rows, fitting) if p.exact else p.rows
         down = -(-p.rows // self.rows)
@@ -117,7 +136,12 @@ class _Writer:
         self.group = -(-self.panels // across)
         self.extents = (down, -(-self.panels // self.group))
         self.blocks = self.extents[0] * self.extents[1]
-        self.scratch = self.rows * self.wide_row if p.exact else 0
+        self.zeros = self.rows * self.wide_row
+        """Where the row of zeros lies in scratch memory; the sums of a panel lie behind it."""
+        self.summed_first = p.offset and self.rows > shape.rows
+        """Whether the row of zeros is multiplied before all tiles, not in the only one."""
+        self.scratch = self.zeros if p.exact else 0
+        self.scratch += (self.wide_row + shape.columns * 4) * p.offset
 
     def emit(self) -> None:
         p, b, shape = self.p, self.b, self.shape
@@ -125,7 +149,7 @@ class _Writer:
         x, weights, out, *more = pointers
         scales = more[0] if p.scales else Value("null", PTR)
         row_scales = more[-1] if p.exact else Value("null", PTR)
-        panel_bytes = shape.columns * p.terms * (2 if p.exact else p.weights.itemsize)
+        panel_bytes = shape.columns * p.terms * p.group * p.weights.itemsize
 
         def block(number: Value, _: list[Value]) -> Sequence[Value]:
             row_block, group = split_index(b, number, self.extents)
@@ -136,6 +160,7 @@ class _Writer:
                 wide = Value("%scratch", PTR)
                 b.emit_void(f"call void @{self.widen()}({left}, {wide}, {rows})")
                 left, pitch = wide, self.wide_row
+            zeros = b.at(Value("%scratch", PTR), self.zeros) if p.offset else Value("null", PTR)
             lines = b.at(out, b.times(row, p.columns * 4))
             factors = b.at(row_scales, b.times(row, 4 * p.each_row)) if p.exact else row_scales
 
@@ -144,13 +169,15 @@ class _Writer:
                 columns = b.times(at, shape.columns * 4)
                 here = b.at(weights, b.times(at, panel_bytes))
                 there, spread = b.at(lines, columns), b.at(scales, columns) if p.scales else scales
+                if self.summed_first:
+                    b.emit_void(f"call void @{self.zero_sums()}({here}, {zeros})")
 
                 def tile(number: Value, many: int) -> None:
                     low = b.times(number, shape.rows)
                     name = self.tile(many, width, pitch)
                     places = [b.at(left, b.times(low, pitch)), here,
                               b.at(there, b.times(low, p.columns * 4)), spread,
-                              b.at(factors, b.times(low, 4 * p.each_row))]  # fmt: skip
+                              b.at(factors, b.times(low, 4 * p.each_row)), zeros]  # fmt: skip
                     b.emit_void(f"call void @{name}({', '.join(map(str, places))})")
 
                 for_tiles(b, rows, shape.rows, p.rows % shape.rows, tile)
@@ -163,10 +190,16 @@ class _Writer:
         b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], block)
 
     def widen(self) -> str:
-        """The function ``(from, to, rows)``: rows of i8 become rows of i16, filled up with 0."""
-        depth, lanes = self.p.depth, self.shape.lanes
+        """The function ``(from, to, rows)``: rows of i8 become rows of i16 filled up with 0, or
+        bytes 128 more than they were, filled up with whatever the panels' zeros may multiply.
+        """
+        depth, lanes, offset = self.p.depth, self.shape.lanes, self.p.offset
+        width, size = (4 * lanes, 1) if offset else (2 * lanes, 2)
 
         def write(b: Builder) -> None:
+            def converted(value: Value) -> Value:
+                return b.op("xor", value, _ZERO) if offset else b.cast("sext", value, "i16")
+
             def line(number: Value, _: list[Value]) -> Sequence[Value]:
                 here = b.at(Value("%from", PTR), b.times(number, depth))
                 there = b.at(Value("%to", PTR), b.times(number, self.wide_row))
@@ -175,51 +208,67 @@ class _Writer:
                     kind = Type("i8", width)
 
                     def one(k: Value, _: list[Value]) -> Sequence[Value]:
-                        found = b.cast("sext", read_vector(b, kind, b.at(here, k)), "i16")
-                        write_vector(b, found, b.at(there, b.times(k, 2)))
+                        found = converted(read_vector(b, kind, b.at(here, k)))
+                        write_vector(b, found, b.at(there, b.times(k, size)))
                         return []
 
                     b.loop(start, stop, width, [], one)
 
-                whole = depth - depth % (2 * lanes)
-                vectors(2 * lanes, 0, whole)
+                whole = depth - depth % width
+                vectors(width, 0, whole)
                 vectors(1, whole, depth)
-                zero = Value("0", Type("i16"))
-                for k in range(depth, self.wide_row // 2):
-                    write_vector(b, zero, b.at(there, 2 * k))
+                for k in range(depth, self.wide_row // size):
+                    write_vector(b, Value("0", Type(f"i{8 * size}")), b.at(there, size * k))
                 return []
 
             b.loop(0, Value("%rows", I64), 1, [], line)
+            if offset:
+                start = b.at(Value("%to", PTR), self.zeros)
+                row = b.const(Type("i8", 4 * lanes), _ZERO)
+
+                def one(k: Value, _: list[Value]) -> Sequence[Value]:
+                    write_vector(b, row, b.at(start, k))
+                    return []
+
+                b.loop(0, self.wide_row, 4 * lanes, [], one)
 
         return self.routines.add("widen", "ptr %from, ptr %to, i64 %rows", write)
 
+    def zero_sums(self) -> str:
+        """The function ``(panel, zeros)``: the negated sums of the row of zeros, behind it."""
+        shape = self.shape
+
+        def write(b: Builder) -> None:
+            zeros, kind = Value("%zeros", PTR), shape.vector.of("i32")
+            start = [b.const(kind, 0)] * shape.vectors
+            sums = [b.op("sub", start[0], s) for s in self.sums(b, [(zeros, 0)], start)]
+            places = [b.at(zeros, self.wide_row + v * shape.lanes * 4) for v in range(len(sums))]
+            OutputTile(kind, places).store(b, sums)
+
+        return self.routines.add("zero_sums", "ptr %panel, ptr %zeros", write)
+
     def tile(self, rows: int, columns: int, pitch: int) -> str:
-        """The function ``(x, panel, out, scales, row_scales)`` of a tile of rows by columns."""
+        """The function ``(x, panel, out, scales, row_scales, zeros)`` of rows by columns."""
         p, shape = self.p, self.shape
-        parameters = "ptr %x, ptr %panel, ptr %out, ptr %scales, ptr %row_scales"
+        names = ("x", "out", "scales", "row_scales", "zeros")
 
         def write(b: Builder) -> None:
             lanes, vector = shape.lanes, shape.vector
-            x, panel, out, scales, row_scales = (
-                Value(f"%{name}", PTR) for name in ("x", "panel", "out", "scales", "row_scales")
-            )
+            x, out, scales, row_scales, zeros = (Value(f"%{name}", PTR) for name in names)
             tail = columns % lanes
             count = -(-columns // lanes)
             masks = [*[None] * (columns // lanes), *([tail_mask(b, lanes, tail)] if tail else ())]
-            size = 2 if p.exact else p.weights.itemsize
-            kind = Type("i8", 2 * lanes) if p.exact else Type(stored(p.weights), lanes)
-            right = Elements(
-                kind, [(panel, v * lanes * size) for v in range(count)], [shape.columns * size],
-                widen=_pairs if p.exact else lambda b, v: as_float(b, v, p.weights),
-            )  # fmt: skip
-            scalar = Type("i32" if p.exact else "float")
-            left = Elements(scalar, [(x, r * pitch) for r in range(rows)], [4])
-            zero = b.const(vector.of(scalar.elem), 0)
-            sums = microkernel(
-                b, left, right, [p.terms], [zero] * (rows * count),
-                chains=max(1, _IN_FLIGHT // (rows * count)) if p.terms > _IN_FLIGHT else 1,
-                combine=self.add_pairs if p.exact else None,
-            )  # fmt: skip
+            kind = vector.of("i32" if p.exact else "float")
+            places, start = [(x, r * pitch) for r in range(rows)], [b.const(kind, 0)] * count
+            if self.summed_first:
+                held = [b.at(zeros, self.wide_row + v * lanes * 4) for v in range(count)]
+                start = OutputTile(kind, held).load(b)
+            elif p.offset:
+                places.append((zeros, 0))
+            sums = self.sums(b, places, start * len(places))
+            if len(places) > rows:
+                sums, offsets = sums[:-count], sums[-count:]
+                sums = [b.op("sub", s, offsets[k % count]) for k, s in enumerate(sums)]
             if p.exact:
                 sums = [b.cast("sitofp", s, "float") for s in sums]
                 factors = [
@@ -232,16 +281,50 @@ class _Writer:
                 spread = [b.at(scales, v * lanes * 4) for v in range(count)]
                 found = OutputTile(vector, spread, masks).load(b)
                 sums = [b.mul(s, found[k % count]) for k, s in enumerate(sums)]
-            places = [b.at(out, r * p.columns * 4 + v * lanes * 4)
-                      for r in range(rows) for v in range(count)]  # fmt: skip
-            OutputTile(vector, places, masks).store(b, sums)
+            goals = [b.at(out, r * p.columns * 4 + v * lanes * 4)
+                     for r in range(rows) for v in range(count)]  # fmt: skip
+            OutputTile(vector, goals, masks).store(b, sums)
 
+        parameters = "ptr %x, ptr %panel, ptr %out, ptr %scales, ptr %row_scales, ptr %zeros"
         return self.routines.add(("tile", rows, columns), parameters, write)
 
-    def add_pairs(self, b: Builder, left: Value, right: Value, total: Value) -> Value:
+    def sums(
+        self, b: Builder, rows: Sequence[tuple[Value, int]], start: Sequence[Value]
+    ) -> list[Value]:  # fmt: skip
+        """Sums over the depth of rows at some places, times the first vectors of ``%panel``."""
+        p, lanes = self.p, self.shape.lanes
+        count, size = len(start) // len(rows), p.group * p.weights.itemsize
+        if p.exact:
+            kind, scalar, combine = Type("i8", p.group * lanes), Type("i32"), self.add_products
+        else:
+            kind, scalar, combine = Type(stored(p.weights), lanes), Type("float"), None
+
+        def widen(b: Builder, vector: Value) -> Value:
+            if not p.exact:
+                return as_float(b, vector, p.weights)
+            vector = vector if p.offset else b.cast("sext", vector, "i16")
+            return b.emit(Type("i32", lanes), f"bitcast {vector} to {Type('i32', lanes)}")
+
+        panel = Value("%panel", PTR)
+        right = Elements(
+            kind, [(panel, v * lanes * size) for v in range(count)], [self.shape.columns * size],
+            widen=widen,
+        )  # fmt: skip
+        chains = max(1, _IN_FLIGHT // len(start)) if p.terms > _IN_FLIGHT else 1
+        return microkernel(
+            b, Elements(scalar, rows, [4]), right, [p.terms], start, chains, combine
+        )  # fmt: skip
+
+    def add_products(self, b: Builder, left: Value, right: Value, total: Value) -> Value:
+        if self.p.offset:
+            return b.call(_QUADS[total.type.lanes], total.type, total, left, right)
         return b.op("add", total, pair_products(b, left, right, self.target))
 
 
+_QUADS: Final = {
+    lanes: f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (4, 8, 16)
+}  # fmt: skip
+"""Lanes -> the instruction that adds four products of unsigned by signed bytes."""
 _PAIRS: Final = {
     4: "llvm.x86.sse2.pmadd.wd",
     8: "llvm.x86.avx2.pmadd.wd",
@@ -259,9 +342,3 @@ def pair_products(b: Builder, left: Value, right: Value, target: Target) -> Valu
     products = b.op("mul", *(b.cast("sext", v, "i32") for v in pairs))
     evens, odds = (b.shuffle(products, products, range(k, halves.lanes, 2)) for k in range(2))
     return b.op("add", evens, odds)
-
-
-def _pairs(b: Builder, value: Value) -> Value:
-    """Pairs of i8 as pairs of i16, in i32 lanes."""
-    kind = Type("i32", value.type.lanes // 2)
-    return b.emit(kind, f"bitcast {b.cast('sext', value, 'i16')} to {kind}")
