@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.runtime.meta import Meta, TensorMeta
 from pirkit.runtime.plan import Port
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
 
+_BOUNDS: Final = 4, 2, 1
+"""Bounds of random integers, in the order in which checks try them: some are indices."""
 DYNAMIC_DIMENSION: Final = 2
 """Size that is used for a dimension that the program does not determine."""
+
+
+def on_draws(run: Callable[[int], T], seed: int) -> T:
+    """What ``run`` gives for the largest bound of random integers that the program takes.
+
+    Raises the first RuntimeFault of ``run`` if it raises one for each bound.
+    """
+    error: RuntimeFault | None = None
+    for integers in _BOUNDS:
+        try:
+            return run(integers)
+        except RuntimeFault as fault:
+            error = error or fault
+    assert error is not None
+    error.notes = (*error.notes, f"run on random inputs of seed {seed}")
+    raise error
 
 
 def random_inputs(ports: Iterable[Port], seed: int, integers: int = 2) -> dict[str, Array]:
     """An input for each port: standard normal numbers, or integers below ``integers``.
 
-    The values depend only on the name and type of the port and on the seed. Raises UsageError for a
+    A single integer, which is often a number of iterations, is 2 or more where that is below. The
+    values depend only on the name and type of the port and on the seed. Raises UsageError for a
     port that is not a tensor.
     """
     return {port.name: _draw(port.name, port.meta, seed, integers) for port in ports}
@@ -44,7 +64,8 @@ def _draw(name: str, meta: Meta, seed: int, integers: int) -> Array:
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     shape = tuple(DYNAMIC_DIMENSION if d < 0 else d for d in meta.shape)
     if meta.dtype.kind in ("bool", "int", "uint"):
-        return rng.integers(0, integers, shape).astype(meta.dtype.np)
+        least = integers // 2 if integers > 2 and prod(shape) == 1 else 0
+        return rng.integers(least, integers, shape).astype(meta.dtype.np)
     return np.asarray(rng.standard_normal(shape)).astype(meta.dtype.np)
 
 
