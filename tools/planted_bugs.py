@@ -32,6 +32,7 @@ from pirkit.lowering.fusion import fuse_pass, kernel_builder
 from pirkit.passes import (
     absorb_attributes,
     autodiff,
+    autodiff_regions,
     canonicalize,
     constant_fold,
     cse,
@@ -100,12 +101,49 @@ OVERWRITTEN = f"""
   %d = pd_op.assign_out_(%c, %w) : {BINARY}
   %y = pd_op.multiply(%b, %x) : {BINARY}"""
 
+SCALAR = "tensor<f32>"
+
+
+def third_derivative(of: str) -> str:
+    """The operations of a third derivative, pending; ``of`` computes `%z` of `%x`."""
+    one = f"pd_op.full() {{shape = array<i64>, value = 1.0 : f64, {FULL}}} : () -> {SCALAR}"
+    lines = [of, f"  %k = {one}"]
+    for value, found in pairwise(("%z", "%d1", "%d2", "%y")):
+        total = f"%s{found[1:]}"
+        lines += [
+            f"  {total} = pd_op.sum({value}) {{axis = array<i64: 0, 1>, keepdim = false}} "
+            f": ({T}) -> {SCALAR}",
+            f"  {found} = pir.gradient({total}, %k, %x) {{targets = 1 : i32, wrt = 1 : i32}} "
+            f": ({SCALAR}, {SCALAR}, {T}) -> {T}",
+        ]
+    return "\n".join(lines)
+
+
+PENDING = third_derivative(f"""
+  %a = pd_op.sin(%x) : {UNARY}
+  %b = pd_op.tanh(%x) : {UNARY}
+  %z = pd_op.multiply(%a, %b) : {BINARY}""")
+KNOWN_BRANCH = f"""
+  %c = pd_op.full() {{shape = array<i64: 1>, value = 1.0 : f64, dtype = #pir.dtype<bool>, \
+place = #pir.place<cpu:0>}} : () -> tensor<1xi1>
+  %y = pd_op.if(%c) : (tensor<1xi1>) -> {T} {{
+    %t = pd_op.tanh(%x) : {UNARY}
+    pir.yield(%t) : ({T}) -> ()
+  }} else {{
+    %e = pd_op.exp(%w) : {UNARY}
+    pir.yield(%e) : ({T}) -> ()
+  }}"""
+CORPUS: Final = Path(__file__).parents[1] / "tests" / "corpus" / "paddle"
+
 Change = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Bug:
-    """What is replaced by what, the program that it spoils, and what has to be named."""
+    """What is replaced by what, the program that it spoils, and what has to be named.
+
+    ``body`` is what the program computes, or the name of a recorded one.
+    """
 
     room: str
     owner: Any
@@ -117,6 +155,8 @@ class Bug:
 
     def program(self, around: int = 0) -> str:
         """The program; with ``around``, so many right operations stand before it and behind it."""
+        if "%" not in self.body:
+            return (CORPUS / self.body / "program.txt").read_text()
         first, last = ["%x", "%y"] if not around else ["%x0", f"%y{around}"]
         arguments = f'{first} "x" : {T}, %w "w" : {T}'
         before = [f"%x{k}" for k in range(around)] + ["%x"]
@@ -201,6 +241,15 @@ def the_last_alone(old: Any) -> Any:
     return add
 
 
+def pushed_in_another_order(old: Any) -> Any:
+    return lambda b, inlet, values: old(b, inlet, list(values)[::-1])
+
+
+def growing(series: Any) -> Any:
+    """The coefficients of a series behind the first, 10 % too large."""
+    return [series[0], *(c if c is None else c * 1.1 for c in series[1:])]
+
+
 def backward_list(old: Any) -> Any:
     return lambda op: found[::-1] if (found := old(op)) is not None else None
 
@@ -273,6 +322,14 @@ BUGS: Final = {
         "rules", *rule(opdef.vjp, "pd_op.sum", after(scaled)), SUMMED, "autodiff,@default",
         ("derivative of `pd_op.sum`",),
     ),
+    "derivative in a loop": Bug(
+        "rules", *rule(opdef.vjp, "pd_op.multiply", after(scaled)), "while_tanh", "split,@default",
+        ("derivative of `pd_op.multiply`",),
+    ),
+    "Taylor series of sin": Bug(
+        "rules", *rule(opdef.jet, "pd_op.sin", after(growing)), PENDING, "@default",
+        ("Taylor series of `pd_op.sin`",),
+    ),
     "index map of transpose": Bug(
         "fusion", *rule(opdef.index_maps, "pd_op.transpose", after(flipped)), TURNED, "@fused",
         ("fuse", "rewrite 1 of 1"),
@@ -290,7 +347,8 @@ BUGS: Final = {
         ("fuse",),
     ),
     "kernels out of order": Bug(
-        "fusion", fuse_pass, "_in_order", after(lambda ops: ops[::-1]), NETWORK, "@fused", ("fuse",)
+        "fusion", fuse_pass, "in_order", after(lambda ops: list(ops)[::-1]), NETWORK, "@fused",
+        ("fuse",),
     ),
     "the backward exchanges operands": Bug(
         "split", build_halves._Backward, "insert", swapped, NETWORK, "split", ("pass 1: split",)
@@ -305,6 +363,18 @@ BUGS: Final = {
     "gradients exchanged": Bug(
         "split", labels, "_gradients", after(exchanged), NETWORK, "split",
         ("pass 1: split",),
+    ),
+    "the other branch is taken": Bug(
+        "passes", canonicalize, "splat_of", after(lambda c: c if c is None else not c),
+        KNOWN_BRANCH, "canonicalize", ("pass 1: canonicalize", "branch"),
+    ),
+    "a loop saves in another order": Bug(
+        "passes", autodiff_regions, "push", pushed_in_another_order, "while_tanh", "split",
+        ("passes/autodiff_regions.py",),
+    ),
+    "cotangents of a branch": Bug(
+        "passes", autodiff_regions._Place, "take", after(lambda c: c if c is None else c * 1.5),
+        "if_else", "split", ("passes/autodiff_regions.py",),
     ),
     "cotangents are not added": Bug(
         "passes", autodiff.Backward, "add", the_last_alone, CHAIN, "split", ("passes/autodiff.py",)
@@ -348,7 +418,7 @@ def verdict(name: str) -> str | None:
     """What is wrong with the answer of the tools to a bug; None if they name it."""
     bug = BUGS[name]
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "program.mlir"
+        file = Path(folder) / "program"
         file.write_text(bug.program())
         with planted(bug):
             code, text = bisect(file, bug.pipeline)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from xdsl.dialects import builtin as mlir
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
+from pirkit.diag.limits import current_limits, use_limits
 from pirkit.dialect.kinds import SINK, TERMINATOR
 from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, with_nested
@@ -24,6 +25,8 @@ Candidates = Callable[[ModuleOp], list[Operation]]
 Removal = Callable[[Operation], None]
 Oracle = Callable[[ModuleOp], bool]
 """True if a module is still interesting; it may change the module, and must not raise."""
+_LOOP_STEPS: Final = 2_000
+"""Iterations of a loop in a trial: without what its condition is computed from, it never ends."""
 
 
 @dataclass
@@ -80,8 +83,10 @@ class _Reducer:
         if size(trial) >= size(self.found.module):
             return False
         self.found.tried += 1
-        if not self.oracle(trial.clone()):
-            return False
+        limits = current_limits()
+        with use_limits(replace(limits, loop_steps=min(_LOOP_STEPS, limits.loop_steps))):
+            if not self.oracle(trial.clone()):
+                return False
         self.found.module = trial
         return True
 

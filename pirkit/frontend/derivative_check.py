@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -19,11 +19,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from pirkit.diag.errors import PirkitError
+from pirkit.diag.limits import current_limits, use_limits
 from pirkit.dialect.kinds import DERIVATIVE, OUTPUT, PARAMETER, SOURCE
-from pirkit.dialect.opdef import decompose, vjp
-from pirkit.dialect.operation import PirOp, ProgramOp, declares, span_of
+from pirkit.dialect.opdef import decompose, jet, vjp
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, span_of
 from pirkit.frontend.delta_reduce import reduce
-from pirkit.frontend.random_inputs import random_inputs, random_weights
+from pirkit.frontend.random_inputs import Integers, on_draws, random_inputs, random_weights
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
@@ -43,6 +44,11 @@ _STEP: Final = 1e-4
 _SMOOTH: Final = 1e-4
 """Two quotients that differ by more, relatively, are at a kink, and tell nothing."""
 _WRONG: Final = 1e-3
+_DOUBLE: Final = "functionalize,convert-dtype{of=float32,to=float64}"
+_ORDER: Final = 4
+"""Nested reverse sweeps grow exponentially with the order of a derivative."""
+DERIVATIVE_RULE: Final = "derivative"
+SERIES: Final = "Taylor series"
 
 
 @dataclass(frozen=True)
@@ -51,16 +57,27 @@ class WrongDerivative:
 
     what: str
     ops: tuple[PirOp, ...]
+    kind: str = DERIVATIVE_RULE
+
+    def rule_of(self, op: PirOp) -> str | None:
+        """Who differentiates an operation; None if it passes no derivative on."""
+        is_series = self.kind == SERIES
+        if bodies(op):
+            return "passes/taylor_regions.py" if is_series else "passes/autodiff_regions.py"
+        tables = (jet,) if is_series else (vjp, decompose)
+        rule = next(filter(None, (table.get(op.definition) for table in tables)), None)
+        return f"the rule of {rule.__module__}" if rule else None
 
     def __str__(self) -> str:
-        lines = ["no pass breaks the program, but a derivative is wrong"]
+        lines = [f"no pass breaks the program, but a {self.kind} is wrong"]
         for op in self.ops:
-            rule = vjp.get(op.definition) or decompose.get(op.definition)
-            stands = f" of {rule.__module__}" if rule else ""
             where = f" at {span_of(op)}" if span_of(op) else ""
-            lines.append(f"derivative of `{op.name}`{where}: the rule{stands}")
+            if by := self.rule_of(op):
+                lines.append(f"{self.kind} of `{op.name}`{where}: {by}")
         operands = [value for op in self.ops for value in op.operands]
-        if len(self.ops) > 1 or len(set(operands)) < len(operands):
+        if self.kind == SERIES:
+            lines.append("or passes/taylor.py, which puts series together")
+        elif len(self.ops) > 1 or len(set(operands)) < len(operands):
             lines.append("or passes/autodiff.py, which adds up the parts of a value's derivative")
         return "\n".join([*lines, f"breaks: {self.what}"])
 
@@ -73,8 +90,7 @@ def split_difference(
         k: _names(half, k) for half in (forward, backward) for k in _LISTS & half.attributes.keys()
     }
     plan = _plan(original)
-    fed = _drawn(plan, seed)
-    expected = _run(plan, fed, seed)
+    fed, expected = _on_draws(plan, seed)
     found = _run(_plan(forward), fed, seed)
     for name in found.keys() & expected.keys():
         if (what := drift(found[name], expected[name], None)) is not None:
@@ -110,17 +126,46 @@ def split_difference(
 
 
 def wrong_derivative(module: ModuleOp, seed: int = 0) -> WrongDerivative | None:
-    """The derivative rules that are wrong for a module, or None; the module is not changed."""
-    if difference_quotient(module, seed) is None:
-        return None
-    small = reduce(module, lambda m: difference_quotient(m, seed) is not None, _SECONDS).module
-    what = difference_quotient(small, seed)
-    left = [
-        op
-        for op in small.walk()
-        if isinstance(op, PirOp) and not any(declares(op, k) for k in (SOURCE, PARAMETER, OUTPUT))
-    ]
-    return WrongDerivative(str(what), tuple(left))
+    """The rules of derivatives or of series that are wrong for a module, or None.
+
+    The module is not changed.
+    """
+    for kind, check in ((SERIES, series_difference), (DERIVATIVE_RULE, difference_quotient)):
+        if check(module, seed) is not None:
+            small = reduce(module, lambda m, wrong=check: wrong(m, seed) is not None, _SECONDS)
+            declared = (SOURCE, PARAMETER, OUTPUT, DERIVATIVE)
+            left = [
+                op
+                for op in small.module.walk()
+                if isinstance(op, PirOp) and not any(declares(op, k) for k in declared)
+            ]
+            return WrongDerivative(str(check(small.module, seed)), tuple(left), kind)
+    return None
+
+
+def series_difference(module: ModuleOp, seed: int = 0) -> str | None:
+    """In what pending derivatives by Taylor series differ from nested reverse sweeps, or None.
+
+    None also for programs that have none, or of an order for which the sweeps are very large.
+    """
+    for program in module.ops:
+        if isinstance(program, ProgramOp) and _is_pending(program):
+            with (
+                suppress(PirkitError),
+                use_limits(replace(current_limits(), derivative_order=_ORDER)),
+            ):
+                by_sweeps = _plan(program, f"expand-gradients,{_DOUBLE}")
+                by_series = _plan(program, f"taylor,expand-gradients,{_DOUBLE}")
+                fed, expected = _on_draws(by_sweeps, seed)
+                found = _run(by_series, fed, seed)
+                for name in expected:
+                    if (what := drift(found[name], expected[name], None)) is not None:
+                        return f"@{program.symbol}: output `{name}`: {what}"
+    return None
+
+
+def _is_pending(program: ProgramOp) -> bool:
+    return any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in program.walk())
 
 
 def difference_quotient(module: ModuleOp, seed: int = 0) -> str | None:
@@ -139,14 +184,12 @@ def difference_quotient(module: ModuleOp, seed: int = 0) -> str | None:
 
 
 def _against_quotients(program: ProgramOp, seed: int) -> str | None:
-    first = "functionalize,convert-dtype{of=float32,to=float64}"
-    if any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in program.walk()):
-        first = f"expand-gradients,{first}"
+    first = f"expand-gradients,{_DOUBLE}" if _is_pending(program) else _DOUBLE
     plan = _plan(program, first)
     joint = _plan(program, f"{first},autodiff{{seeds=true}}", differentiates_all=True)
-    fed = _drawn(plan, seed)
+    fed, results = _on_draws(plan, seed)
     seeded = {p.name for p in joint.inputs}  # not what is written into inputs and parameters
-    outputs = {n: a for n, a in _run(plan, fed, seed).items() if f"{n}_grad" in seeded}
+    outputs = {n: a for n, a in results.items() if f"{n}_grad" in seeded}
     seeds = {f"{n}_grad": _cotangent(f"{n}_grad", a, seed) for n, a in outputs.items()}
     gradients = _run(joint, {**fed, **seeds}, seed)
 
@@ -205,15 +248,23 @@ def _plan(program: ProgramOp, pipeline: str = "", *, differentiates_all: bool = 
     return write_plan(copy, library=KernelLibrary(REFERENCE))
 
 
-def _drawn(plan: Plan, seed: int) -> Arrays:
-    return random_inputs(plan.inputs, seed) | random_weights(plan.params, seed)
+def _on_draws(plan: Plan, seed: int) -> tuple[Arrays, Arrays]:
+    """Random inputs and parameters, and what a run on them gives."""
+
+    def run(integers: Integers) -> tuple[Arrays, Arrays]:
+        weights = random_weights(plan.params, seed, integers)
+        fed = random_inputs(plan.inputs, seed, integers) | weights
+        return fed, _run(plan, fed, seed)
+
+    return on_draws(run, seed)
 
 
 def _run(plan: Plan, held: Mapping[str, Array], seed: int) -> Arrays:
     """The outputs of a run, and what it wrote into inputs and parameters."""
     params = {p.name: deepcopy(held[p.name]) for p in plan.params}
     executable = Executable(plan, KernelLibrary(REFERENCE), params, seed)
-    found = executable.run({p.name: deepcopy(held[p.name]) for p in plan.inputs})  # stacks as well
+    inputs = deepcopy({p.name: held[p.name] for p in plan.inputs})  # two may be one stack
+    found = executable.run(inputs)
     return cast(Arrays, {**executable.updates, **found})
 
 

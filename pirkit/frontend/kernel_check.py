@@ -13,7 +13,12 @@ from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile
-from pirkit.frontend.numeric_check import Inputs, effect_of, first_difference, on_draws
+from pirkit.frontend.numeric_check import (
+    Inputs,
+    effect_of,
+    first_difference,
+    on_drawn_inputs,
+)
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
@@ -24,6 +29,7 @@ from pirkit.runtime.mode import Mode
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.registry import CPU, REFERENCE
 from pirkit.runtime.tolerance import loosest_of
+from pirkit.split.split_result import BACKWARD, FORWARD
 
 Array = np.ndarray[Any, Any]
 
@@ -95,7 +101,7 @@ def check_kernels(
     if backend == REFERENCE:
         return Report(program.symbol, backend, 0, ())
     plan = write_plan(program, library=KernelLibrary(backend))
-    return on_draws(plan, seed, lambda fed: _check(plan, backend, seed, fed), inputs, params)
+    return on_drawn_inputs(plan, seed, lambda fed: _check(plan, backend, seed, fed), inputs, params)
 
 
 def _check(plan: Plan, backend: str, seed: int, fed: Inputs) -> Report:
@@ -132,7 +138,7 @@ def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str
     Inputs and parameters that are not given are drawn from ``seed``.
     """
     plan = write_plan(program.main, library=KernelLibrary(REFERENCE))
-    return on_draws(
+    return on_drawn_inputs(
         plan, seed, lambda fed: _whole(program, plan, seed, fed), inputs, program.params
     )
 
@@ -151,8 +157,28 @@ def _whole(program: Program, plan: Plan, seed: int, fed: Inputs) -> str | None:
 
 
 def check_module(module: ModuleOp, backend: str, seed: int = 0) -> Report | None:
-    """The first program of a module that is wrong on a backend, or None."""
-    for op in module.ops:
-        if isinstance(op, ProgramOp) and (report := check_kernels(op, backend, seed)):
+    """The first program of a module that is wrong on a backend, or None.
+
+    The backward half of a split gets what its forward half saves on the reference: stacks of loops
+    and branches cannot be drawn, and other saved values belong together.
+    """
+    programs = {op.symbol: op for op in module.ops if isinstance(op, ProgramOp)}
+    for name, program in programs.items():
+        prefix = name.removesuffix(BACKWARD)
+        forward = programs.get(prefix + FORWARD) if prefix != name else None
+        saved = _saved_by(forward, seed) if forward and backend != REFERENCE else None
+        if report := check_kernels(program, backend, seed, saved):
             return report
     return None
+
+
+def _saved_by(forward: ProgramOp, seed: int) -> dict[str, Any]:
+    """What a forward half is given, and what it computes from that, by name."""
+    plan = write_plan(forward, library=KernelLibrary(REFERENCE))
+
+    def run(fed: Inputs) -> dict[str, Any]:
+        executable = Executable(plan, KernelLibrary(REFERENCE), fed.of(plan.params), seed)
+        found = executable.run(fed.of(plan.inputs))
+        return {**fed.arrays, **executable.updates, **found}
+
+    return on_drawn_inputs(plan, seed, run)

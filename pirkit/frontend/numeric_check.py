@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -11,13 +12,19 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from pirkit.diag.errors import PassError, PirkitError, RuntimeFault
+from pirkit.diag.errors import PassError, PirkitError
 from pirkit.diag.span import Span
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.frontend.derivative_check import split_difference
 from pirkit.frontend.native_compile import GRADIENTS
-from pirkit.frontend.random_inputs import Integers, random_inputs, random_weights
+from pirkit.frontend.random_inputs import (
+    BOUNDS,
+    Integers,
+    on_draws,
+    random_inputs,
+    random_weights,
+)
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
@@ -151,7 +158,7 @@ class NumberCheck:
         inputs = [refined.get(p.name, p) for p in plan.inputs]
         params = [refined.get(p.name, p) for p in plan.params]
         ports = replace(plan, inputs=tuple(inputs), params=tuple(params))
-        return on_draws(
+        return on_drawn_inputs(
             ports, self.seed, lambda fed: (fed, effect_of(plan, BACKEND, fed, self.seed))
         )
 
@@ -169,9 +176,9 @@ class CheckEach:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Arrays for the inputs and parameters of plans."""
+    """Arrays for the inputs and parameters of plans; those of a backward half may be stacks."""
 
-    arrays: Mapping[str, Array]
+    arrays: Mapping[str, Any]
 
     @classmethod
     def drawn(
@@ -190,31 +197,25 @@ class Inputs:
         drawn = random_inputs(missing[0], seed, integers)
         return cls({**drawn, **random_weights(missing[1], seed, integers), **given})
 
-    def of(self, ports: tuple[Port, ...]) -> dict[str, Array]:
-        """Copies for some ports."""
-        return {p.name: np.array(self.arrays[p.name]) for p in ports}
+    def of(self, ports: tuple[Port, ...]) -> dict[str, Any]:
+        """Copies for some ports; two may be one stack."""
+        return deepcopy({p.name: self.arrays[p.name] for p in ports})
 
 
-def on_draws(
+def on_drawn_inputs(
     plan: Plan,
     seed: int,
     check: Callable[[Inputs], T],
     inputs: Mapping[str, Array] | None = None,
     params: Mapping[str, Array] | None = None,
 ) -> T:
-    """Check on integers as large as the program takes, on 0 and 1, or on zeros: some are indices.
+    """What ``check`` gives for the largest integers that the program takes.
 
-    Raises the RuntimeFault of the first draw if all are refused.
+    Raises the first RuntimeFault of ``check`` if it raises one for each draw.
     """
-    error: RuntimeFault | None = None
-    for integers in (_index_bounds(plan, seed, inputs, params), 2, 1):
-        try:
-            return check(Inputs.drawn(plan, seed, integers, inputs, params))
-        except RuntimeFault as fault:
-            error = error or fault
-    assert error is not None
-    error.notes = (*error.notes, f"run on random inputs of seed {seed}")
-    raise error
+    largest = _index_bounds(plan, seed, inputs, params)
+    bounds = (largest, *BOUNDS) if largest else BOUNDS
+    return on_draws(lambda n: check(Inputs.drawn(plan, seed, n, inputs, params)), seed, bounds)
 
 
 def _index_bounds(
@@ -225,10 +226,11 @@ def _index_bounds(
 ) -> Mapping[str, int]:
     """The largest size of an axis below which the program takes integers, for each port of them.
 
-    An index is then drawn up to the last element. Large programs are not tried out.
+    An index is then drawn up to the last element, a number of iterations up to 3 at least. Large
+    programs are not tried out.
     """
     metas = [m for m in plan.slots if isinstance(m, TensorMeta)]
-    sizes = sorted({d for m in metas for d in m.shape if d > 1}, reverse=True)
+    sizes = sorted({4, *[d for m in metas for d in m.shape if d > 1]}, reverse=True)
     work = sum(m.numel for m in metas if m.is_static)
     given = {**(inputs or {}), **(params or {})}
     found: dict[str, int] = {}

@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.runtime.meta import Meta, TensorMeta
 from pirkit.runtime.plan import Port
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
 
 DYNAMIC_DIMENSION: Final = 2
 """Size that is used for a dimension that the program does not determine."""
 
 Integers = int | Mapping[str, int]
 """Integers are drawn below this bound; ports that a table does not name have 2."""
+BOUNDS: Final[Sequence[Integers]] = (4, 2, 1)
+"""Bounds of random integers, in the order in which checks try them: some are indices."""
+
+
+def on_draws(run: Callable[[Integers], T], seed: int, bounds: Sequence[Integers] = BOUNDS) -> T:
+    """What ``run`` gives for the first of some bounds of random integers that the program takes.
+
+    Raises the first RuntimeFault of ``run`` if it raises one for each bound.
+    """
+    error: RuntimeFault | None = None
+    for integers in bounds:
+        try:
+            return run(integers)
+        except RuntimeFault as fault:
+            error = error or fault
+    assert error is not None
+    error.notes = (*error.notes, f"run on random inputs of seed {seed}")
+    raise error
 
 
 def random_inputs(ports: Iterable[Port], seed: int, integers: Integers = 2) -> dict[str, Array]:
     """An input for each port: standard normal numbers, or integers below ``integers``.
 
-    The values depend only on the name and type of the port and on the seed. Raises UsageError for a
-    port that is not a tensor.
+    The last integer of a port is the largest one: indices reach the end of an axis, and loops whose
+    number of iterations is an input repeat. The values depend only on the name and type of the port
+    and on the seed. Raises UsageError for a port that is not a tensor.
     """
     bounds: Mapping[str, int] = {} if isinstance(integers, int) else integers
     below = integers if isinstance(integers, int) else 2

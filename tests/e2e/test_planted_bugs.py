@@ -6,10 +6,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
+import pytest
+
+import pirkit
 from pirkit.dialect.text import parse_mlir
+from pirkit.frontend import kernel_check
 from pirkit.frontend.derivative_check import difference_quotient
-from tools.planted_bugs import BUGS
+from pirkit.frontend.kernel_check import check_kernels, check_module
+from pirkit.passes import run_pipeline
+from tools.planted_bugs import BUGS, CORPUS
 
 ROOT = Path(__file__).parents[2]
 SHORT = [
@@ -20,6 +27,8 @@ SHORT = [
     "a kernel loads another element",
     "only shapes are saved",
     "the backward reads a later version",
+    "derivative in a loop",
+    "Taylor series of sin",
 ]
 
 
@@ -37,13 +46,30 @@ def test_bisect_names_some_of_them() -> None:
 
 def test_they_are_in_all_parts() -> None:
     rooms = [bug.room for bug in BUGS.values()]
-    assert len(rooms) == 25
+    assert len(rooms) == 30
     assert {room: rooms.count(room) for room in rooms} == {
-        "passes": 10,
-        "rules": 6,
+        "passes": 13,
+        "rules": 8,
         "fusion": 5,
         "split": 4,
     }
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_what_they_replace_is_there(name: str) -> None:
+    assert hasattr(BUGS[name].owner, BUGS[name].name)
+
+
+@pytest.mark.parametrize("name", ["while_tanh", "if_else"])
+def test_halves_that_exchange_stacks_are_checked(name: str) -> None:
+    module = pirkit.load(str(CORPUS / name / "program.txt")).module
+    with mock.patch.object(kernel_check, "check_kernels", wraps=check_kernels) as asked:
+        run_pipeline(module, "split,@default")
+        assert check_module(module, "cpu") is None
+    saved = asked.call_args.args[-1]
+    stacks = [v for k, v in saved.items() if k.startswith("middle") and isinstance(v, list)]
+    assert stacks
+    assert all(stacks), "a stack is empty: the loop ran not once"
 
 
 def test_labels_and_stopped_gradients_are_no_wrong_derivatives() -> None:
