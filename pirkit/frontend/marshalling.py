@@ -130,8 +130,8 @@ def caller(
     for variable, (name, kind, meta) in zip(found, leaves, strict=True):
         inputs[name] = variable
         if name not in order:
-            array = code.name(meta)
-            code.require(f"{code.name(_is_like)}({variable}, {array})")
+            like = f"{code.name(is_like)}({variable}, {code.name(kind)}, {code.name(meta)})"
+            code.require(like)
             continue
         if kind in (bool, int, float, complex):
             made = f"{code.name(np.array)}({variable}, {code.name(meta.dtype.np)})"
@@ -245,12 +245,12 @@ def run_into(code: _Code, arrays: str, program: NativeProgram, order: Sequence[i
     code.require("ran")
 
 
-def _is_like(leaf: Any, meta: TensorMeta) -> bool:
+def is_like(leaf: Any, kind: type[Any], meta: TensorMeta) -> bool:
     """Whether an argument that the program does not read is as it was."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta == meta
     if not isinstance(leaf, np.ndarray):
-        return False
+        return type(leaf) is kind
     array = cast(Array, leaf)
     return meta_of(array.shape, array.dtype) == meta
 

@@ -25,6 +25,7 @@ TreeCall = Callable[..., Any]
 
 _OF_NUMBERS: Final = {Use.FLOAT: np.float64, Use.INT: np.int64, Use.BOOL: np.bool_}
 """Element types that native code writes."""
+_NUMBERS: Final = (*_OF_NUMBERS, Use.SCALAR)
 
 
 @dataclass(frozen=True)
@@ -61,17 +62,17 @@ def tree_call(
     header: Any = session.header
     is_plain = header[HEADER["slot"]] and not session.uses_pool and not len(session.flags)
     inputs = session.program.inputs
-    numbers: dict[int, Use] = {s.target: s.use for s in arguments.steps if s.use in _OF_NUMBERS}
+    numbers = {s.target: _element_type(s) for s in arguments.steps if s.use in _NUMBERS}
     is_known = is_plain and _containers_are_known()
-    if not is_known or any(inputs[k].dtype.np != _OF_NUMBERS[u] for k, u in numbers.items()):
+    if not is_known or any(inputs[k].dtype.np != dtype for k, dtype in numbers.items()):
         return None
     given = (ctypes.c_size_t * max(len(inputs), 1))()
-    cells = {k: np.zeros((), _OF_NUMBERS[use]) for k, use in numbers.items()}
+    cells = {k: np.zeros((), dtype) for k, dtype in numbers.items()}
     for k, cell in cells.items():
         given[k] = id(cell)
 
     def words(step: Step) -> list[int]:
-        places = (Found.ARGUMENT, Found.IN_TUPLE, Found.IN_LIST)
+        places = (Found.ARGUMENT, Found.IN_TUPLE, Found.IN_LIST)  # where the key is a number
         key = step.key if step.found in places else id(step.key)
         target = 0
         if step.use is Use.OPERAND:
@@ -98,6 +99,23 @@ def tree_call(
     kept = _kept(header, session.program.results, results)
     owned = (session, arguments, results, otherwise, given, cells, walk, names, objects, kept)
     return c_function(tree_method(), np.frombuffer(header, np.uintp), owned)
+
+
+def _element_type(step: Step) -> Any:
+    """Of the number that a step reads; None where its layout in memory is not as expected."""
+    if step.use is not Use.SCALAR:
+        return np.dtype(_OF_NUMBERS[step.use])
+    assert step.type is not None
+    return _layout_of(step.type)
+
+
+@cache
+def _layout_of(kind: type[Any]) -> np.dtype[Any] | None:
+    """The element type of a class of scalars whose bytes lie where native code reads them."""
+    one: Any = kind(3)
+    array = np.asarray(one)
+    held = ctypes.string_at(id(one) + FLOAT, array.itemsize)
+    return array.dtype if held == array.tobytes() else None
 
 
 def _kept(header: Any, metas: Sequence[TensorMeta], results: Results) -> tuple[Any, ...]:

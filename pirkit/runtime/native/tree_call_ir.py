@@ -32,6 +32,8 @@ class Found(IntEnum):
     """``key`` itself."""
     IN_CELL = 6
     ATTRIBUTE = 7
+    APPLIED = 8
+    """What the function ``key`` returns for the object of ``parent``."""
 
 
 class Use(IntEnum):
@@ -46,6 +48,8 @@ class Use(IntEnum):
     BOOL = 4
     SAME = 5
     """It has to be the object ``target``."""
+    SCALAR = 6
+    """The bytes of a scalar of numpy, of which ``size`` is minus the number, are the content."""
 
 
 class Step(NamedTuple):
@@ -66,7 +70,7 @@ class Step(NamedTuple):
 SIZE: Final = object.__basicsize__
 """Offset of the number of elements in tuples, lists and dicts."""
 FLOAT: Final = object.__basicsize__
-"""Offset of the number in a float."""
+"""Offset of the number in a float, in a complex number, and in scalars of numpy."""
 
 _WORDS: Final = (
     "steps", "taken", "positional", "named", "items", "inputs", "number", "busy", "containers",
@@ -124,7 +128,12 @@ step:
                                      i64 3, label %in_dict
                                      i64 5, label %constant
                                      i64 6, label %cell
-                                     i64 7, label %member ]
+                                     i64 7, label %member
+                                     i64 8, label %applied ]
+applied:
+  %an_image = call ptr %vector(ptr %key, ptr %p_holder, i64 1, ptr null)
+  %no_image = icmp eq ptr %an_image, null
+  br i1 %no_image, label %failed, label %held
 constant:
   br label %borrowed
 cell:
@@ -186,7 +195,7 @@ borrowed:
   br label %held
 held:
   %object = phi ptr [ %a_result, %called ], [ %old, %borrowed ], [ %a_content, %cell ],
-                   [ %a_member, %member ]
+                   [ %a_member, %member ], [ %an_image, %applied ]
   store ptr %object, ptr %p_object, align 8
   store i64 %k1, ptr %p_taken, align 8
   %any_type = icmp eq ptr %type, null
@@ -208,7 +217,13 @@ sized:
                                  i64 2, label %float
                                  i64 3, label %int
                                  i64 4, label %bool
-                                 i64 5, label %same ]
+                                 i64 5, label %same
+                                 i64 6, label %scalar ]
+scalar:
+  %p_scalar = getelementptr i8, ptr %object, i64 $at_float
+  %scalar_bytes = sub i64 0, %size
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %p_scalar, i64 %scalar_bytes, i1 false)
+  br label %used
 operand:
   store ptr %object, ptr %target, align 8
   br label %used
