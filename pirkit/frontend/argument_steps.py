@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import CellType, NoneType
 from typing import Any, Final
 
 import numpy as np
 
 from pirkit.frontend.generated_code import value_of
-from pirkit.frontend.marshalling import Ways, reader
+from pirkit.frontend.marshalling import Ways, is_like, reader
 from pirkit.frontend.surroundings import Place, kind_of
-from pirkit.frontend.tree import LEAF, Shape
+from pirkit.frontend.tree import CONTAINERS, LEAF, Shape
 from pirkit.runtime.native.tree_call import Arguments
 from pirkit.runtime.native.tree_call_ir import Found, Step, Use
 
@@ -25,8 +26,7 @@ _NUMBERS: Final = {float: Use.FLOAT, int: Use.INT, bool: Use.BOOL}
 def arguments_of(ways: Ways, names: Sequence[str]) -> Arguments | None:
     """How the inputs of a program are found in a call that gives these arguments by name, in order.
 
-    None where that takes Python: for classes of containers that users register, scalars of numpy,
-    and arguments that the program does not read.
+    None where that takes Python.
     """
     positions, keywords, leaves, static, order, roots, captured, guards = ways
     steps: list[Step] = []
@@ -60,24 +60,46 @@ def _take(steps: list[Step], shape: Shape, found: Step, leaves: Any, order: Sequ
         steps.append(found._replace(type=NoneType))
         return True
     if shape == LEAF:
-        name, kind, _ = next(leaves)
-        use = _NUMBERS.get(kind, Use.OPERAND)
-        if issubclass(kind, complex | np.generic) or name not in order:
-            return False
+        name, kind, meta = next(leaves)
+        if name not in order:
+            check = partial(is_like, kind=kind, meta=meta)
+            steps.append(found)
+            steps.append(Step(Found.APPLIED, check, len(steps) - 1, use=Use.SAME, target=True))
+            return True
+        target = order.index(name)
+        if issubclass(kind, complex | np.generic):
+            scalar = found._replace(type=kind, use=Use.SCALAR, target=target)
+            steps.append(scalar._replace(size=-meta.dtype.itemsize))
+            return True
         known = kind if kind in _NUMBERS else None
-        steps.append(found._replace(type=known, use=use, target=order.index(name)))
+        steps.append(found._replace(type=known, use=_NUMBERS.get(kind, Use.OPERAND), target=target))
         return True
     kind, keys, parts = shape
-    where = _ITEMS.get(kind, Found.IN_TUPLE)
-    if where is Found.IN_TUPLE and not issubclass(kind, tuple):
-        return False
-    parent = len(steps)
-    steps.append(found._replace(type=kind, size=len(parts)))
-    places = keys if kind is dict else range(len(parts))
+    parent, where = len(steps), _ITEMS.get(kind)
+    fields = CONTAINERS[kind].fields
+    places: Sequence[Any] = keys if kind is dict else range(len(parts))
+    if where is not None or issubclass(kind, tuple):
+        steps.append(found._replace(type=kind, size=len(parts)))
+    elif fields is not None:
+        steps.append(found._replace(type=kind))
+        where, places = Found.ATTRIBUTE, [sys.intern(n) for n in fields[0]]
+        for name, known in zip(fields[1], keys, strict=True):
+            steps.append(Step(where, sys.intern(name), parent, use=Use.SAME, target=known))
+    else:
+        steps.append(found._replace(type=kind))
+        taken = partial(_parts, flatten=CONTAINERS[kind].flatten, extra=keys)
+        steps.append(Step(Found.APPLIED, taken, parent, type=tuple, size=len(parts)))
+        parent += 1
     return all(
-        _take(steps, part, Step(where, key, parent), leaves, order)
+        _take(steps, part, Step(where or Found.IN_TUPLE, key, parent), leaves, order)
         for key, part in zip(places, parts, strict=True)
     )
+
+
+def _parts(held: Any, flatten: Callable[[Any], tuple[Any, Any]], extra: Any) -> Any:
+    """The parts of an object of a class that the user registered; None where it is another."""
+    parts, found = flatten(held)
+    return tuple(parts) if found == extra else None
 
 
 @dataclass

@@ -21,7 +21,7 @@ from pirkit.frontend import array_types
 from pirkit.frontend.array_signatures import OLDER, ROWS, VERSION, signature_of
 from pirkit.frontend.numpy_functions import apply_function
 from pirkit.frontend.numpy_rules import FUNCTIONS
-from pirkit.frontend.numpy_ufuncs import UFUNCS, apply_ufunc, refused
+from pirkit.frontend.numpy_ufuncs import UFUNCS, refused
 from pirkit.frontend.traced_value import TracedValue
 from pirkit.runtime.place import Place
 from pirkit.runtime.tensor import array_api
@@ -119,7 +119,7 @@ class ArrayFunction:
             return _OWN[self.name](*args, **kwargs)
         ufunc = getattr(np, self.name, None)
         if self.name not in FUNCTIONS and isinstance(ufunc, np.ufunc):
-            return apply_ufunc(b, ufunc, args)
+            return ufunc(*args)  # which a traced value records
         if self.name not in FUNCTIONS and self.name in DATA_DEPENDENT:
             raise refused(
                 f"`{self.name}` of a traced value: the shape of its result depends on its elements",

@@ -294,8 +294,12 @@ class Jitted:
         if not self._signatures:
             shown = zip(labels, signature.metas, strict=True)
             return "first call: " + (", ".join(f"{n} {m}" for n, m in shown) or "no arguments")
-        found = [_changes(s, n, signature, labels) for s, n in reversed(self._signatures)]
-        return "; ".join(min(found, key=len))
+        found = [
+            (s.shape != signature.shape, _changes(s, n, signature, labels))
+            for s, n in reversed(self._signatures)
+        ]
+        _, told = min(found, key=lambda change: (change[0], len(change[1])))
+        return "; ".join(told)
 
 
 class _Missed:
@@ -392,6 +396,8 @@ def _changes(
         more = [n for n in labels if n not in known_labels]
         less = [n for n in known_labels if n not in labels]
         told = [f"`{n}` is new" for n in more] + [f"`{n}` is gone" for n in less]
+        if not told and len(known.shape.parts[0].parts) != len(wanted.shape.parts[0].parts):
+            return ["other arguments are given by name"]
         return told or ["the containers of the arguments are of other classes"]
     found: list[str] = []
     for name, then, now in zip(labels, known.metas, wanted.metas, strict=True):

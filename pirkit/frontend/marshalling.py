@@ -15,9 +15,10 @@ import numpy as np
 
 from pirkit.frontend.generated_code import function_of
 from pirkit.frontend.surroundings import Place, same
-from pirkit.frontend.tree import CONTAINERS, LEAF, Shape
+from pirkit.frontend.tree import CONTAINERS, LEAF, Node, Shape
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.native.tree_call import Results
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import meta_of
 
@@ -129,8 +130,8 @@ def caller(
     for variable, (name, kind, meta) in zip(found, leaves, strict=True):
         inputs[name] = variable
         if name not in order:
-            array = code.name(meta)
-            code.require(f"{code.name(_is_like)}({variable}, {array})")
+            like = f"{code.name(is_like)}({variable}, {code.name(kind)}, {code.name(meta)})"
+            code.require(like)
             continue
         if kind in (bool, int, float, complex):
             made = f"{code.name(np.array)}({variable}, {code.name(meta.dtype.np)})"
@@ -176,12 +177,38 @@ def reader(
     return function_of("read()", code.lines, code.names)
 
 
-def builder(shape: Shape, count: int, order: Sequence[int]) -> Callable[..., Any]:
-    """The function from ``count`` tensors to their tree; ``order`` as in `pack`."""
-    code = _Code()
-    built = _built(code, shape, iter([f"t{k}" for k in order]))
-    head = f"build({', '.join(f't{k}' for k in range(count))})"
-    return function_of(head, [f"return {built}"], code.names)
+def builder(shape: Shape, count: int, order: Sequence[int]) -> Results:
+    """The functions from ``count`` tensors to their tree; ``order`` as in `pack`."""
+    head = f"({', '.join(f't{k}' for k in range(count))})"
+    leaves = [f"t{k}" for k in order]
+    code, listing = _Code(), _Code()
+    built = _built(code, shape, iter(leaves))
+    containers: list[tuple[type[Any], int]] = []
+    names: list[str] = []
+    _listed(listing, shape, iter(leaves), containers, names)
+    listing.lines.append(f"return ({''.join(f'{n}, ' for n in names)})")
+    return Results(
+        function_of(f"build{head}", [f"return {built}"], code.names),
+        function_of(f"listed{head}", listing.lines, listing.names),
+        containers,
+        [order.count(k) for k in range(count)],
+    )
+
+
+def _listed(
+    code: _Code, shape: Shape, leaves: Any, found: list[tuple[type[Any], int]], names: list[str]
+) -> str:
+    """As `_built`, with a variable for each container, parents first."""
+    if shape is None or shape == LEAF:
+        return _built(code, shape, leaves)
+    kind, extra, shapes = shape
+    at = len(names)
+    names.append("")
+    found.append((kind, len(shapes)))
+    parts = iter([_listed(code, s, leaves, found, names) for s in shapes])
+    whole = Node(kind, extra, (LEAF,) * len(shapes))
+    names[at] = code.variable(_built(code, whole, parts))
+    return names[at]
 
 
 def run_any(code: _Code, arrays: str, run: Run) -> None:
@@ -218,12 +245,12 @@ def run_into(code: _Code, arrays: str, program: NativeProgram, order: Sequence[i
     code.require("ran")
 
 
-def _is_like(leaf: Any, meta: TensorMeta) -> bool:
+def is_like(leaf: Any, kind: type[Any], meta: TensorMeta) -> bool:
     """Whether an argument that the program does not read is as it was."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta == meta
     if not isinstance(leaf, np.ndarray):
-        return False
+        return type(leaf) is kind
     array = cast(Array, leaf)
     return meta_of(array.shape, array.dtype) == meta
 

@@ -23,15 +23,20 @@ from pirkit.runtime.tensor.methods import Axis
 
 
 @function("reshape")
-def reshape(b: Builder, x: Any, shape: int | Sequence[int]) -> Value:
-    """The elements in another shape."""
+def reshape(b: Builder, x: Any, shape: int | Sequence[int], order: str = "C") -> Value:
+    """The elements in another shape, by rows, or by columns for the order "F"."""
     x = value_of(b, x)
-    return b.reshape(x, (shape,) if isinstance(shape, int) else tuple(shape))
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if order == "F":
+        return transpose(b, b.reshape(transpose(b, x), sizes[::-1]))
+    if order not in ("C", "A"):
+        raise refused(f"the order {order!r} of elements", "take C or F")
+    return b.reshape(x, sizes)
 
 
 @function("ravel")
-def _ravel(b: Builder, x: Any) -> Value:
-    return reshape(b, x, -1)
+def _ravel(b: Builder, x: Any, order: str = "C") -> Value:
+    return reshape(b, x, -1, "C" if order == "K" else order)
 
 
 @function("transpose", "permute_dims")

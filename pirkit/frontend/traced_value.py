@@ -22,9 +22,10 @@ from pirkit.dialect.value import Arithmetic
 from pirkit.frontend.indexing import subscript
 from pirkit.frontend.numpy_functions import apply_function
 from pirkit.frontend.numpy_rules import FUNCTIONS
-from pirkit.frontend.numpy_ufuncs import UFUNCS, apply_ufunc, is_number
+from pirkit.frontend.numpy_ufuncs import UFUNCS, apply_ufunc, is_number, weak_kind
 from pirkit.frontend.recording import Recording
 from pirkit.frontend.user_line import user_span
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.tensor.array_api import lifted
@@ -116,6 +117,8 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         if method == "__call__" and not options:
             if ufunc not in UFUNCS and ufunc.__name__ in FUNCTIONS:
                 return apply_function(b, ufunc.__name__, inputs, {})
+            if all([weak_kind(x) is not None for x in inputs]):
+                return _of_numbers(b, ufunc, inputs)
             return apply_ufunc(b, ufunc, inputs)
         tables: dict[str, dict[np.ufunc, str]] = {"reduce": REDUCTIONS, "accumulate": ACCUMULATIONS}
         name = tables.get(method, {}).get(ufunc)
@@ -204,6 +207,12 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
 
     def copy(self) -> TracedValue:
         """The value itself, because values are immutable."""
+        return self
+
+    def __copy__(self) -> TracedValue:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> TracedValue:
         return self
 
     # --- Python's numbers ---
@@ -316,8 +325,9 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
 
 
 class WeakValue(TracedValue):
-    """A Python number among the arguments: float32 by itself (int64, complex64), but beside a
-    tensor it takes the type that the number would, and is not rounded before."""
+    """A Python number among the arguments, or what is computed from such numbers alone: float32 by
+    itself (int64, complex64), but beside a tensor it takes the type that the number would, and is
+    not rounded before."""
 
     __slots__ = ("weak", "wide")
 
@@ -326,6 +336,22 @@ class WeakValue(TracedValue):
         self.wide = wide
         self.weak = weak
 
+
+def _of_numbers(b: Recording, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """What a ufunc gives for Python numbers and values that stand for such."""
+    found = apply_ufunc(b, ufunc, [getattr(x, "wide", x) for x in inputs])
+    several = found if isinstance(found, tuple) else (found,)
+    made = tuple([_as_number(b, v) for v in cast("tuple[Value, ...]", several)])
+    return made if isinstance(found, tuple) else made[0]
+
+
+def _as_number(b: Recording, wide: Value) -> Value:
+    alone = _ALONE.get(wide.dtype.np.kind)
+    return wide if alone is None else WeakValue(wide, b.cast(wide, alone[1]), alone[0])
+
+
+_ALONE: Final = {"i": (int, dt.int64), "f": (float, dt.float32), "c": (complex, dt.complex64)}
+"""Python's type and the element type of a number that stands beside no tensor, by kind."""
 
 _CHOOSE: Final = (
     "convert the function by `pirkit.to_static`; or choose with `pirkit.where(condition, x, y)` or"

@@ -49,6 +49,8 @@ class Container:
     unflatten: Unflatten
     name: Callable[[Any, int], str] = _place
     """How messages spell the part at an index."""
+    fields: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    """Attributes that are the parts, and those that are the rest, where it is made of them."""
 
 
 def _sorted(keys: Iterable[Any]) -> tuple[Any, ...]:
@@ -184,7 +186,7 @@ def register_dataclass(
     def spelled(extra: Any, index: int) -> str:
         return f".{data[index]}"
 
-    CONTAINERS[cls] = Container(flatten, unflatten, spelled)
+    CONTAINERS[cls] = Container(flatten, unflatten, spelled, (data, tuple(meta_fields)))
     return cast("type[C]", cls)
 
 

@@ -219,6 +219,22 @@ def test_arrays_around_are_read_at_each_call() -> None:
     np.testing.assert_allclose(f(X), 7 * X)
 
 
+def test_a_reason_is_how_a_call_differs_from_the_nearest_one() -> None:
+    f = pirkit.jit(lambda x, n=2: x * n)
+    f(X)
+    f(X, 3)
+    f(X, n=4)
+    f(X.astype("float32"))
+    f(X, 2.5)
+    f(X[:1])
+    told = reasons(f)[1:]
+    assert "`n` is new" in told[0]
+    assert "by name" in told[1]
+    assert told[2].endswith("argument `x`: dtype float64 -> float32")
+    assert "a Python int -> a Python float" in told[3]
+    assert "argument `x`: shape (3,) -> (1,)" in told[4]
+
+
 def test_what_else_changes_around_compiles_anew() -> None:
     settings = {"scale": 2.0, "w": X}
     other = [1.0]

@@ -3,11 +3,13 @@
 import gc
 import sys
 import weakref
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Event
 from types import BuiltinFunctionType, SimpleNamespace
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -293,3 +295,84 @@ def test_threads_that_change_the_arguments():
         assert all(workers.map(work, range(3)))
         stop.set()
         assert all(task.result() is None for task in changing)
+
+
+@dataclass
+class _Layer:
+    w: Any
+    b: Any
+    name: str = ""
+
+
+pirkit.tree.register_dataclass(_Layer, meta_fields=("name",))
+
+
+class _Held:
+    def __init__(self, part: Any, kind: str) -> None:
+        self.part, self.kind = part, kind
+
+
+pirkit.tree.register(_Held, lambda h: ((h.part,), h.kind), lambda kind, p: _Held(*p, kind))
+SCALARS: Final = (
+    bool, int, float, complex, np.float64, np.float32, np.float16, np.int64, np.int32, np.int8,
+    np.uint8, np.bool_, np.complex128, np.complex64,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SCALARS)
+def test_scalars_of_every_kind(kind: Any) -> None:
+    x, f = np.arange(3.0), pirkit.jit(lambda x, s: (x * 2, s))
+    for value in (1, 0, 1, 1):
+        again, found = f(x, kind(value))
+        assert found.item() == value
+        np.testing.assert_array_equal(again, x * 2)
+    assert len(f.explain().splitlines()) == 1
+    assert f(x, np.asarray(kind(0)))[1].item() == 0  # the same signature, but not for numbers
+
+
+CLASSES: Final[dict[str, tuple[Any, Any]]] = {
+    "dataclass": (lambda x, k: _Layer(x, [x * 2]), lambda v: v.w * v.b[0]),
+    "another name": (lambda x, k: _Layer(x, [x], str(k)), lambda v: v.w * len(v.name)),
+    "registered": (lambda x, k: _Held(x, "a"), lambda v: v.part * 3),
+    "another kind": (lambda x, k: _Held(x, "ab"[k % 2]), lambda v: v.part * ord(v.kind)),
+    "ordered": (lambda x, k: OrderedDict(b=x, a=x * 2), lambda v: v["b"] - v["a"]),
+    "another order": (
+        lambda x, k: OrderedDict(b=x, a=x * 2) if k % 2 else OrderedDict(a=x, b=x * 3),
+        lambda v: next(iter(v.values())) * 10 + v["b"]),
+    "default": (lambda x, k: defaultdict(list, a=x), lambda v: v["a"] + 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_objects_of_classes_that_are_trees(name: str) -> None:
+    make, use = CLASSES[name]
+    f, x = pirkit.jit(use), np.arange(3.0)
+    for k in range(8):
+        np.testing.assert_array_equal(f(make(x + k, k)), use(make(x + k, k)))
+
+
+def test_arguments_that_are_not_read() -> None:
+    f, x = pirkit.jit(lambda x, y, n: x * 2), np.arange(3.0)
+    for y, n in ((x, 1), (x, 2), (pirkit.tensor(x), 3), (x[:2], 1), (x, 1.0), (x, x)):
+        np.testing.assert_array_equal(f(x, y, n), x * 2)
+        np.testing.assert_array_equal(f(x, y, n), x * 2)
+    assert len(f.explain().splitlines()) == 4
+
+
+def test_what_a_class_raises_while_it_is_taken_apart() -> None:
+    class Broken(Exception):
+        pass
+
+    def flatten(held: Any) -> Any:
+        if held.kind == "broken":
+            raise Broken
+        return (held.part,), None
+
+    inner = type("Fragile", (_Held,), {})
+    pirkit.tree.register(inner, flatten, lambda _, parts: inner(*parts, ""))
+    f, x = pirkit.jit(lambda v: v.part + 1), np.zeros(2)
+    f(inner(x, "")), f(inner(x, ""))
+    for _ in range(3):
+        with pytest.raises(Broken):
+            f(inner(x, "broken"))
+        assert f(inner(x, "")).tolist() == [1.0, 1.0]

@@ -113,11 +113,13 @@ METHODS: Final = (
     " var(ddof=1) cumsum(1) cumprod(0) argmax(1) argmin() argsort(0) reshape(9) reshape(1,9)"
     " reshape((9,1)) ravel() flatten() transpose() transpose(1,0) swapaxes(0,1) squeeze() clip(0,1)"
     " round(1) repeat(2,axis=0) take(np.array([0,2]),axis=0) dot(x) diagonal()"
-    " trace() astype('float32') conj() copy()"
+    " trace() astype('float32') conj() copy() reshape(9,order='F') reshape(1,-1,order='F')"
+    " ravel('F') flatten('F') conjugate() argsort(axis=None,kind='stable')"
 ).split()
 OPERATORS: Final = (
     "x+x x-1 2-x x*x x/2 1/x x//2 x%2 abs(x)**1.5 2**x -x +x abs(x) x@x x>0 x>=x x<1 x<=0 x==x x!=x"
     " (x>0)&(x<1) (x>0)|(x<0) ~(x>0) (x>0)^(x<1) divmod(x,2)[0] x.T x.real x.shape[0]+x"
+    " np.sort(x[0]).searchsorted(x,side='right') np.reshape(x,(9,),order='F') np.ravel(x,'F')"
     " x.ndim*x x.size*x len(x)*x x[0] x[-1,::2] x[:,None] x[...,1] x[::-1] x[[0,2]] x[[0,1],[1,2]]"
 ).split()
 

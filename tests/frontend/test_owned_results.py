@@ -67,6 +67,123 @@ def test_a_dropped_result_is_written_again(way):
     assert len(addresses) == 1
 
 
+def _trees():
+    f = pirkit.jit(lambda x: {"a": [x + 1, (x * 2, None)], "b": x - 1, "c": {}})
+    x = np.zeros(3)
+
+    def call(k):
+        x[:] = k
+        return f(x)
+
+    call(0), call(0)
+    return call
+
+
+def _plain(made):
+    return pirkit.tree.map(lambda t: t.numpy().tolist(), made)
+
+
+def _wanted(k):
+    return {"a": [[k + 1.0] * 3, ([2.0 * k] * 3, None)], "b": [k - 1.0] * 3, "c": {}}
+
+
+PARTS = {
+    "tree": lambda made: made,
+    "list": lambda made: made["a"],
+    "tuple": lambda made: made["a"][1],
+    "empty": lambda made: made["c"],
+    "tensor": lambda made: made["a"][1][0],
+    "array": lambda made: made["b"].array,
+    "iterator": lambda made: iter(made["a"]),
+    "items": lambda made: made.items(),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_trees_that_are_held_stay_as_they_were(part):
+    call = _trees()
+    held = [(k, PARTS[part](call(k))) for k in range(1, 10)]
+    assert len({id(h) for _, h in held}) == len(held)
+    for k, kept in held:
+        if part in ("tree", "list", "tuple", "tensor", "array"):
+            want = PARTS[part](_wanted(k)) if part not in ("array",) else _wanted(k)["b"]
+            assert (kept.tolist() if part in ("tensor", "array") else _plain(kept)) == want
+    assert _plain(call(20)) == _wanted(20)
+
+
+CHANGES = {
+    "an item": lambda made: made.update(b=3),
+    "the order": lambda made: made.update(a=made.pop("a")),
+    "another key": lambda made: made.update(d=None),
+    "no keys": lambda made: made.clear(),
+    "an element": lambda made: made["a"].__setitem__(1, (made["a"][1][0], None)),
+    "more elements": lambda made: made["a"].append(4),
+    "elements the other way round": lambda made: made["a"].reverse(),
+    "an inner dict": lambda made: made["c"].update(z=1),
+    "elements of a result": lambda made: made["b"].numpy().__setitem__(0, 9.0),
+    "a tensor": lambda made: made["b"].__setitem__(0, 9.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_trees_that_were_changed_are_not_results_again(change):
+    call = _trees()
+    for k in range(8):
+        made = call(k)
+        CHANGES[change](made)
+        del made
+        made = call(k + 0.5)
+        assert _plain(made) == _wanted(k + 0.5)
+        assert list(made) == ["a", "b", "c"]
+
+
+def test_a_dropped_tree_is_the_next_result(way):
+    call = _trees()
+    first = id(call(1))
+    again = {id(call(k)) for k in range(5)}
+    if way == "native" and sys.version_info < (3, 13):
+        assert again == {first}
+
+
+def test_what_a_receiver_puts_into_a_tree_is_not_kept_for_long():
+    class Large:
+        pass
+
+    call = _trees()
+    watched = []
+    for _ in range(6):
+        made = call(1)
+        made["large"] = Large()
+        watched.append(weakref.ref(made["large"]))
+        del made
+    call(1), call(1)
+    gc.collect()
+    assert all(w() is None for w in watched)
+
+
+def test_trees_in_turn_as_a_training_loop_has_them():
+    f = pirkit.jit(lambda p, k: (p["w"].sum(), {"w": p["w"] + k, "b": [p["b"][0] * 2]}))
+    p, seen = {"w": np.zeros(2), "b": [np.ones(1)]}, []
+    for _ in range(12):
+        value, p = f(p, 1.0)
+        seen.append(value)
+    assert [float(v) for v in seen] == [2.0 * k for k in range(12)]
+    assert p["w"].tolist() == [12.0, 12.0]
+    assert p["b"][0].tolist() == [4096.0]
+
+
+def test_one_result_at_several_places():
+    f = pirkit.jit(lambda x: (lambda y: [y, (y, x * 3)])(x + 1))
+    x, held = np.zeros(2), []
+    for k in range(10):
+        x[:] = k
+        made = f(x)
+        assert made[0].tolist() == made[1][0].tolist() == [k + 1.0] * 2
+        held.append(made[1][0])
+        del made
+    assert [h.tolist()[0] for h in held] == [k + 1.0 for k in range(10)]
+
+
 def test_changed_arrays_are_not_taken_again():
     f = pirkit.jit(lambda x: x + 1)
     x = np.zeros((2, 3))

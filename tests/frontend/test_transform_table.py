@@ -482,6 +482,10 @@ def test_rules_take_arguments_by_name() -> None:
 # --- numbers keep their digits beside tensors of 64 bits ---
 
 WEAK: Final[dict[str, Callable[[Any, Any, Any], Any]]] = {
+    "arithmetic of numbers": lambda m, x, s: x * (s * 2 / 3 - s**2),
+    "functions of numbers": lambda m, x, s: x * abs(-s - 1) + x / s,
+    "a branch in a scan": lambda m, x, s: m.scan(
+        lambda c, v: (m.cond(v > c, lambda: v, lambda: c * 0.9), c), s, x),
     "fori_loop": lambda m, x, s: m.fori_loop(0, 1, lambda i, c: c * x[0], s),
     "while_loop": lambda m, x, s: m.while_loop(lambda c: c < 0.05, lambda c: c * x[0], s) * x[0],
     "scan": lambda m, x, s: m.scan(lambda c, v: (c * v, c), s, x),

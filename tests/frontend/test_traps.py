@@ -6,7 +6,7 @@ import inspect
 import math
 import operator
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from typing import Any, Final
 
 import numpy as np
@@ -130,6 +130,7 @@ RIGHT: Final[dict[str, Callable[[Any], Any]]] = {
     "sum(())": lambda x: (x.sum(()) * x).sum(),
     "max(())": lambda x: (x.max(()) * x).sum(),
     "copy": lambda x: copy(x).sum() * 2,
+    "deepcopy": lambda x: (deepcopy({"x": x})["x"] ** 2).sum(),
     # the rest
     "+=": _in_place,
     "f-string": lambda x: x.sum() * len(f"{x[0]:.3f}"),
@@ -169,6 +170,12 @@ REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
     "a short mask": (lambda x: x[np.array([True, False])].sum(), "boolean index", "mask"),
     "::0": (lambda x: x[::0].sum(), "zero", "slice"),
     "assignment": (lambda x: operator.setitem(x, 0, 1.0), "assignment", "pirkit.where"),
+    "assignment of elements of a tensor": (
+        lambda x: operator.setitem(pirkit.tensor(X), 0, x[0]), "assignment", "x.at[i].set",
+    ),
+    "assignment at a traced index": (
+        lambda x: operator.setitem(pirkit.tensor(X), x.argmax(), 1.0), "assignment", "x.at[i].set",
+    ),
     "del": (lambda x: operator.delitem(x, 0), "del", "x[1:]"),
     "a key of a dict": (lambda x: {x[0]: 1}[x[0]] * x[0], "hash", "id(v)"),
     "a set": (lambda x: len({x[0], x[1]}) * x[0], "hash", "id(v)"),

@@ -122,6 +122,11 @@ def _counted(words: Any, thing: Any) -> bool:
     return words[0] == before + len(others)
 
 
+def is_small(meta: TensorMeta) -> bool:
+    """Whether results like that are kept for later calls."""
+    return meta.numel * meta.dtype.itemsize <= MOST_KEPT
+
+
 class Recipes:
     """How the results of a program are made, in words (`RECIPE`), and those of earlier calls."""
 
@@ -133,8 +138,7 @@ class Recipes:
             extents = (ctypes.c_int64 * max(meta.rank, 1))(*meta.shape)
             held = meta_of(meta.shape, meta.dtype.np)
             large = 0 if maker.func is np.empty else id(maker)
-            kept = meta.numel * meta.dtype.itemsize <= MOST_KEPT
-            dtype = meta.dtype.np
+            kept, dtype = is_small(meta), meta.dtype.np
             words += [large, id(dtype), meta.rank, ctypes.addressof(extents), id(held), kept]
             self.owned += [maker, dtype, extents, held]
         self.words = (ctypes.c_size_t * max(len(words), 1))(*words)

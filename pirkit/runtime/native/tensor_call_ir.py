@@ -92,42 +92,9 @@ search:
 candidate:
   %p_old = getelementptr ptr, ptr %ring, i64 %g
   %old = load ptr, ptr %p_old, align 8
-  %p_old_type = getelementptr i8, ptr %old, i64 $at_type
-  %old_type = load ptr, ptr %p_old_type, align 8
-  %is_tensor = icmp eq ptr %old_type, %tensor
-  %old_references = load i64, ptr %old, align 8
-  %old_alone = icmp eq i64 %old_references, 1
-  %old_free = and i1 %is_tensor, %old_alone
-  br i1 %old_free, label %look, label %in_use
-look:
-  %p_old_array = getelementptr i8, ptr %old, i64 %slot
-  %p_old_buffer = getelementptr i8, ptr %old, i64 %buffer_slot
-  %p_old_weak = getelementptr i8, ptr %old, i64 %weak_slot
-  %old_array = load ptr, ptr %p_old_array, align 8
-  %old_buffer = load ptr, ptr %p_old_buffer, align 8
-  %old_weak = load ptr, ptr %p_old_weak, align 8
-  %no_buffer = icmp eq ptr %old_buffer, null
-  %no_weak = icmp eq ptr %old_weak, null
-  %plain = and i1 %no_buffer, %no_weak
-  %has_array = icmp ne ptr %old_array, null
-  %usable = and i1 %plain, %has_array
-  br i1 %usable, label %look_closer, label %in_use
-look_closer:
-  %array_references = load i64, ptr %old_array, align 8
-  %array_alone = icmp eq i64 %array_references, 1
-  %p_array_weak = getelementptr i8, ptr %old_array, i64 $at_weak
-  %array_weak = load ptr, ptr %p_array_weak, align 8
-  %array_no_weak = icmp eq ptr %array_weak, null
-  %p_array_flags = getelementptr i8, ptr %old_array, i64 $at_flags
-  %array_flags = load i32, ptr %p_array_flags, align 4
-  %array_open = and i32 %array_flags, $writeable
-  %array_is_open = icmp ne i32 %array_open, 0
-  %array_free = and i1 %array_alone, %array_no_weak
-  %array_good = and i1 %array_free, %array_is_open
-  br i1 %array_good, label %compare, label %in_use
-compare:
-  %as_wanted = call i1 @fits(ptr %old_array, ptr %array, ptr %want)
-  br i1 %as_wanted, label %reuse, label %in_use
+  %old_array = call ptr @unseen(ptr %header, ptr %old, i64 1, ptr %want)
+  %is_free = icmp ne ptr %old_array, null
+  br i1 %is_free, label %reuse, label %in_use
 in_use:
   %g1 = add i64 %g, 1
   br label %search
@@ -193,9 +160,33 @@ have:
   br label %allocate
 
 find:
+  %state = call i64 @run_made(ptr %header, ptr %given)
+  switch i64 %state, label %raise [ i64 0, label %done
+                                    i64 1, label %clear ]
+raise:
+  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
+  ret i64 2
+done:
+  ret i64 0
+
+no_memory:
+  br label %clear_from
+clear:
+  br label %clear_from
+clear_from:
+  %end = phi i64 [ %k, %no_memory ], [ %results, %clear ]
+  call void %forget()
+  call void @drop_all(ptr %tensors, i64 %end, ptr %drop)
+  ret i64 1
+}
+
+; Run on the arrays in `made`. Returns 0; 1 if nothing has run; 2 if an exception is set.
+define private i64 @run_made(ptr %header, ptr %given) {
+entry:
+$loads
   %unfit = call i64 @place(ptr %header, ptr %given, ptr %made)
   %all_fit = icmp eq i64 %unfit, 0
-  br i1 %all_fit, label %run, label %clear
+  br i1 %all_fit, label %run, label %missed
 run:
   %holds = icmp ne i64 %brief, 0
   br i1 %holds, label %run_brief, label %run_long
@@ -214,25 +205,63 @@ ran:
 go_on:
   %went = call ptr %call(ptr %goes_on)
   %interrupted = icmp eq ptr %went, null
-  br i1 %interrupted, label %raise, label %went_on
+  br i1 %interrupted, label %raised, label %went_on
 went_on:
   call void %drop(ptr %went)
   br label %done
-raise:
-  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
-  ret i64 2
 done:
   ret i64 0
-
-no_memory:
-  br label %clear_from
-clear:
-  br label %clear_from
-clear_from:
-  %end = phi i64 [ %k, %no_memory ], [ %results, %clear ]
-  call void %forget()
-  call void @drop_all(ptr %tensors, i64 %end, ptr %drop)
+missed:
   ret i64 1
+raised:
+  ret i64 2
+}
+
+; The array of a tensor of an earlier call that has so many references and is as wanted, if nobody
+; sees either otherwise; else null.
+define private ptr @unseen(ptr %header, ptr %old, i64 %expected, ptr %want) alwaysinline {
+entry:
+$loads
+  %own_type_at = getelementptr i8, ptr %old, i64 $at_type
+  %type = load ptr, ptr %own_type_at, align 8
+  %is_tensor = icmp eq ptr %type, %tensor
+  %references = load i64, ptr %old, align 8
+  %as_many = icmp eq i64 %references, %expected
+  %free = and i1 %is_tensor, %as_many
+  br i1 %free, label %look, label %seen
+look:
+  %own_array_at = getelementptr i8, ptr %old, i64 %slot
+  %own_buffer_at = getelementptr i8, ptr %old, i64 %buffer_slot
+  %own_weak_at = getelementptr i8, ptr %old, i64 %weak_slot
+  %its_array = load ptr, ptr %own_array_at, align 8
+  %buffer = load ptr, ptr %own_buffer_at, align 8
+  %weak = load ptr, ptr %own_weak_at, align 8
+  %no_buffer = icmp eq ptr %buffer, null
+  %no_weak = icmp eq ptr %weak, null
+  %plain = and i1 %no_buffer, %no_weak
+  %has_array = icmp ne ptr %its_array, null
+  %usable = and i1 %plain, %has_array
+  br i1 %usable, label %look_closer, label %seen
+look_closer:
+  %array_references = load i64, ptr %its_array, align 8
+  %alone = icmp eq i64 %array_references, 1
+  %p_array_weak = getelementptr i8, ptr %its_array, i64 $at_weak
+  %array_weak = load ptr, ptr %p_array_weak, align 8
+  %array_no_weak = icmp eq ptr %array_weak, null
+  %own_flags_at = getelementptr i8, ptr %its_array, i64 $at_flags
+  %flags = load i32, ptr %own_flags_at, align 4
+  %open = and i32 %flags, $writeable
+  %is_open = icmp ne i32 %open, 0
+  %unwatched = and i1 %alone, %array_no_weak
+  %good = and i1 %unwatched, %is_open
+  br i1 %good, label %compare, label %seen
+compare:
+  %as_wanted = call i1 @fits(ptr %its_array, ptr %array, ptr %want)
+  br i1 %as_wanted, label %unseen, label %seen
+unseen:
+  ret ptr %its_array
+seen:
+  ret ptr null
 }
 
 ; Drop the references to some objects.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,10 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import Session, tree_method
 from pirkit.runtime.native.program_ir import HEADER
-from pirkit.runtime.native.tensor_call import c_function
+from pirkit.runtime.native.tensor_call import c_function, is_small
+from pirkit.runtime.native.tensor_call_ir import KEPT
 from pirkit.runtime.native.tree_call_ir import FLOAT, SIZE, Found, Step, Use
+from pirkit.runtime.native.tree_reuse_ir import KINDS, VERSION
 from pirkit.runtime.tensor.buffer import address_of
 
 TreeCall = Callable[..., Any]
@@ -21,6 +25,7 @@ TreeCall = Callable[..., Any]
 
 _OF_NUMBERS: Final = {Use.FLOAT: np.float64, Use.INT: np.int64, Use.BOOL: np.bool_}
 """Element types that native code writes."""
+_NUMBERS: Final = (*_OF_NUMBERS, Use.SCALAR)
 
 
 @dataclass(frozen=True)
@@ -33,28 +38,41 @@ class Arguments:
     steps: Sequence[Step]
 
 
+@dataclass(frozen=True)
+class Results:
+    """The tree of the tensors of a call, and what a program needs to know to keep it."""
+
+    build: Callable[..., Any]
+    """From the tensors to the tree."""
+    listed: Callable[..., tuple[Any, ...]]
+    """To its containers, parents first."""
+    containers: Sequence[tuple[type[Any], int]]
+    """Their classes and numbers of elements."""
+    uses: Sequence[int]
+    """How often each tensor is in the tree."""
+
+
 def tree_call(
-    session: Session, arguments: Arguments, built: Callable[..., Any], otherwise: TreeCall
+    session: Session, arguments: Arguments, results: Results, otherwise: TreeCall
 ) -> TreeCall | None:
     """A call that runs in a session of its own; None where native code cannot make it.
 
-    ``built`` gives the tree of the tensors of the results. Calls that the steps do not fit, and
-    those while another one runs, are those of ``otherwise``.
+    Calls that the steps do not fit, and those while another one runs, are those of ``otherwise``.
     """
     header: Any = session.header
     is_plain = header[HEADER["slot"]] and not session.uses_pool and not len(session.flags)
     inputs = session.program.inputs
-    numbers: dict[int, Use] = {s.target: s.use for s in arguments.steps if s.use in _OF_NUMBERS}
+    numbers = {s.target: _element_type(s) for s in arguments.steps if s.use in _NUMBERS}
     is_known = is_plain and _containers_are_known()
-    if not is_known or any(inputs[k].dtype.np != _OF_NUMBERS[u] for k, u in numbers.items()):
+    if not is_known or any(inputs[k].dtype.np != dtype for k, dtype in numbers.items()):
         return None
     given = (ctypes.c_size_t * max(len(inputs), 1))()
-    cells = {k: np.zeros((), _OF_NUMBERS[use]) for k, use in numbers.items()}
+    cells = {k: np.zeros((), dtype) for k, dtype in numbers.items()}
     for k, cell in cells.items():
         given[k] = id(cell)
 
     def words(step: Step) -> list[int]:
-        places = (Found.ARGUMENT, Found.IN_TUPLE, Found.IN_LIST)
+        places = (Found.ARGUMENT, Found.IN_TUPLE, Found.IN_LIST)  # where the key is a number
         key = step.key if step.found in places else id(step.key)
         target = 0
         if step.use is Use.OPERAND:
@@ -74,15 +92,78 @@ def tree_call(
         "steps": len(arguments.steps), "positional": arguments.positional,
         "named": len(arguments.names), "walk": ctypes.addressof(walk),
         "names": ctypes.addressof(names), "objects": ctypes.addressof(objects),
-        "given": ctypes.addressof(given), "otherwise": id(otherwise), "built": id(built),
+        "given": ctypes.addressof(given), "otherwise": id(otherwise), "built": id(results.build),
         "true": id(True), "no_attribute": id(AttributeError),
     }.items():  # fmt: skip
         header[HEADER[name]] = word
-    owned = (session, arguments, built, otherwise, given, cells, walk, names, objects)
+    kept = _kept(header, session.program.results, results)
+    owned = (session, arguments, results, otherwise, given, cells, walk, names, objects, kept)
     return c_function(tree_method(), np.frombuffer(header, np.uintp), owned)
 
 
+def _element_type(step: Step) -> Any:
+    """Of the number that a step reads; None where its layout in memory is not as expected."""
+    if step.use is not Use.SCALAR:
+        return np.dtype(_OF_NUMBERS[step.use])
+    assert step.type is not None
+    return _layout_of(step.type)
+
+
+@cache
+def _layout_of(kind: type[Any]) -> np.dtype[Any] | None:
+    """The element type of a class of scalars whose bytes lie where native code reads them."""
+    one: Any = kind(3)
+    array = np.asarray(one)
+    held = ctypes.string_at(id(one) + FLOAT, array.itemsize)
+    return array.dtype if held == array.tobytes() else None
+
+
+def _kept(header: Any, metas: Sequence[TensorMeta], results: Results) -> tuple[Any, ...]:
+    """Let native code keep trees of results; what it needs. Nothing where that cannot be."""
+    classes = {kind for kind, _ in results.containers}
+    can = all(map(is_small, metas)) and all(results.uses) and classes <= KINDS.keys()
+    is_empty_tuple = (tuple, 0) in results.containers  # there is one for all
+    if not classes or not can or is_empty_tuple or (dict in classes and not _versions_are_known()):
+        return ()
+    count = len(results.containers)
+    nodes: list[int] = []
+    at = count + len(metas)
+    for kind, size in results.containers:
+        nodes += [id(kind), KINDS[kind], size, at]
+        at += 1 if kind is dict else size
+    trees: list[Any] = [None] * KEPT
+    words = (ctypes.c_size_t * len(nodes))(*nodes)
+    uses = (ctypes.c_size_t * max(len(metas), 1))(*results.uses)
+    slots = (ctypes.c_size_t * (KEPT * at))()
+    for name, word in {
+        "trees": id(trees), "slots": ctypes.addressof(slots), "nodes": ctypes.addressof(words),
+        "containers": count, "slot_words": at, "uses": ctypes.addressof(uses),
+        "built": id(results.listed),
+    }.items():  # fmt: skip
+        header[HEADER[name]] = word
+    return trees, words, uses, slots
+
+
 _ONES: Final = (1 << 64) - 1
+
+
+@cache
+def _versions_are_known() -> bool:
+    """Whether every change of a dict gives it another version, tested on a dict."""
+    if sys.version_info >= (3, 13):
+        return False
+    known: dict[str, int] = {"a": 1, "b": 2}
+    word = ctypes.c_uint64.from_address(id(known) + VERSION)
+    seen = [word.value]
+    for change in (
+        lambda: known.update(a=3), lambda: known.pop("a"), lambda: known.update(a=3),
+        lambda: known.update(c=4), known.clear,
+    ):  # fmt: skip
+        change()
+        seen.append(word.value)
+    before = word.value
+    known.get("a")
+    return len(set(seen)) == len(seen) and word.value == before
 
 
 @cache

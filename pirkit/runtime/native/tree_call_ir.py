@@ -15,6 +15,8 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from pirkit.runtime.native.tensor_call_ir import loads
+from pirkit.runtime.native.tree_reuse_ir import WORDS as TREES
+from pirkit.runtime.native.tree_reuse_ir import tree_reuse_text
 
 
 class Found(IntEnum):
@@ -30,6 +32,8 @@ class Found(IntEnum):
     """``key`` itself."""
     IN_CELL = 6
     ATTRIBUTE = 7
+    APPLIED = 8
+    """What the function ``key`` returns for the object of ``parent``."""
 
 
 class Use(IntEnum):
@@ -44,6 +48,8 @@ class Use(IntEnum):
     BOOL = 4
     SAME = 5
     """It has to be the object ``target``."""
+    SCALAR = 6
+    """The bytes of a scalar of numpy, of which ``size`` is minus the number, are the content."""
 
 
 class Step(NamedTuple):
@@ -64,9 +70,11 @@ class Step(NamedTuple):
 SIZE: Final = object.__basicsize__
 """Offset of the number of elements in tuples, lists and dicts."""
 FLOAT: Final = object.__basicsize__
-"""Offset of the number in a float."""
+"""Offset of the number in a float, in a complex number, and in scalars of numpy."""
 
-_WORDS: Final = ("steps", "taken", "positional", "named", "items", "inputs", "number", "busy")
+_WORDS: Final = (
+    "steps", "taken", "positional", "named", "items", "inputs", "number", "busy", "containers",
+)  # fmt: skip
 _POINTERS: Final = (
     "walk", "names", "objects", "given", "made", "otherwise", "built", "true", "keep", "drop",
     "get", "error", "call", "vector", "integer", "in_cell", "attribute", "matches", "forget",
@@ -74,12 +82,13 @@ _POINTERS: Final = (
 )  # fmt: skip
 WORDS: Final = (
     "steps", "taken", "positional", "named", "busy", "walk", "names", "objects", "given",
-    "otherwise", "built", "true", "no_attribute",
+    "otherwise", "built", "true", "no_attribute", *TREES,
 )  # fmt: skip
 """Words of the header for this function alone: ``walk`` are ``steps`` steps, whose objects go to
 ``objects``, ``taken`` of them up to now; ``names`` are the ``named`` names of arguments, which
 follow ``positional`` ones; ``given`` has the arrays and tensors of a call, in the order of the
-program; ``built`` makes the tree of the tensors; ``true`` and ``no_attribute`` are objects."""
+program; ``built`` makes the tree of the tensors, as a tuple of its containers if ``containers`` is not 0
+(`tree_reuse_ir`); ``true`` and ``no_attribute`` are objects."""
 
 _TEXT: Final = """
 ; Take the steps. Returns 0; 1 if something is not as it should be; 2 if an exception is set.
@@ -119,7 +128,12 @@ step:
                                      i64 3, label %in_dict
                                      i64 5, label %constant
                                      i64 6, label %cell
-                                     i64 7, label %member ]
+                                     i64 7, label %member
+                                     i64 8, label %applied ]
+applied:
+  %an_image = call ptr %vector(ptr %key, ptr %p_holder, i64 1, ptr null)
+  %no_image = icmp eq ptr %an_image, null
+  br i1 %no_image, label %failed, label %held
 constant:
   br label %borrowed
 cell:
@@ -181,7 +195,7 @@ borrowed:
   br label %held
 held:
   %object = phi ptr [ %a_result, %called ], [ %old, %borrowed ], [ %a_content, %cell ],
-                   [ %a_member, %member ]
+                   [ %a_member, %member ], [ %an_image, %applied ]
   store ptr %object, ptr %p_object, align 8
   store i64 %k1, ptr %p_taken, align 8
   %any_type = icmp eq ptr %type, null
@@ -203,7 +217,13 @@ sized:
                                  i64 2, label %float
                                  i64 3, label %int
                                  i64 4, label %bool
-                                 i64 5, label %same ]
+                                 i64 5, label %same
+                                 i64 6, label %scalar ]
+scalar:
+  %p_scalar = getelementptr i8, ptr %object, i64 $at_float
+  %scalar_bytes = sub i64 0, %size
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %p_scalar, i64 %scalar_bytes, i1 false)
+  br label %used
 operand:
   store ptr %object, ptr %target, align 8
   br label %used
@@ -263,6 +283,23 @@ find:
   switch i64 %walked, label %end [ i64 0, label %run
                                    i64 1, label %miss ]
 run:
+  %keeps_trees = icmp ne i64 %containers, 0
+  br i1 %keeps_trees, label %again, label %make
+again:
+  %old = call ptr @reuse(ptr %header)
+  %is_new = icmp eq ptr %old, null
+  br i1 %is_new, label %room, label %rerun
+rerun:
+  %reran = call i64 @run_made(ptr %header, ptr %given)
+  switch i64 %reran, label %end [ i64 0, label %reused
+                                  i64 1, label %miss ]
+reused:
+  call void %keep(ptr %old)
+  br label %end
+room:
+  call void @make_room(ptr %header)
+  br label %make
+make:
   %ran = call i64 @results(ptr %header, ptr %given)
   switch i64 %ran, label %end [ i64 0, label %build
                                 i64 1, label %miss ]
@@ -270,12 +307,26 @@ build:
   %results = sub i64 %number, %inputs
   %tensors = getelementptr ptr, ptr %made, i64 %results
   %tree = call ptr %vector(ptr %built, ptr %tensors, i64 %results, ptr null)
+  %no_tree = icmp eq ptr %tree, null
+  %is_plain = icmp eq i64 %containers, 0
+  %is_all = or i1 %no_tree, %is_plain
+  br i1 %is_all, label %tell, label %hold
+hold:
+  call void @keep_tree(ptr %header, ptr %tree)
+  %p_root = getelementptr i8, ptr %tree, i64 %items
+  %root = load ptr, ptr %p_root, align 8
+  call void %keep(ptr %root)
+  call void %drop(ptr %tree)
+  br label %tell
+tell:
+  %told = phi ptr [ %tree, %build ], [ %root, %hold ]
   call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
   br label %end
 miss:
   br label %end
 end:
-  %result = phi ptr [ null, %find ], [ null, %run ], [ %tree, %build ], [ %header, %miss ]
+  %result = phi ptr [ null, %find ], [ null, %make ], [ null, %rerun ], [ %told, %tell ],
+                    [ %old, %reused ], [ %header, %miss ]
   %count = load i64, ptr %p_taken, align 8
   call void @drop_all(ptr %objects, i64 %count, ptr %drop)
   ret ptr %result
@@ -318,7 +369,7 @@ miss:
 def tree_call_text(header: Mapping[str, int]) -> str:
     """The functions, as a part of a module that has `results`; a template as the rest of it."""
     words = {"step_bytes": 8 * len(Step._fields), "at_size": SIZE, "at_float": FLOAT}
-    text = _TEXT.replace("$loads", loads(header, _WORDS, _POINTERS))
+    text = _TEXT.replace("$loads", loads(header, _WORDS, _POINTERS)) + tree_reuse_text(header)
     for name, word in words.items():
         text = text.replace(f"${name}", str(word))
     return text

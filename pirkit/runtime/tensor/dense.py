@@ -161,6 +161,9 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
             return traced.__pirkit_apply__("subscript", (self, key), {})
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
+        if (traced := next(_traced((*parts, value)), None)) is not None:
+            traced[index] = value  # which is refused, with the line and the remedy
         self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
 
     def updated(self, index: tuple[Any, ...], how: str, value: Any) -> Any:
@@ -178,9 +181,9 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         )
         return self.view_of(made.array)
 
-    def flatten(self) -> DenseTensor:
+    def flatten(self, order: Any = "C") -> DenseTensor:
         """A copy of the elements along one axis."""
-        return DenseTensor(self.array.flatten())
+        return DenseTensor(self.array.flatten(order))
 
     def copy(self) -> DenseTensor:
         """A copy with memory of its own."""
@@ -223,9 +226,10 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         """
         return self.to(CPU).array
 
-    def item(self) -> Any:
-        """The only element, as a Python number. Raises ValueError if there is not exactly one."""
-        return self.numpy().item()
+    def item(self, *index: Any) -> Any:
+        """The only element, or that at an index, as a Python number. Raises ValueError if there are
+        several."""
+        return self.numpy().item(*index)
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
@@ -258,6 +262,14 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         shape = list(self.shape)
         elements = np.array2string(self.numpy(), separator=", ", threshold=100, prefix="       ")
         return f"Tensor(shape={shape}, dtype={self.dtype}, place={self.place},\n       {elements})"
+
+    def __format__(self, spec: str) -> str:
+        """As Python formats the only element; without a specification, as `str`."""
+        return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
+
+    def block_until_ready(self) -> DenseTensor:
+        """The tensor itself, as results are there when a call returns; for programs of JAX."""
+        return self
 
     def _repr_html_(self) -> str:
         elements = np.array2string(self.numpy(), separator=", ", threshold=100)

@@ -138,9 +138,12 @@ class TensorMethods:
         out: None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
+        correction: float = 0,
     ) -> Self:
         """The variance over some axes, all of them by default."""
-        return self._reduced("var", axis, keepdims, out, ddof=ddof, **_typed(dtype))
+        less = ddof or correction
+        return self._reduced("var", axis, keepdims, out, ddof=less, **_typed(dtype))
 
     def std(
         self,
@@ -149,9 +152,12 @@ class TensorMethods:
         out: None = None,
         ddof: float = 0,
         keepdims: bool = False,
+        *,
+        correction: float = 0,
     ) -> Self:
         """The standard deviation over some axes, all of them by default."""
-        return self._reduced("std", axis, keepdims, out, ddof=ddof, **_typed(dtype))
+        less = ddof or correction
+        return self._reduced("std", axis, keepdims, out, ddof=less, **_typed(dtype))
 
     def max(
         self,
@@ -211,17 +217,17 @@ class TensorMethods:
 
     # --- shapes ---
 
-    def reshape(self, *shape: int | Sequence[int]) -> Self:
-        """The elements in another shape, of which one size may be -1."""
-        return self._apply("reshape", shape[0] if len(shape) == 1 else shape)
+    def reshape(self, *shape: int | Sequence[int], order: str = "C") -> Self:
+        """The elements in another shape, of which one size may be -1; by columns for order "F"."""
+        return self._apply("reshape", shape[0] if len(shape) == 1 else shape, **_ordered(order))
 
-    def ravel(self) -> Self:
+    def ravel(self, order: str = "C") -> Self:
         """The elements along one axis."""
-        return self._apply("reshape", (-1,))
+        return self._apply("reshape", (-1,), **_ordered("C" if order == "K" else order))
 
-    def flatten(self) -> Self:
+    def flatten(self, order: str = "C") -> Self:
         """A copy of the elements along one axis."""
-        return self.ravel()
+        return self.ravel(order)
 
     def transpose(self, *axes: int | Sequence[int] | None) -> Self:
         """The axes in another order; without axes, in reverse."""
@@ -277,9 +283,21 @@ class TensorMethods:
         """The complex conjugate."""
         return self._apply("conj") if self.dtype.is_complex else self
 
-    def argsort(self, axis: int = -1) -> Self:
+    def conjugate(self) -> Self:
+        """The complex conjugate."""
+        return self.conj()
+
+    def argsort(self, axis: int | None = -1, kind: str | None = None) -> Self:
         """The indices that sort the elements in ascending order along an axis."""
-        return self._apply("argsort", axis=axis)
+        return self._apply("argsort", axis=axis, **({} if kind is None else {"kind": kind}))
+
+    def searchsorted(self, v: Any, side: str = "left") -> Self:
+        """Where elements would be inserted into this sorted vector."""
+        return self._apply("searchsorted", v, side=side)
+
+    def ptp(self, axis: Axis = None) -> Self:
+        """The largest element less the smallest one over some axes, all of them by default."""
+        return self._apply("ptp", axis=axis)
 
     def __round__(self, ndigits: int | None = None) -> Self:
         return self._apply("round", ndigits or 0)
@@ -287,6 +305,10 @@ class TensorMethods:
 
 def _typed(dtype: DTypeLike | None) -> dict[str, Any]:
     return {} if dtype is None else {"dtype": dtype}
+
+
+def _ordered(order: str) -> dict[str, Any]:
+    return {} if order == "C" else {"order": order}
 
 
 def _given(initial: Any, where: Any) -> dict[str, Any]:
