@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pirkit.dialect.attrs import encode
@@ -29,12 +29,12 @@ def plain_number(given: Any) -> Any:
 class AtenBuilder(Builder):
     """A builder that knows the call of ATen for which it emits.
 
-    ``fake`` is what torch says the call returns: a tensor without data, or several.
+    ``read`` gives the value of a node of the graph, and numbers for symbols.
     """
 
-    def __init__(self, program: ProgramOp) -> None:
+    def __init__(self, program: ProgramOp, read: Callable[[Any], Any]) -> None:
         super().__init__(program.block)
-        self.program = program
+        self.program, self.read = program, read
         self.node: Any = None
         self.given: list[Value] = []
         """Inputs of the graph of a branch or loop."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -138,33 +138,31 @@ def _is_float(tensor: Any) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _computed(arrays: Sequence[Array], attrs: Any, metas: Sequence[TensorMeta]) -> list[Array]:
-    order, results = attrs["order"], attrs["results"]
-    sizes = _sizes(metas, results, attrs["count"], order)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # a read-only array is only read
-        tensors = [tensor_of(a) for a in arrays]
-        found = _evaluate(
-            overload(attrs["target"]), json.loads(attrs["arguments"]), sizes, order, tensors, False
-        )
-        return [array_of(t.detach().contiguous()) for t in found]
+def _step(attrs: Any, metas: Sequence[TensorMeta]) -> Callable[[Sequence[Array]], list[Array]]:
+    order = attrs["order"]
+    sizes = _sizes(metas, attrs["results"], attrs["count"], order)
+    function, arguments = overload(attrs["target"]), json.loads(attrs["arguments"])
+
+    def computed(arrays: Sequence[Array]) -> list[Array]:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # a read-only array is only read
+            tensors = [tensor_of(a) for a in arrays]
+            found = _evaluate(function, arguments, sizes, order, tensors, False)
+            return [array_of(t.detach().contiguous()) for t in found]
+
+    return computed
 
 
 @reference(Call)
 def _(inputs: list[Array], **attrs: Any) -> list[Array]:
     metas = [TensorMeta(a.shape, dt.BY_NUMPY[a.dtype]) for a in inputs]
-    return _computed(inputs, {"order": 0, **attrs}, metas)
+    return _step({"order": 0, **attrs}, metas)(inputs)
 
 
 @KERNELS.kernel(NAME, dtypes=dt.ALL, form="new")
 def call(b: Binding) -> Step:
     """Operands are lent to torch by pointer; results lie in torch's memory."""
-    metas, attrs = b.items(), b.attrs
-
-    def step(inputs: list[Array]) -> Any:
-        return _computed(inputs, attrs, metas)
-
-    return step
+    return _step(b.attrs, b.items())
 
 
 @vjp(Call)

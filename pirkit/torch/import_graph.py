@@ -62,7 +62,7 @@ class _Importer:
         self.strict = strict
         self.module: Any = captured.module
         self.op = ProgramOp.build("main")
-        self.b = AtenBuilder(self.op)
+        self.b = AtenBuilder(self.op, self.argument)
         self.values: dict[Any, Any] = {}
         self.draws: list[tuple[str, Draw]] = []
         self.constants: list[tuple[str, Any]] = []
@@ -175,6 +175,8 @@ class _Importer:
             reason = "no rule for these arguments"
             try:
                 found = emit(b, *args, **options)
+            except NodeError:
+                raise
             except (ConstraintError, UnsupportedError, VerifyError) as error:
                 reason = error.message
         if found is NotImplemented:

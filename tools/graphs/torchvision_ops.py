@@ -19,6 +19,8 @@ def declare() -> None:
     """Declare what a `torchvision` without its native library lacks; nothing where it loads."""
     try:
         import torchvision  # noqa: F401, PLC0415  optional
+    except ModuleNotFoundError:
+        return  # the text models of transformers need none
     except RuntimeError:
         if _KEPT:
             raise

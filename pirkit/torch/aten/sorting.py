@@ -7,6 +7,7 @@ from typing import Any
 from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.aten_call import call_by_torch
 from pirkit.torch.rules import rule
 
 
@@ -38,9 +39,17 @@ def _is_stable(given: Any, args: Any) -> bool:
 def _(
     b: AtenBuilder, x: Value, k: int, dim: int = -1, largest: bool = True, in_order: bool = True
 ) -> Any:
+    """Elements without an order, or equal ones, stand where torch's selection puts them.
+
+    What is drawn for these places, as a mask of dropout, meets the elements that it meets in torch.
+    Equal elements are rare only where there are many digits.
+    """
     if not x.rank or k == 0 or not (x.dtype.is_float or x.dtype in (dt.int32, dt.int64)):
         return NotImplemented
-    _, places = b.topk(x, k=k, axis=dim % x.rank, largest=largest, sorted=True)
+    if in_order and x.dtype in (dt.float32, dt.float64):
+        _, places = b.topk(x, k=k, axis=dim % x.rank, largest=largest, sorted=True)
+    else:
+        _, places = call_by_torch(b, [x, k, dim, largest, in_order], {}, "torch's order", [])
     return _picked(b, x, places, dim % x.rank)
 
 

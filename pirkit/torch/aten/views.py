@@ -8,9 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Value
+from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.capture_outputs import storage_of
+from pirkit.torch.captured_graph import SOURCE
 from pirkit.torch.element_types import OF_TORCH
+from pirkit.torch.libtorch import torch
+from pirkit.torch.node_error import NodeError
 from pirkit.torch.rules import rule
 
 
@@ -180,16 +186,69 @@ def _(b: AtenBuilder, x: Value, pad: Sequence[int], value: Any = 0) -> Value:
 def _(
     b: AtenBuilder, x: Value, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> Value:
-    """Elements of the memory of ``x``, in whose rows they lie."""
-    places = np.full(tuple(size), offset or 0, np.int64)
-    for dim, (n, step) in enumerate(zip(size, stride, strict=True)):
-        places += (np.arange(n) * step).reshape([-1 if d == dim else 1 for d in range(len(size))])
+    """Elements of the memory of ``x``: its own, or those of what it is a view of.
+
+    As in torch, no gradient flows to those that are not its own. Raises NodeError (PK0406) for
+    memory that no value of the graph holds.
+    """
+    node = b.node.args[0]
+    start = b.read(node.meta["val"].storage_offset()) if offset is None else offset
+    places = _addresses(size, stride, start)
+    numbers, is_own = _held_at(b, node, places)
+    own = _elements(b, x, numbers)
+    if is_own.all():
+        return own
+    held, is_found = node, is_own
+    while not is_found.all():
+        above: Any = next(iter(held.all_input_nodes), None)
+        if above is None or not _share(held, above):
+            cause = UnsupportedError(
+                "`as_strided` reads memory outside of its argument", code="PK0406",
+                help="take the view from the tensor that owns the memory",
+            )  # fmt: skip
+            raise NodeError(b.node.meta.get(SOURCE), cause)
+        held = above
+        numbers, is_found = _held_at(b, held, places)
+    others = b.stopped(_elements(b, b.read(held), numbers))
+    mask = b.reshape(b.integers(is_own.ravel().astype(int).tolist()), size)
+    return b.where(b.cast(mask, dt.bool_), own, others)
+
+
+def _elements(b: AtenBuilder, x: Value, numbers: Any) -> Value:
+    """Elements by their number in rows, in the shape of the numbers."""
     count = math.prod(x.shape)
     flat = b.reshape(x, (count,))
-    if places.size == count and (places.ravel() == np.arange(count)).all():
-        return b.reshape(flat, size)
-    index = b.integers(places.ravel().tolist())
-    return b.reshape(b.index_select(flat, index, axis=0), size)
+    if numbers.size == count and (numbers.ravel() == np.arange(count)).all():
+        return b.reshape(flat, numbers.shape)
+    index = b.integers(numbers.ravel().tolist())
+    return b.reshape(b.index_select(flat, index, axis=0), numbers.shape)
+
+
+def _addresses(size: Sequence[int], stride: Sequence[int], start: int) -> Any:
+    """Where the elements of a tensor are in its storage."""
+    places = np.full(tuple(size), start, np.int64)
+    for dim, (n, step) in enumerate(zip(size, stride, strict=True)):
+        places += (np.arange(n) * step).reshape([-1 if d == dim else 1 for d in range(len(size))])
+    return places
+
+
+def _held_at(b: AtenBuilder, node: Any, places: Any) -> tuple[Any, Any]:
+    """Numbers of the elements of a node that lie at these places, and whether one does."""
+    fake = node.meta["val"]
+    sizes, strides, start = b.read([list(fake.shape), list(fake.stride()), fake.storage_offset()])
+    held = _addresses(sizes, strides, start).ravel()
+    order = np.argsort(held, kind="stable")
+    found = np.searchsorted(held, places, sorter=order)
+    numbers = order[np.minimum(found, held.size - 1)]
+    return numbers, held[numbers] == places
+
+
+def _share(view: Any, node: Any) -> bool:
+    """Whether two nodes are in one storage, with elements of one type."""
+    fakes = [n.meta.get("val") for n in (view, node)]
+    if not all(isinstance(f, torch.Tensor) for f in fakes):
+        return False
+    return storage_of(fakes[0]) == storage_of(fakes[1]) and fakes[0].dtype == fakes[1].dtype
 
 
 @rule("slice_scatter")

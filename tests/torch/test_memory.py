@@ -1,0 +1,69 @@
+"""Where elements lie in memory, and in which order torch chooses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.torch.comparing import make, same  # noqa: E402
+
+
+def _inside_of_a_slice(x: Any) -> Any:
+    return (x * 2)[1:3, 2:4].as_strided((2, 2), (1, 3), 1)
+
+
+def _written(x: Any) -> Any:
+    y = (x * 2).t()
+    y.mul_(3)
+    return y, y.as_strided((2, 2), (1, 6)).add(1.0)
+
+
+STRIDED = {
+    "rows": lambda x: (x * 1).as_strided((3, 4), (2, 1)),
+    "columns": lambda x: (x * 2).t().as_strided((3, 4), (2, 1)),
+    "views of views": lambda x: (x * 2).t().view(3, 2, 4).as_strided((6, 3, 2), (1, 6, 6)),
+    "outside of the slice": _inside_of_a_slice,
+    "written": _written,
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_strided_views_read_memory(name: str) -> None:
+    same(STRIDED[name], make(4, 6), options={"strict": True})
+
+
+@pytest.mark.parametrize("width", [3, 4])
+def test_strided_views_of_a_slice_given(width: int) -> None:
+    """The second reads memory that no argument shows: torch runs it."""
+
+    def strided(x: Any) -> Any:
+        return x.as_strided((2, width), (8, 1)) + 1
+
+    given = torch.randn(8, 8)[2:5, 1:4]
+    assert torch.equal(torch.compile(strided, backend="pirkit")(given), strided(given))
+
+
+CHOICES: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "without order": (lambda x: x.topk(3, sorted=False), make(5, 40)),
+    "least": (lambda x: x.topk(17, 0, largest=False, sorted=False), make(40, 3)),
+    "equal": (lambda x: x.topk(3), torch.arange(120).reshape(4, 30) % 5),
+    "half": (lambda x: x.topk(3), make(5, 40, dtype=torch.bfloat16)),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_selections_stand_where_torch_puts_them(name: str) -> None:
+    function, x = CHOICES[name]
+    same(function, x, options={"strict": True})
+
+
+def test_dropout_of_a_selection_drops_the_same_elements() -> None:
+    def dropped(x: Any) -> Any:
+        places = x.topk(7, sorted=False)[1]
+        return torch.nn.functional.dropout(x.gather(1, places), 0.5) * places
+
+    same(dropped, make(6, 50))
