@@ -73,11 +73,11 @@ class PackMatmulsPass(Pass):
             assert x is not None
             assert weights is not None
             exact = bool(others) and others[-1] is not None
-            columns = (
-                self.panel or product_tile(host(), exact, dt.float32 if exact else x.dtype).columns
-            )
             group = (self.group or exact_group(host())) if exact else 1
             transposed = bool(not quantized and op.attribute("transpose_y"))
+            width = weights.shape[0 if transposed else 1]
+            kind = dt.float32 if exact else x.dtype
+            columns = self.panel or product_tile(host(), exact, width, kind).columns
             panels = done.get((weights.ssa, transposed, group))
             if panels is None:
                 # in front of the loops around the matmul
@@ -85,7 +85,6 @@ class PackMatmulsPass(Pass):
                 panels = _packed(top, weights, transposed, columns, group)
                 done[weights.ssa, transposed, group] = panels
             name = QUANTIZED if quantized else "pir.packed_matmul"
-            width = weights.shape[0 if transposed else 1]
             made = b(name, x, panels, *others, columns=width)
             made.ssa.name_hint = op.results[0].name_hint
             ctx.rewrote("matmul", op)

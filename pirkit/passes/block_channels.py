@@ -31,7 +31,8 @@ class BlockChannelsPass(Pass):
     """Give convolutions with known filters, and what is between them, blocks of channels.
 
     An image ``[N, C, H, W]`` becomes ``[N, C/b, H, W, b]`` (Liu et al., USENIX ATC 2019), so that
-    native code has the channels of a block in the lanes of a register. A convolution takes its
+    native code has the channels of a block in the lanes of a register. The last block is filled up
+    if that adds at most half of the channels; nobody reads what is there. A convolution takes its
     bias, a summand and an activation behind it along. Elementwise operations, pooling and
     concatenation of channels keep the layout; others get the plain one back. `hoist-constants`
     takes the packing of filters out of the program.
@@ -103,11 +104,24 @@ class _Layouts:
         """The blocked form of an image."""
         found = self.blocked.get(value)
         if found is None:
-            n, channels, *sides = _meta(value).shape
-            split = b.reshape(b.wrap(value), (n, channels // self.block, self.block, *sides))
+            given = self.filled(b, b.wrap(value), 1)
+            n, channels, *sides = given.shape
+            split = b.reshape(given, (n, channels // self.block, self.block, *sides))
             found = b.transpose(split, perm=(0, 1, 3, 4, 2))
             self.blocked[value] = found
         return found
+
+    def fills(self, channels: int) -> bool:
+        """Whether blocks of so many channels have few beyond them."""
+        return 2 * (-channels % self.block) <= channels
+
+    def filled(self, b: Builder, value: Value, *axes: int) -> Value:
+        """A tensor with zeros behind its elements along axes, up to whole blocks."""
+        more = [-n % self.block if k in axes else 0 for k, n in enumerate(value.shape)]
+        if not any(more):
+            return value
+        paddings = tuple([side for end in more for side in (0, end)])
+        return b("pd_op.pad", value, pad_value=0.0, paddings=paddings)
 
     def replace(self, b: Builder, op: PirOp, made: Value) -> None:
         """Replace an op by its blocked form, and the plain form of that for other readers."""
@@ -116,6 +130,9 @@ class _Layouts:
         if any(side != 1 for side in sides):
             plain = b.transpose(made, perm=(0, 1, 4, 2, 3))
         plain = b.reshape(plain, (n, blocks * block, *sides))
+        channels = _meta(op.results[0]).shape[1]
+        if channels < blocks * block:
+            plain = b("pd_op.slice", plain, starts=(0,), ends=(channels,), axes=(1,))
         plain.ssa.name_hint = op.results[0].name_hint
         self.blocked[plain.ssa] = made
         op.results[0].replace_all_uses_with(plain.ssa)
@@ -128,7 +145,7 @@ class _Layouts:
         image, weights = (meta_of(v.type) for v in (x, filter))
         if not _is_image(image) or not isinstance(weights, TensorMeta):
             return
-        channels, (filters, depth, *_) = image.shape[1], weights.shape
+        channels, filters = image.shape[1], weights.shape[0]
         groups, size = op.attribute("groups"), self.block
         depthwise = groups > 1 and groups == channels == filters
         if (
@@ -137,35 +154,37 @@ class _Layouts:
             or not str(op.attribute("data_format")).startswith("NC")
             or op.attribute("padding_algorithm") != "EXPLICIT"
             or not (depthwise or groups == 1)
-            or filters % size
-            or (channels % size and (depthwise or channels > size))
+            or not self.fills(filters)
+            or not (self.fills(channels) or channels <= size)
         ):
             return
         end = self.epilogue(op, channels=filters)
         last, bias, residual = end.chain[-1], end.bias, end.residual
         b = self.builder(last)
-        planar = channels % size != 0
+        planar = channels < size and not depthwise and x not in self.blocked
         operands = [
             b.wrap(x) if planar else self.in_blocks(b, x),
-            self.packed_filter(b, filter, depth, depthwise),
-            None if bias is None else b.reshape(b.wrap(bias), (filters,)),
+            self.packed_filter(b, filter, planar, depthwise),
+            None if bias is None else self.filled(b, b.reshape(b.wrap(bias), (filters,)), 0),
             None if residual is None else self.blocked[residual],
         ]
+        counted = channels if channels % size and not (planar or depthwise) else 0
         same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
-        made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation)
+        made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation,
+                 channels=counted)  # fmt: skip
         self.ctx.rewrote("convolution", op)
         self.ctx.count("convolutions")
         self.replace(b, last, made)
         for part in end.chain[-2::-1]:
             erase(part)
 
-    def packed_filter(self, b: Builder, filter: SSAValue, depth: int, depthwise: bool) -> Value:
+    def packed_filter(self, b: Builder, filter: SSAValue, planar: bool, depthwise: bool) -> Value:
         """The filter with blocks of filters last, and of channels before them."""
-        filters, _, *sizes = _meta(filter).shape
-        size, given = self.block, b.wrap(filter)
+        given = self.filled(b, b.wrap(filter), *(0,) if planar or depthwise else (0, 1))
+        size, (filters, depth, *sizes) = self.block, given.shape
         if depthwise:
             return b.transpose(b.reshape(given, (filters // size, size, *sizes)), perm=(0, 2, 3, 1))
-        inner = depth if depth % size else size
+        inner = depth if planar else size
         split = b.reshape(given, (filters // size, size, depth // inner, inner, *sizes))
         return b.transpose(split, perm=(0, 2, 4, 5, 3, 1))
 
@@ -206,34 +225,35 @@ class _Layouts:
 
     def elementwise(self, op: PirOp) -> None:
         meta = meta_of(op.results[0].type) if len(op.results) == 1 else None
-        if not _is_image(meta) or meta.shape[1] % self.block:
+        if not _is_image(meta):
             return
         whole = [v for v in op.operands if v in self.blocked and _meta(v).shape == meta.shape]
-        if not whole or not all(map(self.follows, op.operands)):
+        if not whole or not all(self.follows(v, meta.shape[1]) for v in op.operands):
             return
         b = self.builder(op)
         operands = [None if v is None else self.spread(b, v) for v in op.operand_slots]
         self.kept(op, b, _again(b, op, operands))
 
-    def follows(self, value: SSAValue) -> bool:
+    def follows(self, value: SSAValue, channels: int) -> bool:
         """True for an operand with a blocked form, and for one number for each channel or all."""
         meta = meta_of(value.type)
         if value in self.blocked:
             return True
         if not isinstance(meta, TensorMeta) or not meta.is_static:
             return False
-        return meta.numel == 1 or (
-            meta.rank in (3, 4)
-            and meta.shape[-3] % self.block == 0
-            and meta.numel == meta.shape[-3]
-        )
+        each = meta.rank in (3, 4) and meta.numel == meta.shape[-3] == channels
+        return meta.numel == 1 or each
 
     def spread(self, b: Builder, value: SSAValue) -> Value:
         """An operand of an elementwise op on blocked images."""
         found, given = self.blocked.get(value), b.wrap(value)
         if found is not None or given.meta.numel == 1:
             return found or (b.reshape(given, (1,)) if given.rank > 1 else given)
-        return b.reshape(given, (given.meta.numel // self.block, 1, 1, self.block))
+        return self.spread_vector(b, b.reshape(given, (given.meta.numel,)))
+
+    def spread_vector(self, b: Builder, vector: Value) -> Value:
+        """One number for each channel, as an operand of ops on blocked images."""
+        return b.reshape(self.filled(b, vector, 0), (-1, 1, 1, self.block))
 
     def pool(self, op: PirOp) -> None:
         """A pool of NHWC images: a block of channels is an image of its own."""
@@ -254,6 +274,8 @@ class _Layouts:
         parts: Sequence[SSAValue] = owner.operands
         if rank != 4 or axis not in (1, -3) or not all(v in self.blocked for v in parts):
             return
+        if any(_meta(v).shape[1] % self.block for v in parts[:-1]):
+            return
         b = self.builder(op)
         self.kept(op, b, b.concat([self.blocked[v] for v in parts], axis=1))
 
@@ -272,9 +294,8 @@ class _Layouts:
         factor = factor if scale is None else factor * b.wrap(scale)
         summand = b.wrap(mean) * factor * -1.0
         summand = summand if bias is None else summand + b.wrap(bias)
-        shape = (image.shape[1], 1, 1, self.block)
-        scaled = b.multiply(image, b.reshape(factor, shape))
-        self.kept(op, b, b.add(scaled, b.reshape(summand, shape)))
+        scaled = b.multiply(image, self.spread_vector(b, factor))
+        self.kept(op, b, b.add(scaled, self.spread_vector(b, summand)))
 
     def kept(self, op: PirOp, b: Builder, made: Value) -> None:
         self.ctx.rewrote("layout", op)

@@ -20,7 +20,7 @@ from pirkit.runtime.meta import TensorMeta
 
 Array = np.ndarray[Any, Any]
 
-# image, filter, strides, paddings, dilations
+# image, filter, strides, paddings, dilations, channels
 CASES: dict[str, tuple[Any, ...]] = {
     "plain": ((2, 3, 11, 13, 8), (4, 3, 3, 3, 8, 8), (1, 1), (1, 1), (1, 1)),
     "planar": ((2, 3, 19, 18), (3, 1, 7, 7, 3, 8), (2, 2), (3, 3), (1, 1)),
@@ -34,20 +34,35 @@ CASES: dict[str, tuple[Any, ...]] = {
     "padding only": ((1, 1, 1, 1, 8), (1, 1, 3, 3, 8, 8), (1, 1), (4, 3), (1, 1)),
     "wide blocks": ((1, 2, 6, 7, 16), (2, 2, 3, 3, 16, 16), (1, 1), (1, 1), (1, 1)),
     "many channels": ((1, 20, 6, 7, 8), (4, 20, 3, 3, 8, 8), (1, 1), (1, 1), (1, 1)),
+    "part of a block": ((1, 3, 6, 7, 8), (2, 3, 3, 3, 8, 8), (1, 1), (1, 1), (1, 1), 19),
+    "part of one block": ((2, 1, 6, 7, 16), (2, 1, 1, 1, 16, 16), (1, 1), (0, 0), (1, 1), 11),
+    "part of a block, dilated": ((1, 2, 9, 9, 8), (2, 2, 3, 3, 8, 8), (2, 2), (2, 2), (2, 2), 12),
+    "many channels, part of a block": (
+        (1, 20, 6, 7, 8),
+        (4, 20, 3, 3, 8, 8),
+        (1, 1),
+        (1, 1),
+        (1, 1),
+        155,
+    ),
     "many channels, odd filters": ((1, 20, 5, 6, 8), (3, 20, 3, 3, 8, 8), (1, 1), (1, 1), (1, 1)),
 }
 
 
 def check(case: tuple[Any, ...], dtype: DType, activation: str, with_all: bool) -> None:
-    image, filter, strides, paddings, dilations = case
+    image, filter, strides, paddings, dilations, channels = (*case, 0)[:6]
     random = np.random.default_rng(0)
     attrs = {"strides": strides, "paddings": paddings, "dilations": dilations}
+    attrs["channels"] = channels
     rule = reference.of(lookup(NCHWC))
 
     def drawn(*shape: int) -> Array:
         return random.standard_normal(shape).astype(dtype.np)
 
     x, w = drawn(*image), drawn(*filter)
+    if channels:  # what lies behind them is never multiplied
+        x[:, -1, ..., channels % image[-1] :] = np.nan
+        w[:, -1, :, :, channels % image[-1] :] = 0
     shape = rule(x, w, None, None, **attrs, activation="identity").shape
     bias, residual = (drawn(filter[0] * filter[-1]), drawn(*shape)) if with_all else (None, None)
     wanted = rule(x, w, bias, residual, **attrs, activation=activation)
@@ -80,7 +95,7 @@ def test_nan_stays() -> None:
     rule, nan = reference.of(lookup(NCHWC)), np.full((1, 1, 1, 1, 8), np.nan, np.float32)
     w = np.eye(8, dtype=np.float32).reshape(1, 1, 1, 1, 8, 8)
     meta = TensorMeta(nan.shape, dt.float32)
-    attrs: dict[str, Any] = dict(strides=(1, 1), paddings=(0, 0), dilations=(1, 1))
+    attrs: dict[str, Any] = dict(strides=(1, 1), paddings=(0, 0), dilations=(1, 1), channels=0)
     for activation in ACTIVATIONS:
         attrs["activation"] = activation
         metas = [meta, TensorMeta(w.shape, dt.float32), None, None]

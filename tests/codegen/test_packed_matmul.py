@@ -31,7 +31,7 @@ def packed(right: Array, columns: int) -> Array:
 
 def product_of(size: tuple[int, int, int], dtype: DType, target: Target) -> Gemm:
     rows, columns, depth = size
-    panel, item = tile_shape_for(dtype, target).columns, dtype.itemsize
+    panel, item = tile_shape_for(dtype, target, columns).columns, dtype.itemsize
     a, c = (MatrixBatch((), (n * item, item), rows * n * item) for n in (depth, columns))
     panels = -(-columns // panel) * panel * depth * item
     b = MatrixBatch((), (panel * item, depth * item), panels)

@@ -65,7 +65,7 @@ def test_integers_have_the_bits_of_the_reference(bits: int, threads: int, group:
                 x[:], w[:] = -128, 127
             p = RowsProduct(rows, columns, depth, dt.int8, True, True, each, group)
             small = replace(target, l2_bytes=4096)  # several blocks of rows
-            held = panels(w, product_tile(target, True).columns, group)
+            held = panels(w, product_tile(target, True, columns).columns, group)
             rule = reference.get(lookup(OP))
             assert rule is not None
             wanted = rule(x, held, scales, of_rows, columns=columns)
@@ -87,7 +87,7 @@ def test_floats(dtype: DType, bits: int) -> None:
         random = np.random.default_rng(depth)
         x = random.standard_normal((rows, depth), np.float32)
         w, scales = weights_of(random, (depth, columns), dtype), random.random(columns, np.float32)
-        width = product_tile(target, False).columns
+        width = product_tile(target, False, columns).columns
         held = panels(w, width, 1)
         a, c = (MatrixBatch((), (n * 4, 4), rows * n * 4) for n in (depth, columns))
         b = MatrixBatch((), (width * w.itemsize, depth * w.itemsize), held.nbytes)

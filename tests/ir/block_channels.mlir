@@ -37,10 +37,10 @@ pir.program @chain(%x "x" : tensor<1x3x8x8xf32>) {
 // CHECK-NOT:     pir.nchwc_conv2d
 // CHECK:         pir.shadow_output
 pir.program @kept(%x "x" : tensor<1x8x8x8xf32>, %w "w" : tensor<8x8x1x1xf32>) {
-  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<12x8x1x1xf32>
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<5x8x1x1xf32>
   %1 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x8x8xf32>, tensor<8x8x1x1xf32>) -> tensor<1x8x8x8xf32>
-  %2 = pd_op.conv2d(%1, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x8x8xf32>, tensor<12x8x1x1xf32>) -> tensor<1x12x8x8xf32>
-  pir.shadow_output(%2) {output_name = "y"} : (tensor<1x12x8x8xf32>) -> ()
+  %2 = pd_op.conv2d(%1, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x8x8xf32>, tensor<5x8x1x1xf32>) -> tensor<1x5x8x8xf32>
+  pir.shadow_output(%2) {output_name = "y"} : (tensor<1x5x8x8xf32>) -> ()
 }
 
 // -----
@@ -68,4 +68,21 @@ pir.program @alone(%x "x" : tensor<1x3x4x4xf32>) {
   %w = pir.parameter() {parameter_name = "w"} : () -> tensor<8x3x1x1xf32>
   %c = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x3x4x4xf32>, tensor<8x3x1x1xf32>) -> tensor<1x8x4x4xf32>
   pir.shadow_output(%c) {output_name = "y"} : (tensor<1x8x4x4xf32>) -> ()
+}
+
+// -----
+// The last block is filled up, and only the channels that exist are multiplied.
+// CHECK-LABEL: pir.program @filled
+// CHECK:         [[A:%.*]] = pir.nchwc_conv2d(%x, {{%.*}}) {{.*}} : (tensor<1x3x4x4xf32>, tensor<2x1x1x1x3x8xf32>) -> tensor<1x2x4x4x8xf32>
+// CHECK:         [[B:%.*]] = pir.nchwc_conv2d([[A]], {{%.*}}) {{.*}}channels = 12 : i64} : (tensor<1x2x4x4x8xf32>, tensor<2x2x1x1x8x8xf32>) -> tensor<1x2x4x4x8xf32>
+// CHECK:         [[T:%.*]] = pd_op.transpose([[B]])
+// CHECK:         [[R:%.*]] = pd_op.reshape([[T]]) {shape = array<i64: 1, 16, 4, 4>}
+// CHECK:         [[Y:%.*]] = pd_op.slice([[R]]) {{.*}} -> tensor<1x11x4x4xf32>
+// CHECK:         pir.shadow_output([[Y]])
+pir.program @filled(%x "x" : tensor<1x3x4x4xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<12x3x1x1xf32>
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<11x12x1x1xf32>
+  %c = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x3x4x4xf32>, tensor<12x3x1x1xf32>) -> tensor<1x12x4x4xf32>
+  %d = pd_op.conv2d(%c, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x12x4x4xf32>, tensor<11x12x1x1xf32>) -> tensor<1x11x4x4xf32>
+  pir.shadow_output(%d) {output_name = "y"} : (tensor<1x11x4x4xf32>) -> ()
 }

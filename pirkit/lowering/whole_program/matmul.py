@@ -104,7 +104,7 @@ def panel_product(
         raise NotNativeError(f"a product of {x} and panels has no native form")
     if weights.rank != 3 + exact:
         raise NotNativeError("a product with small weights in rows has no native form")
-    width = product_tile(target, exact, kind).columns
+    width = product_tile(target, exact, columns, kind).columns
     if weights.shape[2] != width:
         raise NotNativeError(f"panels of {weights.shape[2]} columns have no native form here")
     if weights.dtype is dt.float16 and target.x86 and not target.has("f16c"):

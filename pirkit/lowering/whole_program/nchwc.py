@@ -42,5 +42,5 @@ def nchwc_conv_of(
         out.shape[1], pair(lengths), pair(sizes), pair(out.shape[2:4]),
         pair([m.stride for m in moves]), pair([m.dilation for m in moves]),
         pair([m.before for m in moves]), x.dtype, planar, depthwise, bias is not None,
-        residual is not None, attrs["activation"],
+        residual is not None, attrs["activation"], attrs["channels"] % x.shape[-1],
     )  # fmt: skip

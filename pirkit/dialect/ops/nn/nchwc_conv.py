@@ -34,7 +34,8 @@ class NchwcConv2d:
 
     A filter `[K/b, C/b, kh, kw, b, b]` has blocks of filters last; `[C/b, kh, kw, b]` has one
     filter for each channel. An image `[N, C, H, W]` has a filter `[K/b, 1, kh, kw, C, b]`. The
-    result is `[N, K/b, OH, OW, b]`. Programs of inference get this op from the pass
+    result is `[N, K/b, OH, OW, b]`. If `channels` is not 0, only so many are multiplied: those
+    behind them in the last block may be anything. Programs of inference get this op from the pass
     `block-channels`; the layout is that of Liu et al. (USENIX ATC 2019) and of MLAS.
 
     C1: `input` has four or five dimensions, `filter` four or six, with the same dtype.
@@ -42,13 +43,15 @@ class NchwcConv2d:
     C3: strides, paddings and dilations fit two spatial dimensions, and the filter the image.
     C4: `bias` is a vector with one element per filter, `residual` has the type of the result.
     C5: `activation` is `identity`, `relu`, `relu6` or `hardswish`.
+    C6: `channels` is 0, or ends in the last block of an image with blocks and a filter of six
+    dimensions.
     """
 
     name = "pir.nchwc_conv2d"
     dtypes = (dt.float32, dt.float64)
     signature = (
         "input, filter, bias?, residual? ; strides: i32[] = [1, 1], paddings: i32[] = [0, 0], "
-        'dilations: i32[] = [1, 1], activation: str = "identity" -> out'
+        'dilations: i32[] = [1, 1], activation: str = "identity", channels: i64 = 0 -> out'
     )
 
 
@@ -63,6 +66,7 @@ def _(
     paddings: Sequence[int],
     dilations: Sequence[int],
     activation: str,
+    channels: int,
 ) -> TensorMeta:
     fits = x.rank in (4, 5) and filter.rank in (4, 6) and (x.rank, filter.rank) != (4, 4)
     require(fits, "C1", f"input {x} and filter {filter} have other dimensions")
@@ -89,6 +93,8 @@ def _(
         fits = fits and (given is None or all(map(same_dim, given.shape, want)))
         require(fits, "C4", f"{given} is not {show(want)} of {x.dtype}")
     require(activation in ACTIVATIONS, "C5", f"activation {activation!r} is not known")
+    ends = filter.rank == 6 and x.rank == 5 and 0 < blocks * block - channels < block
+    require(channels == 0 or ends, "C6", f"{channels} channels do not end in the last block")
     return made
 
 
@@ -103,6 +109,7 @@ def _(
     paddings: Sequence[int],
     dilations: Sequence[int],
     activation: str,
+    channels: int,
 ) -> Array:
     groups, block = 1, filter.shape[-1]
     if filter.ndim == 4:
@@ -112,6 +119,8 @@ def _(
         filters, blocks, *sizes, depth, _ = filter.shape
         plain = filter.transpose(0, 5, 1, 4, 2, 3).reshape(filters * block, blocks * depth, *sizes)
     image = x if x.ndim == 4 else np.moveaxis(x, 4, 2).reshape(len(x), -1, *x.shape[2:4])
+    if channels:
+        image, plain = image[:, :channels], plain[:, :channels]
     lengths, extents = image.shape[2:], plain.shape[2:]
     moves = slides(lengths, extents, strides, paddings, "EXPLICIT", dilations, "C3")
     out = correlate(patches(image, moves), plain, groups)
@@ -130,6 +139,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, filter, None, s.tensor(2, 2, 3, 5, 4), activation="relu6")
     yield s(s.tensor(1, 3, 7, 7), s.tensor(2, 1, 3, 3, 3, 4), None, None, dilations=(2, 2))
     yield s(x, s.tensor(3, 3, 3, 4), s.tensor(12), None, paddings=(1, 1), activation="hardswish")
+    yield s(x, filter, None, None, channels=10)
 
 
 @bad_samples(NchwcConv2d)
@@ -143,3 +153,5 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C4", s(x, filter, s.tensor(4), None)
     yield "C4", s(x, filter, None, s.tensor(1, 3, 5, 5, 4))
     yield "C5", s(x, filter, None, None, activation="selu")
+    yield "C6", s(x, filter, None, None, channels=4)
+    yield "C6", s(s.tensor(1, 3, 7, 7), s.tensor(2, 1, 3, 3, 3, 4), None, None, channels=2)

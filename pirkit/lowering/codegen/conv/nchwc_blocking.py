@@ -35,7 +35,8 @@ class NchwcConv:
     ``[C/b, kh, kw, b]``. An image in ``planar`` form is ``[N, depth, H, W]`` and its filter
     ``[K/b, 1, kh, kw, depth, b]``. ``depth`` channels are a block of the image, of which there are
     ``blocks``. Operands are image, filter, a bias ``[K]`` and a summand of the shape of the result,
-    as far as there are any, and the result, to which ``activation`` is applied.
+    as far as there are any, and the result, to which ``activation`` is applied. Of the last block
+    of an image only ``tail`` channels count, unless it is 0.
     """
 
     n: int
@@ -55,6 +56,7 @@ class NchwcConv:
     bias: bool = False
     residual: bool = False
     activation: str = "identity"
+    tail: int = 0
 
     @property
     def multiplications(self) -> int:
@@ -130,7 +132,7 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
 
     rows = rows_of(1 if c.depthwise else c.blocks)
     most = _SHARED_FILTERS if point or rows >= _MANY_ROWS else _WHOLE_FILTERS
-    whole = overlaps or c.depthwise or term_bytes * c.blocks <= most
+    whole = overlaps or c.depthwise or c.tail > 0 or term_bytes * c.blocks <= most
     channels = c.blocks if whole else -(-c.blocks // -(-c.blocks // wanted))
     if point and channels < c.blocks:
         rows = rows_of(channels)

@@ -156,24 +156,35 @@ class NchwcTile:
 
     def _sum(self, part: Part, sums: Sequence[Value]) -> list[Value]:
         """Add the products of some columns of the filter."""
+        c = self.c
+        if not c.tail:
+            return self._products(part, sums, self.counts[0], c.depth)
+        if c.blocks > 1:
+            sums = self._products(part, sums, c.blocks - 1, c.depth)
+        return self._products(part, sums, 1, c.tail, c.blocks - 1)
+
+    def _products(
+        self, part: Part, sums: Sequence[Value], blocks: Value | int, depth: int, first: int = 0
+    ) -> list[Value]:  # fmt: skip
+        """Add those of the first ``depth`` channels of some blocks, from ``first`` on."""
         b, c, e, size = self.b, self.c, self.e, self.e.size
         block, row, column, channel = e.image
         step = c.strides[1] * column
-        base = b.at(Value("%x", PTR), part.tap * c.dilations[1] * column)
+        base = b.at(Value("%x", PTR), first * block + part.tap * c.dilations[1] * column)
         if c.depthwise:
             return self._depthwise(part, base, step, sums)
         tap_bytes = c.depth * c.block * size
         left = [(base, p * step) for p in range(part.first, part.end)]
-        taps = b.at(Value("%w", PTR), part.tap * tap_bytes)
+        taps = b.at(Value("%w", PTR), (first * prod(c.sizes) + part.tap) * tap_bytes)
         right = [(taps, at) for at in self.filter_offsets]
         moved, weights = [block, c.dilations[0] * row], [
             c.sizes[0] * c.sizes[1] * tap_bytes, c.sizes[1] * tap_bytes,
         ]  # fmt: skip
-        extents: list[Value | int] = [*self.counts]
-        if c.dilations[1] == 1 and not c.planar:  # columns and channels are one run of memory
-            extents += [part.taps * c.depth]
+        extents: list[Value | int] = [blocks, self.counts[1]]
+        if c.dilations[1] == 1 and not c.planar and depth == c.depth:
+            extents += [part.taps * depth]  # columns and channels are one run of memory
         else:
-            extents += [part.taps, c.depth]
+            extents += [part.taps, depth]
             moved.append(c.dilations[1] * column)
             weights.append(tap_bytes)
         moved.append(channel)

@@ -52,6 +52,7 @@ from pirkit.runtime.native.target import Target, host
 MAX_DEPTH: Final = 768
 """Depth of a packed panel at most; C is loaded and stored once per such depth."""
 _PANEL_BYTES: Final = 18 << 10
+_WIDE_PANEL_BYTES: Final = 96 << 10
 """Bytes of a panel at most where registers have 256 bits or less: it stays in the L1 cache. A tile
 of 512 bits reads fewer bytes for each multiply-add, so that its panels may come from L2."""
 _MAX_COLUMNS: Final = 1024
@@ -123,9 +124,8 @@ def copies_transposed_a(p: Gemm) -> bool:
 
 def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blocking:
     """The cheapest blocks by `_estimated_time`; the depth follows from that of the matmul alone."""
-    deepest = MAX_DEPTH
-    if target.vector_bits < 512:
-        deepest = min(MAX_DEPTH, _PANEL_BYTES // shape.panel_bytes(shape.lanes) * shape.lanes)
+    most = _PANEL_BYTES if target.vector_bits < 512 else _WIDE_PANEL_BYTES
+    deepest = min(MAX_DEPTH, most // shape.panel_bytes(shape.lanes) * shape.lanes)
     depth = -(-p.depth // -(-p.depth // deepest))
     rows, columns = min(
         _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads)
@@ -179,7 +179,7 @@ def native_gemm(p: Gemm) -> NativeFunction:
 
 def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     """The module of a GEMM for a number of threads, not yet compiled."""
-    shape = tile_shape_for(p.dtype, target)
+    shape = tile_shape_for(p.dtype, target, p.columns)
     cut = blocking(p, shape, target, threads)
     routines = Routines()
     b = routines.builder()

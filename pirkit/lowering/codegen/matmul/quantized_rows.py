@@ -81,13 +81,14 @@ def exact_group(target: Target) -> int:
     return 4 if wide or (target.has("avxvnni") and target.vector_bits < 512) else 2
 
 
-def product_tile(target: Target, exact: bool, dtype: DType = dt.float32) -> TileShape:
-    """The register tile; its columns are those of a panel.
+def product_tile(
+    target: Target, exact: bool, columns: int, dtype: DType = dt.float32
+) -> TileShape:  # fmt: skip
+    """The register tile of a product of so many columns; its own are those of a panel.
 
-    A product of pairs takes a register before it is added, and one of four terms an accumulator of
-    each column for the row of zeros.
+    Without VNNI a product of pairs takes a register before it is added.
     """
-    shape = tile_shape_for(dtype, target)
+    shape = tile_shape_for(dtype, target, columns)
     return replace(shape, rows=5, vectors=2) if exact and target.vector_bits < 512 else shape
 
 
@@ -99,7 +100,7 @@ def native_rows_product(p: RowsProduct) -> NativeFunction:
 
 def rows_product_draft(p: RowsProduct, target: Target, threads: int) -> Draft:
     """The module of a product, not yet compiled."""
-    shape = product_tile(target, p.exact)
+    shape = product_tile(target, p.exact, p.columns)
     routines = Routines()
     b = routines.builder()
     writer = _Writer(p, shape, target, threads, routines, b)
@@ -138,8 +139,9 @@ class _Writer:
         self.blocks = self.extents[0] * self.extents[1]
         self.zeros = self.rows * self.wide_row
         """Where the row of zeros lies in scratch memory; the sums of a panel lie behind it."""
-        self.summed_first = p.offset and self.rows > shape.rows
-        """Whether the row of zeros is multiplied before all tiles, not in the only one."""
+        self.summed_first = p.offset and self.rows >= shape.rows
+        """Whether the row of zeros is multiplied before all tiles, not in the only one, which has
+        registers for it."""
         self.scratch = self.zeros if p.exact else 0
         self.scratch += (self.wide_row + shape.columns * 4) * p.offset
 
