@@ -17,7 +17,7 @@ from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.frontend.derivative_check import split_difference
 from pirkit.frontend.native_compile import GRADIENTS
-from pirkit.frontend.random_inputs import random_inputs, random_weights
+from pirkit.frontend.random_inputs import random_inputs, random_weights, with_hostile
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
@@ -79,14 +79,16 @@ class NumberCheck:
     programs: dict[str, ProgramOp]
     blind: list[str] = field(default_factory=list[str])
     """Outputs that hold no finite number on the drawn inputs, so that they tell nothing."""
+    hostile: bool = False
+    """Whether some numbers are zeros, infinities or NaN; then what both find finite is compared."""
     _known: dict[tuple[str, tuple[Meta, ...]], tuple[Inputs, Effect]] = field(
         default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[Inputs, Effect]"]
     )
 
     @classmethod
-    def of(cls, module: ModuleOp, seed: int = 0) -> NumberCheck:
+    def of(cls, module: ModuleOp, seed: int = 0, *, hostile: bool = False) -> NumberCheck:
         """A check against the module in its present state."""
-        return cls(seed, dict(_programs(module.clone())))
+        return cls(seed, dict(_programs(module.clone())), hostile=hostile)
 
     def difference(self, module: ModuleOp) -> Difference | None:
         """The first difference, or None.
@@ -142,6 +144,8 @@ class NumberCheck:
             found = effect_of(plan, BACKEND, bound_inputs, self.seed)
         except PirkitError as error:
             return f"does not run any more: {error.message}"
+        if self.hostile:
+            found, expected = _where_finite(found, expected)
         return first_difference(found, expected, loosest_of(_dtypes(ports)))
 
     def _run_original(self, plan: Plan, refined: Mapping[str, Port]) -> tuple[Inputs, Effect]:
@@ -152,6 +156,8 @@ class NumberCheck:
             Inputs({**random_inputs(inputs, self.seed, n), **random_weights(params, self.seed, n)})
             for n in (2, 1)
         ]
+        if self.hostile:
+            draws = [Inputs(with_hostile(d.arrays, self.seed)) for d in draws]
         with suppress(RuntimeFault):
             return draws[0], effect_of(plan, BACKEND, draws[0], self.seed)
         try:
@@ -223,6 +229,17 @@ def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> 
         if what is not None:
             return f"{name}: {what}"
     return None
+
+
+def _where_finite(found: Effect, expected: Effect) -> tuple[Effect, Effect]:
+    """Two effects with 0 for elements that are no finite number in one of them."""
+    one, other = dict(found), dict(expected)
+    for name in one.keys() & other.keys():
+        x, y = one[name], other[name]
+        if x.shape == y.shape and x.dtype == y.dtype and x.dtype.kind not in "biu":
+            wide = np.isfinite(x.astype(np.complex128)) & np.isfinite(y.astype(np.complex128))
+            one[name], other[name] = (np.where(wide, a, np.zeros((), a.dtype)) for a in (x, y))
+    return one, other
 
 
 def _dtypes(ports: tuple[Port, ...]) -> Iterator[DType]:
