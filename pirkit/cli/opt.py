@@ -33,11 +33,11 @@ def _run() -> int:
         raise UsageError(
             "a file is missing", code="PK0701", help="`pirkit-opt FILE -p PASSES`; - reads a pipe"
         )
-    if arguments.check not in (None, "", "each"):
+    if arguments.check not in (None, "", "each", "proof"):
         raise UsageError(
             f"there is no --check={arguments.check}",
             code="PK0701",
-            help="--check looks at the result, --check=each behind each pass",
+            help="--check looks at the result, --check=each behind each pass, --check=proof proves",
         )
     _require_companions(arguments)
     with use_limits(PROFILES[arguments.limits]):

@@ -137,7 +137,8 @@ def make_parser() -> ArgumentParser:
         guard,
         "--check",
         metavar="each",
-        help="fail if a pass or a kernel gives wrong numbers; --check=each looks behind each pass",
+        help="fail if a pass or a kernel gives wrong numbers; --check=each looks behind each pass, "
+        "--check=proof proves with z3 what each pass did, and tests the rest",
     )
     guard.add_argument(
         "--backend",

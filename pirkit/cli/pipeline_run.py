@@ -47,6 +47,12 @@ def run_passes(
         check = NumberCheck.of(module, arguments.seed)
         if arguments.check == "each":
             watchers.append(CheckEach(check))
+    proof = None
+    if arguments.check == "proof":
+        from pirkit.frontend.proof_check import CheckProof  # noqa: PLC0415  kernels
+
+        proof = CheckProof(module, arguments.seed)
+        watchers.append(proof)
     with Reproducing(
         read_again, passes, arguments.seed, check is not None, arguments.load
     ) as reproducing:
@@ -64,6 +70,8 @@ def run_passes(
         if arguments.check == "":
             check.require_equal(module, "the pipeline")
         _report_blind(check.blind)
+    for report in proof.reports if proof else ():
+        print(report, file=sys.stderr)
     _report(result, arguments, is_shown)
     return result
 

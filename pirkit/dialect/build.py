@@ -191,7 +191,12 @@ class Builder:
         key = (type(number), repr(number), dtype, tuple(shape))
         found = self._constants.get(key)
         if found is None:
-            found = self("pd_op.full", shape=tuple(shape), value=number, dtype=dtype)
+            if dtype.is_integer and isinstance(number, int) and int(float(number)) != number:
+                # the number of `full` is a float64
+                found = self("pd_op.assign_value", shape=(), dtype=dtype, values=(number,))
+                found = self.expand(found, shape=tuple(shape)) if shape else found
+            else:
+                found = self("pd_op.full", shape=tuple(shape), value=number, dtype=dtype)
             self._constants[key] = found
         return found
 

@@ -24,6 +24,7 @@ from pirkit.frontend.random_inputs import (
     on_draws,
     random_inputs,
     random_weights,
+    with_hostile,
 )
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
@@ -89,14 +90,16 @@ class NumberCheck:
     programs: dict[str, ProgramOp]
     blind: list[str] = field(default_factory=list[str])
     """Outputs that hold no finite number on the drawn inputs, so that they tell nothing."""
+    hostile: bool = False
+    """Whether some numbers are zeros, infinities or NaN; then what both find finite is compared."""
     _known: dict[tuple[str, tuple[Meta, ...]], tuple[Inputs, Effect]] = field(
         default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[Inputs, Effect]"]
     )
 
     @classmethod
-    def of(cls, module: ModuleOp, seed: int = 0) -> NumberCheck:
+    def of(cls, module: ModuleOp, seed: int = 0, *, hostile: bool = False) -> NumberCheck:
         """A check against the module in its present state."""
-        return cls(seed, dict(_programs(module.clone())))
+        return cls(seed, dict(_programs(module.clone())), hostile=hostile)
 
     def difference(self, module: ModuleOp) -> Difference | None:
         """The first difference, or None.
@@ -152,15 +155,20 @@ class NumberCheck:
             found = effect_of(plan, BACKEND, bound_inputs, self.seed)
         except PirkitError as error:
             return f"does not run any more: {error.message}"
+        if self.hostile:
+            found, expected = _where_finite(found, expected)
         return first_difference(found, expected, loosest_of(_dtypes(ports)))
 
     def _run_original(self, plan: Plan, refined: Mapping[str, Port]) -> tuple[Inputs, Effect]:
         inputs = [refined.get(p.name, p) for p in plan.inputs]
         params = [refined.get(p.name, p) for p in plan.params]
         ports = replace(plan, inputs=tuple(inputs), params=tuple(params))
-        return on_drawn_inputs(
-            ports, self.seed, lambda fed: (fed, effect_of(plan, BACKEND, fed, self.seed))
-        )
+
+        def run(fed: Inputs) -> tuple[Inputs, Effect]:
+            fed = Inputs(with_hostile(fed.arrays, self.seed)) if self.hostile else fed
+            return fed, effect_of(plan, BACKEND, fed, self.seed)
+
+        return on_drawn_inputs(ports, self.seed, run)
 
 
 class CheckEach:
@@ -270,6 +278,17 @@ def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> 
         if what is not None:
             return f"{name}: {what}"
     return None
+
+
+def _where_finite(found: Effect, expected: Effect) -> tuple[Effect, Effect]:
+    """Two effects with 0 for elements that are no finite number in one of them."""
+    one, other = dict(found), dict(expected)
+    for name in one.keys() & other.keys():
+        x, y = one[name], other[name]
+        if x.shape == y.shape and x.dtype == y.dtype and x.dtype.kind not in "biu":
+            wide = np.isfinite(x.astype(np.complex128)) & np.isfinite(y.astype(np.complex128))
+            one[name], other[name] = (np.where(wide, a, np.zeros((), a.dtype)) for a in (x, y))
+    return one, other
 
 
 def _dtypes(ports: tuple[Port, ...]) -> Iterator[DType]:

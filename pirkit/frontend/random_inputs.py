@@ -63,6 +63,24 @@ def random_weights(ports: Iterable[Port], seed: int, integers: Integers = 2) -> 
     return {name: _as_weight(array) for name, array in drawn.items()}
 
 
+HOSTILE: Final = (0.0, -0.0, 1.0, -1.0, 88.8, 1e-30, np.inf, -np.inf, np.nan)
+"""Numbers for which rules of the real numbers fail, or functions are at an edge."""
+
+
+def with_hostile(arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """The arrays with one element in four, if they are floating, from `HOSTILE`."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, Array] = {}
+    for name, array in arrays.items():
+        found[name] = array
+        if array.dtype.kind not in "biu":
+            numbers = rng.choice(HOSTILE, array.shape)
+            numbers = np.where(rng.random(array.shape) < 0.25, numbers, np.asarray(array, complex))
+            numbers = numbers if array.dtype.kind == "c" else numbers.real
+            found[name] = np.asarray(numbers).astype(array.dtype)
+    return found
+
+
 def _draw(name: str, meta: Meta, seed: int, integers: int) -> Array:
     if not isinstance(meta, TensorMeta):
         raise UsageError(f"`{name}` is a {meta}, which cannot be drawn; give inputs as a file")

@@ -236,9 +236,18 @@ class Importer:
     def by_rule(self, emit: Any, node: Any, inputs: Sequence[Any]) -> Any:
         attributes = {a.name: decoded(a) for a in node.attribute}
         try:
-            inspect.signature(emit).bind(self.b, *inputs, **attributes)
+            bound = inspect.signature(emit).bind(self.b, *inputs, **attributes)
         except TypeError as error:
             raise self.b.unsupported(f"has a form without a rule: {error}") from None
+        for name, given in bound.arguments.items():
+            parameter = bound.signature.parameters[name]
+            if parameter.kind is not parameter.VAR_KEYWORD:
+                several = parameter.kind is parameter.VAR_POSITIONAL
+                for value in given if several else (given,):
+                    if not _admits(parameter.annotation, value):
+                        what = "nothing" if value is None else repr(value)
+                        told = f"has {what} as `{name}`, where it takes {parameter.annotation}"
+                        raise self.b.unsupported(told)
         return emit(self.b, *inputs, **attributes)
 
     def inlined(self, body: Any, node: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
@@ -269,6 +278,21 @@ class Importer:
         inner = {**scope, **{i.name: v for i, v in zip(graph.input, given, strict=True)}}
         with self.b.inside(block):
             return self.graph(graph, inner)
+
+
+_KINDS: Final = {
+    "int": int, "float": int | float, "str": str, "Value": Value, "Sequence[int]": list,
+    "Sequence[float]": list,
+}  # fmt: skip
+"""What a rule takes as a parameter of an annotation; whatever is missing here is not looked at."""
+
+
+def _admits(annotation: Any, value: Any) -> bool:
+    """Whether a rule takes a value: files leave inputs out, and attributes may be of any type."""
+    if not isinstance(annotation, str):
+        return True
+    kind, *other = annotation.split(" | ")
+    return (value is None and "None" in other) or isinstance(value, _KINDS.get(kind, object))
 
 
 def decoded(attribute: Any) -> Any:

@@ -28,7 +28,7 @@ WIDE: Final = 4
 """The number of symbols that are tried as 1 while all others are equal (broadcasts)."""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def problem_of(text: str) -> str | None:
     """The first problem of the kernel of a text, including its certificate; None if it is valid.
     Raises ConstraintError (C1) for a text that is no kernel.
@@ -37,7 +37,7 @@ def problem_of(text: str) -> str | None:
     return next(chain(problems(kernel), differences(kernel)), None)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def kernel_at(text: str, shapes: tuple[Shape, ...]) -> MapExpr:
     """The kernel of a text for inputs of these shapes.
 

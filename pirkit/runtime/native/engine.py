@@ -8,9 +8,8 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.native import object_compiler
@@ -30,10 +29,22 @@ class Library:
     handle: Any
 
 
-@cache
-def _linker(target: Target) -> Any:
-    machine = object_compiler.machine(target.triple, target.cpu, target.features)
-    return llvm.create_lljit_compiler(machine, suppress_errors=True)
+LINKED_BY_ONE: Final = 16
+"""Libraries of one linker. A linker keeps 10 KB of each that it linked, of unloaded ones too, until
+it goes itself, with the last library that it linked; making one takes 0.5 ms."""
+
+_linkers: list[Any] = []
+"""The linker that has some of its libraries to link, once for each of them."""
+
+
+def _linker() -> Any:
+    """A linker for one library; the caller holds the lock."""
+    if not _linkers:
+        target = host()
+        machine = object_compiler.machine(target.triple, target.cpu, target.features)
+        linker = llvm.create_lljit_compiler(machine, suppress_errors=True)
+        _linkers.extend([linker] * LINKED_BY_ONE)
+    return _linkers.pop()
 
 
 def compile_ir(text: str, target: Target | None = None) -> bytes:
@@ -69,14 +80,14 @@ def load(image: bytes, symbols: Sequence[str]) -> Library:
     """
     with _lock:
         start = time.thread_time()
-        linker = _linker(host())
+        linker = _linker()
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for symbol in symbols:
             builder.export_symbol(symbol)
         tracker = builder.link(linker, f"pirkit{next(_names)}")
         COMPILE_STATS.linked += 1
         COMPILE_STATS.linking += time.thread_time() - start
-        return Library({symbol: tracker[symbol] for symbol in symbols}, (tracker, linker))
+        return Library({symbol: tracker[symbol] for symbol in symbols}, (linker, tracker))
 
 
 _forking = ExitStack()

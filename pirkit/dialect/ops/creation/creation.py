@@ -26,7 +26,8 @@ Sizes = tuple[int | None, ...] | None
 
 @op
 class Full:
-    """A tensor filled with one number, converted as C does; an integer stays exact in int64.
+    """A tensor filled with one number, converted as C does. It is a float64: integers beyond 2^53 are
+    rounded, for which there is `assign_value`.
 
     C1: no size is negative.
     """

@@ -123,7 +123,9 @@ def _inside(start: Array, size: Array, bins: int, length: int, *, entire: bool) 
 
 
 def _images(boxes_num: Array | None, count: int) -> Array:
-    numbers = [count] if boxes_num is None else boxes_num
+    numbers = np.array([count]) if boxes_num is None else boxes_num
+    told = f"{numbers.sum()} boxes in boxes_num, {count} in boxes"
+    require(bool((numbers >= 0).all()) and int(numbers.sum()) == count, "C3", told)
     return np.repeat(np.arange(len(numbers)), numbers)
 
 

@@ -1,0 +1,38 @@
+"""What campaigns found, made small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pirkit
+import pirkit.numpy as pnp
+from pirkit.diag.errors import PirkitError
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+@pytest.mark.parametrize("top", [float("inf"), 2**63 - 1, 2**62 + 3])
+def test_integer_bounds_beyond_what_a_float64_holds(pipeline: str, top: float) -> None:
+    b = pirkit.ProgramBuilder()
+    b.output("y", b("pd_op.clip", b.input("x", (3,), "int64"), min=-1.5, max=top))
+    x = np.array([-2, 0, 2**63 - 1])
+    found = pirkit.compile(b.finish(), pipeline=pipeline)(x=x)["y"]
+    assert found.tolist() == [-1, 0, 2**63 - 1 if top > 2**62 + 3 else 2**62 + 3]
+
+
+def test_a_large_integer_fills_a_tensor_exactly() -> None:
+    n = 2**53 + 1
+    found = pirkit.jit(lambda x: pnp.full_like(x, n))(np.arange(3))
+    assert np.asarray(found).tolist() == [n] * 3
+
+
+def test_boxes_that_images_do_not_account_for_are_refused() -> None:
+    b = pirkit.ProgramBuilder()
+    x, boxes = b.input("x", (2, 12, 6, 7), "float32"), b.input("boxes", (1, 4), "float32")
+    number = b.input("number", (2,), "int32")
+    sizes = {"pooled_height": 2, "pooled_width": 3, "output_channels": 2}
+    b.output("y", b("pd_op.psroi_pool", x, boxes, number, **sizes, spatial_scale=1.0))
+    run = pirkit.compile(b.finish(), pipeline="")
+    given = {"x": np.ones((2, 12, 6, 7), "f4"), "boxes": np.ones((1, 4), "f4")}
+    with pytest.raises(PirkitError, match="4 boxes in boxes_num, 1 in boxes"):
+        run(**given, number=np.array([3, 1], np.int32))

@@ -1,0 +1,40 @@
+"""Nodes that leave out what they need, or give it another type, are refused with a code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper, save
+
+import pirkit
+from pirkit.diag.errors import PirkitError
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "told"),
+    [
+        ("Greater", ("", "x"), {}, "`Greater` has nothing as `x`"),
+        ("Max", ("x", ""), {}, "`Max` has nothing as `values`"),
+        ("Concat", ("x", "x"), {"axis": "first"}, "`Concat` has 'first' as `axis`"),
+        ("Transpose", ("x",), {"perm": 1}, "`Transpose` has 1 as `perm`"),
+    ],
+)
+def test_what_is_missing_is_named(
+    tmp_path: Path, op: str, inputs: tuple[str, ...], attributes: dict[str, Any], told: str
+) -> None:
+    sort = TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node(op, inputs, ["y"], **attributes)], "main",
+        [helper.make_tensor_value_info("x", sort, [2])],
+        [helper.make_tensor_value_info("y", sort, None)],
+    )  # fmt: skip
+    path = tmp_path / "damaged.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), str(path))
+    with pytest.raises(PirkitError, match=told) as caught:
+        pirkit.load(str(path))
+    assert caught.value.code == "PK0410"
