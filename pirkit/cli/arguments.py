@@ -154,4 +154,5 @@ def did_you_mean(word: str, known: list[str]) -> str | None:
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(word, names, n=2)
     near = near or [name for name in names if word and word in name.split("-")]
+    near = near or [name for name in names if name[:2] == "--" and word.startswith(f"{name}-")]
     return f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
