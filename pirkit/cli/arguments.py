@@ -91,7 +91,9 @@ class ArgumentParser(argparse.ArgumentParser):
         flags = named[1] if named else ""
         for action in self._actions:
             if flags and flags in ("/".join(action.option_strings), action.metavar, action.dest):
-                return f"{flags} {action.metavar or ''}: {action.help}".replace(" :", ":")
+                metavar = action.metavar or ""
+                shown = metavar if isinstance(metavar, str) else " ".join(metavar)
+                return f"{flags} {shown}: {action.help}".replace(" :", ":")
         if _UNKNOWN.search(message):
             return f"it is `{self.prog} [OPTIONS] {self._operands()}`"
         return f"it is `{self.prog} {self._operands()}`" if "are required" in message else None

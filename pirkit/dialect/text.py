@@ -60,8 +60,8 @@ _FOREIGN: Final = {
         " its own",
     ),
     **{
-        dialect: f"this is MLIR in `{dialect}`, a lower level than pirkit reads; give the model as"
-        " StableHLO, .onnx, .pt2 or Paddle's .json"
+        dialect: f"this is MLIR in `{dialect}`, a lower level than pirkit reads; a model of another"
+        " framework comes in as StableHLO, .onnx, .pt2 or Paddle's .json"
         for dialect in (
             "linalg", "tosa", "torch", "onnx", "tensor", "scf", "affine", "memref", "vector",
             "arith", "func",

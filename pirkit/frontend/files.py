@@ -107,8 +107,9 @@ def detect_format(text: str, name: str = "") -> str:
         return "mlir"
     if start.startswith(('"pir.program"', "!", "#")):
         return "mlir"
+    foreign = recognised_text(start)
     suffix = _SUFFIXES.get(Path(name).suffix)
-    if suffix is not None and start:
+    if suffix is not None and start and foreign is None:
         return suffix
     if not start:
         raise ParseError(
@@ -117,7 +118,6 @@ def detect_format(text: str, name: str = "") -> str:
             span=Span(name or "<text>"),
             help="name another file: what should have written this one has not, or has not yet",
         )
-    foreign = recognised_text(start)
     raise ParseError(
         f"the text is {foreign[0]}" if foreign else "the text is in no known format",
         code="PK0405",
