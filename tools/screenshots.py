@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -47,9 +48,25 @@ def main() -> None:
             browser.click(f"button[data-tab={tab}]")
             browser.picture(folder / f"{tab.lower()}.png")
         assert not browser.errors(), browser.errors()
+        browser.go(profiled(program))
+        browser.click("button[data-tab=Cost]")
+        browser.run("document.querySelector('#roofline').scrollIntoView({block: 'center'})")
+        browser.picture(folder / "roofline.png")
+        assert not browser.errors(), browser.errors()
     for picture in sorted(folder.glob("*.png")):  # a third of the size, and nobody sees it
         Image.open(picture).convert("RGB").quantize(64).save(picture, optimize=True)
         print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size:,} bytes")
+
+
+def profiled(program: pirkit.Program) -> Path:
+    """A page of a run of the program, with measured times."""
+    folder = Path(tempfile.mkdtemp())
+    file, path = folder / "encoder.mlir", folder / "profiled.html"
+    pirkit.save(program, str(file))
+    command = "import sys; from pirkit.cli.run import main; sys.exit(main())"
+    options = [file.name, "--inputs", "random:0", "--repeat", "20", "--report", str(path)]
+    subprocess.run([sys.executable, "-c", command, *options], check=True, cwd=folder)
+    return path
 
 
 def line_of(text: str) -> int:

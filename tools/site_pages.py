@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,11 @@ def on_files(files: Any, config: Any) -> Any:
     files.append(File.generated(config, "index.md", content=(ROOT / "README.md").read_text()))
     program = (ROOT / "docs" / f"{_LITERATE}.py").read_text()
     files.append(File.generated(config, f"{_LITERATE}.md", content=literate(program)))
+    sys.path.insert(0, str(ROOT))
+    from tools.site_reference import pages  # noqa: PLC0415  it imports all of pirkit
+
+    for name, text in pages().items():
+        files.append(File.generated(config, name, content=text))
     for page in sorted((ROOT / _CODES).glob("*.md")):
         files.append(File.generated(config, f"codes/{page.name}", content=page.read_text()))
     return files
@@ -51,4 +57,6 @@ def on_page_markdown(text: str, page: Any, **_: Any) -> str:
             return label
         return f"[{label}]({up}{inside}{'#' * bool(anchor)}{anchor})"
 
-    return text if name.startswith(("codes/", _LITERATE)) else _LINK.sub(replaced, text)
+    return (
+        text if name.startswith(("codes/", "reference/", _LITERATE)) else _LINK.sub(replaced, text)
+    )

@@ -91,7 +91,9 @@ class ArgumentParser(argparse.ArgumentParser):
         flags = named[1] if named else ""
         for action in self._actions:
             if flags and flags in ("/".join(action.option_strings), action.metavar, action.dest):
-                return f"{flags} {action.metavar or ''}: {action.help}".replace(" :", ":")
+                metavar = action.metavar or ""
+                shown = metavar if isinstance(metavar, str) else " ".join(metavar)
+                return f"{flags} {shown}: {action.help}".replace(" :", ":")
         if _UNKNOWN.search(message):
             return f"it is `{self.prog} [OPTIONS] {self._operands()}`"
         return f"it is `{self.prog} {self._operands()}`" if "are required" in message else None
@@ -154,4 +156,5 @@ def did_you_mean(word: str, known: list[str]) -> str | None:
     names = list(dict.fromkeys(known))
     near = difflib.get_close_matches(word, names, n=2)
     near = near or [name for name in names if word and word in name.split("-")]
+    near = near or [name for name in names if name[:2] == "--" and word.startswith(f"{name}-")]
     return f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None

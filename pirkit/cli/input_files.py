@@ -28,7 +28,15 @@ def read_inputs(given: str, exe: Executable) -> Arrays:
     which also draws the weights that the program lacks. Raises UsageError for anything else,
     ArtifactError for a file that cannot be read.
     """
-    return {name: array for part in given.split(",") if part for name, array in _read(part, exe)}
+    found: Arrays = {}
+    for part in filter(None, given.split(",")):
+        for name, array in _read(part, exe):
+            if name in found and part.endswith(".npy"):
+                raise UsageError(
+                    f"the input `{name}` is given twice", code="PK0701", help="name each input once"
+                )
+            found[name] = array
+    return found
 
 
 def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

@@ -49,6 +49,8 @@ def _require_companions(arguments: argparse.Namespace) -> None:
     asked = [n for n in _OF_PIPELINES if getattr(arguments, n)]
     asked += [n for n in _OF_PIPELINES_OR_EMPTY if getattr(arguments, n) is not None]
     lacking = {} if arguments.pipeline or arguments.run_reproducer else dict.fromkeys(asked, "-p")
+    if arguments.why_kernel and arguments.target != "plan":
+        lacking["why_kernel"] = "-t plan"
     lacking |= {
         flag: f"--{other.replace('_', '-')}"
         for flag, other in _COMPANIONS.items()

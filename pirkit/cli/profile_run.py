@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.cli.compare_commits import COMMIT, Side, sides_of_commits
 from pirkit.cli.input_files import read_inputs
 from pirkit.cli.torch_archives import load_program
 from pirkit.frontend.compile import compile
@@ -43,15 +44,19 @@ def profile_program(arguments: argparse.Namespace) -> int:
 
 
 def compare_pipelines(arguments: argparse.Namespace) -> int:
-    """Compare two pipelines on the same inputs; exit code 1 if their numbers differ."""
+    """Compare two pipelines or commits on the same inputs; exit code 1 if their numbers differ."""
     names: list[str] = arguments.compare
-    (first, expected), (second, actual) = (_profiled(arguments, name) for name in names)
+    if any(name.startswith(COMMIT) for name in names):
+        sides = sides_of_commits(arguments, NATIVE, max(arguments.repeat, _RUNS))
+    else:
+        sides = [_side(name, *_profiled(arguments, name)) for name in names]
+    first, second = sides
     problems = {
         name: problem
-        for name, value in expected.items()
-        if (problem := drift(np.asarray(actual[name]), np.asarray(value))) is not None
+        for name, value in first.outputs.items()
+        if (problem := _differs(second.outputs.get(name), value)) is not None
     }
-    facts = [_facts(name, found) for name, found in zip(names, (first, second), strict=True)]
+    facts = [side.facts for side in sides]
     if arguments.json:
         print(json.dumps({"pipelines": facts, "differences": problems}, indent=1))
         return 1 if problems else 0
@@ -62,14 +67,17 @@ def compare_pipelines(arguments: argparse.Namespace) -> int:
             continue  # what happens inside of one native call is not counted
         ratio = f"{b / a:7.2f}"
         print(f"{key:24}{a:14,.0f}{b:14,.0f} {ratio}")
-    counts = [Counter(row.entry.what for row in p.rows) for p in (first, second)]
-    for what in sorted(counts[0] | counts[1]):
-        if counts[0][what] != counts[1][what]:
-            print(f"  {what:22}{counts[0][what]:14,}{counts[1][what]:14,}")
+    for what in sorted(first.counts | second.counts):
+        if first.counts[what] != second.counts[what]:
+            print(f"  {what:22}{first.counts[what]:14,}{second.counts[what]:14,}")
     for name, problem in problems.items():
         print(f"output {name}: {problem}")
     print("the numbers differ" if problems else "the numbers agree")
     return 1 if problems else 0
+
+
+def _differs(found: Any, expected: Any) -> str | None:
+    return "is gone" if found is None else drift(np.asarray(found), np.asarray(expected))
 
 
 def _profiled(arguments: argparse.Namespace, pipeline: str) -> tuple[Profile, dict[str, Any]]:
@@ -89,15 +97,17 @@ def _profiled(arguments: argparse.Namespace, pipeline: str) -> tuple[Profile, di
     return profile(exe, inputs, arguments.repeat if arguments.repeat > 1 else _RUNS), outputs
 
 
-def _facts(pipeline: str, found: Profile) -> Mapping[str, Any]:
-    return {
-        "pipeline": pipeline,
+def _side(name: str, found: Profile, outputs: Mapping[str, Any]) -> Side:
+    counts = Counter(row.entry.what for row in found.rows)
+    facts = {
+        "pipeline": name,
         "run_us": found.run * 1e6,
         "instructions": len(found.rows),
-        "fused kernels": sum(row.entry.what == "pir.map_expr" for row in found.rows),
+        "fused kernels": counts["pir.map_expr"],
         "bytes": found.work.nbytes,
         "flops": found.work.flops,
     }
+    return Side(facts, counts, outputs)
 
 
 def _lines(found: Profile) -> Iterator[str]:

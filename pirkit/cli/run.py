@@ -99,7 +99,8 @@ def _parser() -> ArgumentParser:
         "--compare",
         nargs=2,
         metavar=("A", "B"),
-        help="compare two pipelines: numbers, time, instructions, bytes; `native` is no pipeline",
+        help="compare two pipelines, or commits of pirkit as git:REVISION[:PIPELINE]: numbers,"
+        " time, instructions, bytes; `native` is no pipeline",
     )
     run.add_argument("--timing", action="store_true", help="print how long the runs took")
     check = parser.add_argument_group("checking cases")

@@ -21,6 +21,8 @@ _MESSAGES: Final = (
      r"write `\2`, the type of its definition"),
     (r"expected shape type|expected 'x' in shape delimiter.*",
      "the sizes and the element type of a tensor are expected here", None),
+    (r"operand expected", "an operand is expected here",
+     "names of values begin with `%`, as in `pd_op.exp(%x)`"),
     (r"type expected", "a type is expected here", None),
     (r"expect symbol name", "the name of the program is expected here", _PROGRAM),
     (r"string literal expected", "a name in quotes is expected here", _PROGRAM),

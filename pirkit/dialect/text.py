@@ -59,12 +59,15 @@ _FOREIGN: Final = {
         "this is StableHLO, which `-f stablehlo` and `pirkit.stablehlo.load` read, in a module of"
         " its own",
     ),
-    **dict.fromkeys(
-        ("func", "linalg", "arith", "tensor", "scf", "affine", "memref", "vector", "tosa", "torch"),
-        "programs are written in the dialects `pir` and `pd_op`; a model of another framework comes"
-        " in as .onnx, .pt2 or Paddle's .json",
-    ),
-}
+    **{
+        dialect: f"this is MLIR in `{dialect}`, a lower level than pirkit reads; a model of another"
+        " framework comes in as StableHLO, .onnx, .pt2 or Paddle's .json"
+        for dialect in (
+            "linalg", "tosa", "torch", "onnx", "tensor", "scf", "affine", "memref", "vector",
+            "arith", "func",
+        )
+    },
+}  # fmt: skip
 """Dialect of MLIR that other tools write -> what to do."""
 
 _UNDEFINED: Final = re.compile(r"used but not defined: \[?'?%?([\w$.-]+)")

@@ -284,13 +284,15 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
 def _unknown_attribute(op: PirOp, name: str) -> NoReturn:
     known = list(op.definition.attr_kinds)
     near = {k.lower(): k for k in (*DISCARDABLE, *known)}
-    found = get_close_matches(name.lower(), near, n=1)
+    lacking = [a.name for a in op.definition.attrs if a.name not in op.properties]
+    found = [k for k in lacking if name.lower() in k.lower()]  # `name` of an `output_name`
+    found = found or get_close_matches(name.lower(), near, n=1)
     listed = ", ".join(f"`{k}`" for k in known) or "none"
     _fail(
         op,
         "PK0205",
         f"`{op.name}` has no attribute `{name}`",
-        f"did you mean `{near[found[0]]}`?" if found else f"its attributes are {listed}",
+        f"did you mean `{near[found[0].lower()]}`?" if found else f"its attributes are {listed}",
     )
 
 
@@ -403,7 +405,12 @@ def _check_condition(op: PirOp, type_: Attribute) -> None:
     meta = meta_of(type_)
     is_bool = isinstance(meta, TensorMeta) and meta.dtype == dt.bool_
     if not is_bool or cast(TensorMeta, meta).numel not in (1, UNKNOWN):
-        _fail(op, "PK0203", f"the condition of `{op.name}` is `{type_}`, not one bool")
+        _fail(
+            op,
+            "PK0203",
+            f"the condition of `{op.name}` is `{type_}`, not one bool",
+            "compare, as `pd_op.less_than` does; `pd_op.any` and `pd_op.all` make one of several",
+        )
 
 
 def _yielded(block: Block) -> list[Attribute]:

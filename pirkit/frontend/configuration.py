@@ -29,7 +29,7 @@ class Config:
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(name)
         value = setting(_known(name).variable)
         return int(value) if name == "threads" and value and value.isdecimal() else value

@@ -22,7 +22,7 @@ from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.dot import write_dot
-from pirkit.frontend.foreign_files import recognised
+from pirkit.frontend.foreign_files import recognised, recognised_text
 from pirkit.frontend.paddle.json_reader import read_paddle_json
 from pirkit.frontend.paddle.json_writer import write_paddle_json
 from pirkit.frontend.paddle.params import (
@@ -83,6 +83,7 @@ WRITERS: Final[Mapping[str, Writer]] = {
 
 _STABLEHLO: Final = re.compile(r"\b(?:stablehlo|chlo|mhlo|jax)\.\w")
 _HEAD: Final = 1 << 16
+_BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x80-\xff]")
 """Characters by which a format is told: texts may be large, and their constants as well."""
 
 _SUFFIXES: Final = {".json": "paddle-json", ".mlir": "mlir", ".txt": "paddle-text"}
@@ -106,16 +107,22 @@ def detect_format(text: str, name: str = "") -> str:
         return "mlir"
     if start.startswith(('"pir.program"', "!", "#")):
         return "mlir"
+    foreign = recognised_text(start)
     suffix = _SUFFIXES.get(Path(name).suffix)
-    if suffix is not None and start:
+    if suffix is not None and start and foreign is None:
         return suffix
+    if not start:
+        raise ParseError(
+            "the file is empty",
+            code="PK0102",
+            span=Span(name or "<text>"),
+            help="name another file: what should have written this one has not, or has not yet",
+        )
     raise ParseError(
-        "the text is in no known format" if start else "the file is empty",
-        code="PK0405" if start else "PK0102",
+        f"the text is {foreign[0]}" if foreign else "the text is in no known format",
+        code="PK0405",
         span=Span(name or "<text>"),
-        help=f"say which with -f: {', '.join(READERS)}"
-        if start
-        else "name another file: what should have written this one has not, or has not yet",
+        help=foreign[1] if foreign else f"say which with -f: {', '.join(READERS)}",
     )
 
 
@@ -141,14 +148,12 @@ def read_text(path: str) -> str:
             span=Span(path, 1, 1),
             help="save it as UTF-8 without a byte-order mark",
         )
+    kind = recognised(data) if _BINARY.search(data, 0, _HEAD) else None
+    if kind is not None:
+        raise ParseError(f"the file is {kind.what}", code="PK0405", span=Span(path), help=kind.help)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        kind = recognised(data)
-        if kind is not None:
-            raise ParseError(
-                f"the file is {kind.what}", code="PK0405", span=Span(path), help=kind.help
-            ) from error
         line = data.count(b"\n", 0, error.start) + 1
         raise ParseError(
             f"the file is not UTF-8: {error.reason}", code="PK0107", span=Span(path, line)

@@ -69,6 +69,10 @@ KINDS: Final = (
     Foreign("an .npz file of arrays", _WEIGHTS_HELP, _zip_with(r"\.npy$")),
     Foreign("a model of Keras", "export it to ONNX with tf2onnx", _zip_with(r"\.weights\.h5$")),
     Foreign("a zip archive", "unpack it, and name the program inside", _zip_with("")),
+    Foreign("a damaged zip archive, perhaps a cut .pt2", "write or copy it again",
+            _starts(b"PK\x03\x04")),
+    Foreign("text in UTF-16", "save it as UTF-8", _starts(b"\xff\xfe", b"\xfe\xff")),
+    Foreign("a .pdiparams file of weights", _WEIGHTS_HELP, _starts(bytes(8))),
     Foreign("a pickle", _PICKLE_HELP, _starts(*(bytes([0x80, n]) for n in range(2, 6)))),
     Foreign("a .safetensors file", _WEIGHTS_HELP, _is_safetensors),
     Foreign("an .npy file of one array", "give it with `pirkit-run --inputs NAME=FILE.npy`",
@@ -86,7 +90,24 @@ KINDS: Final = (
 )  # fmt: skip
 """The kinds, the more special first."""
 
+TEXTS: Final = (
+    (r"version https://git-lfs", "a pointer of Git LFS", "get the file itself with `git lfs pull`"),
+    (r"<(!doctype|html|\?xml)", "a page of HTML or XML", "download the raw file"),
+    (r"\{ lambda ", "a jaxpr", "give StableHLO: `jax.jit(f).lower(*arguments).as_text()`"),
+    (r"HloModule", "HLO of XLA", "give StableHLO: `jax.jit(f).lower(*arguments).as_text()`"),
+    (r"; ModuleID|define |target triple|source_filename", "LLVM IR", _MLIR_HELP),
+    (r"#!.*python|(import|from|def|class|@\w+)\b", "a program in Python",
+     "`pirkit.save(pirkit.trace(function, *arguments), 'program.mlir')` in Python writes one"),
+)  # fmt: skip
+"""How texts of other languages begin, what they are, and what to do."""
+
 
 def recognised(data: bytes) -> Foreign | None:
     """The kind of a file that is no text, or None."""
     return next((kind for kind in KINDS if kind.is_one(data)), None)
+
+
+def recognised_text(start: str) -> tuple[str, str] | None:
+    """What a text that is no program is, and what to do; or None."""
+    found = (row for row in TEXTS if re.match(row[0], start, re.IGNORECASE))
+    return next(((what, help) for _, what, help in found), None)

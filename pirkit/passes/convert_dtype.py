@@ -70,6 +70,10 @@ class ConvertDtypePass(Pass):
     of: str = option("float32", "the element type that is replaced")
     keep: tuple[str, ...] = option((), "inputs and parameters that keep their type, by name")
 
+    def __post_init__(self) -> None:
+        for name in (self.of, self.to):
+            _floating(name)
+
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         old, new = _floating(self.of), _floating(self.to)
         if old is new:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,13 +16,13 @@ from pirkit.analysis.declared_types import mismatched_values
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
 from pirkit.analysis.dynamic_shapes import is_dynamic_call
 from pirkit.analysis.execution_order import operations
-from pirkit.diag.errors import InternalError, UnsupportedError
+from pirkit.diag.errors import InternalError, UnsupportedError, UsageError
 from pirkit.diag.limits import check
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.declared_types import is_true, is_unset_by_product, parts_agree
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose
+from pirkit.dialect.opdef import all_ops, decompose, find
 from pirkit.dialect.operation import PirOp, bodies, create, span_of
 from pirkit.dialect.ops.gradient.gradients import SOURCES as GRADIENTS
 from pirkit.dialect.primitives import is_primitive
@@ -64,6 +65,10 @@ class DecomposePass(Pass):
     backward: bool = option(True, "decompose what computes derivatives")
     profitable_only: bool = option(False, "do not decompose ops where fusion gains nothing by it")
 
+    def __post_init__(self) -> None:
+        for name in (*self.keep, *self.only):
+            _require_op(name)
+
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         refused: dict[PirOp, str] = {}
         rewrite = (
@@ -96,10 +101,10 @@ class DecomposePass(Pass):
 
     def spared(self, op: PirOp) -> str | None:
         """The option that excludes the op from decomposition, or None."""
-        short = op.name.partition(".")[2]
-        if short in self.keep:
+        names = {op.name, op.name.partition(".")[2]}
+        if not names.isdisjoint(self.keep):
             return "keep"
-        if self.only and short not in self.only:
+        if self.only and names.isdisjoint(self.only):
             return "only"
         half = (
             "backward"
@@ -321,3 +326,16 @@ def _unlike(op: PirOp, result: SSAValue, value: Value | None) -> InternalError:
     return InternalError(
         f"the decomposition of `{op.name}` gives {found} for a {meta_of(result.type)} in use"
     )
+
+
+def _require_op(name: str) -> None:
+    """Raise UsageError (PK0703) for an option that names no op, with or without `pd_op.`."""
+    full = name if "." in name else f"pd_op.{name}"
+    if find(full) is None:
+        known = [op.name.partition(".")[2] for op in all_ops()]
+        near = difflib.get_close_matches(full.partition(".")[2], known, n=1)
+        raise UsageError(
+            f"there is no op `{name}`",
+            code="PK0703",
+            help=f"did you mean `{near[0]}`?" if near else "`pirkit-opt --list-ops` lists all",
+        )

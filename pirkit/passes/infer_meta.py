@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
-from pirkit.diag.errors import ConstraintError, PassError
+from pirkit.diag.errors import ConstraintError, PassError, UsageError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.declared_types import may_declare
 from pirkit.dialect.infer import infer_result_types
@@ -70,6 +70,10 @@ class InferMetaPass(Pass):
         "names of input dimensions, as NAME:Nx3; `auto` names all that have none, `none` none",
     )
 
+    def __post_init__(self) -> None:
+        read_bindings(self.bind)
+        read_names(self.symbols)
+
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         bindings, names = read_bindings(self.bind), read_names(self.symbols)
         inputs: dict[str, None] = {}
@@ -96,11 +100,12 @@ class InferMetaPass(Pass):
         for name in used:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
-                raise PassError(
+                raise UsageError(
                     f"pass `{self.name}` cannot {verb} `{name}`: there is no such input",
-                    code="PK0801",
-                    notes=(f"inputs are {', '.join(inputs) or 'none'}",),
-                    help=f"did you mean `{near[0]}`?" if near else None,
+                    code="PK0703",
+                    help=f"did you mean `{near[0]}`?"
+                    if near
+                    else f"inputs are {', '.join(inputs) or 'none'}",
                 )
 
 

@@ -202,7 +202,14 @@ def _build(cls: type[Pass], name: _Token, options: list[_Option]) -> Pass:
         if key in values:
             _bad_option(f"option `{option.name.text}` is given twice", option.name.span)
         values[key] = _convert(fields[key], option)
-    return cls(**values)
+    try:
+        return cls(**values)
+    except UsageError as error:  # no program can have such a value
+        if error.span is None:
+            given = [v for option in options for v in option.values]
+            spans = (v.span for v in given if f"`{v.text}`" in error.message)
+            error.span = next(spans, name.span)
+        raise
 
 
 def _unknown_option(cls: type[Pass], name: _Token, known: list[str]) -> NoReturn:

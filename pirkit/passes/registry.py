@@ -93,8 +93,9 @@ def pass_named(name: str, span: Span | None = None) -> type[Pass]:
         _add_plugins()
     package = PASSES.get(name)
     if package is None:
-        near = difflib.get_close_matches(name, PASSES)
-        near.sort(key=lambda other: other[0] != name[:1])  # few people mistype the first letter
+        known = [*PASSES, *(f"@{pipeline}" for pipeline in PIPELINES)]
+        near = difflib.get_close_matches(name.lower(), known)
+        near.sort(key=lambda other: other.strip("@")[0] != name[:1])  # few mistype the first letter
         raise UsageError(
             f"unknown pass `{name}`",
             code="PK0702",

@@ -7,7 +7,7 @@ from typing import NoReturn, TypeAlias
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import PassError
+from pirkit.diag.errors import PassError, UsageError
 from pirkit.dialect.operation import ProgramOp, span_of
 from pirkit.dialect.sizes import Size
 from pirkit.dialect.types import VecType, sizes_of
@@ -18,7 +18,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 def read_bindings(options: Iterable[str]) -> dict[str, Shape]:
-    """The shapes of option ``bind``. Raises PassError for text that is not a shape."""
+    """The shapes of option ``bind``. Raises UsageError for text that is not a shape."""
     return dict(_binding(text) for text in options)
 
 
@@ -26,8 +26,8 @@ def _binding(text: str) -> tuple[str, Shape]:
     name, _, dims = text.rpartition(":")
     sizes = [] if not dims else dims.split("x")
     if not name or not all(s == "?" or s.isdecimal() for s in sizes):
-        raise PassError(
-            f"`{text}` binds no shape to an input", code="PK0801", help="write `bind=NAME:4x3`"
+        raise UsageError(
+            f"`{text}` binds no shape to an input", code="PK0703", help="write `bind=NAME:4x3`"
         )
     return name, tuple(UNKNOWN if s == "?" else int(s) for s in sizes)
 

@@ -11,7 +11,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from pirkit.analysis.execution_order import operations
-from pirkit.diag.errors import PassError
+from pirkit.diag.errors import PassError, UsageError
 from pirkit.dialect.infer_symbolic_sizes import infer_sizes
 from pirkit.dialect.kinds import BRANCH, LOOP, SOURCE
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, host_name, span_of
@@ -50,7 +50,7 @@ def symbols_of(program: ProgramOp) -> set[str]:
 
 
 def read_names(options: Iterable[str]) -> Names:
-    """The names of option ``symbols``. Raises PassError for text that names no dimensions."""
+    """The names of option ``symbols``. Raises UsageError for text that names no dimensions."""
     found: dict[str, tuple[str, ...]] = {}
     for text in options:
         if text in (AUTO, NONE):
@@ -58,9 +58,9 @@ def read_names(options: Iterable[str]) -> Names:
         name, _, dims = text.rpartition(":")
         words = tuple(dims.split("x"))
         if not name or not all(map(_DIM.fullmatch, words)):
-            raise PassError(
+            raise UsageError(
                 f"`{text}` names no dimensions of an input",
-                code="PK0801",
+                code="PK0703",
                 help="write `symbols=NAME:Nx3`; symbols are of capitals, digits and `_`",
             )
         found[name] = words

@@ -66,10 +66,7 @@ class Chooser:
         Raises UsageError (PK0701) for an unknown mode, PassError (PK0807) with the smallest
         possible budget if ``budget`` is too small.
         """
-        if mode not in MODES:
-            raise UsageError(
-                f"there is no mode `{mode}`", code="PK0701", help=f"modes are {', '.join(MODES)}"
-            )
+        require_mode(mode)
         if budget is not None:
             return self._within(budget)
         return self._all() if mode == SAVE_ALL else self._least(_EFFORTS[mode])
@@ -243,6 +240,14 @@ class _Cut:
             self.network.edge(enter, exit_node, price)
             self.gates[need] = (enter, exit_node)
         return fresh
+
+
+def require_mode(mode: str) -> None:
+    """Raise UsageError (PK0701) for an unknown mode."""
+    if mode not in MODES:
+        raise UsageError(
+            f"there is no mode `{mode}`", code="PK0701", help=f"modes are {', '.join(MODES)}"
+        )
 
 
 def _place(joint: Joint) -> Span | None:

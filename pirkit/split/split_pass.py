@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.dialect.operation import ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.split.partition import forward_backward
-from pirkit.split.save_or_recompute import SAVE_ALL
+from pirkit.split.save_or_recompute import SAVE_ALL, require_mode
 
 NONE: Final = -1
 
@@ -58,6 +58,9 @@ class SplitPass(Pass):
     mode: str = option(SAVE_ALL, "what is saved: save-all, free, min-cut")
     budget: int = option(NONE, "bytes that may be saved; little work is recomputed")
     forward_ops: int = option(NONE, "operations at the beginning that are the forward program")
+
+    def __post_init__(self) -> None:
+        require_mode(self.mode)
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         programs = [op for op in ctx.programs(module) if not is_half(op)]

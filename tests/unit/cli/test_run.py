@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pirkit.cli import compare_commits
 from pirkit.cli.run import main
+from pirkit.diag.errors import UsageError
 from pirkit.frontend.arrays import read_npz, write_npz
 
-CORPUS = Path(__file__).parents[2] / "corpus" / "paddle"
+ROOT = Path(__file__).parents[3]
+CORPUS = ROOT / "tests" / "corpus" / "paddle"
 MLP = CORPUS / "mlp"
 FILE = str(MLP / "program.txt")
 Run = Callable[..., tuple[int, str, str]]
@@ -161,3 +165,34 @@ def test_a_comparison_of_pipelines(run: Run) -> None:
     assert code == 0
     assert re.search(r"^fused kernels|^instructions", out, re.MULTILINE)
     assert out.endswith("the numbers agree\n")
+
+
+@pytest.mark.slow  # starts Python four times
+def test_compare_two_commits(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are the code that is here, where there may be no repository."""
+    monkeypatch.setattr(compare_commits, "_code", lambda name, folder: ROOT)
+    common = (FILE, "--inputs", "random:0", "--repeat", "2", "--json", "--compare")
+    code, out, _ = run(*common, "git:HEAD:@fused", "@simplify")
+    found = json.loads(out)
+    assert (code, found["differences"]) == (0, {})
+    first, second = found["pipelines"]
+    assert first["instructions"] < second["instructions"]
+    assert first["run_us"] > 0 < first["bytes"] < second["bytes"]
+
+
+def test_the_code_of_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("git") is None:
+        pytest.skip("git is missing")
+    (tmp_path / "pirkit").mkdir()
+    monkeypatch.setattr(compare_commits, "_ROOT", tmp_path)
+    git = ("git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@x")
+    subprocess.run([*git, "init", "-q"], check=True)
+    for text in ("first", "second"):
+        (tmp_path / "pirkit" / "a.py").write_text(text)
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", text], check=True)
+    code = compare_commits._code("git:HEAD~1:cse", tmp_path / "one")
+    assert (code / "pirkit" / "a.py").read_text() == "first"
+    assert compare_commits._code("cse", tmp_path / "two") == tmp_path
+    with pytest.raises(UsageError, match="no commit `HEAD~7`"):
+        compare_commits._code("git:HEAD~7", tmp_path / "three")

@@ -39,6 +39,15 @@ LINES = {
     "noregion": [f"%a = pd_op.if {{}} : (tensor<i1>) -> {T}"],
     "twoout": [f'pir.shadow_output(%x) {{output_name = "y"}} : ({T}) -> ()'] * 2,
     "yield": [f"pir.yield(%x) : ({T}) -> ()"],
+    "percent": [f"%a = pd_op.exp(x) : ({T}) -> {T}"],
+    "outname": [f'pir.shadow_output(%x) {{name = "y"}} : ({T}) -> ()'],
+    "cond": [
+        f"%a = pd_op.if(%x) : ({T}) -> {T} {{",
+        f"pir.yield(%x) : ({T}) -> ()",
+        "} else {",
+        f"pir.yield(%x) : ({T}) -> ()",
+        "}",
+    ],
     "quote": [f'pir.shadow_output(%x) {{output_name = "y}} : ({T}) -> ()'],
 }
 """Programs of MLIR with one mistake, by name: the lines between their first and last ones."""
@@ -73,6 +82,14 @@ FILES: dict[str, str | bytes] = {
     "w.safetensors": b"\x00\x01",
     "w.pkl": b"\x80\x04",
     "in.csv": "1,2,3\n",
+    "linalg.mlir": "func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
+    "  %b = linalg.fill ins(%a : tensor<2xf32>) -> tensor<2xf32>\n}\n",
+    "page.html": "<!DOCTYPE html>\n<html></html>\n",
+    "script.py": "import paddle\n",
+    "lfs.onnx.txt": "version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+    "w.pdiparams": bytes(40),
+    "cut.pt2": b"PK\x03\x04 and no more",
+    "utf16.mlir": GOOD.encode("utf-16"),
     "pass.py": "x = 1\n",
     "passbad.py": "import nosuchmodule\n",
     "passsyn.py": "def f(:\n",
@@ -92,6 +109,7 @@ def write_files(folder: Path) -> None:
     with zipfile.ZipFile(folder / "m.pt", "w") as archive:
         archive.writestr("archive/data.pkl", b"x")
     np.savez(folder / "shape.npz", x=np.ones(3, "f"))
+    np.save(folder / "two.npy", np.ones(2, "f"))
     np.savez(folder / "dtype.npz", x=np.ones(2, "i8"))
     np.savez(folder / "name.npz", z=np.ones(2, "f"))
     np.savez(folder / "param_shape.npz", w=np.ones(3, "f"))
