@@ -18,7 +18,7 @@ import numpy as np
 
 from pirkit.deepxde.programs import NotCovered
 from pirkit.frontend.generated_code import function_of
-from pirkit.frontend.surroundings import Surroundings, same
+from pirkit.frontend.surroundings import Surroundings
 
 State = tuple[Callable[[], Any], Callable[[Any], Any]]
 """How the state of a generator of random numbers is read and set."""
@@ -67,19 +67,7 @@ class Watched:
         places = [p for p in self._held.places if not p.expression.endswith(_OF_DEEPXDE)]
         self._held.places = places
         self.generators = [p.value for p in places if isinstance(p.value, _GENERATORS)]
-        lines = ["try:"]
-        names = {**self._held.roots, "same": same}
-        for i, place in enumerate(places):
-            names[f"k{i}"] = place.value
-            lines += [
-                f"    v = {place.expression}",
-                f"    if v is not k{i} and not same(v, k{i}): return True",
-            ]
-        lines += [
-            "    return False",
-            "except (AttributeError, LookupError, NameError, ValueError):",
-        ]
-        self.is_other = function_of("is_other()", [*lines, "    return True"], names)
+        self.is_other = self._held.checker()
         """Whether something is another than it was."""
 
     def change(self) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from keyword import iskeyword
@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.frontend.generated_code import value_of
+from pirkit.frontend.generated_code import function_of, value_of
 from pirkit.runtime.tensor.dense import DenseTensor
 
 MOST_PLACES: Final = 4096
@@ -84,6 +84,28 @@ class Surroundings:
                 return f"`{place.label}`: {_shown(place.value)} -> {_shown(now)}"
         return None
 
+    def checker(self) -> Callable[[], bool]:
+        """A function that tells whether something is another than it was, in few microseconds."""
+        lines = ["try:"]
+        names = {**self.roots, "same": same}
+        for i, place in enumerate(self.places):
+            names[f"k{i}"] = place.value
+            lines += [
+                f"    v = {place.expression}",
+                f"    if v is not k{i} and not same(v, k{i}): return True",
+            ]
+        lines += [
+            "    return False",
+            "except (AttributeError, LookupError, NameError, ValueError):",
+        ]
+        return function_of("is_other()", [*lines, "    return True"], names)
+
+    def watch(self, label: str, held: Mapping[str, Any]) -> None:
+        """Add the entries of a mapping, such as the attributes of an object of a library."""
+        root = self._root(held)
+        for name, each in list(held.items()):
+            self._value(f"{root}[{name!r}]", f"{label}.{name}", each, 1, ())
+
     # --- functions ---
 
     def _root(self, thing: Any) -> str:
@@ -143,7 +165,11 @@ class Surroundings:
     def _value(self, at: str, label: str, value: Any, depth: int, names: Sequence[str]) -> None:
         if depth > DEEPEST or len(self.places) >= MOST_PLACES:
             return
-        if isinstance(value, DenseTensor):
+        if isinstance(value, staticmethod):  # of a class, whose attribute is the function
+            value = cast("staticmethod[..., Any]", value).__func__
+        if isinstance(value, classmethod):  # whose attribute is another object at each look
+            self._function(cast("classmethod[Any, ..., Any]", value).__func__)
+        elif isinstance(value, DenseTensor):
             self.places.append(Place(at, label, value, value.version))
         elif isinstance(value, (*_PLAIN, np.ndarray, *self.objects)):
             self.places.append(Place(at, label, value))

@@ -23,6 +23,7 @@ from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.paddle.json_reader import read_paddle_json
 from pirkit.frontend.paddle.params import unfilled_parameters
+from pirkit.paddle.custom_layers import custom_layers, insert_custom
 from pirkit.paddle.libpaddle import paddle, translator
 from pirkit.paddle.live_bytes import serialized
 from pirkit.paddle.requested_gradients import insert_gradients, requested
@@ -62,7 +63,7 @@ def from_static(function: Any, inputs: Sequence[Any]) -> Program:
 def captured(function: Any, inputs: Sequence[Any]) -> Captured:
     """See `from_static`."""
     static = _static(function)
-    with requested() as gradients:
+    with requested() as gradients, custom_layers() as customs:
         if any(isinstance(each, paddle.static.InputSpec) for each in inputs):
             concrete = static.concrete_program_specify_input_spec(list(inputs))
         else:
@@ -82,6 +83,7 @@ def captured(function: Any, inputs: Sequence[Any]) -> Captured:
     for name, each in tensors.items():
         program.params[name] = array_of(each) if each._is_initialized() else np.empty(0, np.uint8)
     structure = _with_outputs(program, concrete.outputs, made)
+    insert_custom(customs, made)
     insert_gradients(gradients, made)
     verify_module(module)
     values = [v for v in paddle.utils.flatten(concrete.inputs) if _is_value(v)]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import run_passes
 from pirkit.paddle.autograd_layer import Net
-from pirkit.paddle.libpaddle import listed
+from pirkit.paddle.libpaddle import listed, paddle
 from pirkit.paddle.live_program import captured
+from pirkit.paddle.watched_layers import Reads
 from pirkit.split.partition import forward_backward
 from pirkit.split.runnable import RunnableProgram
 from pirkit.split.save_or_recompute import SAVE_ALL
 
 Passes = str | Callable[[Program], Program]
+MOST_CAPTURES: Final = 8
+"""Captures that are kept for inputs of one kind."""
 
 
 def train_step(
@@ -37,9 +41,9 @@ def train_step(
 class TrainStep:
     """A step of training; `train_step` makes it.
 
-    The network is captured when inputs of new shapes or element types come, and when ``layer``
-    changes between training and evaluation. Its parameters and buffers stay Paddle's: pirkit reads
-    and updates them where they are.
+    The network is captured when inputs of new shapes or element types come, and when what its
+    Python reads is another: its mode, that of a layer inside it, a number, a hook. Its parameters
+    and buffers stay Paddle's: pirkit reads and updates them where they are.
     """
 
     def __init__(
@@ -52,7 +56,9 @@ class TrainStep:
     ) -> None:
         self.layer, self.loss, self.optimizer = layer, loss, optimizer
         self.passes, self.mode = passes, mode
-        self.nets: dict[Any, Net] = {}
+        self.captures: dict[Any, list[tuple[Reads, Callable[[], bool], Net]]] = {}
+        """For each kind of inputs: what a capture read, whether it is another now, the capture."""
+        self._advised = False
 
     def __call__(self, inputs: Any, labels: Any = ()) -> Any:
         """Forward, backward, update; returns the loss. Both arguments: a tensor, or several."""
@@ -67,17 +73,37 @@ class TrainStep:
         return self.net(*inputs)(*inputs)
 
     def net(self, *inputs: Any) -> Net:
-        """The captured network for inputs like these."""
+        """The captured network for inputs like these, and for what the layer reads now."""
         kinds = [(tuple(t.shape), t.dtype, t.stop_gradient) for t in inputs]
-        key = (self.layer.training, *kinds)
-        found = self.nets.get(key)
-        if found is None:
-            capture = captured(self.layer, inputs)
-            program = capture.program
-            if isinstance(self.passes, str):
-                program = run_passes(program, self.passes)
-            elif self.passes is not None:
-                program = self.passes(program)
-            parts = forward_backward(program, mode=self.mode)
-            found = self.nets[key] = Net(capture, RunnableProgram(parts))
-        return found
+        tracer = paddle.base.framework._dygraph_tracer()
+        key = (self.layer.training, tracer._amp_level, tracer._amp_dtype, *kinds)
+        captures = self.captures.setdefault(key, [])
+        for _, is_other, net in captures:
+            if not is_other():
+                return net
+        if len(captures) == MOST_CAPTURES:
+            self._advise(captures.pop(0)[0])
+        reads = Reads(self.layer)
+        capture = captured(self.layer, inputs)
+        is_other = reads.settle()
+        program = capture.program
+        if isinstance(self.passes, str):
+            program = run_passes(program, self.passes)
+        elif self.passes is not None:
+            program = self.passes(program)
+        net = Net(capture, RunnableProgram(forward_backward(program, mode=self.mode)))
+        captures.append((reads, is_other, net))
+        return net
+
+    @property
+    def nets(self) -> list[Net]:
+        """All captures that are kept."""
+        return [net for held in self.captures.values() for *_, net in held]
+
+    def _advise(self, oldest: Reads) -> None:
+        """Tell once that captures do not last."""
+        if not self._advised:
+            changed = oldest.change()
+            message = f"the layer is captured again and again, since it reads another {changed}"
+            warnings.warn(message, stacklevel=4)
+        self._advised = True

@@ -652,6 +652,29 @@ def test_attributes_wherever_they_are(holder: Any) -> None:
         owner.k = 2.0
 
 
+class Functions:
+    factor = 2.0
+
+    @staticmethod
+    def sine(x: Any) -> Any:
+        return ops.sin(x)
+
+    @classmethod
+    def scaled(cls, x: Any) -> Any:
+        return x * cls.factor
+
+
+def test_functions_of_classes_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = pirkit.jit(lambda x: Functions.scaled(Functions.sine(x)))
+    for _ in range(3):
+        np.testing.assert_allclose(f(X), 2 * np.sin(X))
+    assert sum(map(len, f._compiled.values())) == 1
+    monkeypatch.setattr(Functions, "factor", 3.0)
+    np.testing.assert_allclose(f(X), 3 * np.sin(X))
+    monkeypatch.setattr(Functions, "sine", staticmethod(ops.cos))
+    np.testing.assert_allclose(f(X), 3 * np.cos(X))
+
+
 def test_sets_are_watched() -> None:
     flags = {"a"}
     f = pirkit.jit(lambda x: x * (2 if "b" in flags else 3))

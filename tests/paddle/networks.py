@@ -59,6 +59,56 @@ class Normed(nn.Layer):
         return {"logits": self.last(h), "hidden": [h, x], "count": 2}
 
 
+class Configured(nn.Layer):
+    """Reads a number, a list from around it, and the mode of a layer inside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(4, 8), nn.BatchNorm1D(8), nn.Linear(8, 3)
+        self.act, self.scale = nn.LeakyReLU(0.1), 1.0
+
+    def forward(self, x):
+        return self.last(self.act(self.norm(self.first(x))) * self.scale + SHIFT[0])
+
+
+SHIFT = [0.0]
+
+
+class Scaled(paddle.autograd.PyLayer):
+    """A product and a sum, whose derivatives are deliberately others."""
+
+    @staticmethod
+    def forward(ctx, x, y, factor=2.0):
+        ctx.factor = factor
+        ctx.save_for_backward(x, y)
+        return x * y * factor, x + y
+
+    @staticmethod
+    def backward(ctx, of_product, of_sum):
+        x, y = ctx.saved_tensor()
+        return of_product * y * ctx.factor * 0.5 + of_sum, of_product * x
+
+
+class OwnDerivative(nn.Layer):
+    """A custom layer in a branch and in a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.first(x)
+        if h.mean() > -100:
+            p, q = Scaled.apply(h, paddle.tanh(h), 3.0)
+            h = paddle.tanh(p * q)
+        i = paddle.zeros([1], "int32")
+        while i < 2:
+            p, q = Scaled.apply(h * 0.3, h)
+            h = paddle.tanh(p + q)
+            i = i + 1
+        return self.last(h)
+
+
 def lenet():
     return paddle.vision.models.LeNet(3)
 

@@ -52,6 +52,7 @@ NETWORKS = {
     "encoder": (networks.Encoder, (2, 6, 16)),
     "lstm": (networks.Recurrent, (3, 5, 4)),
     "if-while": (networks.Branching, (6, 4)),
+    "custom-layer": (networks.OwnDerivative, (6, 4)),
 }
 
 
@@ -68,7 +69,7 @@ def test_training_is_eager_training(name: str) -> None:
         theirs.step()
         theirs.clear_grad()
         assert abs(float(value) - float(step(x, labels))) < 1e-5
-    (net,) = step.nets.values()
+    (net,) = step.nets
     assert [plan.counters.copies for plan in net.runnable.plans()] == [0, 0]
     assert [p.data_ptr() for p in ours.parameters()] == places
     held = dict(zip(net.runnable.names.fp, net.weights.now(), strict=True))
@@ -98,6 +99,55 @@ def test_statistics_are_updated_where_they_are() -> None:
     with paddle.no_grad():
         found = step.forward(x)["logits"].numpy()
         np.testing.assert_allclose(found, eager(x)["logits"].numpy(), rtol=1e-4, atol=1e-5)
+
+
+CHANGES: dict[int, Callable[[Any], Any]] = {
+    2: lambda layer: layer.norm.eval(),
+    4: lambda layer: setattr(layer, "scale", 1.5),
+    6: lambda layer: setattr(layer.act, "_negative_slope", 0.5),
+    8: lambda layer: layer.last.register_forward_post_hook(lambda _, x, y: y * 2),
+    10: lambda layer: layer.norm.train(),
+    12: lambda layer: networks.SHIFT.__setitem__(0, 0.5),
+}
+
+
+@pytest.mark.usefixtures("doubles")
+def test_what_a_layer_reads_may_change() -> None:
+    (eager, ours), (x, labels) = twins(networks.Configured), drawn((6, 4))
+    loss, theirs, x = paddle.nn.functional.cross_entropy, momentum(eager), x.astype("float64")
+    step = pirkit.paddle.train_step(ours, loss, momentum(ours))
+    for i in range(14):
+        value = loss(eager(x), labels)
+        value.backward()
+        theirs.step()
+        theirs.clear_grad()
+        assert abs(float(value) - float(step(x, labels))) < 1e-7, i
+        if i in CHANGES:
+            CHANGES[i](eager)
+            if i != 12:
+                CHANGES[i](ours)
+    networks.SHIFT[0] = 0.0
+    assert len(step.nets) == 1 + len(CHANGES)
+
+
+def test_a_layer_that_counts_is_captured_at_each_step() -> None:
+    class Counting(paddle.nn.Linear):
+        count = 0
+
+        def forward(self, x: Any) -> Any:
+            self.count += 1
+            return super().forward(x) * float(self.count)
+
+    (eager, ours), (x, labels) = twins(lambda: Counting(4, 3)), drawn((6, 4))
+    loss = paddle.nn.functional.cross_entropy
+    step = pirkit.paddle.train_step(ours, loss, paddle.optimizer.SGD(0.0, ours.parameters()))
+
+    def run() -> None:
+        for _ in range(10):
+            assert abs(float(loss(eager(x), labels)) - float(step(x, labels))) < 1e-5
+
+    with pytest.warns(UserWarning, match=r"again and again.*count"):
+        run()
 
 
 class ScaleInput:

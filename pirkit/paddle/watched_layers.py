@@ -1,0 +1,69 @@
+"""What a captured layer depends on besides its inputs: what its Python, and Paddle's, reads.
+
+A capture runs the layer's Python once. Another number, mode, hook, or sublayer means another
+capture, since eager Paddle reads them at each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from pirkit.diag.errors import UsageError
+from pirkit.frontend.generated_code import value_of
+from pirkit.frontend.surroundings import Place, Surroundings
+from pirkit.paddle.libpaddle import paddle
+
+_READ: Final = ("training", "_parameters", "_buffers", "_sub_layers")
+_INTERNAL: Final = frozenset(
+    n for n in vars(paddle.nn.Layer()) if n not in _READ and not n.endswith("_hooks")
+)
+"""What Paddle keeps in each layer for itself."""
+
+
+class Reads:
+    """What the forwards of a layer, and of those inside it, may read, as it is now."""
+
+    def __init__(self, layer: Any) -> None:
+        layers = [layer, *layer.sublayers()]
+        roots = [each.forward for each in layers]
+        held = Surroundings.of(partial(tuple, *roots), (paddle.Tensor,))
+        own = _without_internal(held.places)
+        held.places = []
+        for each in layers:
+            held.watch(type(each).__name__, vars(each))
+        held.places = own + _without_internal(held.places)
+        self._held, self._own = held, len(own)
+
+    def settle(self) -> Callable[[], bool]:
+        """After the capture: a function that tells whether something is another by now.
+
+        What layers of Paddle have settled meanwhile, such as a layout, is not. Raises UsageError
+        (PK0701) if an attribute holds a value of the program, where eager Paddle puts a tensor.
+        """
+        held = self._held
+        for i, place in enumerate(held.places):
+            now = value_of(place.expression, held.roots)
+            if isinstance(now, paddle.pir.Value):
+                raise UsageError(
+                    f"the forward assigns a tensor to `{place.label}`",
+                    code="PK0701",
+                    help="make it a buffer, and write to it: `paddle.assign(value, self.buffer)`",
+                )
+            if i >= self._own:
+                held.places[i] = replace(place, value=now)
+        return held.checker()
+
+    def change(self) -> str | None:
+        """What is another by now, for people."""
+        return self._held.change(frozenset())
+
+
+def _without_internal(places: list[Place]) -> list[Place]:
+    return [p for p in places if _INTERNAL.isdisjoint(_words(p.label))]
+
+
+def _words(label: str) -> list[str]:
+    return label.replace(")", ".").replace("[", ".").split(".")
