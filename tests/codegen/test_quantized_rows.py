@@ -11,6 +11,7 @@ import pirkit
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.dialect.program import Program
 from pirkit.lowering.codegen.emit.compile import compiled
+from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft
 from pirkit.lowering.codegen.matmul.quantized_rows import (
     RowsProduct,
@@ -96,6 +97,9 @@ def test_floats(dtype: DType, bits: int) -> None:
             raw = held.view(np.int16) if dtype is dt.bfloat16 else held
             NativeFunction(compiled(draft, target)).bind([x, raw, made, scales])()
             assert (abs(made - wanted) <= 1e-6 * (scale + 1e-6)).all()
+            for stage in draft.stages:
+                run_loops(stage.nest, [x, raw, looped := np.full_like(made, np.nan), scales])
+                assert (abs(looped - wanted) <= 1e-6 * (scale + 1e-6)).all()
 
 
 PROGRAM = """pir.program @main(%x "x" : tensor<{m}x{k}xf32>) {{

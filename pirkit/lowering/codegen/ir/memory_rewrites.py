@@ -43,7 +43,6 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     require,
     rounded,
     statements,
-    with_saves,
 )
 from pirkit.lowering.codegen.ir.loop_rewrites import tile, unroll_and_jam, vectorize
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -54,6 +53,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     defines,
     reads,
 )
+from pirkit.lowering.codegen.ir.plain_loops import with_saves
 
 
 def distribute(nest: Nest, var: str, lanes: int) -> Nest:

@@ -29,20 +29,19 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Loop,
     Nest,
     Node,
-    loops_of,
     rounded,
 )
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Reduce, Store
+from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.routine import Routine
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
-from pirkit.lowering.codegen.matmul.panel_packing import (
+from pirkit.lowering.codegen.matmul.panel_packing import copied_row_bytes, divisibility
+from pirkit.lowering.codegen.matmul.panel_routines import (
     CopyRows,
     PackPanel,
-    PrefetchLines,
-    PrefetchShare,
+    PrefetchPanel,
     UnpackPanel,
-    copied_row_bytes,
-    divisibility,
+    prefetch_panel,
 )
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
@@ -293,18 +292,19 @@ class _Blocks:
         body: list[Node] = []
         ahead: Routine | None = None
         if not self.packs:
-            lines = -(-shape.panel_bytes(step) // (tiles * LINE))
-            ahead = PrefetchLines(shape.columns * p.b.strides[1], lines)
+            share = -(-shape.panel_bytes(step) // (tiles * LINE)) * LINE
+            ahead = PrefetchPanel(shape.columns * p.b.strides[1], tiles, share, share, tiles)
         elif packs and p.stored is not None:
-            unpack = UnpackPanel(shape, p.stored, width, p.scales)
-            scales = (3,) if p.scales else ()
-            body.append(Invoke(unpack, (1, self.panels, *scales), (self.block_depth,)))
+            unpack = UnpackPanel(shape, p.stored, width % shape.columns, p.scales)
+            # Without scales any address will do.
+            scales = 3 if p.scales else self.panels
+            body.append(Invoke(unpack, (1, self.panels, scales), (self.block_depth, width)))
         elif packs:
-            ahead = PrefetchShare(shape, p.b.strides, step, tiles)
+            ahead = prefetch_panel(shape, p.b.strides, step, tiles)
             if not self.packing_tile:
                 even = divisibility(shape, p.columns, p.depth, step)
-                pack = PackPanel(shape, p.b.strides, step, even, width)
-                body.append(Invoke(pack, (1, self.panels), (self.block_depth,)))
+                pack = PackPanel(shape, p.b.strides, step, even)
+                body.append(Invoke(pack, (1, self.panels), (self.block_depth, width)))
             else:
                 body += self._tile((shape.rows, width), 0, ahead, source=True)
         whole = rounded(count, shape.rows)
