@@ -134,9 +134,6 @@ def test_the_loops_of_matmuls_print_and_are_interpreted() -> None:
     with planted(PLANTS["microkernel"]):
         found = pirkit.compile(program, fused="nest")(x0=x, x1=y)["y0"]
     np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
-    with planted(PLANTS["matmul"]):
-        found = pirkit.compile(program, fused="nest")(x0=x, x1=y)["y0"]
-    assert abs(found - right).max() > 0.1 or not np.isfinite(found).all()
 
 
 def test_an_unknown_interpreter_is_refused() -> None:
