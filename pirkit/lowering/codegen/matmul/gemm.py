@@ -243,24 +243,22 @@ class _Blocks:
         nest, size, rank = loops_of(_kernel(p)), p.dtype.itemsize, len(p.batch)
         outside = tuple([*[f"i{k}" for k in range(rank)], "m0", "n0", "k0", "m1", "m2"])
         if self.packs:
+            # The loop over panels steps by whole ones, so a column's share of a panel is a stride.
             strides = (*[0] * rank, 0, shape.panel_bytes(cut.depth) // shape.columns, 0)
             nbytes = shape.panels_bytes(cut.depth, cut.columns)
-            panels = Buffer(
-                p.dtype, strides, nbytes, space="scratch", outside=(*outside, "m1", "m2")
-            )
+            panels = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
             nest, self.panels = nest.with_buffer(panels)
         if copies_transposed_a(p):
             row = copied_row_bytes(shape, cut.inner)
+            # Columns of the copy have a distance that maps them to different sets of the cache.
             self.a_strides = size, row
             strides = (*[0] * rank, size, 0, 0)
-            copied = Buffer(
-                p.dtype, strides, row * cut.depth, space="scratch", outside=(*outside, "m1", "m2")
-            )
+            nbytes = row * cut.depth
+            copied = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
             nest, self.a = nest.with_buffer(copied)
-        chunks = [self._chunk("m1", 0, cut.inner, packs=self.packs)]
-        if not self.packs:
-            chunks = [self._chunk("m1", 0, self.block_rows, packs=False)]
-        elif cut.inner < cut.rows:
+        # The first chunk is peeled, since it packs: no tile asks whether its panel is there.
+        chunks = [self._chunk("m1", 0, cut.inner if self.packs else self.block_rows, self.packs)]
+        if self.packs and cut.inner < cut.rows:
             chunks.append(self._chunk("m2", cut.inner, self.block_rows, packs=False))
         body: tuple[Node, ...] = (Loop("k0", (self.depth,), 0, p.depth, cut.depth, tuple(chunks)),)
         blocks = [("m0", self.rows, p.rows, cut.rows), ("n0", self.columns, p.columns, cut.columns)]
@@ -269,7 +267,7 @@ class _Blocks:
             body = (Loop(var, (axis,), 0, extent, step, body, "parallel"),)
         return replace(nest, body=body)
 
-    def _chunk(self, var: str, start: int, stop: Bound, *, packs: bool) -> Loop:
+    def _chunk(self, var: str, start: int, stop: Bound, packs: bool) -> Loop:
         """Chunks of rows times all panels of the block, which are packed before if ``packs``."""
         p, cut, width = self.p, self.cut, self.shape.columns
         count = Count(var, p.rows, cut.inner, within=self.block_rows)
@@ -280,6 +278,7 @@ class _Blocks:
         whole = rounded(self.block_columns, width)
         tiles = self._panel(count, width, packs=packs)
         body.append(Loop("n1", (self.columns,), 0, whole, width, tiles))
+        # The extents of a microkernel are constants: the last panel and tile have their own.
         if rest := p.columns % width:
             tiles = self._panel(count, rest, packs=packs)
             body.append(Loop("n1", (self.columns,), whole, self.block_columns, width, tiles))
@@ -292,6 +291,7 @@ class _Blocks:
         body: list[Node] = []
         ahead: Routine | None = None
         if not self.packs:
+            # B is read once and from memory: each tile brings its part of the next panel to L2.
             share = -(-shape.panel_bytes(step) // (tiles * LINE)) * LINE
             ahead = PrefetchPanel(shape.columns * p.b.strides[1], tiles, share, share, tiles)
         elif packs and p.stored is not None:
