@@ -64,10 +64,12 @@ def test_integers_have_the_bits_of_the_reference(bits: int, threads: int) -> Non
             assert rule is not None
             wanted = rule(x, held, scales, of_rows, columns=columns)
             for cache in (target, small):
-                made = np.full((rows, columns), np.nan, np.float32)
-                function = NativeFunction(compiled(rows_product_draft(p, cache, threads), cache))
-                function.bind([x, held, made, scales, of_rows])()
+                made, looped = (np.full((rows, columns), np.nan, np.float32) for _ in range(2))
+                draft = rows_product_draft(p, cache, threads)
+                NativeFunction(compiled(draft, cache)).bind([x, held, made, scales, of_rows])()
                 np.testing.assert_array_equal(made, wanted)
+                run_loops(draft.stages[-1].nest, [x, held, looped, scales, of_rows])
+                np.testing.assert_array_equal(looped, wanted)
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])

@@ -18,7 +18,7 @@ from pirkit.lowering.codegen.matmul.panel_packing import (
 from pirkit.runtime.dtype import DType
 
 
-class _Copy(ABC):
+class PanelCopy(ABC):
     """A routine that is a function of the addresses and numbers of its invocation, in order."""
 
     @abstractmethod
@@ -32,7 +32,7 @@ class _Copy(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class PackPanel(_Copy):
+class PackPanel(PanelCopy):
     """Packs a panel of B; numbers are its rows and columns."""
 
     shape: TileShape
@@ -53,7 +53,7 @@ class PackPanel(_Copy):
 
 
 @dataclass(frozen=True, slots=True)
-class UnpackPanel(_Copy):
+class UnpackPanel(PanelCopy):
     """Widens a panel of fewer bits, and multiplies its columns if it ``scales``.
 
     Numbers are the rows and columns; the last panel has ``rest`` columns.
@@ -81,7 +81,7 @@ class UnpackPanel(_Copy):
 
 
 @dataclass(frozen=True, slots=True)
-class CopyRows(_Copy):
+class CopyRows(PanelCopy):
     """Copies contiguous rows to rows so many bytes apart; numbers are rows and their length."""
 
     shape: TileShape

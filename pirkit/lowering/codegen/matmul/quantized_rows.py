@@ -8,22 +8,30 @@ Numbers of 8 bits are multiplied in pairs of terms, as i16, and added up in i32,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+
+import numpy as np
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.vector_emit import argument, split_index, tail_mask
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
+from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.loop_ir import Buffer, Count, Invoke, Loop, Nest, Node, rounded
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand
+from pirkit.lowering.codegen.ir.plain_loops import loops_of
+from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
 from pirkit.lowering.codegen.math.casts import stored
-from pirkit.lowering.codegen.matmul.blocking import block_extent, for_tiles
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import OutputTile, read_vector, write_vector
 from pirkit.lowering.codegen.matmul.panel_packing import as_float
+from pirkit.lowering.codegen.matmul.panel_routines import PanelCopy
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
@@ -84,87 +92,98 @@ def rows_product_draft(p: RowsProduct, target: Target, threads: int) -> Draft:
     shape = product_tile(target, p.exact)
     routines = Routines()
     b = routines.builder()
-    writer = _Writer(p, shape, target, threads, routines, b)
-    writer.emit()
-    panels = -(-p.columns // shape.columns) * shape.columns
-    nbytes = panels * p.terms * (2 if p.exact else p.weights.itemsize)
-    work = max(nbytes // _BYTES_PER_NS, p.rows * p.columns * p.terms // (3 * shape.lanes))
-    x, out = p.rows * p.depth * (1 if p.exact else 4), p.rows * p.columns * 4
-    sizes = [x, nbytes, out, *[p.columns * 4] * p.scales]
-    sizes += [(p.rows if p.each_row else 1) * 4] * p.exact
+    blocks = _Blocks(p, shape, target, threads)
+    stage = Stage("block", blocks.nest())
+    scratch = write_nest(b, stage.nest, functions=routines)
+    sizes = [operand.size for operand in stage.nest.kernel.operands]
+    work = max(sizes[1] // _BYTES_PER_NS, p.rows * p.columns * p.terms // (3 * shape.lanes))
     tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
-    block = {"block rows": writer.rows, "block panels": writer.group, "blocks": writer.blocks}
-    known = about(_Writer, "rows by panels", **tile, **block)
-    return routines.draft(b, writer.scratch, tuple(sizes), work, known)
+    block = {"block rows": blocks.rows, "block panels": blocks.group, "blocks": blocks.count}
+    known = about(_Blocks, "rows by panels", **tile, **block)
+    return routines.draft(b, scratch, tuple(sizes), work, known, [stage])
 
 
-class _Writer:
-    """Emits the loops over blocks of rows by groups of panels, then over panels and tiles."""
+class _Blocks:
+    """Builds the loops over blocks of rows by groups of panels, then over panels and tiles."""
 
-    def __init__(
-        self, p: RowsProduct, shape: TileShape, target: Target, threads: int, routines: Routines,
-        b: Builder,
-    ) -> None:  # fmt: skip
-        self.p, self.shape, self.target, self.routines, self.b = p, shape, target, routines, b
-        self.panels = -(-p.columns // shape.columns)
+    def __init__(self, p: RowsProduct, shape: TileShape, target: Target, threads: int) -> None:
+        self.p, self.shape, self.target = p, shape, target
+        panels = -(-p.columns // shape.columns)
         # Rows in i16, in whole vectors: they fill a quarter of the L2 cache at most.
         self.wide_row = -(-p.depth // (2 * shape.lanes)) * 4 * shape.lanes
         fitting = max(target.l2_bytes // 4 // self.wide_row // shape.rows, 1) * shape.rows
         self.rows = min(p.rows, fitting) if p.exact else p.rows
         down = -(-p.rows // self.rows)
         # A block widens its rows again: one thread has no reason for more than one block across.
-        across = min(self.panels, max(4 * threads // down, 1)) if threads > 1 else 1
-        self.group = -(-self.panels // across)
-        self.extents = (down, -(-self.panels // self.group))
-        self.blocks = self.extents[0] * self.extents[1]
-        self.scratch = self.rows * self.wide_row if p.exact else 0
+        across = min(panels, max(4 * threads // down, 1)) if threads > 1 else 1
+        self.group = -(-panels // across)
+        self.count = down * -(-panels // self.group)
 
-    def emit(self) -> None:
-        p, b, shape = self.p, self.b, self.shape
-        pointers = [argument(b, k) for k in range(3 + p.scales + p.exact)]
-        x, weights, out, *more = pointers
-        scales = more[0] if p.scales else Value("null", PTR)
-        row_scales = more[-1] if p.exact else Value("null", PTR)
-        panel_bytes = shape.columns * p.terms * (2 if p.exact else p.weights.itemsize)
+    def nest(self) -> Nest:
+        """Axes are rows, columns and depth; operands x, panels, result, scales of both kinds."""
+        p, shape = self.p, self.shape
+        item, x = (2, dt.int8) if p.exact else (p.weights.itemsize, dt.float32)
+        panel, panels = p.terms * item, -(-p.columns // shape.columns) * shape.columns
+        operands = [
+            Operand(x, (p.depth * x.itemsize, 0), (x.itemsize,), p.rows * p.depth * x.itemsize),
+            Operand(p.weights, (0, panel), (0,), panels * panel),
+            Operand(dt.float32, (p.columns * 4, 4), (0,), p.rows * p.columns * 4),
+            *[Operand(dt.float32, (0, 4), (0,), p.columns * 4)] * p.scales,
+        ]
+        if p.exact:
+            size = (p.rows if p.each_row else 1) * 4
+            operands.append(Operand(dt.float32, (4 * p.each_row, 0), (0,), size))
+        # Panels have no single stride along the columns: there is no plain nest of loads.
+        kernel = Kernel((p.rows, p.columns), (p.depth,), tuple(operands), ())
+        nest, left, body = loops_of(kernel), 0, list[Node]()
+        block = Count("m0", p.rows, self.rows)
+        if p.exact:
+            strides, nbytes = (self.wide_row, 0, 0), self.rows * self.wide_row
+            wide = Buffer(dt.int16, strides, nbytes, space="scratch", outside=("m0", "n0"))
+            nest, left = nest.with_buffer(wide)
+            body.append(Invoke(WidenRows(p.depth, shape.lanes, self.wide_row), (0, left), (block,)))
+        buffers = (left, 1, 2, *range(3, len(operands)))
+        width = self.group * shape.columns
+        group = Count("n0", p.columns, width)
+        whole = rounded(group, shape.columns)
+        for columns, start, stop in ((shape.columns, 0, whole),
+                                     (p.columns % shape.columns, whole, group)):  # fmt: skip
+            if columns:
+                tiles = tuple(self._tiles(buffers, block, columns))
+                body.append(Loop("n1", (1,), start, stop, shape.columns, tiles))
+        groups = Loop("n0", (1,), 0, p.columns, width, tuple(body), "parallel")
+        return replace(nest, body=(Loop("m0", (0,), 0, p.rows, self.rows, (groups,), "parallel"),))
 
-        def block(number: Value, _: list[Value]) -> Sequence[Value]:
-            row_block, group = split_index(b, number, self.extents)
-            row, first = b.times(row_block, self.rows), b.times(group, self.group)
-            rows = block_extent(b, self.rows, p.rows, row)
-            left, pitch = b.at(x, b.times(row, p.depth * (1 if p.exact else 4))), p.depth * 4
-            if p.exact:
-                wide = Value("%scratch", PTR)
-                b.emit_void(f"call void @{self.widen()}({left}, {wide}, {rows})")
-                left, pitch = wide, self.wide_row
-            lines = b.at(out, b.times(row, p.columns * 4))
-            factors = b.at(row_scales, b.times(row, 4 * p.each_row)) if p.exact else row_scales
+    def _tiles(self, buffers: tuple[int, ...], block: Count, columns: int) -> Iterator[Node]:
+        """The tiles of a block with one panel."""
+        whole, size = rounded(block, self.shape.rows), self.shape.rows
+        pitch = self.wide_row if self.p.exact else self.p.depth * 4
+        for rows, start, stop in ((size, 0, whole), (self.p.rows % size, whole, block)):
+            if rows:
+                tile = RowsTile(self.p, self.shape, self.target, (rows, columns), pitch)
+                yield Loop("m1", (0,), start, stop, size, (Invoke(tile, buffers, ()),))
 
-            def panel(number: Value, width: int) -> None:
-                at = b.plus(first, number)
-                columns = b.times(at, shape.columns * 4)
-                here = b.at(weights, b.times(at, panel_bytes))
-                there, spread = b.at(lines, columns), b.at(scales, columns) if p.scales else scales
 
-                def tile(number: Value, many: int) -> None:
-                    low = b.times(number, shape.rows)
-                    name = self.tile(many, width, pitch)
-                    places = [b.at(left, b.times(low, pitch)), here,
-                              b.at(there, b.times(low, p.columns * 4)), spread,
-                              b.at(factors, b.times(low, 4 * p.each_row))]  # fmt: skip
-                    b.emit_void(f"call void @{name}({', '.join(map(str, places))})")
+@dataclass(frozen=True, slots=True)
+class WidenRows(PanelCopy):
+    """Rows of i8 become rows of i16, ``wide_row`` bytes apart and filled up with 0."""
 
-                for_tiles(b, rows, shape.rows, p.rows % shape.rows, tile)
+    depth: int
+    lanes: int
+    wide_row: int
 
-            begin = b.times(first, shape.columns)
-            extent = block_extent(b, self.group * shape.columns, p.columns, begin)
-            for_tiles(b, extent, shape.columns, p.columns % shape.columns, panel)
-            return []
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"{buffers[1]} = widen {buffers[0]} [{numbers[0]} x {self.depth}]"
 
-        b.loop(Value("%lo", I64), Value("%hi", I64), 1, [], block)
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        wide = matrix(memory[1], dt.int16, (numbers[0], self.wide_row // 2), (self.wide_row, 2))
+        wide[:, self.depth :] = 0
+        wide[:, : self.depth] = matrix(
+            memory[0], dt.int8, (numbers[0], self.depth), (self.depth, 1)
+        )
 
-    def widen(self) -> str:
-        """The function ``(from, to, rows)``: rows of i8 become rows of i16, filled up with 0."""
-        depth, lanes = self.p.depth, self.shape.lanes
+    def function(self, functions: Functions) -> str:
+        depth, lanes = self.depth, self.lanes
 
         def write(b: Builder) -> None:
             def line(number: Value, _: list[Value]) -> Sequence[Value]:
@@ -191,11 +210,58 @@ class _Writer:
 
             b.loop(0, Value("%rows", I64), 1, [], line)
 
-        return self.routines.add("widen", "ptr %from, ptr %to, i64 %rows", write)
+        return functions.add("widen", "ptr %from, ptr %to, i64 %rows", write)
 
-    def tile(self, rows: int, columns: int, pitch: int) -> str:
-        """The function ``(x, panel, out, scales, row_scales)`` of a tile of rows by columns."""
-        p, shape = self.p, self.shape
+
+@dataclass(frozen=True, slots=True)
+class RowsTile:
+    """The function ``(x, panel, out, scales, row_scales)`` of a tile of rows by columns.
+
+    Rows of x are ``pitch`` bytes apart.
+    """
+
+    p: RowsProduct
+    shape: TileShape
+    target: Target
+    extent: tuple[int, int]
+    pitch: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        (rows, columns), (x, panel, out, *scales) = self.extent, buffers
+        return f"microkernel {out}[{rows} x {columns}] = {' * '.join([f'{x} {panel}', *scales])}"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        p, (rows, columns), width = self.p, self.extent, self.shape.columns
+        kind, size = (dt.int16, 2) if p.exact else (dt.float32, 4)
+        x = matrix(memory[0], kind, (rows, p.depth), (self.pitch, size))
+        if p.exact:  # pairs of terms lie side by side
+            pairs = matrix(memory[1], p.weights, (p.terms, 2 * width), (2 * width, 1))
+            panel = pairs.reshape(p.terms, width, 2).swapaxes(1, 2).reshape(-1, width)
+            sums = x.astype(np.int32) @ panel[: p.depth, :columns].astype(np.int32)
+        else:
+            item = p.weights.itemsize
+            panel = matrix(memory[1], p.weights, (p.depth, columns), (width * item, item))
+            sums = x @ panel.astype(np.float32)
+        found = sums.astype(np.float32)
+        if p.exact:
+            found *= matrix(memory[-1], dt.float32, (rows, 1), (4 * p.each_row, 4))
+        if p.scales:
+            found *= matrix(memory[3], dt.float32, (1, columns), (0, 4))
+        matrix(memory[2], dt.float32, (rows, columns), (p.columns * 4, 4))[...] = found
+
+    def call(
+        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+    ) -> None:
+        p, null = self.p, Value("null", PTR)
+        given = [
+            *addresses[:3],
+            addresses[3] if p.scales else null,
+            addresses[-1] if p.exact else null,
+        ]
+        b.emit_void(f"call void @{self.function(functions)}({', '.join(map(str, given))})")
+
+    def function(self, functions: Functions) -> str:
+        p, shape, pitch, (rows, columns) = self.p, self.shape, self.pitch, self.extent
         parameters = "ptr %x, ptr %panel, ptr %out, ptr %scales, ptr %row_scales"
 
         def write(b: Builder) -> None:
@@ -236,7 +302,7 @@ class _Writer:
                       for r in range(rows) for v in range(count)]  # fmt: skip
             OutputTile(vector, places, masks).store(b, sums)
 
-        return self.routines.add(("tile", rows, columns), parameters, write)
+        return functions.add(self, parameters, write)
 
     def add_pairs(self, b: Builder, left: Value, right: Value, total: Value) -> Value:
         return b.op("add", total, pair_products(b, left, right, self.target))
