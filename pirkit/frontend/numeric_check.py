@@ -152,7 +152,7 @@ class NumberCheck:
         params = [refined.get(p.name, p) for p in plan.params]
         ports = replace(plan, inputs=tuple(inputs), params=tuple(params))
         return on_draws(
-            ports, self.seed, lambda fed: (fed, effect_of(plan, BACKEND, fed, self.seed))
+            ports, self.seed, lambda bound: (bound, effect_of(plan, BACKEND, bound, self.seed))
         )
 
 
