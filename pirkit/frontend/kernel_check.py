@@ -101,22 +101,24 @@ def check_kernels(
     if backend == REFERENCE:
         return Report(program.symbol, backend, 0, ())
     plan = write_plan(program, library=KernelLibrary(backend))
-    return on_drawn_inputs(plan, seed, lambda fed: _check(plan, backend, seed, fed), inputs, params)
+    return on_drawn_inputs(
+        plan, seed, lambda bound: _check(plan, backend, seed, bound), inputs, params
+    )
 
 
-def _check(plan: Plan, backend: str, seed: int, fed: Inputs) -> Report:
+def _check(plan: Plan, backend: str, seed: int, bound: Inputs) -> Report:
     check = InstructionCheck(KernelLibrary(backend).device)
     library = CheckedLibrary(backend, check=check)
-    weights = fed.of(plan.params)
+    weights = bound.of(plan.params)
     executable = Executable(plan, library, weights, seed)
-    executable.watch(fed.of(plan.inputs), Mode(run=check.run, fuses_launches=True), check.begin)
+    executable.watch(bound.of(plan.inputs), Mode(run=check.run, fuses_launches=True), check.begin)
     if check.faults:
         return Report(plan.name, backend, check.checked, tuple(check.faults))
-    expected = effect_of(plan, REFERENCE, fed, seed)
+    expected = effect_of(plan, REFERENCE, bound, seed)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
     for suspect, shared in _sharing(plan, backend):
-        together = first_difference(effect_of(shared, backend, fed, seed), expected, loosest)
+        together = first_difference(effect_of(shared, backend, bound, seed), expected, loosest)
         if together is not None:
             return Report(plan.name, backend, check.checked, (), together, suspect)
     return Report(plan.name, backend, check.checked, ())
@@ -139,16 +141,16 @@ def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str
     """
     plan = write_plan(program.main, library=KernelLibrary(REFERENCE))
     return on_drawn_inputs(
-        plan, seed, lambda fed: _whole(program, plan, seed, fed), inputs, program.params
+        plan, seed, lambda bound: _whole(program, plan, seed, bound), inputs, program.params
     )
 
 
-def _whole(program: Program, plan: Plan, seed: int, fed: Inputs) -> str | None:
-    whole = compile(program, params=fed.of(plan.params), fast_math=True)
+def _whole(program: Program, plan: Plan, seed: int, bound: Inputs) -> str | None:
+    whole = compile(program, params=bound.of(plan.params), fast_math=True)
     if whole.native is None:
         return None
-    expected = effect_of(plan, REFERENCE, fed, seed)
-    found = whole.run(fed.of(plan.inputs))
+    expected = effect_of(plan, REFERENCE, bound, seed)
+    found = whole.run(bound.of(plan.inputs))
     outputs = {f"output `{name}`": np.asarray(value) for name, value in found.items()}
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))

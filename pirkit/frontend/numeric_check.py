@@ -164,9 +164,10 @@ class NumberCheck:
         params = [refined.get(p.name, p) for p in plan.params]
         ports = replace(plan, inputs=tuple(inputs), params=tuple(params))
 
-        def run(fed: Inputs) -> tuple[Inputs, Effect]:
-            fed = Inputs(with_hostile(fed.arrays, self.seed)) if self.hostile else fed
-            return fed, effect_of(plan, BACKEND, fed, self.seed)
+        def run(bound: Inputs) -> tuple[Inputs, Effect]:
+            if self.hostile:
+                bound = Inputs(with_hostile(bound.arrays, self.seed))
+            return bound, effect_of(plan, BACKEND, bound, self.seed)
 
         return on_drawn_inputs(ports, self.seed, run)
 

@@ -15,7 +15,7 @@ from pirkit.onnx.libonnx import helper
 from pirkit.runtime import dtype as dt
 
 UNROLLED: Final = 1024
-"""The longest loop with outputs of each turn, which has no form as a region."""
+"""The longest loop with outputs of each iteration, which has no form as a region."""
 
 
 def _attributes(node: Any) -> dict[str, Any]:
@@ -60,11 +60,11 @@ def _loop(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[
     if scans and condition is not None:
         b.known(condition, "condition")
     if scans and turns is not None:
-        b.known(turns, "number of turns")
+        b.known(turns, "trip count")
     if scans or (count is not None and int(np.ravel(count)[0]) <= 4 and always):
         if count is None or not always or int(np.ravel(count)[0]) > UNROLLED:
-            raise b.unsupported("has outputs of each turn, and no known number of turns",
-                                "export the model with a constant number of turns")  # fmt: skip
+            raise b.unsupported("has outputs of each iteration, and no known trip count",
+                                "export the model with a constant trip count")  # fmt: skip
         return _unrolled(importer, body, int(np.ravel(count)[0]), state, scope)
     return _while(importer, body, turns, condition, state, scope)
 
@@ -84,15 +84,15 @@ def _unrolled(importer: Any, body: Any, count: int, state: list[Any], scope: Any
         again, *results = importer.graph(body, inner)
         holds = _holds(b, again)
         if holds is None and turn + 1 < count:
-            raise b.unsupported("ends by data, and has outputs of each turn or few turns",
-                                "export the model with a constant number of turns")  # fmt: skip
+            raise b.unsupported("ends by data, and has outputs of each iteration or few iterations",
+                                "export the model with a constant trip count")  # fmt: skip
         state, made = results[: len(state)], results[len(state) :]
         for rows, row in zip(stacked, made, strict=True):
             rows.append(b.unsqueezed(row, (0,)))
         if holds is False:
             break
     if any(not rows for rows in stacked):
-        raise b.unsupported("has outputs of each turn, but no turn")
+        raise b.unsupported("has outputs of each iteration, but no turn")
     return (*state, *(b.concat(rows, 0) for rows in stacked))
 
 

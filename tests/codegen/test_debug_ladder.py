@@ -123,6 +123,19 @@ def test_interpreters_run_fused_kernels(fused: str, monkeypatch: pytest.MonkeyPa
     np.testing.assert_array_equal(found, again)
 
 
+def test_the_loops_of_matmuls_print_and_are_interpreted() -> None:
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(s).astype(np.float32) for s in ((301, 400), (400, 310)))
+    program = Program(trace(lambda x, y: ops.tanh(ops.matmul(x, y) * 0.1), (x, y)).program.module)
+    text = WRITERS["nest"](run_passes(program, "@default").module)
+    for words in ("reduce sum tx * ty", "schedule: block and pack", "microkernel a2[", "for k0 in"):
+        assert words in text
+    right = pirkit.compile(program, backend="reference")(x0=x, x1=y)["y0"]
+    with planted(PLANTS["microkernel"]):
+        found = pirkit.compile(program, fused="nest")(x0=x, x1=y)["y0"]
+    np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
+
+
 def test_an_unknown_interpreter_is_refused() -> None:
     program = Program(trace(lambda x: x, (np.ones(2, np.float32),)).program.module)
     with pytest.raises(UsageError, match="nothing called `llvm` runs fused kernels"):

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.compile import compiled
+from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft, native_gemm
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -75,6 +77,33 @@ def test_as_numpy(size: tuple[int, int, int], transposed: tuple[bool, bool]) -> 
         a, b, wanted = operands(p, transposed)
         error = abs(run(native_gemm(p), p, a, b) - wanted).max()
         assert error <= 2 * np.finfo(dtype.np).eps * (p.depth + 8)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+def test_the_loops_compute_the_matmul(
+    size: tuple[int, int, int], transposed: tuple[bool, bool]
+) -> None:
+    """Also with a small cache, where later chunks of rows find the panels packed."""
+    p = product_like(*size, transposed, (2,))
+    a, b, wanted = operands(p, transposed)
+    for cache, threads in ((1 << 14, 1), (1 << 20, 4)):
+        target = replace(host(), l2_bytes=cache)
+        plain, blocked = gemm_draft(p, target, threads).stages
+        stages = [blocked, plain] if p.multiplications < 2000 else [blocked]
+        for stage in stages:
+            made = np.full((*p.batch, p.rows, p.columns), np.nan, p.dtype.np)
+            run_loops(stage.nest, [a, b, made])
+            error = abs(made - wanted).max()
+            assert error <= 2 * np.finfo(p.dtype.np).eps * (p.depth + 8), stage.rewrite
+
+
+def test_an_access_outside_of_a_matrix_is_found() -> None:
+    p = product_like(40, 40, 40, (False, False))
+    a, b, _ = operands(p, (False, False))
+    nest = gemm_draft(p, host(), 1).stages[-1].nest
+    with pytest.raises(InternalError, match="a routine leaves a buffer"):
+        run_loops(nest, [a, b[:-1].copy(), np.zeros((40, 40), np.float32)])
 
 
 @pytest.mark.parametrize("bits", [128, 256])

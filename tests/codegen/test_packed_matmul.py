@@ -11,6 +11,7 @@ import pytest
 import pirkit
 from pirkit.dialect.program import Program
 from pirkit.lowering.codegen.emit.compile import compiled
+from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul import gemm
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft
 from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
@@ -43,10 +44,13 @@ def check(size: tuple[int, int, int], dtype: DType, target: Target, threads: int
     random, p = np.random.default_rng(depth), product_of(size, dtype, target)
     a, right = (random.standard_normal(s).astype(dtype.np) for s in ((rows, depth), size[:0:-1]))
     made = np.full((rows, columns), np.nan, dtype.np)
-    function = NativeFunction(compiled(gemm_draft(p, target, threads), target))
-    function.bind([a, packed(right, p.panel), made])()
+    draft = gemm_draft(p, target, threads)
+    looped = made.copy()
+    NativeFunction(compiled(draft, target)).bind([a, packed(right, p.panel), made])()
+    run_loops(draft.stages[-1].nest, [a, packed(right, p.panel), looped])
     wanted = a.astype(np.float64) @ right.astype(np.float64)
-    assert abs(made - wanted).max() <= 2 * np.finfo(dtype.np).eps * (depth + 8)
+    for found in (made, looped):
+        assert abs(found - wanted).max() <= 2 * np.finfo(dtype.np).eps * (depth + 8)
     return made
 
 

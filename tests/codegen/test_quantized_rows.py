@@ -11,6 +11,7 @@ import pirkit
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.dialect.program import Program
 from pirkit.lowering.codegen.emit.compile import compiled
+from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft
 from pirkit.lowering.codegen.matmul.quantized_rows import (
     RowsProduct,
@@ -70,10 +71,12 @@ def test_integers_have_the_bits_of_the_reference(bits: int, threads: int, group:
             assert rule is not None
             wanted = rule(x, held, scales, of_rows, columns=columns)
             for cache in (target, small):
-                made = np.full((rows, columns), np.nan, np.float32)
-                function = NativeFunction(compiled(rows_product_draft(p, cache, threads), cache))
-                function.bind([x, held, made, scales, of_rows])()
+                made, looped = (np.full((rows, columns), np.nan, np.float32) for _ in range(2))
+                draft = rows_product_draft(p, cache, threads)
+                NativeFunction(compiled(draft, cache)).bind([x, held, made, scales, of_rows])()
                 np.testing.assert_array_equal(made, wanted)
+                run_loops(draft.stages[-1].nest, [x, held, looped, scales, of_rows])
+                np.testing.assert_array_equal(looped, wanted)
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
@@ -103,6 +106,9 @@ def test_floats(dtype: DType, bits: int) -> None:
             raw = held.view(np.int16) if dtype is dt.bfloat16 else held
             NativeFunction(compiled(draft, target)).bind([x, raw, made, scales])()
             assert (abs(made - wanted) <= 1e-6 * (scale + 1e-6)).all()
+            for stage in draft.stages:
+                run_loops(stage.nest, [x, raw, looped := np.full_like(made, np.nan), scales])
+                assert (abs(looped - wanted) <= 1e-6 * (scale + 1e-6)).all()
 
 
 PROGRAM = """pir.program @main(%x "x" : tensor<{m}x{k}xf32>) {{

@@ -11,27 +11,29 @@ from pirkit.dialect.operation import create
 from pirkit.dialect.types import type_of
 from pirkit.runtime import dtype as dt
 
-Turn = Callable[[Value, list[Value], tuple[Value, ...]], tuple[Sequence[Value], Sequence[Value]]]
+Iteration = Callable[
+    [Value, list[Value], tuple[Value, ...]], tuple[Sequence[Value], Sequence[Value]]
+]
 """The number of a row, that row of each input, the state -> the new state, a row of each result."""
 
 
 def scan(
     b: Builder,
-    turn: Turn,
+    step: Iteration,
     state: Sequence[Value],
     inputs: Sequence[Value],
     *,
     reverse: bool = False,
 ) -> tuple[list[Value], list[Value]]:
-    """The last state, and the rows that the turns give as tensors ``[steps, ...]``.
+    """The last state, and the rows that the iterations give as tensors ``[steps, ...]``.
 
-    A `pd_op.while` with a turn for each row of the inputs, of which there is at least one and whose
-    number is known; ``reverse`` goes from the last one to the first. A single turn is no loop. The
-    values of the state keep shape and element type.
+    A `pd_op.while` with an iteration for each row of the inputs, of which there is at least one and
+    whose number is known; ``reverse`` goes from the last one to the first. A single iteration is no
+    loop. The values of the state keep shape and element type.
     """
     steps = inputs[0].shape[0]
     if steps == 1:
-        last, rows = turn(b.const(0, dt.int64), [x[0] for x in inputs], tuple(state))
+        last, rows = step(b.const(0, dt.int64), [x[0] for x in inputs], tuple(state))
         return [*last], [b.unsqueeze(r, axis=(0,)) for r in rows]
     first, end, by = (steps - 1, -1, -1) if reverse else (0, steps, 1)
     start = [b.const(first, dt.int64), *map(b.assign, state)]
@@ -40,7 +42,7 @@ def scan(
         t, *old = map(b.wrap, block.args)
         at = b.reshape(t, (1,))
         given = [b.reshape(b.gather(x, at, axis=0), x.shape[1:]) for x in inputs]
-        new, rows = turn(t, given, tuple(old))
+        new, rows = step(t, given, tuple(old))
         buffers = [block.insert_arg(type_of(r.meta.with_shape((steps, *r.shape))), len(block.args))
                    for r in rows]  # fmt: skip
         written = [b.scatter(b.wrap(x), at, b.reshape(r, (1, *r.shape)), overwrite=True)

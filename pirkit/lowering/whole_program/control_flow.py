@@ -1,7 +1,7 @@
 """Branches and loops of a plan as steps of a native program.
 
 A loop is its body between two branches; variables have buffers of their own, into which the values
-that a turn yields are copied at its end::
+that an iteration yields are copied at its end::
 
     copy   initial values -> variables
     branch to the end, unless the condition holds
@@ -122,7 +122,7 @@ class ControlFlow:
     def _stack(self, instruction: Stack) -> None:
         """An action on a stack: on its memory (`Stacks`), from the bottom that its token names.
 
-        A loop in another one makes a stack in each turn. All of them share one memory, as later
+        A loop in another one makes a stack in each iteration. All share one memory, as later
         ones are emptied first; the token is how much of it was used when the stack was made.
         """
         made, action = self.made, instruction.action
@@ -175,7 +175,7 @@ class ControlFlow:
         return pairs
 
     def _not_in_place(self, pairs: Sequence[_Move], body: range) -> list[_Move]:
-        """Let a turn compute new values where the old ones are; the copies that are still needed.
+        """Let iterations compute new values where the old ones are; the copies still needed.
 
         The step that computes a value can do so if no later one reads the variable, and if itself
         reads each element of it only in the iteration that writes the same one.
@@ -206,7 +206,7 @@ class ControlFlow:
 
 
 def _late(body: Sequence[Instruction]) -> list[Instruction]:
-    """Move calls whose results only the next turn reads to the end of a turn.
+    """Move calls whose results only the next iteration reads to the end of one.
 
     Then whatever reads an old value has run, and the new one can be computed in place.
     """

@@ -388,7 +388,7 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
 
 
 def _last_steps(made: _SequenceBuilder) -> dict[int, int]:
-    """The last step that needs each buffer. A loop needs what it reads until its last turn."""
+    """The last step that needs each buffer. A loop needs what it reads until its last iteration."""
     steps = [buffers for _, buffers in made.steps]
     last = {b: k for k, buffers in enumerate(steps) for b in buffers}
     first = {b: k for k in reversed(range(len(steps))) for b in steps[k]}

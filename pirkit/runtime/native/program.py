@@ -70,9 +70,9 @@ _MOST_FUEL: Final = 1 << 16
 
 
 def fuel(work: int) -> int:
-    """The number of turns of a loop after which Python can handle signals.
+    """The number of iterations of a loop after which Python can handle signals.
 
-    ``work`` is the estimated time of a turn in ns: Ctrl-C takes effect within some 50 ms.
+    ``work`` is the estimated time of an iteration in ns: Ctrl-C takes effect within some 50 ms.
     """
     return max(1, min(_MOST_FUEL, _SIGNALS_NS // max(work, 1)))
 

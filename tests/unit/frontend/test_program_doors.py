@@ -106,9 +106,9 @@ def test_the_builder_makes_parameters_and_writes_in_place() -> None:
 def test_the_builder_refuses_what_an_op_does_not_take() -> None:
     b = pirkit.ProgramBuilder()
     x = b.input("x", (2, 3))
-    with pytest.raises(TypeError, match="`pd_op.mean` has 2 operands too many; attributes, by key"):
+    with pytest.raises(TypeError, match=r"`pd_op\.mean` has 2 operands too many; attributes"):
         b.mean(x, (1,), False)
-    with pytest.raises(TypeError, match="`pd_op.mean` has no `axes`; attributes, by keyword: `ax"):
+    with pytest.raises(TypeError, match=r"`pd_op\.mean` has no `axes`; attributes"):
         b.mean(x, axes=(1,))
 
 

@@ -46,7 +46,7 @@ class MapExpr:
     C2: the operands have the shapes and element types that the kernel states.
     sizes: the shapes agree where the kernel gives their sizes one name.
     C3: the kernel reads inside of its tensors, values that are stored before, in the order of its
-    stages and turns, and each index follows from the ops that the kernel stands for.
+    loop phases and iterations, and each index follows from the ops that the kernel stands for.
     """
 
     name = "pir.map_expr"

@@ -176,6 +176,7 @@ class NestState:
         if count is None:
             count = Value(str(size), I64)
             if within is not None:
+                # A chunk of a block ends where the block does, which may be before the extent.
                 inside = b.emit(I64, f"sub {first}, {at.begins[within.block].text}")
                 left = b.emit(I64, f"sub {at.counts[within]}, {inside.text}")
                 count = b.binary("smin", left, count)
@@ -188,6 +189,7 @@ class NestState:
 
     def rounded_down(self, count: Value, multiple: int) -> Value:
         b = self.b
+        # Lanes and copies are powers of two, panels are not: three vectors of columns, for example.
         if multiple & (multiple - 1) == 0:
             return b.emit(I64, f"and {count}, {-multiple}")
         rest = b.emit(I64, f"urem {count}, {multiple}")

@@ -25,13 +25,11 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Nest,
     Prefetch,
     PrefetchTile,
-    inner_var,
     inside,
-    loops_of,
-    outer_var,
     statements,
 )
 from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Store, varying_inside
+from pirkit.lowering.codegen.ir.plain_loops import inner_var, loops_of, outer_var
 
 _PREFETCH_BYTES: Final = 1 << 13
 """Bytes to prefetch ahead at least: memory latency is longer than a short row."""

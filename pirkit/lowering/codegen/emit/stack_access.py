@@ -1,8 +1,8 @@
 """Functions that push values on a stack of a loop, and pop them.
 
-Derivatives of a loop read, from the last turn to the first, what its turns have computed. A turn
-pushes that on a stack, whose memory grows as the loop runs: `pirkit.runtime.native.records_ir`
-reserves room before each push.
+Derivatives of a loop read, from the last iteration to the first, what its iterations have computed.
+An iteration pushes that on a stack, whose memory grows as the loop runs:
+`pirkit.runtime.native.records_ir` reserves room before each push.
 """
 
 from __future__ import annotations

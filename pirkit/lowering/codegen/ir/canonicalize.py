@@ -82,6 +82,7 @@ def _merged(axes: list[_Axis]) -> list[_Axis]:
 
     An axis whose index is read stays as it is.
     """
+    # Fewer and longer loops: the rest of a loop that is no multiple of the lanes occurs once.
     result: list[_Axis] = []
     for axis in axes:
         before = result[-1] if result else None

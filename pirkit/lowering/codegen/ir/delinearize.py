@@ -192,7 +192,7 @@ class _Rewriter:
             loops,
             affine_forms,
         )
-        # New loops of outer axes precede those of inner axes.
+        # New loops of outer axes precede those of inner axes: strides of operands are cut here.
         self.first_inner = loops.digits[len(kernel.outer)][0][0] if kernel.inner else None
         self.operands: dict[tuple[int, Operand], int] = {}
         self.placed: dict[str, int] = {}
@@ -311,6 +311,7 @@ class _Rewriter:
             total = term
         if total is None:
             return [Constant(name, dtype, affine.constant)]
+        # The old name stays defined: predicates and computed values may read an index too.
         found.append(Constant(last := next(self.fresh), dtype, affine.constant))
         return [*found, Compute(name, "add", (total, last), dtype)]
 

@@ -231,6 +231,7 @@ def interchange(nest: Nest, row: str, var: str) -> Nest:
         assert isinstance(inner, Loop)
         body: list[Node] = []
         for part in inner.body:
+            # What is no reduction runs once for all rows, so its buffers may not move along them.
             moves = [k for k in buffers_of([part]) if nest.buffers[k].strides[node.axes[0]]]
             if isinstance(part, Reducing):
                 part = replace(part, body=(replace(node, body=part.body),))
@@ -251,6 +252,7 @@ def hoist(nest: Nest, moving: set[str]) -> Nest:
     def is_invariant(s: Statement) -> bool:
         return pure(s) and defines(s) not in moving
 
+    # A value that is known before the loops is not saved for later phases: it is still there.
     def is_save(s: Statement) -> bool:
         if not isinstance(s, (Load, Store)) or nest.buffers[s.operand].space == "memory":
             return False
@@ -307,6 +309,7 @@ def contract(nest: Nest) -> Nest:
 
 def _unrolled(loop: Loop, step: int, body: Nodes) -> Nodes:
     """A loop with a larger step, and the same loop as before for the iterations that are left."""
+    # Copies run without tests between them; what is left has a loop of single iterations.
     main = replace(loop, stop=rounded(loop.stop, step), step=step, body=body)
     found: list[Node] = [main] if most(loop.stop) >= step else []
     if not is_multiple(loop.stop, step):

@@ -43,7 +43,6 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     require,
     rounded,
     statements,
-    with_saves,
 )
 from pirkit.lowering.codegen.ir.loop_rewrites import tile, unroll_and_jam, vectorize
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -54,6 +53,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     defines,
     reads,
 )
+from pirkit.lowering.codegen.ir.plain_loops import with_saves
 
 
 def distribute(nest: Nest, var: str, lanes: int) -> Nest:
@@ -120,6 +120,7 @@ def distribute(nest: Nest, var: str, lanes: int) -> Nest:
         if not isinstance(node, Reducing):
             nodes += innermost((node,), with_slots)
             continue
+        # Each step over the reduced axis continues with the accumulators that it finds in scratch.
         start: list[Statement] = []
         for r in node.reductions:
             zero = Constant(f"identity {r.name}", types[r.name], identity(r.kind, types[r.name]))
@@ -284,6 +285,7 @@ def prefetch_rows(nest: Nest, row: str, var: str, requests: Sequence[Prefetch]) 
         return (replace(node, body=(*used, *node.body)),)
 
     def change(node: Loop) -> Nodes | None:
+        # What a copy in scratch replaced is not read from memory any more.
         used = [r for r in requests if r.buffer in buffers_of([node])]
         return (replace(node, body=changed(node.body, lambda n: inner(n, used))),)
 

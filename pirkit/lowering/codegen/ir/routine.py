@@ -48,6 +48,8 @@ def matrix(
 ) -> Array:
     """A matrix in memory. Raises TypeError or ValueError if it does not lie inside of a buffer."""
     memory, offset = location
+    # The interpreter relies on numpy to refuse what leaves the buffer, but an empty matrix reads
+    # nothing and may begin behind the end.
     if 0 in shape:
         return np.empty(shape, dtype.np)
     return np.ndarray(shape, dtype.np, memory.data, offset, strides)

@@ -29,20 +29,19 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Loop,
     Nest,
     Node,
-    loops_of,
     rounded,
 )
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Reduce, Store
+from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.routine import Routine
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
-from pirkit.lowering.codegen.matmul.panel_packing import (
+from pirkit.lowering.codegen.matmul.panel_packing import copied_row_bytes, divisibility
+from pirkit.lowering.codegen.matmul.panel_routines import (
     CopyRows,
     PackPanel,
-    PrefetchLines,
-    PrefetchShare,
+    PrefetchPanel,
     UnpackPanel,
-    copied_row_bytes,
-    divisibility,
+    prefetch_panel,
 )
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
@@ -244,24 +243,22 @@ class _Blocks:
         nest, size, rank = loops_of(_kernel(p)), p.dtype.itemsize, len(p.batch)
         outside = tuple([*[f"i{k}" for k in range(rank)], "m0", "n0", "k0", "m1", "m2"])
         if self.packs:
+            # The loop over panels steps by whole ones, so a column's share of a panel is a stride.
             strides = (*[0] * rank, 0, shape.panel_bytes(cut.depth) // shape.columns, 0)
             nbytes = shape.panels_bytes(cut.depth, cut.columns)
-            panels = Buffer(
-                p.dtype, strides, nbytes, space="scratch", outside=(*outside, "m1", "m2")
-            )
+            panels = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
             nest, self.panels = nest.with_buffer(panels)
         if copies_transposed_a(p):
             row = copied_row_bytes(shape, cut.inner)
+            # Columns of the copy have a distance that maps them to different sets of the cache.
             self.a_strides = size, row
             strides = (*[0] * rank, size, 0, 0)
-            copied = Buffer(
-                p.dtype, strides, row * cut.depth, space="scratch", outside=(*outside, "m1", "m2")
-            )
+            nbytes = row * cut.depth
+            copied = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
             nest, self.a = nest.with_buffer(copied)
-        chunks = [self._chunk("m1", 0, cut.inner, packs=self.packs)]
-        if not self.packs:
-            chunks = [self._chunk("m1", 0, self.block_rows, packs=False)]
-        elif cut.inner < cut.rows:
+        # The first chunk is peeled, since it packs: no tile asks whether its panel is there.
+        chunks = [self._chunk("m1", 0, cut.inner if self.packs else self.block_rows, self.packs)]
+        if self.packs and cut.inner < cut.rows:
             chunks.append(self._chunk("m2", cut.inner, self.block_rows, packs=False))
         body: tuple[Node, ...] = (Loop("k0", (self.depth,), 0, p.depth, cut.depth, tuple(chunks)),)
         blocks = [("m0", self.rows, p.rows, cut.rows), ("n0", self.columns, p.columns, cut.columns)]
@@ -270,7 +267,7 @@ class _Blocks:
             body = (Loop(var, (axis,), 0, extent, step, body, "parallel"),)
         return replace(nest, body=body)
 
-    def _chunk(self, var: str, start: int, stop: Bound, *, packs: bool) -> Loop:
+    def _chunk(self, var: str, start: int, stop: Bound, packs: bool) -> Loop:
         """Chunks of rows times all panels of the block, which are packed before if ``packs``."""
         p, cut, width = self.p, self.cut, self.shape.columns
         count = Count(var, p.rows, cut.inner, within=self.block_rows)
@@ -281,6 +278,7 @@ class _Blocks:
         whole = rounded(self.block_columns, width)
         tiles = self._panel(count, width, packs=packs)
         body.append(Loop("n1", (self.columns,), 0, whole, width, tiles))
+        # The extents of a microkernel are constants: the last panel and tile have their own.
         if rest := p.columns % width:
             tiles = self._panel(count, rest, packs=packs)
             body.append(Loop("n1", (self.columns,), whole, self.block_columns, width, tiles))
@@ -293,18 +291,20 @@ class _Blocks:
         body: list[Node] = []
         ahead: Routine | None = None
         if not self.packs:
-            lines = -(-shape.panel_bytes(step) // (tiles * LINE))
-            ahead = PrefetchLines(shape.columns * p.b.strides[1], lines)
+            # B is read once and from memory: each tile brings its part of the next panel to L2.
+            share = -(-shape.panel_bytes(step) // (tiles * LINE)) * LINE
+            ahead = PrefetchPanel(shape.columns * p.b.strides[1], tiles, share, share, tiles)
         elif packs and p.stored is not None:
-            unpack = UnpackPanel(shape, p.stored, width, p.scales)
-            scales = (3,) if p.scales else ()
-            body.append(Invoke(unpack, (1, self.panels, *scales), (self.block_depth,)))
+            unpack = UnpackPanel(shape, p.stored, width % shape.columns, p.scales)
+            # Without scales any address will do.
+            scales = 3 if p.scales else self.panels
+            body.append(Invoke(unpack, (1, self.panels, scales), (self.block_depth, width)))
         elif packs:
-            ahead = PrefetchShare(shape, p.b.strides, step, tiles)
+            ahead = prefetch_panel(shape, p.b.strides, step, tiles)
             if not self.packing_tile:
                 even = divisibility(shape, p.columns, p.depth, step)
-                pack = PackPanel(shape, p.b.strides, step, even, width)
-                body.append(Invoke(pack, (1, self.panels), (self.block_depth,)))
+                pack = PackPanel(shape, p.b.strides, step, even)
+                body.append(Invoke(pack, (1, self.panels), (self.block_depth, width)))
             else:
                 body += self._tile((shape.rows, width), 0, ahead, source=True)
         whole = rounded(count, shape.rows)

@@ -225,6 +225,7 @@ class Tile:
         # The lines of C arrive while the loop over the depth runs.
         for line in lines:
             prefetch_bytes(b, line, len(masks) * lanes * size, to_write=True)
+        # C is read after the loop: with its vectors as start values the loop would wait for memory.
         zeros = [b.const(vector, 0.0)] * (rows * len(masks))
         sums = microkernel(b, left, right, [Value("%k", I64)], zeros)
         output = OutputTile(vector, [b.at(line, at) for line in lines for at in offsets], masks)

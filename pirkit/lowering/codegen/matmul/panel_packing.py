@@ -8,17 +8,15 @@ All are functions of the module of the GEMM, as in `macrokernel.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
+from pirkit.lowering.codegen.ir.routine import Functions
 from pirkit.lowering.codegen.math.casts import stored, widen
 from pirkit.lowering.codegen.matmul.blocking import for_tiles, pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import (
-    L2,
     prefetch_bytes,
     read_vector,
     write_vector,
@@ -281,144 +279,3 @@ def _lane_offsets(b: Builder, first: int, lanes: int) -> Value:
     """The constant ``first, first + 1...``."""
     panel_count = Type("i64", lanes)
     return Value("<" + ", ".join(f"i64 {first + k}" for k in range(lanes)) + ">", panel_count)
-
-
-# --- the copies as routines of the loop IR ---
-
-
-@dataclass(frozen=True, slots=True)
-class PackPanel:
-    """Packs ``width`` columns of B into a panel, for a number of rows."""
-
-    shape: TileShape
-    strides: Strides
-    depth: int
-    divisible: tuple[bool, bool]
-    width: int
-
-    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
-        return f"{buffers[1]} = pack {buffers[0]} [{numbers[0]} x {self.width}]"
-
-    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        dtype, size, shape = self.shape.dtype, self.shape.dtype.itemsize, (numbers[0], self.width)
-        panel = matrix(memory[1], dtype, shape, (self.shape.columns * size, size))
-        panel[...] = matrix(memory[0], dtype, shape, self.strides)
-
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
-        pack = pack_function(functions, self.shape, self.strides, self.depth, self.divisible)
-        _call(b, pack, *addresses, *numbers, Value(str(self.width), I64))
-
-
-@dataclass(frozen=True, slots=True)
-class UnpackPanel:
-    """Widens a panel of fewer bits, and multiplies each of ``width`` columns if it ``scales``."""
-
-    shape: TileShape
-    kind: DType
-    width: int
-    scales: bool
-
-    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
-        factor = f" * {buffers[2]}" if self.scales else ""
-        return f"{buffers[1]} = widen {buffers[0]} [{numbers[0]} x {self.width}]{factor}"
-
-    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        (depth,), columns, dtype = numbers, self.shape.columns, self.shape.dtype
-        row, size = columns * self.kind.itemsize, dtype.itemsize
-        found = matrix(memory[0], self.kind, (depth, self.width), (row, self.kind.itemsize))
-        panel = matrix(memory[1], dtype, (depth, self.width), (columns * size, size))
-        scales = matrix(memory[2], dtype, (1, self.width), (0, size)) if self.scales else 1
-        panel[...] = found.astype(dtype.np) * scales
-
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
-        rest = self.width % self.shape.columns
-        unpack = unpack_function(functions, self.shape, self.kind, rest, self.scales)
-        scales = addresses[2] if self.scales else Value("null", PTR)
-        _call(b, unpack, *addresses[:2], scales, *numbers, Value(str(self.width), I64))
-
-
-@dataclass(frozen=True, slots=True)
-class CopyRows:
-    """Copies contiguous rows to rows so many bytes apart; numbers are rows and their length."""
-
-    shape: TileShape
-    from_row: int
-    to_row: int
-
-    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
-        return f"{buffers[1]} = copy {buffers[0]} [{numbers[1]} x {numbers[0]}], column by column"
-
-    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        dtype, size, shape = self.shape.dtype, self.shape.dtype.itemsize, (numbers[0], numbers[1])
-        rows = matrix(memory[1], dtype, shape, (self.to_row, size))
-        rows[...] = matrix(memory[0], dtype, shape, (self.from_row, size))
-
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
-        copy = copy_function(functions, self.shape, self.from_row, self.to_row)
-        _call(b, copy, *addresses, *numbers)
-
-
-@dataclass(frozen=True, slots=True)
-class PrefetchLines:
-    """Prefetches cache lines ``distance`` bytes further on, the share of a numbered tile."""
-
-    distance: int
-    lines: int
-
-    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
-        return f"prefetch {self.lines} lines of the next panel of {buffers[0]}, part {numbers[0]}"
-
-    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        """Nothing: a prefetch changes no memory."""
-
-    def call(
-        self, b: Builder, _: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
-        here = b.at(b.at(addresses[0], self.distance), b.times(numbers[0], self.lines * LINE))
-        prefetch_bytes(b, here, self.lines * LINE, L2)
-
-
-@dataclass(frozen=True, slots=True)
-class PrefetchShare:
-    """Prefetches what a tile of ``tiles`` brings of the source of the next panel."""
-
-    shape: TileShape
-    strides: Strides
-    depth: int
-    tiles: int
-
-    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
-        return f"prefetch the source of the next panel, {buffers[0]}, part {numbers[0]}"
-
-    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        """Nothing: a prefetch changes no memory."""
-
-    def call(
-        self, b: Builder, _: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
-        (row, column), columns = self.strides, self.shape.columns
-        size = self.shape.dtype.itemsize
-        is_contiguous = column == size
-        lines = self.depth if is_contiguous else columns
-        length = (columns if is_contiguous else self.depth) * size
-        lines_per_tile = -(-lines // self.tiles)
-        next_panel = b.at(addresses[0], columns * column)
-
-        def line(k: Value, _: list[Value]) -> Sequence[Value]:
-            address = b.at(next_panel, b.times(k, row if is_contiguous else column))
-            prefetch_bytes(b, address, length, L2)
-            return []
-
-        first = b.times(numbers[0], lines_per_tile)
-        last = b.binary("smin", b.plus(first, lines_per_tile), Value(str(lines), I64))
-        b.loop(first, last, 1, [], line)
-
-
-def _call(b: Builder, function: str, *arguments: Value) -> None:
-    b.emit_void(f"call void @{function}({', '.join(map(str, arguments))})")
