@@ -14,11 +14,11 @@ from pirkit.lowering.codegen.emit.compile import compiled
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft
 from pirkit.lowering.codegen.matmul.quantized_rows import (
-    RowsProduct,
     exact_group,
     product_tile,
     rows_product_draft,
 )
+from pirkit.lowering.codegen.matmul.quantized_tile import RowsProduct
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction

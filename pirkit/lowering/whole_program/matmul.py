@@ -19,11 +19,11 @@ from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
 from pirkit.lowering.codegen.matmul.quantized_rows import (
     DIRECT_ROWS,
     FEW_ROWS,
-    RowsProduct,
     exact_group,
     native_rows_product,
     product_tile,
 )
+from pirkit.lowering.codegen.matmul.quantized_tile import RowsProduct
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
