@@ -171,10 +171,14 @@ REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
     "::0": (lambda x: x[::0].sum(), "zero", "slice"),
     "assignment": (lambda x: operator.setitem(x, 0, 1.0), "assignment", "pirkit.where"),
     "assignment of elements of a tensor": (
-        lambda x: operator.setitem(pirkit.tensor(X), 0, x[0]), "assignment", "x.at[i].set",
+        lambda x: operator.setitem(pirkit.tensor(X), 0, x[0]),
+        "assignment",
+        "x.at[i].set",
     ),
     "assignment at a traced index": (
-        lambda x: operator.setitem(pirkit.tensor(X), x.argmax(), 1.0), "assignment", "x.at[i].set",
+        lambda x: operator.setitem(pirkit.tensor(X), x.argmax(), 1.0),
+        "assignment",
+        "x.at[i].set",
     ),
     "del": (lambda x: operator.delitem(x, 0), "del", "x[1:]"),
     "a key of a dict": (lambda x: {x[0]: 1}[x[0]] * x[0], "hash", "id(v)"),
