@@ -7,8 +7,8 @@ SUITE is a checkout of https://github.com/data-apis/array-api-tests with its sub
 the commit `COMMIT` is fetched into ``build/array-api-tests``. What the suite needs and is missing,
 the network too, is named, and nothing is run.
 
-Failures are compared with the written list ``tests/frontend/array_api_failures.txt``: one that is
-not in it makes the exit status 1. ``--update`` writes the list.
+Failures are compared with the written list ``tests/frontend/array_api_failures.txt``, which has a
+reason for each: one that is not in it makes the exit status 1. ``--update`` writes the list.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ FETCHED = ROOT / "build" / "array-api-tests"
 LIST = ROOT / "tests" / "frontend" / "array_api_failures.txt"
 
 WORKERS = 2
+REASON = "  # "
+"""Between a failure and its reason, in the list."""
 NEEDS = ("pytest", "pytest_jsonreport", "hypothesis", "ndindex")
 
 MODULES = {"computed": "pirkit.numpy", "recorded": "tests.frontend.traced_namespace"}
@@ -52,7 +54,8 @@ def main() -> int:
     if suite is None:
         return 0
     runs = [chosen.only] if chosen.only else list(MODULES)
-    known = set(LIST.read_text(encoding="utf-8").splitlines()) if LIST.exists() else set[str]()
+    listed = LIST.read_text(encoding="utf-8").splitlines() if LIST.exists() else list[str]()
+    known = {line.partition(REASON)[0]: line.partition(REASON)[2] for line in listed}
     found: dict[str, set[str]] = {}
     for run in runs:
         verdicts = _verdicts(suite, run, chosen.examples, more)
@@ -63,15 +66,16 @@ def main() -> int:
     if chosen.update:
         kept = {line for line in known if line.split(" ")[0] not in runs}
         lines = sorted(kept.union(*found.values()))
-        LIST.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        told = [f"{line}{REASON}{known.get(line, 'not looked into')}\n" for line in lines]
+        LIST.write_text("".join(told), encoding="utf-8")
         return 0
     failed = set[str]().union(*found.values())
-    for line in sorted(failed - known):
+    for line in sorted(failed - known.keys()):
         print(f"new failure: {line}")
     if not more:
-        for line in sorted(k for k in known - failed if k.split(" ")[0] in runs):
+        for line in sorted(k for k in known.keys() - failed if k.split(" ")[0] in runs):
             print(f"passes now: {line}")
-    return 1 if failed - known else 0
+    return 1 if failed - known.keys() else 0
 
 
 def _fetched() -> Path | None:

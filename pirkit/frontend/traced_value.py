@@ -51,8 +51,10 @@ _INSTEAD: Final = {
     "backward": "`pirkit.grad(f)` is the function of the derivative",
     "grad": "`pirkit.grad(f)` is the function of the derivative",
     "clone": "values are never written, so none has to be copied",
+    "sort": "`np.sort(v)` makes a sorted value; none is written",
+    "fill": "`np.full_like(v, number)` makes a value; none is written",
 }
-"""What PyTorch's and Paddle's attributes are called here."""
+"""What attributes of PyTorch, Paddle and numpy that write are called here."""
 
 
 class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):

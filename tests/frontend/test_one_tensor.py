@@ -91,6 +91,15 @@ METHODS: Final[dict[str, Callable[[Any], Any]]] = {
     "dot": lambda v: v.dot(v.T),
     "dot with a number": lambda v: v.dot(2),
     "conj": lambda v: v.conj(),
+    "conjugate": lambda v: v.conjugate(),
+    "ptp": lambda v: np.ptp(v, axis=0),
+    "ptp of all": lambda v: (
+        np.ptp(v, keepdims=True) if isinstance(v, np.ndarray) else (v.ptp(keepdims=True))
+    ),
+    "searchsorted": lambda v: v.real[0].searchsorted(v.real),
+    "reshape by columns": lambda v: v.reshape(3, -1, order="F"),
+    "ravel by columns": lambda v: v.ravel("F"),
+    "flatten by columns": lambda v: v.flatten("F"),
     "real": lambda v: v.real,
     "imag": lambda v: v.imag,
     "astype": lambda v: v.astype("complex128"),
@@ -169,7 +178,14 @@ def test_numbers_of_python_are_weak_and_those_of_numpy_are_not(name: str, number
 @pytest.mark.parametrize("name", [*UNARY, *METHODS])
 def test_methods(name: str) -> None:
     arrays = list(ARRAYS.values())
-    if name in ("round", "real", "conj"):  # numpy: booleans become float16, complex parts
+    if name in (
+        "round",
+        "real",
+        "conj",
+        "conjugate",
+        "ptp",
+        "ptp of all",
+    ):  # numpy: booleans become float16, complex parts
         arrays = [a for a in arrays if a.dtype.kind not in "bc"]
     _checked((UNARY | METHODS)[name], arrays)
 
@@ -178,14 +194,16 @@ def test_every_method_of_the_table_is_tested() -> None:
     named = {n for n in vars(TensorMethods) if not n.startswith("_")}
     tested = " ".join(METHODS) + " round max min ndim size nbytes itemsize shape dtype"
     assert not {n for n in named if n not in tested and n not in ("std", "var")}
-    methods = named - {"T", "mT", "at", "flatten", "ndim", "size", "nbytes", "itemsize", "dtype"}
+    methods = named - {"T", "mT", "at", "flatten", "ndim", "size", "nbytes", "itemsize", "dtype",
+                       "conjugate"}  # fmt: skip
     assert not {n for n in methods if n not in FUNCTIONS}
 
 
 def test_traced_values_have_what_tensors_have() -> None:
     own = {"address", "buffer", "contiguous", "device", "is_contiguous", "kind", "mutable",
            "offset", "place", "strides", "to", "to_device", "version", "view_of", "writable",
-           "array", "array_module"}  # fmt: skip  # of memory, which a traced value has none of
+           "array", "array_module", "block_until_ready"}  # fmt: skip
+    # of memory, which a traced value has none of
     public = {n for n in dir(pirkit.Tensor) if not n.startswith("_")}
     assert not public - own - set(dir(TracedValue))
 

@@ -87,8 +87,8 @@ WORDS: Final = (
 """Words of the header for this function alone: ``walk`` are ``steps`` steps, whose objects go to
 ``objects``, ``taken`` of them up to now; ``names`` are the ``named`` names of arguments, which
 follow ``positional`` ones; ``given`` has the arrays and tensors of a call, in the order of the
-program; ``built`` makes the tree of the tensors, as a tuple of its containers if ``containers`` is not 0
-(`tree_reuse_ir`); ``true`` and ``no_attribute`` are objects."""
+program; ``built`` makes the tree of the tensors, as a tuple of its containers if ``containers`` is
+not 0 (`tree_reuse_ir`); ``true`` and ``no_attribute`` are objects."""
 
 _TEXT: Final = """
 ; Take the steps. Returns 0; 1 if something is not as it should be; 2 if an exception is set.

@@ -295,9 +295,9 @@ class TensorMethods:
         """Where elements would be inserted into this sorted vector."""
         return self._apply("searchsorted", v, side=side)
 
-    def ptp(self, axis: Axis = None) -> Self:
+    def ptp(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:
         """The largest element less the smallest one over some axes, all of them by default."""
-        return self._apply("ptp", axis=axis)
+        return self._reduced("ptp", axis, keepdims, out)
 
     def __round__(self, ndigits: int | None = None) -> Self:
         return self._apply("round", ndigits or 0)
