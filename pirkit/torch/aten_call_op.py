@@ -146,7 +146,8 @@ def _step(attrs: Any, metas: Sequence[TensorMeta]) -> Callable[[Sequence[Array]]
     def computed(arrays: Sequence[Array]) -> list[Array]:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")  # a read-only array is only read
-            tensors = [tensor_of(a) for a in arrays]
+            # In rows: what reads memory (`view` as another type) reads that of the operand alone.
+            tensors = [tensor_of(a).contiguous() for a in arrays]
             found = _evaluate(function, arguments, sizes, order, tensors, False)
             return [array_of(t.detach().contiguous()) for t in found]
 

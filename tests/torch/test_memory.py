@@ -22,12 +22,20 @@ def _written(x: Any) -> Any:
     return y, y.as_strided((2, 2), (1, 6)).add(1.0)
 
 
+def _written_part(x: Any) -> Any:
+    y = torch.zeros(4, 6)
+    y.as_strided((3, 4), (7, 1), 1).copy_(x[:3, :4] * 2)
+    return y * x
+
+
 STRIDED = {
     "rows": lambda x: (x * 1).as_strided((3, 4), (2, 1)),
     "columns": lambda x: (x * 2).t().as_strided((3, 4), (2, 1)),
     "views of views": lambda x: (x * 2).t().view(3, 2, 4).as_strided((6, 3, 2), (1, 6, 6)),
     "outside of the slice": _inside_of_a_slice,
     "written": _written,
+    "written part": _written_part,
+    "jacobian": lambda x: torch.func.jacrev(lambda v: (v @ x.t()).sin())(x[0]),
 }
 
 

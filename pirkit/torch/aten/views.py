@@ -202,16 +202,42 @@ def _(
     while not is_found.all():
         above: Any = next(iter(held.all_input_nodes), None)
         if above is None or not _share(held, above):
-            cause = UnsupportedError(
-                "`as_strided` reads memory outside of its argument", code="PK0406",
-                help="take the view from the tensor that owns the memory",
-            )  # fmt: skip
-            raise NodeError(b.node.meta.get(SOURCE), cause)
+            raise _outside(b)
         held = above
         numbers, is_found = _held_at(b, held, places)
     others = b.stopped(_elements(b, b.read(held), numbers))
-    mask = b.reshape(b.integers(is_own.ravel().astype(int).tolist()), size)
-    return b.where(b.cast(mask, dt.bool_), own, others)
+    return b.where(_mask(b, is_own), own, others)
+
+
+@rule("as_strided_scatter")
+def _(
+    b: AtenBuilder, x: Value, source: Value, size: Sequence[int], stride: Sequence[int],
+    offset: int | None = None,
+) -> Value:  # fmt: skip
+    """``x`` with ``source`` where such a view of it lies; all of the view has to be in ``x``."""
+    fake = b.node.args[0].meta["val"]
+    start = b.read(fake.storage_offset()) if offset is None else offset
+    numbers, is_own = _held_at(b, b.node.args[0], _addresses(size, stride, start))
+    if not is_own.all():
+        raise _outside(b)
+    origin = np.full(math.prod(x.shape), -1)
+    origin[numbers.ravel()] = np.arange(numbers.size)
+    origin = origin.reshape(x.shape)
+    given = _elements(b, b.cast(source, x.dtype), np.maximum(origin, 0))
+    return given if (origin >= 0).all() else b.where(_mask(b, origin >= 0), given, x)
+
+
+def _outside(b: AtenBuilder) -> NodeError:
+    cause = UnsupportedError(
+        f"`{b.node.target}` names memory outside of its argument", code="PK0406",
+        help="take the view from the tensor that owns the memory",
+    )  # fmt: skip
+    return NodeError(b.node.meta.get(SOURCE), cause)
+
+
+def _mask(b: AtenBuilder, chosen: Any) -> Value:
+    numbers = b.integers(chosen.ravel().astype(int).tolist())
+    return b.cast(b.reshape(numbers, chosen.shape), dt.bool_)
 
 
 def _elements(b: AtenBuilder, x: Value, numbers: Any) -> Value:
