@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pirkit.analysis.effects import WRITE_BACK
+from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.map_expr.tree import Apply, Opaque, Reduction, Scatter, walk
+from pirkit.dialect.operation import declares
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.lower.scalar_ops import is_supported
 from pirkit.lowering.codegen.lower.split_scatter import SCATTERED
@@ -14,16 +17,26 @@ COMPLEX = Opaque("complex numbers have no native code")
 
 
 OPEN = Opaque("its sizes are known only when the program runs")
+UPDATE = Opaque("it writes some elements of a parameter, which a kernel would copy whole")
 
 
 def drop_non_native(found: Equations, static: bool = False) -> None:
-    """Make ops opaque that have no native code, and if only ``static`` ones count those of unknown
-    sizes."""
+    """Make ops opaque that have no native code, those that update a part of a parameter, which the
+    pass `inplace` lets write there, and if only ``static`` ones count those of unknown sizes."""
     for op, unit in list(found.units.items()):
-        why = OPEN if static and _is_open(unit) else why_not(unit)
+        why = OPEN if static and _is_open(unit) else UPDATE if _updates(unit) else why_not(unit)
         if why is not None:
             found.opaque[op] = why
             del found.units[op]
+
+
+def _updates(unit: Unit) -> bool:
+    """Whether an op scatters to a parameter or input, to which its result is written back."""
+    if not isinstance(unit.value, Scatter) or not unit.op.operands:
+        return False
+    target = unit.op.operands[0]
+    backs = [u.operation for u in unit.result.uses if u.operation.name == WRITE_BACK]
+    return declares(target.owner, SOURCE) and any(b.operands[1] is target for b in backs)
 
 
 def _is_open(unit: Unit) -> bool:

@@ -113,8 +113,9 @@ def panel_product(
     if exact and group not in (2, exact_group(target)):
         raise NotNativeError(f"panels of {group} terms together have no native form here")
     operands = (0, 1, len(metas), *[2] * scaled, *[3] * exact)
-    few = DIRECT_ROWS if weights.dtype is kind else FEW_ROWS
-    if exact or (rows <= few and kind is dt.float32):
+    # Several tiles of rows read a panel again, at once only if it stays in the L2 cache.
+    stays = weights.dtype is kind and width * depth * 4 <= target.l2_bytes // 4
+    if exact or (rows <= (DIRECT_ROWS if stays else FEW_ROWS) and kind is dt.float32):
         each = x_scales is not None and x_scales.numel == rows
         product = RowsProduct(rows, columns, depth, weights.dtype, scaled, exact, each, group)
         return native_rows_product(product), operands

@@ -41,8 +41,9 @@ FEW_ROWS: Final = 8
 """Rows up to which a product in float32 takes as long as its weights of fewer bits take to arrive,
 though each tile of rows widens them again."""
 DIRECT_ROWS: Final = 128
-"""Rows up to which a product in float32 is faster if it reads them where they are than in blocks,
-which pack them."""
+"""Rows up to which a product in float32 is faster if it reads panels as a whole, not slices of
+their depth, where a panel stays in the L2 cache (128 rows of 3072 by 768 run at 92 GFlop/s, in
+slices at 107, on a Cascade Lake)."""
 _BYTES_PER_NS: Final = 12
 """What memory delivers to one thread."""
 
