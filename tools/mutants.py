@@ -116,12 +116,13 @@ class Mutant(NamedTuple):
         if len(before) != len(after):
             return False
         new = {b: a for b, a in zip(before, after, strict=True) if a != b}
+        gc.unfreeze()
         functions = [f for f in gc.get_objects() if isinstance(f, FunctionType)]
-        found = [f for f in functions if f.__code__.co_filename == str(self.path)]
-        for function in found:
-            if function.__code__ in new:
-                function.__code__ = new[function.__code__]
-        return bool(new)
+        planted = [f for f in functions if f.__code__.co_filename == str(self.path)]
+        planted = [f for f in planted if f.__code__ in new]
+        for function in planted:
+            function.__code__ = new[function.__code__]
+        return bool(planted)
 
 
 class _Replace(ast.NodeTransformer):

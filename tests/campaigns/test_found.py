@@ -36,3 +36,20 @@ def test_boxes_that_images_do_not_account_for_are_refused() -> None:
     given = {"x": np.ones((2, 12, 6, 7), "f4"), "boxes": np.ones((1, 4), "f4")}
     with pytest.raises(PirkitError, match="4 boxes in boxes_num, 1 in boxes"):
         run(**given, number=np.array([3, 1], np.int32))
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+def test_sums_of_exponentials_that_meet_infinities(pipeline: str) -> None:
+    b = pirkit.ProgramBuilder()
+    b.output("y", b("pd_op.logcumsumexp", b.input("x", (7,), "float64"), axis=0))
+    x = np.array([-np.inf, -np.inf, 0.5, 1.0, np.inf, 2.0, np.inf])
+    found = pirkit.compile(b.finish(), pipeline=pipeline)(x=x)["y"]
+    np.testing.assert_allclose(found, np.logaddexp.accumulate(x), rtol=1e-12)
+
+
+def test_runs_of_equal_rows_where_there_are_none() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (0, 2), "float32")
+    b.output("y", b("pd_op.unique_consecutive", x, axis=(0,), dtype="int32")[0])
+    run = pirkit.compile(b.finish(), backend="reference", pipeline="")
+    assert run(x=np.ones((0, 2), "f4"))["y"].shape == (0, 2)

@@ -26,8 +26,8 @@ Sizes = tuple[int | None, ...] | None
 
 @op
 class Full:
-    """A tensor filled with one number, converted as C does. It is a float64: integers beyond 2^53 are
-    rounded, for which there is `assign_value`.
+    """A tensor filled with one number, converted as C does. It is a float64, which rounds integers
+    beyond 2^53; those are for `assign_value`.
 
     C1: no size is negative.
     """

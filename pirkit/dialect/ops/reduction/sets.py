@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -162,7 +163,8 @@ def _(
     at = axis[0] if axis and x.ndim else 0
     items = x if axis and x.ndim else x.reshape(-1)
     count = items.shape[at]
-    rows = np.moveaxis(items, at, 0).reshape(count, -1)
+    rows = np.moveaxis(items, at, 0)
+    rows = rows.reshape(count, math.prod(rows.shape[1:]))
     starts = np.ones(count, np.bool_)
     starts[1:] = np.any(rows[1:] != rows[:-1], axis=1)
     positions: Array = np.flatnonzero(starts)

@@ -7,6 +7,8 @@ nothing special, at any order.
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from pirkit.dialect.build import Builder, Value
@@ -103,30 +105,34 @@ def _(c: OpCall) -> Value:
     if c.exclusive:
         x = _shifted(b, x, axis, 1, backwards, least)
     if size == UNKNOWN:
-        return _logcumsumexp_of_any_size(b, x, axis, c.reverse, least)
+        return _logcumsumexp_of_any_size(b, x, axis, c.reverse)
     for step in _powers_of_two(size):
-        other = _shifted(b, x, axis, step, backwards, least)
-        greater = b.maximum(x, other)
+        other = _shifted(b, x, axis, step, backwards, -inf)
+        greater = _finite(b, b.maximum(x, other))
         x = greater + b.log(b.exp(x - greater) + b.exp(other - greater))
     return x
 
 
-def _logcumsumexp_of_any_size(
-    b: Builder, x: Value, axis: int, reverse: bool, least: float
-) -> Value:
+def _logcumsumexp_of_any_size(b: Builder, x: Value, axis: int, reverse: bool) -> Value:
     """By a row for each place, which holds the elements that it covers."""
     last = (*(i for i in range(x.rank) if i != axis), axis)
     elements = b.unsqueeze(b.transpose(x, perm=last), axis=(-2,))
     places = arange(b, x, axis)
     row, column = b.unsqueeze(places, axis=(1,)), b.unsqueeze(places, axis=(0,))
     covers = b.greater_equal(column, row) if reverse else b.less_equal(column, row)
-    rows = b.where(covers, elements, b.const(least, x.dtype))
+    rows = b.where(covers, elements, b.const(-inf, x.dtype))
     paddings = [0] * (2 * rows.rank - 1) + [1]
-    never_empty = b.pad(rows, paddings=paddings, pad_value=least)
+    never_empty = b.pad(rows, paddings=paddings, pad_value=-inf)
     greatest = b("pd_op.max", never_empty, axis=(-1,), keepdim=True)
+    greatest = _finite(b, greatest)
     total = b.sum(b.where(covers, b.exp(rows - greatest), 0.0), (rows.rank - 1,))
     found = b.log(total) + b.squeeze(greatest, axis=(-1,))
     return b.transpose(found, perm=tuple(last.index(i) for i in range(x.rank)))
+
+
+def _finite(b: Builder, x: Value) -> Value:
+    """What is subtracted before `exp`: of an infinity, inf - inf would be NaN."""
+    return b.where(b.isfinite(x), x, b.zeros_like(x))
 
 
 def recurrence(b: Builder, a: Value, g: Value, axis: int, *, reverse: bool = False) -> Value:
