@@ -87,7 +87,7 @@ def _check_one(task: tuple[str, str, str | None, str]) -> Report:
     try:
         return check_case(path, source, pipeline=pipeline, backend=backend)
     except PirkitError as error:
-        return Report(Path(path).name, "FAIL", message=str(error))
+        return Report(Path(path).resolve().name, "FAIL", message=str(error))
 
 
 def _print_reports(reports: list[Report]) -> None:

@@ -34,6 +34,14 @@ def _run() -> int:
             code="PK0701",
             help="`pirkit-run PROGRAM --inputs random:0`, or `pirkit-run --check DIR...`",
         )
+    asked = {"--profile": arguments.profile is not None, "--report": arguments.report}
+    modes = [flag for flag, given in (asked | {"--compare": arguments.compare}).items() if given]
+    if len(modes) > 1:
+        raise UsageError(
+            f"{' and '.join(modes)} do not go together",
+            code="PK0701",
+            help=f"run pirkit-run once with {modes[0]}, once with {modes[1]}",
+        )
     if arguments.profile is not None:
         return run_command("profile_run:profile_program", arguments)
     if arguments.report:
