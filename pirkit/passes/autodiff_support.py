@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
+from weakref import WeakKeyDictionary
 
 from xdsl.ir import Block, SSAValue
 
@@ -256,8 +257,20 @@ def _simplified(b: Builder, terms: Sequence[tuple[Literal, ...]]) -> Support:
     return Support((((_condition(b, support).ssa, True),),))
 
 
+_CONDITIONS: Final[WeakKeyDictionary[Builder, dict[Support, Value]]] = WeakKeyDictionary()
+"""What a builder has computed: it inserts in order, so earlier values can be read."""
+
+
 def _condition(b: Builder, support: Support) -> Value:
     """The support as a tensor of bools that can be broadcast to the cotangent."""
+    known = _CONDITIONS.setdefault(b, {})
+    found = known.get(support)
+    if found is None or found.ssa.owner.parent is not b.block:
+        found = known[support] = _computed(b, support)
+    return found
+
+
+def _computed(b: Builder, support: Support) -> Value:
     found: Value | None = None
     for term in support.terms:
         together: Value | None = None

@@ -38,16 +38,11 @@ def read_between(
     Returns ``[P, C]``, times ``weight [P]``.
     """
     total: Value | None = None
-    lows = [b.floor(p) for p in places]
-    for corner in combinations((0, 1), repeat=len(places)):
+    sides = [_neighbours(b, p, length) for p, length in zip(places, lengths, strict=True)]
+    for corner in combinations(*sides):
         share, index = weight, None
-        for place, low, step, length in zip(places, lows, corner, lengths, strict=True):
-            away, at = place - low, low + float(step)
-            last = _number(b, length, place) - 1.0
-            inside = b.logical_and(at >= 0.0, at <= last)
-            part = b.where(inside, away if step else 1.0 - away, 0.0)
+        for (part, at), length in zip(corner, lengths, strict=True):
             share = part if share is None else share * part
-            at = b.cast(b.where(inside, at, 0.0), dt.int64)
             index = at if index is None else index * as_list(b, length) + at
         assert index is not None
         assert share is not None
@@ -56,6 +51,21 @@ def read_between(
         total = found if total is None else total + found
     assert total is not None
     return total
+
+
+def _neighbours(b: Builder, place: Value, length: Size) -> list[tuple[Value, Value]]:
+    """The two elements around positions along one dimension: their shares, and which they are.
+
+    All corners read these values, so that a sweep over them finds each condition once.
+    """
+    low, last = b.floor(place), _number(b, length, place) - 1.0
+    away = place - low
+    found: list[tuple[Value, Value]] = []
+    for at, share in ((low, 1.0 - away), (low + 1.0, away)):
+        inside = b.logical_and(at >= 0.0, at <= last)
+        part = b.where(inside, share, 0.0)
+        found.append((part, b.cast(b.where(inside, at, 0.0), dt.int64)))
+    return found
 
 
 def _rows(b: Builder, x: Value, sizes: Sequence[Size]) -> Value:
