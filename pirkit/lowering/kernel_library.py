@@ -231,8 +231,11 @@ def _interpreted_loops(name: str, dtype: DType) -> Choice:
     """The interpreter of the loops of native code, where it has loops, such as a matmul."""
     native = _native(name, dtype)
     run = loop_interpreter()
-    kernel = replace(native.kernel, bind=lambda b: run(native.kernel.bind(b)))
-    return replace(native, kernel=kernel)
+
+    def bind(b: Binding) -> Step | None:
+        return run(native.kernel.bind(b))
+
+    return replace(native, kernel=replace(native.kernel, bind=bind))
 
 
 def _interpreted(dtype: DType) -> Choice:

@@ -195,3 +195,11 @@ def test_a_slot_that_is_freed_too_early_is_found(
     monkeypatch.setattr(liveness, "_free_block", lambda body, _: body)
     with pytest.raises(InternalError, match=r"`pd_op.add` reads \$1 after it was freed"):
         with_frees(body, (0, 3))
+
+
+def test_what_both_branches_write_is_alive_in_the_next_iteration() -> None:
+    branch = (Call("pd_op.exp", (0,), (1,)),)
+    body = (If(3, branch, branch), Call("pd_op.exp", (1,), (0,)), Copy((1,), (2,)))
+    (loop,) = with_frees((While(3, body),), (0, 2, 3))
+    assert isinstance(loop, While)
+    assert loop.body[-1].frees == (1,)

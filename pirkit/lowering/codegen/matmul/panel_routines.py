@@ -121,7 +121,7 @@ class PrefetchPanel:
         """Nothing: a prefetch changes no memory."""
 
     def call(
-        self, b: Builder, _: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
     ) -> None:
         per_tile = -(-self.lines // self.tiles)
         next_panel = b.at(addresses[0], self.distance)
