@@ -341,10 +341,10 @@ class WeakValue(TracedValue):
 
 def _of_numbers(b: Recording, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     """What a ufunc gives for Python numbers and values that stand for such."""
-    found = apply_ufunc(b, ufunc, [getattr(x, "wide", x) for x in inputs])
-    several = found if isinstance(found, tuple) else (found,)
-    made = tuple([_as_number(b, v) for v in cast("tuple[Value, ...]", several)])
-    return made if isinstance(found, tuple) else made[0]
+    found: Any = apply_ufunc(b, ufunc, [getattr(x, "wide", x) for x in inputs])
+    if isinstance(found, tuple):
+        return tuple([_as_number(b, v) for v in cast("tuple[Value, ...]", found)])
+    return _as_number(b, found)
 
 
 def _as_number(b: Recording, wide: Value) -> Value:

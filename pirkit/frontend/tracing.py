@@ -15,13 +15,12 @@ from typing import Any, Final, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
-from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import PirkitError, TraceError, UsageError
 from pirkit.dialect.build import Number, Value
 from pirkit.dialect.opdef import OpDef, lookup
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies
 from pirkit.dialect.program import Program
 from pirkit.dialect.types import meta_of
 from pirkit.frontend import tree
@@ -283,13 +282,24 @@ def fingerprint(program: ProgramOp) -> Hashable:
     """Equal for programs with the same operations in the same order, from the same source lines."""
     numbers: dict[SSAValue, int] = {}
     rows: list[Hashable] = []
-    for op in operations(program.block):
-        for result in op.results:
-            numbers[result] = len(numbers)
-        operands = tuple([numbers.get(v, -1) for v in op.operands])
-        properties = tuple(op.call_properties.items())
-        types = tuple([meta_of(r.type) for r in op.results])
-        rows.append((op.name, operands, properties, types, op.location))
+
+    def visit(block: Block) -> None:
+        for argument in block.args:
+            numbers[argument] = len(numbers)
+        rows.append(len(block.args))
+        for each in block.ops:
+            op = cast(PirOp, each)
+            for result in op.results:
+                numbers[result] = len(numbers)
+            operands = tuple([numbers.get(v, -1) for v in op.operands])
+            attributes = (*op.call_properties.items(), *op.attributes.items())
+            types = tuple([meta_of(r.type) for r in op.results])
+            rows.append((op.name, operands, attributes, types, op.location))
+            for region in bodies(op):
+                visit(region.block)
+        rows.append(None)
+
+    visit(program.block)
     return tuple(rows)
 
 

@@ -255,6 +255,32 @@ def test_python_control_flow_by_value_sees_through_cond() -> None:
     np.testing.assert_allclose(pirkit.grad(f)(X), [2.0, 2.0, 2.0])
 
 
+def test_bodies_that_differ_in_what_they_read_are_different_programs() -> None:
+    """Derivatives outside of `jit` are compiled once for equal programs of the same lines."""
+
+    def loop(x: Any, is_swapped: bool) -> Any:
+        def body(state: Any) -> Any:
+            a, b, i = state
+            a, b = (b, a) if is_swapped else (a, b)
+            return a - b, b * 1.0, i + 1
+
+        return pirkit.while_loop(lambda s: s[2] < 1, body, (x[0], x[1], 0))[0]
+
+    def scan(x: Any, is_swapped: bool) -> Any:
+        def body(carry: Any, row: Any) -> Any:
+            a, b = (row, carry) if is_swapped else (carry, row)
+            return a - b, None
+
+        return pirkit.scan(body, x[0], x[1:])[0]
+
+    x = np.array([5.0, 3.0])
+    for f in (loop, scan):
+        for is_swapped in (False, True, False):
+            value, slopes = pirkit.value_and_grad(partial(f, is_swapped=is_swapped))(x)
+            sign = -1.0 if is_swapped else 1.0
+            assert (float(value), slopes.tolist()) == (2 * sign, [sign, -sign])
+
+
 def test_unrolled_scans_are_the_same() -> None:
     def f(x: Any, unroll: bool) -> Any:
         return pirkit.scan(lambda c, v: (c * v + 1.0, ops.sin(c)), x[0], x, unroll=unroll)

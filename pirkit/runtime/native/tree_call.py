@@ -62,7 +62,8 @@ def tree_call(
     header: Any = session.header
     is_plain = header[HEADER["slot"]] and not session.uses_pool and not len(session.flags)
     inputs = session.program.inputs
-    numbers = {s.target: _element_type(s) for s in arguments.steps if s.use in _NUMBERS}
+    numbered = [s for s in arguments.steps if s.use in _NUMBERS]
+    numbers: dict[int, Any] = {s.target: _element_type(s) for s in numbered}
     is_known = is_plain and _containers_are_known()
     if not is_known or any(inputs[k].dtype.np != dtype for k, dtype in numbers.items()):
         return None
