@@ -125,6 +125,10 @@ class PrefetchPanel:
     ) -> None:
         per_tile = -(-self.lines // self.tiles)
         next_panel = b.at(addresses[0], self.distance)
+        # One piece per tile: behind the last one a prefetch is harmless, a loop around it is not.
+        if per_tile == 1:
+            prefetch_bytes(b, b.at(next_panel, b.times(numbers[0], self.stride)), self.length, L2)
+            return
 
         def line(k: Value, _: list[Value]) -> Sequence[Value]:
             prefetch_bytes(b, b.at(next_panel, b.times(k, self.stride)), self.length, L2)
