@@ -131,3 +131,14 @@ def test_code_of_the_page_runs(tmp_path: Path) -> None:
     script.write_text("\n".join(blocks), encoding="utf-8")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_compiler_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing on the path, first and second derivatives compile."""
+    monkeypatch.setenv("PATH", "")
+    x = torch.randn(4, 3, requires_grad=True)
+    compiled = torch.compile(lambda x: x.tanh().square(), backend="pirkit")
+    (gradient,) = torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(gradient.sum(), x)
+    y = x.detach().tanh()
+    torch.testing.assert_close(second, 2 * (1 - y * y) * (1 - 3 * y * y))

@@ -264,7 +264,7 @@ def _held_at(b: AtenBuilder, node: Any, places: Any) -> tuple[Any, Any]:
     sizes, strides, start = b.read([list(fake.shape), list(fake.stride()), fake.storage_offset()])
     held = _addresses(sizes, strides, start).ravel()
     order = np.argsort(held, kind="stable")
-    found = np.searchsorted(held, places, sorter=order)
+    found: Any = np.searchsorted(held, places, sorter=order)
     numbers = order[np.minimum(found, held.size - 1)]
     return numbers, held[numbers] == places
 
