@@ -13,7 +13,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim, show
 from pirkit.dialect.windows import patches, require_positions, slides
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "contraction"
 
@@ -93,7 +93,8 @@ def _(
         fits = fits and (given is None or all(map(same_dim, given.shape, want)))
         require(fits, "C4", f"{given} is not {show(want)} of {x.dtype}")
     require(activation in ACTIVATIONS, "C5", f"activation {activation!r} is not known")
-    ends = filter.rank == 6 and x.rank == 5 and 0 < blocks * block - channels < block
+    known = UNKNOWN not in (blocks, block)
+    ends = filter.rank == 6 and x.rank == 5 and (not known or 0 < blocks * block - channels < block)
     require(channels == 0 or ends, "C6", f"{channels} channels do not end in the last block")
     return made
 
