@@ -49,7 +49,7 @@ def with_hostile(arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
     for name, array in arrays.items():
         found[name] = array
         if array.dtype.kind not in "biu":
-            numbers: Array = np.asarray(rng.choice(HOSTILE, array.shape)).astype(array.dtype)
+            numbers: Array = rng.choice(np.array(HOSTILE), array.shape).astype(array.dtype)
             found[name] = np.where(rng.random(array.shape) < 0.25, numbers, array)
     return found
 
