@@ -50,7 +50,7 @@ def with_hostile(arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
         found[name] = array
         if array.dtype.kind not in "biu":
             numbers: Array = rng.choice(np.array(HOSTILE), array.shape).astype(array.dtype)
-            found[name] = np.where(rng.random(array.shape) < 0.25, numbers, array)
+            found[name] = np.where(rng.uniform(size=array.shape) < 0.25, numbers, array)
     return found
 
 
