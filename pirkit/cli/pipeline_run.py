@@ -70,8 +70,8 @@ def run_passes(
         if arguments.check == "":
             check.require_equal(module, "the pipeline")
         _report_blind(check.blind)
-    for report in proof.reports if proof else ():
-        print(report, file=sys.stderr)
+    for proved in proof.reports if proof else ():
+        print(proved, file=sys.stderr)
     _report(result, arguments, is_shown)
     return result
 

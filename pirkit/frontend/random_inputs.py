@@ -74,10 +74,8 @@ def with_hostile(arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
     for name, array in arrays.items():
         found[name] = array
         if array.dtype.kind not in "biu":
-            numbers = rng.choice(HOSTILE, array.shape)
-            numbers = np.where(rng.random(array.shape) < 0.25, numbers, np.asarray(array, complex))
-            numbers = numbers if array.dtype.kind == "c" else numbers.real
-            found[name] = np.asarray(numbers).astype(array.dtype)
+            numbers: Array = rng.choice(np.array(HOSTILE), array.shape).astype(array.dtype)
+            found[name] = np.where(rng.uniform(size=array.shape) < 0.25, numbers, array)
     return found
 
 

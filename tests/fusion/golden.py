@@ -95,7 +95,8 @@ def plans(program: ProgramOp) -> list[str]:
                 found.append(f"plan of {output}: refused, as {why.message}")
                 continue
             loads = [load for s in plan.statements for load in s.loads()]
-            read = ", ".join(f"x{load.source}{list(load.index)}" for load in loads)
+            # a kernel that was parsed shares equal loads, one that was built need not
+            read = ", ".join(dict.fromkeys(f"x{load.source}{list(load.index)}" for load in loads))
             found.append(f"plan of {output}: {read}")
     return list(dict.fromkeys(found))
 

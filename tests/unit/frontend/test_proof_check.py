@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,10 +67,11 @@ def wide(b: Any) -> None:
     b.output("s", b("pd_op.sum", x * 3.0 + x * y, axis=[1]))
 
 
+@dataclass(frozen=True)
 class Rewriting(Pass):
     """Puts another op in the place of each op of a name; it has no effect on others."""
 
-    target: ClassVar[str]
+    target: str
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for op in list(module.walk()):
@@ -88,7 +89,7 @@ class Merge(Rewriting):
     """Two transposes become one: in the right order, or in the wrong one."""
 
     name = "merge"
-    target = "pd_op.transpose"
+    target: str = "pd_op.transpose"
     right: bool = False
 
     def made(self, op: PirOp) -> PirOp | None:
@@ -173,4 +174,4 @@ def test_without_z3_an_error_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "z3", None)
     with pytest.raises(UsageError, match="needs the package z3-solver") as caught:
         CheckProof(module_of(moved))
-    assert "pip install z3-solver" in caught.value.help
+    assert "pip install z3-solver" in str(caught.value.help)
