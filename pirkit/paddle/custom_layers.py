@@ -107,7 +107,9 @@ def insert_custom(calls: Sequence[Custom], made: Mapping[int, PirOp]) -> None:
     for call in calls:
         copies = [made[v.get_defining_op().id()] for v in call.results]
         values = [*call.outputs, *call.inputs, *call.seeds, *call.found]
-        operands = [made[v.get_defining_op().id()].result_slots[v.index()] for v in values]
+        operands = [
+            made[v.get_defining_op().id()].result_slots[cast(int, v.index())] for v in values
+        ]
         counts = {
             "outputs": mlir.IntegerAttr(len(call.outputs), 32),
             "inputs": mlir.IntegerAttr(len(call.inputs), 32),

@@ -9,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pirkit.diag.errors import UsageError
 from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.surroundings import Place, Surroundings
 from pirkit.paddle.libpaddle import paddle
 
+
+def _members(layer: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", vars(layer))
+
+
 _READ: Final = ("training", "_parameters", "_buffers", "_sub_layers")
 _INTERNAL: Final = frozenset(
-    n for n in vars(paddle.nn.Layer()) if n not in _READ and not n.endswith("_hooks")
+    n for n in _members(paddle.nn.Layer()) if n not in _READ and not n.endswith("_hooks")
 )
 """What Paddle keeps in each layer for itself."""
 
@@ -33,7 +38,7 @@ class Reads:
         own = _without_internal(held.places)
         held.places = []
         for each in layers:
-            held.watch(type(each).__name__, vars(each))
+            held.watch(type(each).__name__, _members(each))
         held.places = own + _without_internal(held.places)
         self._held, self._own = held, len(own)
 

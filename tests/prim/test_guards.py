@@ -11,7 +11,7 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.frontend.compile import compile
+from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.tracing import trace
 from pirkit.passes import run_pipeline
 
@@ -253,3 +253,22 @@ def test_linear_branches_are_not_masked() -> None:
     program = trace(pirkit.grad(f), (X,)).program
     run_pipeline(program.module, "expand-gradients,cse,dce")
     assert str(program.main).count("pd_op.where(") == 2  # the cotangent of each branch
+
+
+def test_conditions_are_computed_once() -> None:
+    """Each order would repeat those of the one before for each of its cotangents."""
+    rng = np.random.default_rng(0)
+    x, grid = rng.normal(size=(1, 2, 5, 6)), rng.uniform(-0.9, 0.9, (1, 4, 3, 2))
+
+    def sampled(x: Any, grid: Any) -> Any:
+        return (ops.grid_sample(x, grid) ** 2).sum()
+
+    def slopes(x: Any, grid: Any) -> Any:
+        return (pirkit.grad(sampled, 1)(x, grid) ** 2).sum()
+
+    counts = list[int]()
+    for function in (sampled, slopes):
+        program = pirkit.trace(pirkit.grad(function, 1), x, grid)
+        module = run_passes(program, "taylor,expand-gradients")
+        counts.append(len(list(module.main.operations)))
+    assert counts[1] < 4 * counts[0]

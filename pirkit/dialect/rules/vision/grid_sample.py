@@ -41,8 +41,8 @@ def read_between(
     sides = [_neighbours(b, p, length) for p, length in zip(places, lengths, strict=True)]
     for corner in combinations(*sides):
         share, index = weight, None
-        for (part, at), length in zip(corner, lengths, strict=True):
-            share = part if share is None else share * part
+        for (portion, at), length in zip(corner, lengths, strict=True):
+            share = portion if share is None else share * portion
             index = at if index is None else index * as_list(b, length) + at
         assert index is not None
         assert share is not None
