@@ -61,6 +61,7 @@ levels: $(VENV)/.dev ## the tests of native code, for older levels of x86-64 tha
 	PIRKIT_TEST_SHARE=3 $(BIN)/python tools/test_levels.py -n $(JOBS)
 
 array-api: $(VENV)/.dev ## the official suite of the array API (SUITE=a checkout, else it is fetched)
+	$(BIN)/python -m pip install -q -e '.[array-api]'
 	$(BIN)/python tools/array_api.py $(SUITE)
 
 coverage: $(VENV)/.dev ## the tests, and which lines and branches they miss
