@@ -50,9 +50,10 @@ CASES: dict[str, tuple[Any, ...]] = {
 
 
 def check(case: tuple[Any, ...], dtype: DType, activation: str, with_all: bool) -> None:
-    image, filter, strides, paddings, dilations, channels = (*case, 0)[:6]
+    sizes: tuple[Any, ...] = (*case, 0)
+    image, filter, strides, paddings, dilations, channels = sizes[:6]
     random = np.random.default_rng(0)
-    attrs = {"strides": strides, "paddings": paddings, "dilations": dilations}
+    attrs: dict[str, Any] = {"strides": strides, "paddings": paddings, "dilations": dilations}
     attrs["channels"] = channels
     rule = reference.of(lookup(NCHWC))
 
