@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -264,7 +264,7 @@ def _held_at(b: AtenBuilder, node: Any, places: Any) -> tuple[Any, Any]:
     sizes, strides, start = b.read([list(fake.shape), list(fake.stride()), fake.storage_offset()])
     held = _addresses(sizes, strides, start).ravel()
     order = np.argsort(held, kind="stable")
-    found: Any = np.searchsorted(held, places, sorter=order)
+    found = cast(Any, np.searchsorted)(held, places, sorter=order)
     numbers = order[np.minimum(found, held.size - 1)]
     return numbers, held[numbers] == places
 
