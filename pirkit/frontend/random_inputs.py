@@ -75,7 +75,7 @@ def with_hostile(arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
         found[name] = array
         if array.dtype.kind not in "biu":
             numbers: Array = rng.choice(np.array(HOSTILE), array.shape).astype(array.dtype)
-            chosen: Array = rng.uniform(size=array.shape) < 0.25
+            chosen = np.asarray(rng.uniform(size=array.shape) < 0.25, np.bool_)
             found[name] = np.where(chosen, numbers, array)
     return found
 
