@@ -96,7 +96,7 @@ class PanelSums:
         return b.op("add", total, pair_products(b, left, right, self.target))
 
     def panel(self, location: Location, columns: int) -> Array:
-        """Rows of some columns, from terms of a column that lie side by side."""
+        """Some columns as a matrix; the panel has ``group`` terms of a column contiguous."""
         p, width = self.p, self.shape.columns
         group, item = p.group, p.weights.itemsize
         found = matrix(location, p.weights, (p.terms, group * width), (group * width * item, item))
