@@ -24,10 +24,12 @@ TEXT_SUFFIXES = {".py", ".md", ".toml", ".mlir", ".yml", ".yaml", ".cfg", ".sh",
 
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "marshal", "shelve", "subprocess"}
 STARTS_PROCESSES = {
+    "pirkit/cli/compare_commits.py",
     "pirkit/cli/reduce_command.py",
     "pirkit/runtime/native/compile_workers.py",
 }
-"""The files that start the command that a user names, and the processes that compile."""
+"""The files that start the command that a user names, git and the commits to compare, and the
+processes that compile."""
 UNSAFE_CALLS = {"eval", "exec", "__import__"}
 
 # Written in pieces, so that this file does not contain them.

@@ -12,8 +12,10 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
+from zipfile import ZipFile
 
 from pirkit.cli.input_files import read_inputs
 from pirkit.cli.torch_archives import load_program
@@ -74,18 +76,22 @@ def _code(name: str, folder: Path) -> Path:
         return _ROOT
     revision = name.removeprefix(COMMIT).partition(":")[0]
     folder.mkdir()
-    archive = ["git", "-C", str(_ROOT), "archive", revision, "pirkit"]
+    git = ["git", "-C", str(_ROOT)]
     try:
-        packed = subprocess.run(archive, capture_output=True, check=True)
+        # A name that begins with a dash is a revision, too, not an option.
+        verify = ["rev-parse", "--verify", "--end-of-options", revision + "^{commit}"]
+        commit = subprocess.run([*git, *verify], capture_output=True, check=True).stdout.strip()
+        archive = [*git, "archive", "--format=zip", commit.decode(), "pirkit"]
+        packed = subprocess.run(archive, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", b"").decode(errors="replace").strip() or str(error)
+        said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()
         raise UsageError(
-            f"there is no commit `{revision}` of pirkit: {said}",
+            f"there is no commit `{revision}` of pirkit: {said or error}",
             code="PK0701",
             help="commits are those of the repository that pirkit was imported from,"
             " as in `--compare git:HEAD~1 git:HEAD`",
         ) from error
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=packed.stdout, check=True)
+    ZipFile(BytesIO(packed)).extractall(folder)
     return folder
 
 

@@ -40,19 +40,16 @@ def run_passes(
         tracer = RewriteTracer(sys.stderr)
         watchers.append(tracer)
         listeners.append(tracer.rewrote)
-    check = None
+    check = proof = None
     if arguments.check is not None:
-        from pirkit.frontend.numeric_check import CheckEach, NumberCheck  # noqa: PLC0415  kernels
+        from pirkit.frontend import numeric_check, proof_check  # noqa: PLC0415  import kernels
 
-        check = NumberCheck.of(module, arguments.seed)
+        check = numeric_check.NumberCheck.of(module, arguments.seed)
         if arguments.check == "each":
-            watchers.append(CheckEach(check))
-    proof = None
-    if arguments.check == "proof":
-        from pirkit.frontend.proof_check import CheckProof  # noqa: PLC0415  kernels
-
-        proof = CheckProof(module, arguments.seed)
-        watchers.append(proof)
+            watchers.append(numeric_check.CheckEach(check))
+        if arguments.check == "proof":
+            proof = proof_check.CheckProof(module, arguments.seed)
+            watchers.append(proof)
     with Reproducing(
         read_again, passes, arguments.seed, check is not None, arguments.load
     ) as reproducing:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows, row_blocks_draft
+from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
 from pirkit.lowering.codegen.matmul.row_block_plan import (
     MemoryRows,
     RowAccumulation,
@@ -51,7 +54,9 @@ def test_squares_are_written_once_where_masks_are_free() -> None:
 
 
 def test_even_products_are_one_tile() -> None:
-    text = row_blocks_draft(group(64, 64, 96, 96, dt.float32), host()).text
+    wide = tile_shape_for(dt.float32, host(), 1024)
+    even = math.lcm(wide.rows, wide.columns)
+    text = row_blocks_draft(group(8 * wide.rows, 64, even, even, dt.float32), host()).text
     tiles = [part for part in text.split("\ndefine ") if "llvm.fmuladd" in part.partition("\n}")[0]]
     assert len(tiles) == 1
     packs = [part.partition("\n}")[0] for part in text.split("\ndefine ") if "%panels," in part]
