@@ -103,16 +103,19 @@ def tensor_slots() -> dict[str, int]:
     tensor = DenseTensor(array, buffer, meta)
     weak = ref(tensor)
     words = (ctypes.c_size_t * (DenseTensor.__basicsize__ // 8)).from_address(id(tensor))
-    wanted = {"slot": array, "meta_slot": meta, "buffer_slot": buffer, "weak_slot": weak}
+    wanted = {"slot": array, "meta_slot": meta, "buffer_slot": buffer}
     found = {n: [8 * k for k, word in enumerate(words) if word == id(o)] for n, o in wanted.items()}
+    # From Python 3.12 on the list of weak references lies in front of the object.
+    weak_slot = DenseTensor.__weakrefoffset__
     listed = [tensor, array]
     items = ctypes.c_size_t.from_address(id(listed) + ITEMS).value
     known = (
         [*(ctypes.c_size_t * 2).from_address(items)] == [id(tensor), id(array)]
+        and ctypes.c_size_t.from_address(id(tensor) + weak_slot).value == id(weak)
         and _counted(words, tensor)
         and all(len(at) == 1 for at in found.values())
     )
-    return {name: at for name, (at,) in found.items()} if known else {}
+    return {"weak_slot": weak_slot} | {n: at for n, (at,) in found.items()} if known else {}
 
 
 def _counted(words: Any, thing: Any) -> bool:
