@@ -25,8 +25,9 @@ def _parser() -> ArgumentParser:
         "oracle",
         nargs="+",
         metavar="ORACLE",
-        help="error: the same error code; numbers: wrong numbers of a pass or a kernel; or behind"
-        " `--` a command that exits as it does for FILE, {} being the smaller file",
+        help="error: the same error code; numbers: wrong numbers of a pass or a kernel; slower:"
+        " more time behind the passes; or behind `--` a command that exits as it does for FILE,"
+        " {} being the smaller file",
     )
     parser.add_argument("-p", "--pipeline", default="", help="passes that the oracle runs")
     parser.add_load(parser)
@@ -34,10 +35,13 @@ def _parser() -> ArgumentParser:
         "--backend",
         default="cpu",
         choices=("reference", "cpu", "gpu"),
-        help="kernels that `numbers` compares with the reference, one by one",
+        help="kernels that `numbers` compares with the reference, and that `slower` times",
     )
     parser.add_argument(
         "--seed", type=natural, default=0, metavar="N", help="seed of random inputs"
+    )
+    parser.add_argument(
+        "--times", type=seconds, default=1.5, metavar="N", help="what `slower` calls slower"
     )
     parser.add_argument(
         "--seconds", type=seconds, default=60.0, metavar="N", help="stop after about that time"

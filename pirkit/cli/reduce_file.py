@@ -10,6 +10,7 @@ from typing import Final
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.cli.reduce_command import command_oracle
+from pirkit.cli.slow_oracle import slower_oracle
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.diag.log import LOG
 from pirkit.dialect.text import print_mlir
@@ -20,14 +21,16 @@ from pirkit.frontend.kernel_check import check_module
 from pirkit.frontend.numeric_check import NumberCheck, expanding
 from pirkit.passes import parse_pipeline, run_pipeline
 
-BUILTIN: Final = ("error", "numbers")
+BUILTIN: Final = ("error", "numbers", "slower")
 
 
 def reduce_file(arguments: argparse.Namespace) -> int:
     """Reduce the program of a file and print it; the exit code."""
     text = read_text(arguments.file)
     module = READERS[detect_format(text, arguments.file)](text, arguments.file)
-    if arguments.oracle[0] in BUILTIN:
+    if arguments.oracle[0] == "slower":
+        oracle = slower_oracle(module, arguments)
+    elif arguments.oracle[0] in BUILTIN:
         oracle = _oracle(module, arguments)
     else:
         oracle = command_oracle(module, arguments.oracle, arguments.seconds, BUILTIN)

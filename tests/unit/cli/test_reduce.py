@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
+from pirkit.cli import slow_oracle
 from pirkit.cli.reduce import main
 from pirkit.frontend.files import parse
 from pirkit.passes import PASSES
@@ -90,3 +92,18 @@ def test_a_command_with_the_same_exit_status(run: Run, file: str) -> None:
     assert (code, names(out)) == (0, ["pd_op.sin"])
     code, out, _ = run(file, "--", "sh", "-c", "grep -q pd_op.exp $1 && exit 7", "test")
     assert (code, names(out)) == (0, ["pd_op.exp"])
+
+
+def test_passes_that_make_the_program_slower(
+    run: Run, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cosines(module: ModuleOp, backend: str, seed: int) -> float:
+        return 1 + sum(op.name == "pd_op.cos" for op in module.walk())
+
+    assert slow_oracle.seconds_of(parse(TEXT), "cpu", 0) >= 0
+    monkeypatch.setattr(slow_oracle, "seconds_of", cosines)
+    code, out, _ = run(file, "-p", "sine-to-cosine", "--", "slower")
+    assert (code, names(out)) == (0, ["pd_op.sin"])
+    code, _, err = run(file, "-p", "cse", "--times", "3", "--", "slower")
+    assert code
+    assert "the program takes 1.00 of the time, less than 3" in err
