@@ -58,7 +58,9 @@ def seconds_of(module: ModuleOp, backend: str, seed: int) -> float:
     copy = module.clone()
     if has_derivatives(copy):
         run_pipeline(copy, GRADIENTS)
-    program = next(op for op in copy.ops if isinstance(op, ProgramOp))
+    program = next((op for op in copy.ops if isinstance(op, ProgramOp)), None)
+    if program is None:
+        raise UsageError("there is no program in the module", code="PK0701")
     library = KernelLibrary(backend)
     plan = write_plan(program, library=library)
 

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.cli import slow_oracle
 from pirkit.cli.reduce import main
+from pirkit.diag.errors import UsageError
 from pirkit.frontend.files import parse
 from pirkit.passes import PASSES
 from tests.unit.cli.test_opt_options import TEXT
@@ -100,7 +101,9 @@ def test_passes_that_make_the_program_slower(
     def cosines(module: ModuleOp, backend: str, seed: int) -> float:
         return 1 + sum(op.name == "pd_op.cos" for op in module.walk())
 
-    assert slow_oracle.seconds_of(parse(TEXT), "cpu", 0) >= 0
+    assert slow_oracle.seconds_of(parse(TEXT), "cpu", 0) > 0
+    with pytest.raises(UsageError, match="no program"):
+        slow_oracle.seconds_of(ModuleOp([]), "cpu", 0)
     monkeypatch.setattr(slow_oracle, "seconds_of", cosines)
     code, out, _ = run(file, "-p", "sine-to-cosine", "--", "slower")
     assert (code, names(out)) == (0, ["pd_op.sin"])
