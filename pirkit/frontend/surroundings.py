@@ -62,12 +62,20 @@ class Surroundings:
     objects: tuple[type, ...] = ()
     """Further types of which the same objects are wanted."""
     _seen: set[int] = field(default_factory=set[int])
+    _names: set[str] = field(default_factory=set[str])
+    """Of attributes and globals in the code of all functions that were visited."""
+    _methods: list[tuple[str, type[Any]]] = field(default_factory=list[tuple[str, type[Any]]])
+    """Of the classes of all instances: names, and where they are; not visited yet."""
 
     @classmethod
     def of(cls, function: Any, objects: tuple[type, ...] = ()) -> Surroundings:
         """Of a function, and of the functions of the user that it can reach."""
         made = cls(objects=objects)
         made._function(function)
+        while called := [m for m in made._methods if m[0] in made._names or m[0][:2] == "__"]:
+            made._methods = [m for m in made._methods if m not in called]
+            for name, cls in called:
+                made._method(name, cls)
         return made
 
     def change(self, inputs: frozenset[str]) -> str | None:
@@ -139,6 +147,7 @@ class Surroundings:
             return
         is_library = _is_library(function)
         names = tuple(dict.fromkeys(_names(function.__code__)))
+        self._names |= {*names}
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         for name, cell in cells:
             try:
@@ -147,7 +156,7 @@ class Surroundings:
                 continue
             if is_library and callable(value):  # what `grad` holds is bound once
                 self._function(value)
-            elif not (is_library and isinstance(value, (*_PLAIN, set))):
+            elif not (is_library and _is_settled(value)):
                 self._value(f"{self._root(cell)}.cell_contents", name, value, 0, names)
         if is_library:
             return
@@ -159,6 +168,15 @@ class Surroundings:
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         if defaults:
             self._value(self._root(defaults), "default", defaults, 0, names)
+
+    def _method(self, name: str, cls: type[Any]) -> None:
+        """Watch a function of a class, and visit it."""
+        member = vars(cls)[name]
+        self._function(_function_of(member))
+        inner = ".__func__" if isinstance(member, classmethod) else ""  # each look makes another
+        at = f"{self._root(cls)}.{name}"
+        label = f"{cls.__name__}.{name}"
+        self.places.append(Place(f"{at}{inner}", label, value_of(f"{at}{inner}", self.roots)))
 
     # --- values ---
 
@@ -215,12 +233,18 @@ class Surroundings:
         if _is_library(kind) and not isinstance(value, _RECORDS):
             return
         found: dict[str, Any] = {}
+        hidden: set[str] = set()
         for cls in reversed([c for c in kind.__mro__ if not _is_library(c)]):
             found |= {n: v for n, v in vars(cls).items() if _is_data(v)}
+            hidden |= {n for n, v in vars(cls).items() if isinstance(v, property)}
+            if id(cls) not in self._seen:
+                self._seen.add(id(cls))
+                self._methods += [(n, cls) for n, v in vars(cls).items() if _function_of(v)]
             slots: Any = vars(cls).get("__slots__", ())
             listed = (slots,) if isinstance(slots, str) else tuple(slots)
             found |= {n: getattr(value, n) for n in listed if hasattr(value, n)}
-        self._members(at, label, found | getattr(value, "__dict__", {}), depth, names)
+        own = {n: v for n, v in getattr(value, "__dict__", {}).items() if n not in hidden}
+        self._members(at, label, found | own, depth, names)
 
     def _members(
         self, at: str, label: str, held: Mapping[str, Any], depth: int, names: Sequence[str]
@@ -233,6 +257,13 @@ class Surroundings:
 def _is_data(member: Any) -> bool:
     """Whether a member of a class is a value that its objects share; methods are none."""
     return isinstance(member, (*_PLAIN, np.ndarray, DenseTensor, list, tuple, dict, set))
+
+
+def _function_of(member: Any) -> FunctionType | None:
+    """The function of a method or a property; None of what is none."""
+    for name in ("fget", "func", "__func__"):
+        member = getattr(member, name, member)
+    return member if isinstance(member, FunctionType) else None
 
 
 def same(now: Any, then: Any, version: int | None = None) -> bool:
@@ -250,11 +281,20 @@ def kind_of(value: Any) -> type[Any]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The globals that a function may read, those of functions inside it included."""
+    """The globals and attributes that a function may read, those of functions inside it included;
+    strings may be names of attributes, for `getattr`."""
     yield from code.co_names
     for constant in code.co_consts:
+        if isinstance(constant, str) and constant.isidentifier():
+            yield constant
         if isinstance(constant, CodeType):
             yield from _names(constant)
+
+
+def _is_settled(value: Any) -> bool:
+    """Whether a value in a closure of a library stays as it is."""
+    items = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+    return isinstance(value, set) or all(isinstance(v, _PLAIN) for v in items)
 
 
 def _is_library(thing: Any) -> bool:

@@ -225,9 +225,13 @@ def trace(
 
 
 def _called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """What a function returns; what numpy says of a traced size, as TraceError."""
+    """What a function returns; what numpy says of a traced size or element, as TraceError."""
     try:
         return function(*args, **named)
+    except ValueError as error:  # `array[0] = v`, in which `float(v)` is refused
+        if isinstance(error.__cause__, TraceError):
+            raise error.__cause__ from None
+        raise
     except TypeError as error:
         if isinstance(error, PirkitError) or "Traced(" not in str(error):
             raise

@@ -18,6 +18,8 @@ REFUSED: Final = b"-"
 """First byte of an answer: object code follows, or the error message of LLVM."""
 SIMPLIFY: Final = "!simplify = !{}"
 """A line of a module that requests LLVM's instruction combining before code generation."""
+INLINE: Final = "!inline = !{}"
+"""A line of a module of which LLVM inlines the functions that are marked `alwaysinline`."""
 QUICK: Final = "!quick = !{}"
 """A line of a module whose code need not be fast: a third of the time to compile it."""
 _HALVES: Final = """
@@ -99,8 +101,8 @@ def machine(triple: str, cpu: str, features: str, level: int = 1) -> Any:
 def object_code(text: str, triple: str, cpu: str, features: str) -> bytes:
     """Object code of a module. Raises RuntimeError for a module that LLVM refuses.
 
-    No IR pass of LLVM runs, unless the module has the line `SIMPLIFY`: the generated code is
-    already vectorized, unrolled and tiled, with addresses in the form of addressing modes.
+    No IR pass of LLVM runs, unless the module has the line `SIMPLIFY` or `INLINE`: the generated
+    code is already vectorized, unrolled and tiled, with addresses in the form of addressing modes.
     """
     module, chosen = _parsed(text, triple, cpu, features)
     return chosen.emit_object(module)
@@ -124,6 +126,8 @@ def _parsed(text: str, triple: str, cpu: str, features: str) -> tuple[Any, Any]:
     module.data_layout = str(chosen.target_data)
     if f"\n{SIMPLIFY}\n" in text:
         _simplify(llvm, module, chosen)
+    if f"\n{INLINE}\n" in text:
+        _inline(llvm, module, chosen)
     return module, chosen
 
 
@@ -134,6 +138,16 @@ def _simplify(llvm: Any, module: Any, chosen: Any) -> None:
     for function in module.functions:
         if not function.is_declaration:
             passes.run(function, builder)
+
+
+def _inline(llvm: Any, module: Any, chosen: Any) -> None:
+    builder = llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(1))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
 
 
 def send(stream: IO[bytes], message: bytes) -> None:

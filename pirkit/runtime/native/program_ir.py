@@ -11,6 +11,7 @@ from string import Template
 from typing import Final
 
 from pirkit.runtime.native.field_loads import with_field_loads
+from pirkit.runtime.native.object_compiler import INLINE
 from pirkit.runtime.native.records_ir import PAUSED, RUN_HEADER, run_text
 from pirkit.runtime.native.tensor_call_ir import KEPT, PYTHON, RECIPE, tensor_call_text
 from pirkit.runtime.native.tree_call_ir import WORDS, tree_call_text
@@ -62,7 +63,7 @@ WRITEABLE: Final = 0x400
 
 _TEXT: Final = """
 ; Whether an array is what is wanted: type, element type, memory in rows, rank, extents.
-define private i1 @fits(ptr %object, ptr %type, ptr %wanted) {
+define private i1 @fits(ptr %object, ptr %type, ptr %wanted) alwaysinline {
 entry:
   %w_extents = getelementptr i64, ptr %wanted, i64 2
   %is = field ptr, i8 %object, $at_type
@@ -104,7 +105,7 @@ no:
 }
 
 ; An array of a call, by number; of a tensor its array.
-define private ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %k) {
+define private ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %k) alwaysinline {
 entry:
   %is_input = icmp slt i64 %k, %inputs
   %behind = sub i64 %k, %inputs
@@ -281,5 +282,6 @@ def program_text() -> str:
         recipe_bytes=str(8 * len(RECIPE)),
         at_items=str(ITEMS),
         KEPT=str(KEPT),
+        most_references=str(1 << 30),
     )
-    return with_field_loads(f"{run_text('pirkit_program_run')}\n{calls}")
+    return with_field_loads(f"{run_text('pirkit_program_run')}\n{calls}\n{INLINE}\n")

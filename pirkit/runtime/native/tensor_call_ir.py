@@ -99,7 +99,7 @@ in_use:
   %g1 = add i64 %g, 1
   br label %search
 reuse:
-  call void %keep(ptr %old)
+  call void @keep(ptr %header, ptr %old)
   br label %have
 
 fresh:
@@ -113,7 +113,7 @@ small:
   %dtype = load ptr, ptr %p_dtype, align 8
   %rank = load i32, ptr %p_rank, align 8
   %extents = load ptr, ptr %p_extents, align 8
-  call void %keep(ptr %dtype)
+  call void @keep(ptr %header, ptr %dtype)
   %a_small = call ptr %new_array(
       ptr %array, ptr %dtype, i32 %rank, ptr %extents, ptr null, ptr null, i32 0, ptr null)
   br label %known
@@ -129,12 +129,12 @@ wrap:
   %no_tensor = icmp eq ptr %t, null
   br i1 %no_tensor, label %drop_array, label %fill
 drop_array:
-  call void %drop(ptr %a)
+  call void @drop(ptr %header, ptr %a)
   br label %no_memory
 fill:
   %p_meta = getelementptr i64, ptr %recipe, i64 4
   %meta = load ptr, ptr %p_meta, align 8
-  call void %keep(ptr %meta)
+  call void @keep(ptr %header, ptr %meta)
   %p_held_array = getelementptr i8, ptr %t, i64 %slot
   %p_held_meta = getelementptr i8, ptr %t, i64 %meta_slot
   store ptr %a, ptr %p_held_array, align 8
@@ -144,9 +144,9 @@ fill:
 remember:
   %p_place = getelementptr ptr, ptr %ring, i64 %turn
   %replaced = load ptr, ptr %p_place, align 8
-  call void %keep(ptr %t)
+  call void @keep(ptr %header, ptr %t)
   store ptr %t, ptr %p_place, align 8
-  call void %drop(ptr %replaced)
+  call void @drop(ptr %header, ptr %replaced)
   br label %have
 
 have:
@@ -164,7 +164,7 @@ find:
   switch i64 %state, label %raise [ i64 0, label %done
                                     i64 1, label %clear ]
 raise:
-  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
+  call void @drop_all(ptr %header, ptr %tensors, i64 %results)
   ret i64 2
 done:
   ret i64 0
@@ -176,7 +176,7 @@ clear:
 clear_from:
   %end = phi i64 [ %k, %no_memory ], [ %results, %clear ]
   call void %forget()
-  call void @drop_all(ptr %tensors, i64 %end, ptr %drop)
+  call void @drop_all(ptr %header, ptr %tensors, i64 %end)
   ret i64 1
 }
 
@@ -207,7 +207,7 @@ go_on:
   %interrupted = icmp eq ptr %went, null
   br i1 %interrupted, label %raised, label %went_on
 went_on:
-  call void %drop(ptr %went)
+  call void @drop(ptr %header, ptr %went)
   br label %done
 done:
   ret i64 0
@@ -264,8 +264,41 @@ seen:
   ret ptr null
 }
 
+; `Py_IncRef` and `Py_DecRef`, without a call where the count is of a usual size: neither that of an
+; immortal object (PEP 683), nor one that becomes 0.
+define private void @keep(ptr %header, ptr %object) alwaysinline {
+entry:
+  %references = load i32, ptr %object, align 8
+  %less = sub i32 %references, 1
+  %is_usual = icmp ult i32 %less, $most_references
+  br i1 %is_usual, label %here, label %there
+here:
+  %more = add i32 %references, 1
+  store i32 %more, ptr %object, align 8
+  ret void
+there:
+  %function = field ptr, i64 %header, $keep
+  call void %function(ptr %object)
+  ret void
+}
+define private void @drop(ptr %header, ptr %object) alwaysinline {
+entry:
+  %references = load i32, ptr %object, align 8
+  %least = sub i32 %references, 2
+  %is_usual = icmp ult i32 %least, $most_references
+  br i1 %is_usual, label %here, label %there
+here:
+  %fewer = sub i32 %references, 1
+  store i32 %fewer, ptr %object, align 8
+  ret void
+there:
+  %function = field ptr, i64 %header, $drop
+  call void %function(ptr %object)
+  ret void
+}
+
 ; Drop the references to some objects.
-define private void @drop_all(ptr %objects, i64 %count, ptr %drop) {
+define private void @drop_all(ptr %header, ptr %objects, i64 %count) {
 entry:
   br label %next
 next:
@@ -275,7 +308,7 @@ next:
 one:
   %place = getelementptr ptr, ptr %objects, i64 %k
   %object = load ptr, ptr %place, align 8
-  call void %drop(ptr %object)
+  call void @drop(ptr %header, ptr %object)
   %after = add i64 %k, 1
   br label %next
 done:
@@ -309,10 +342,10 @@ copy:
   ret ptr %tuple
 full:
   call void %forget()
-  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
+  call void @drop_all(ptr %header, ptr %tensors, i64 %results)
   br label %missed
 missed:
-  call void %keep(ptr %none)
+  call void @keep(ptr %header, ptr %none)
   ret ptr %none
 raised:
   ret ptr null

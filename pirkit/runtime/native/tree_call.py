@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,10 +13,11 @@ import numpy as np
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import Session, tree_method
 from pirkit.runtime.native.program_ir import HEADER
+from pirkit.runtime.native.step_memos import Memo, versions_are_known, with_memos
 from pirkit.runtime.native.tensor_call import c_function, is_small
 from pirkit.runtime.native.tensor_call_ir import KEPT
 from pirkit.runtime.native.tree_call_ir import FLOAT, SIZE, Found, Step, Use
-from pirkit.runtime.native.tree_reuse_ir import KINDS, VERSION
+from pirkit.runtime.native.tree_reuse_ir import KINDS
 from pirkit.runtime.tensor.buffer import address_of
 
 TreeCall = Callable[..., Any]
@@ -78,6 +78,8 @@ def tree_call(
         target = 0
         if step.use is Use.OPERAND:
             target = ctypes.addressof(given) + 8 * step.target
+        elif isinstance(step.target, Memo):
+            target = ctypes.addressof(memos[step.target])
         elif step.use is Use.SAME:
             target = id(step.target)
         elif step.use is not Use.NOTHING:
@@ -85,12 +87,13 @@ def tree_call(
         kind = id(step.type) if step.type else 0
         return [step.found, key, step.parent, kind, step.size & _ONES, step.use, target]
 
-    listed = [word for step in arguments.steps for word in words(step)]
-    walk = (ctypes.c_size_t * max(len(listed), 1))(*listed)
-    names = (ctypes.c_size_t * max(len(arguments.names), 1))(*map(id, arguments.names))
-    objects = (ctypes.c_size_t * max(len(arguments.steps), 1))()
+    steps = with_memos(arguments.steps)
+    memos = {s.target: _array(s.target.words()) for s in steps if s.use is Use.RECALL}
+    listed = [word for step in steps for word in words(step)]
+    walk, names = _array(listed), _array([*map(id, arguments.names)])
+    objects = (ctypes.c_size_t * max(len(steps), 1))()
     for name, word in {
-        "steps": len(arguments.steps), "positional": arguments.positional,
+        "steps": len(steps), "positional": arguments.positional,
         "named": len(arguments.names), "walk": ctypes.addressof(walk),
         "names": ctypes.addressof(names), "objects": ctypes.addressof(objects),
         "given": ctypes.addressof(given), "otherwise": id(otherwise), "built": id(results.build),
@@ -98,8 +101,14 @@ def tree_call(
     }.items():  # fmt: skip
         header[HEADER[name]] = word
     kept = _kept(header, session.program.results, results)
-    owned = (session, arguments, results, otherwise, given, cells, walk, names, objects, kept)
+    owned = (
+        session, arguments, results, otherwise, given, cells, walk, names, objects, kept, memos
+    )  # fmt: skip
     return c_function(tree_method(), np.frombuffer(header, np.uintp), owned)
+
+
+def _array(words: Sequence[int]) -> Any:
+    return (ctypes.c_size_t * max(len(words), 1))(*words)
 
 
 def _element_type(step: Step) -> Any:
@@ -124,7 +133,7 @@ def _kept(header: Any, metas: Sequence[TensorMeta], results: Results) -> tuple[A
     classes = {kind for kind, _ in results.containers}
     can = all(map(is_small, metas)) and all(results.uses) and classes <= KINDS.keys()
     is_empty_tuple = (tuple, 0) in results.containers  # there is one for all
-    if not classes or not can or is_empty_tuple or (dict in classes and not _versions_are_known()):
+    if not classes or not can or is_empty_tuple or (dict in classes and not versions_are_known()):
         return ()
     count = len(results.containers)
     nodes: list[int] = []
@@ -146,25 +155,6 @@ def _kept(header: Any, metas: Sequence[TensorMeta], results: Results) -> tuple[A
 
 
 _ONES: Final = (1 << 64) - 1
-
-
-@cache
-def _versions_are_known() -> bool:
-    """Whether every change of a dict gives it another version, tested on a dict."""
-    if sys.version_info >= (3, 13):
-        return False
-    known: dict[str, int] = {"a": 1, "b": 2}
-    word = ctypes.c_uint64.from_address(id(known) + VERSION)
-    seen = [word.value]
-    for change in (
-        lambda: known.update(a=3), lambda: known.pop("a"), lambda: known.update(a=3),
-        lambda: known.update(c=4), known.clear,
-    ):  # fmt: skip
-        change()
-        seen.append(word.value)
-    before = word.value
-    known.get("a")
-    return len(set(seen)) == len(seen) and word.value == before
 
 
 @cache

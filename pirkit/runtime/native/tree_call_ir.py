@@ -34,6 +34,8 @@ class Found(IntEnum):
     ATTRIBUTE = 7
     APPLIED = 8
     """What the function ``key`` returns for the object of ``parent``."""
+    PARENT = 9
+    """The object of ``parent`` itself."""
 
 
 class Use(IntEnum):
@@ -50,6 +52,11 @@ class Use(IntEnum):
     """It has to be the object ``target``."""
     SCALAR = 6
     """The bytes of a scalar of numpy, of which ``size`` is minus the number, are the content."""
+    RECALL = 7
+    """If the memo ``target`` holds for it, the steps behind it that the memo covers find what they
+    found last; they and one more, whose use is `NOTE`, are skipped (see `step_memos`)."""
+    NOTE = 8
+    """The steps that the memo ``target`` covers have been taken."""
 
 
 class Step(NamedTuple):
@@ -67,6 +74,8 @@ class Step(NamedTuple):
     target: Any = 0
 
 
+TYPE: Final = object.__basicsize__ - 8
+"""Offset of the class in an object."""
 SIZE: Final = object.__basicsize__
 """Offset of the number of elements in tuples, lists and dicts."""
 FLOAT: Final = object.__basicsize__
@@ -91,6 +100,18 @@ program; ``built`` makes the tree of the tensors, as a tuple of its containers i
 not 0 (`tree_reuse_ir`); ``true`` and ``no_attribute`` are objects."""
 
 _TEXT: Final = """
+; The word that a memo tells by its address, or by its offset in an object.
+define private i64 @word_at(ptr %place, ptr %object) alwaysinline {
+entry:
+  %at = load i64, ptr %place, align 8
+  %from_first = add i64 %at, 4096
+  %is_offset = icmp ult i64 %from_first, 8192
+  %base = select i1 %is_offset, ptr %object, ptr null
+  %there = getelementptr i8, ptr %base, i64 %at
+  %word = load i64, ptr %there, align 8
+  ret i64 %word
+}
+
 ; Take the steps. Returns 0; 1 if something is not as it should be; 2 if an exception is set.
 define private i64 @walk(ptr %header, ptr %args) {
 entry:
@@ -98,7 +119,7 @@ entry:
 $loads
   br label %next
 next:
-  %k = phi i64 [ 0, %entry ], [ %k1, %used ]
+  %k = phi i64 [ 0, %entry ], [ %k1, %used ], [ %behind, %recalled ]
   store i64 %k, ptr %p_taken, align 8
   %more = icmp slt i64 %k, %steps
   br i1 %more, label %step, label %done
@@ -129,7 +150,11 @@ step:
                                      i64 5, label %constant
                                      i64 6, label %cell
                                      i64 7, label %member
-                                     i64 8, label %applied ]
+                                     i64 8, label %applied
+                                     i64 9, label %itself ]
+itself:
+  %holder = load ptr, ptr %p_holder, align 8
+  br label %borrowed
 applied:
   %an_image = call ptr %vector(ptr %key, ptr %p_holder, i64 1, ptr null)
   %no_image = icmp eq ptr %an_image, null
@@ -190,8 +215,9 @@ called:
   br i1 %no_result, label %failed, label %held
 borrowed:
   %old = phi ptr [ %an_argument, %argument ], [ %an_item, %in_tuple ],
-                 [ %an_element, %element ], [ %a_value, %in_dict ], [ %key, %constant ]
-  call void %keep(ptr %old)
+                 [ %an_element, %element ], [ %a_value, %in_dict ], [ %key, %constant ],
+                 [ %holder, %itself ]
+  call void @keep(ptr %header, ptr %old)
   br label %held
 held:
   %object = phi ptr [ %a_result, %called ], [ %old, %borrowed ], [ %a_content, %cell ],
@@ -218,7 +244,74 @@ sized:
                                  i64 3, label %int
                                  i64 4, label %bool
                                  i64 5, label %same
-                                 i64 6, label %scalar ]
+                                 i64 6, label %scalar
+                                 i64 7, label %recall
+                                 i64 8, label %note ]
+recall:  ; the memo: its state (1 while its steps are taken, 2 if they were), and pairs of words
+  %state = load i64, ptr %target, align 8
+  %fixed = field i64, i64 %target, 1
+  %words = field i64, i64 %target, 2
+  %covered = field i64, i64 %target, 3
+  %pairs = getelementptr i64, ptr %target, i64 4
+  br label %word
+word:
+  %w = phi i64 [ 0, %recall ], [ %w1, %watch ]
+  %more_words = icmp slt i64 %w, %words
+  br i1 %more_words, label %watch, label %unchanged
+watch:
+  %w1 = add i64 %w, 1
+  %p_pair = getelementptr [2 x i64], ptr %pairs, i64 %w
+  %then = field i64, i64 %p_pair, 1
+  %now = call i64 @word_at(ptr %p_pair, ptr %object)
+  %is_same_word = icmp eq i64 %now, %then
+  br i1 %is_same_word, label %word, label %changed
+changed:
+  %is_other_object = icmp slt i64 %w, %fixed
+  br i1 %is_other_object, label %unknown, label %renew
+unknown:
+  store i64 0, ptr %target, align 8
+  br label %used
+renew:
+  %r = phi i64 [ %w, %changed ], [ %r1, %renew ]
+  %r1 = add i64 %r, 1
+  %p_renewed = getelementptr [2 x i64], ptr %pairs, i64 %r
+  %new_word = call i64 @word_at(ptr %p_renewed, ptr %object)
+  %p_new_word = getelementptr i64, ptr %p_renewed, i64 1
+  store i64 %new_word, ptr %p_new_word, align 8
+  %more_renewed = icmp slt i64 %r1, %words
+  br i1 %more_renewed, label %renew, label %begin
+unchanged:
+  %is_valid = icmp eq i64 %state, 2
+  br i1 %is_valid, label %again, label %begin
+begin:
+  store i64 1, ptr %target, align 8
+  br label %used
+again:
+  %last = add i64 %k1, %covered
+  br label %old_step
+old_step:
+  %s = phi i64 [ %k1, %again ], [ %s1, %keep_old ]
+  %more_old = icmp slt i64 %s, %last
+  br i1 %more_old, label %keep_old, label %recalled
+keep_old:
+  %s1 = add i64 %s, 1
+  %old_object = field ptr, ptr %objects, %s
+  call void @keep(ptr %header, ptr %old_object)
+  br label %old_step
+recalled:
+  %p_noted = getelementptr ptr, ptr %objects, i64 %last
+  store ptr %object, ptr %p_noted, align 8
+  call void @keep(ptr %header, ptr %object)
+  %behind = add i64 %last, 1
+  store i64 %behind, ptr %p_taken, align 8
+  br label %next
+note:
+  %noted = load i64, ptr %target, align 8
+  %is_begun = icmp eq i64 %noted, 1
+  br i1 %is_begun, label %end_note, label %used
+end_note:
+  store i64 2, ptr %target, align 8
+  br label %used
 scalar:
   %p_scalar = getelementptr i8, ptr %object, i64 $at_float
   %scalar_bytes = sub i64 0, %size
@@ -294,7 +387,7 @@ rerun:
   switch i64 %reran, label %end [ i64 0, label %reused
                                   i64 1, label %miss ]
 reused:
-  call void %keep(ptr %old)
+  call void @keep(ptr %header, ptr %old)
   br label %end
 room:
   call void @make_room(ptr %header)
@@ -315,12 +408,12 @@ hold:
   call void @keep_tree(ptr %header, ptr %tree)
   %p_root = getelementptr i8, ptr %tree, i64 %items
   %root = load ptr, ptr %p_root, align 8
-  call void %keep(ptr %root)
-  call void %drop(ptr %tree)
+  call void @keep(ptr %header, ptr %root)
+  call void @drop(ptr %header, ptr %tree)
   br label %tell
 tell:
   %told = phi ptr [ %tree, %build ], [ %root, %hold ]
-  call void @drop_all(ptr %tensors, i64 %results, ptr %drop)
+  call void @drop_all(ptr %header, ptr %tensors, i64 %results)
   br label %end
 miss:
   br label %end
@@ -328,7 +421,7 @@ end:
   %result = phi ptr [ null, %find ], [ null, %make ], [ null, %rerun ], [ %told, %tell ],
                     [ %old, %reused ], [ %header, %miss ]
   %count = load i64, ptr %p_taken, align 8
-  call void @drop_all(ptr %objects, i64 %count, ptr %drop)
+  call void @drop_all(ptr %header, ptr %objects, i64 %count)
   ret ptr %result
 }
 

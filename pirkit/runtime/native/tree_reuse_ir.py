@@ -164,9 +164,9 @@ $loads
   %roots = field ptr, i8 %trees, $at_items
   %to_root = getelementptr ptr, ptr %roots, i64 %s
   %old = load ptr, ptr %to_root, align 8
-  call void %keep(ptr %object)
+  call void @keep(ptr %header, ptr %object)
   store ptr %object, ptr %to_root, align 8
-  call void %drop(ptr %old)
+  call void @drop(ptr %header, ptr %old)
   ret void
 }
 
