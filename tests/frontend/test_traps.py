@@ -148,6 +148,7 @@ RIGHT: Final[dict[str, Callable[[Any], Any]]] = {
 
 REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
     # function, words of the message, words of the help
+    "array assignment": (lambda x: operator.setitem(np.zeros(2), 0, x[0]), "float()", ".at[i]"),
     "float": (lambda x: float(x[0]) * x[1], "float()", "pirkit.ops"),
     "complex": (lambda x: complex(x[0]).real * x[1], "complex()", "derivative would be lost"),
     "math.sin": (lambda x: math.sin(x[0]), "float()", "pirkit.ops"),
