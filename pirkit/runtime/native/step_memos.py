@@ -188,11 +188,12 @@ def _word(address: int) -> int:
 
 @cache
 def versions_are_known() -> bool:
-    """Whether every change of a dict gives it another version, tested on a dict."""
+    """Whether every dict, and every change of one, has a version of its own, tested on some."""
     if sys.version_info >= (3, 13):
         return False
     known: dict[str, int] = {"a": 1, "b": 2}
-    seen = [_word(id(known) + VERSION)]
+    others = [{"a": 1, "b": 2}, dict(known), known.copy(), {**known}]
+    seen = [_word(id(d) + VERSION) for d in (known, *others)]
     for change in (
         lambda: known.update(a=3), lambda: known.pop("a"), lambda: known.update(a=3),
         lambda: known.update(c=4), known.clear,
