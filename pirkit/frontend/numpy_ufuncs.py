@@ -78,7 +78,8 @@ def recorded(b: Builder, value: Any) -> Value:
 
 def typed(b: Builder, value: Any, dtype: DType) -> Value:
     """A traced value or an array in an element type; what stands for a number, unrounded."""
-    return b.cast(recorded(b, getattr(value, "wide", value)), dtype)
+    given = value.wide if getattr(value, "weak", None) is not None else value
+    return b.cast(recorded(b, given), dtype)
 
 
 def operand(b: Builder, value: Any, dtype: DType) -> Value:
