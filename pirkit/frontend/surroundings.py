@@ -204,7 +204,9 @@ class Surroundings:
             if not isinstance(value, MethodType):
                 self.places.append(Place(at, label, value))
             self._function(value)
-        elif id(value) not in self._seen:
+        elif id(value) in self._seen:  # what is in it is watched at the first place
+            self.places.append(Place(at, label, value))
+        else:
             self._seen.add(id(value))
             self._container(at, label, value, depth, names)
 

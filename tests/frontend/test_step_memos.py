@@ -232,3 +232,17 @@ def test_methods_and_what_they_read(memos):
         np.testing.assert_array_equal(f(x), [3, 3])
         RATE = 2.0
         expect(memos, 1)
+
+
+def test_an_object_at_two_places():
+    one, other = Model(), Model()
+    other.w = other.w + 5
+    held, kept = [one], {"w": np.ones(3)}
+    shared = [kept, kept]
+    f = pirkit.jit(lambda x: x * one.w * held[0].w + shared[0]["w"] * shared[1]["w"])
+    x = np.arange(3.0)
+    agree(f, f.function, x)
+    held[0] = other
+    agree(f, f.function, x)
+    shared[1] = {"w": np.full(3, 4.0)}
+    agree(f, f.function, x)
