@@ -16,6 +16,7 @@ from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.marshalling import Ways, is_like, reader
 from pirkit.frontend.surroundings import Place, kind_of
 from pirkit.frontend.tree import CONTAINERS, LEAF, Shape
+from pirkit.runtime.native.program_ir import MAX_AXES
 from pirkit.runtime.native.tree_call import Arguments
 from pirkit.runtime.native.tree_call_ir import Found, Step, Use
 
@@ -123,13 +124,28 @@ class _Places:
         node = ast.parse(place.expression, mode="eval").body
         if place.version is not None:
             return False
-        if isinstance(node, ast.Call):  # of `len`, or of `frozenset`
-            inner = node.args[0]
-            return ast.unparse(node.func) == "len" and self._sized(inner, place.value) is not None
+        match node:
+            case ast.Call(ast.Name("len"), [inner]):
+                return self._sized(inner, place.value) is not None
+            case ast.Call(ast.Attribute(inner, "tobytes")):
+                return self._content(inner)
+            case ast.Call():
+                return False
+            case _:
+                pass
         at = self._step(node)
         if at is None or self.steps[at].use not in (Use.NOTHING, Use.SAME):
             return False
         self.steps[at] = self.steps[at]._replace(use=Use.SAME, target=place.value)
+        return True
+
+    def _content(self, node: ast.expr) -> bool:
+        """Add the step that compares the bytes of an array; False where that takes Python."""
+        array, at = self._value(node), self._step(node)
+        plain = type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned
+        if at is None or not plain or array.dtype.kind not in "biufc" or array.ndim > MAX_AXES:
+            return False
+        self.steps.append(Step(Found.PARENT, 0, at, use=Use.CONTENT, target=array.copy()))
         return True
 
     def _sized(self, node: ast.expr, size: int) -> int | None:

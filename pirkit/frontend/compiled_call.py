@@ -30,7 +30,7 @@ from pirkit.frontend.marshalling import (
     run_into,
     run_native,
 )
-from pirkit.frontend.surroundings import Place, Surroundings, kind_of
+from pirkit.frontend.surroundings import MOST_BYTES, Place, Surroundings, kind_of
 from pirkit.frontend.tracing import Traced, argument, bound_input, leaf_meta
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.executor import Executable
@@ -233,7 +233,7 @@ def compiled_call(
 
     ``donated`` are numbers of leaves whose memory may hold results; ``fast_math`` as `jit` has it.
     """
-    surroundings = Surroundings.of(function)
+    surroundings = Surroundings.of(function, most_bytes=MOST_BYTES)
     found = {id(p.value): p for p in surroundings.places if p.is_array}
     captured = {n: found[id(a)] for n, a in traced.captured.items() if id(a) in found}
     held = {n: np.array(bound_input(a)) for n, a in traced.captured.items() if n not in captured}
@@ -246,7 +246,7 @@ def compiled_call(
     inputs, results = native.names if native else (_inputs(whole), tuple(metas))
     surroundings.roots["held"] = held
     read = {p.expression for p in captured.values()}
-    guards = [p for p in surroundings.places if p.expression not in read]
+    guards = [p for p in surroundings.places if not {p.expression, p.array} & read]
     kept = {n: Place(f"held[{n!r}]", n, a) for n, a in held.items()}
     ways: Ways = (
         shape.parts[0].parts,

@@ -7,8 +7,12 @@ at every call. Everything else there is part of the program: if it changes, so m
 from __future__ import annotations
 
 import sys
+import threading
 from argparse import Namespace
+from array import array
+from collections import UserList, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from keyword import iskeyword
@@ -22,10 +26,14 @@ from pirkit.runtime.tensor.dense import DenseTensor
 
 MOST_PLACES: Final = 4096
 """Places that are watched: one more than that is a program of its own."""
-DEEPEST: Final = 6
+DEEPEST: Final = 32
+MOST_BYTES: Final = 1 << 14
+"""Of an array whose content is watched: to compare more would take microseconds."""
 
-_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), frozenset, np.generic)
-_RECORDS: Final = (SimpleNamespace, Namespace)
+_PLAIN: Final = (
+    bool, int, float, complex, str, bytes, range, slice, type(None), frozenset, np.generic, np.dtype
+)  # fmt: skip
+_RECORDS: Final = (SimpleNamespace, Namespace, threading.local)
 """Classes of libraries whose attributes are the user's."""
 _THIRD_PARTY: Final = """
     pirkit numpy xdsl ml_dtypes jax jaxlib flax optax equinox torch torchvision paddle tensorflow
@@ -46,6 +54,8 @@ class Place:
     value: Any
     version: int | None = None
     """How often a tensor had been written."""
+    array: str | None = None
+    """The expression of the array whose content this is."""
 
     @property
     def is_array(self) -> bool:
@@ -61,6 +71,8 @@ class Surroundings:
     places: list[Place] = field(default_factory=list[Place])
     objects: tuple[type, ...] = ()
     """Further types of which the same objects are wanted."""
+    most_bytes: int = 0
+    """Of arrays whose content is watched."""
     _seen: set[int] = field(default_factory=set[int])
     _names: set[str] = field(default_factory=set[str])
     """Of attributes and globals in the code of all functions that were visited."""
@@ -68,9 +80,9 @@ class Surroundings:
     """Of the classes of all instances: names, and where they are; not visited yet."""
 
     @classmethod
-    def of(cls, function: Any, objects: tuple[type, ...] = ()) -> Surroundings:
+    def of(cls, function: Any, objects: tuple[type, ...] = (), most_bytes: int = 0) -> Surroundings:
         """Of a function, and of the functions of the user that it can reach."""
-        made = cls(objects=objects)
+        made = cls(objects=objects, most_bytes=most_bytes)
         made._function(function)
         while called := [m for m in made._methods if m[0] in made._names or m[0][:2] == "__"]:
             made._methods = [m for m in made._methods if m not in called]
@@ -88,7 +100,8 @@ class Surroundings:
                 now = value_of(place.expression, self.roots)
             except (AttributeError, LookupError, NameError, ValueError):
                 return f"`{place.label}`: no longer there"
-            if place.expression not in inputs and not same(now, place.value, place.version):
+            is_read = place.expression in inputs or place.array in inputs
+            if not is_read and not same(now, place.value, place.version):
                 return f"`{place.label}`: {_shown(place.value)} -> {_shown(now)}"
         return None
 
@@ -165,6 +178,8 @@ class Surroundings:
         root = self._root(known) if found else ""
         for name in found:
             self._value(f"{root}[{name!r}]", name, known[name], 0, names)
+        if vars(function):
+            self._members(self._root(function), function.__name__, vars(function), 0, names)
         defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
         if defaults:
             self._value(self._root(defaults), "default", defaults, 0, names)
@@ -191,6 +206,17 @@ class Surroundings:
             self.places.append(Place(at, label, value, value.version))
         elif isinstance(value, (*_PLAIN, np.ndarray, *self.objects)):
             self.places.append(Place(at, label, value))
+            if isinstance(value, np.ndarray) and value.nbytes <= self.most_bytes:
+                content = value.tobytes()
+                self.places.append(Place(f"{at}.tobytes()", label, content, None, at))
+        elif isinstance(value, bytearray):
+            self.places.append(Place(f"bytes({at})", label, bytes(value)))
+        elif isinstance(value, array):
+            self.places.append(Place(f"{at}.tobytes()", label, value.tobytes()))
+        elif isinstance(value, ContextVar):
+            unset = self._root(object())
+            now = cast("ContextVar[Any]", value).get(self.roots[unset])
+            self.places.append(Place(f"{at}.get({unset})", label, now))
         elif isinstance(value, ModuleType):
             if not _is_library(value):
                 for name in names:
@@ -214,7 +240,7 @@ class Surroundings:
         items: Any = None
         if isinstance(value, Mapping):
             items = cast("Mapping[Any, Any]", value).items()
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple | deque | UserList):
             items = enumerate(cast("Sequence[Any]", value))
         if isinstance(value, set):
             known = frozenset(cast("set[Any]", value))
@@ -225,8 +251,8 @@ class Surroundings:
             return
         self.places.append(Place(f"len({at})", f"len({label})", len(cast("list[Any]", value))))
         for key, each in items:
-            if isinstance(key, str | int):
-                self._value(f"{at}[{key!r}]", f"{label}[{key!r}]", each, depth + 1, names)
+            known = repr(key) if isinstance(key, str | int) else self._root(key)
+            self._value(f"{at}[{known}]", f"{label}[{key!r}]", each, depth + 1, names)
 
     def _attributes(
         self, at: str, label: str, value: Any, depth: int, names: Sequence[str]
@@ -242,6 +268,9 @@ class Surroundings:
             if id(cls) not in self._seen:
                 self._seen.add(id(cls))
                 self._methods += [(n, cls) for n, v in vars(cls).items() if _function_of(v)]
+                members = {kind_of(v) for v in vars(cls).values()}  # descriptors of the user
+                own = [m for m in members if "__get__" in vars(m) and not _is_library(m)]
+                self._methods += [("__get__", m) for m in own]
             slots: Any = vars(cls).get("__slots__", ())
             listed = (slots,) if isinstance(slots, str) else tuple(slots)
             found |= {n: getattr(value, n) for n in listed if hasattr(value, n)}

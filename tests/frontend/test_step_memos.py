@@ -1,7 +1,12 @@
-"""Calls that skip steps to values that are where they were at the last call."""
+"""What is around a function, and in its arguments, is looked at as rarely as is right."""
 
 import sys
+import threading
+from array import array
+from collections import UserList, deque
+from contextvars import ContextVar
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -246,3 +251,83 @@ def test_an_object_at_two_places():
     agree(f, f.function, x)
     shared[1] = {"w": np.full(3, 4.0)}
     agree(f, f.function, x)
+
+
+class Rate:
+    """A descriptor that reads a global."""
+
+    def __get__(self, instance, owner=None):
+        return RATE
+
+
+class Layer:
+    rate = Rate()
+
+
+def deepest(held):
+    while isinstance(held, list):
+        held = held[0]
+    return held
+
+
+def replace_deepest(held, value):
+    while isinstance(held[0], list):
+        held = held[0]
+    held[0] = value
+
+
+TUPLES, FLOATS, ENDS = {(0, 1): 2.0}, {1.5: 2.0}, deque([2.0])
+NESTED: list[Any] = [[[[[[[[2.0]]]]]]]]
+BYTES, NUMBERS, LISTED = bytearray(b"\x02"), array("d", [2.0]), UserList([2.0])
+TABLE, NAMED = np.array([2.0, 1.0, 0.5]), np.array([(2.0,)], [("a", "f8")])
+PARTS, COLUMNS = np.array([2, 1, 3], np.int8), np.arange(6.0).reshape(2, 3)[:, ::2]
+CONTEXT, LOCAL, LAYER = ContextVar("context", default=2.0), threading.local(), Layer()
+LOCAL.value = 2.0
+
+
+def own_rate(x):
+    return x * own_rate.rate
+
+
+own_rate.rate = 2.0
+
+PLACES = {
+    "tuple as a key": (lambda x: x * TUPLES[0, 1], lambda: TUPLES.update({(0, 1): 3.0})),
+    "float as a key": (lambda x: x * FLOATS[1.5], lambda: FLOATS.update({1.5: 3.0})),
+    "deque": (lambda x: x * ENDS[0], lambda: ENDS.appendleft(3.0)),
+    "UserList": (lambda x: x * LISTED[0], lambda: LISTED.__setitem__(0, 3.0)),
+    "deep list": (lambda x: x * deepest(NESTED), lambda: replace_deepest(NESTED, 3.0)),
+    "bytearray": (lambda x: x * BYTES[0], lambda: BYTES.__setitem__(0, 3)),
+    "array.array": (lambda x: x * NUMBERS[0], lambda: NUMBERS.__setitem__(0, 3.0)),
+    "element of an array": (lambda x: x * float(TABLE[0]), lambda: TABLE.__setitem__(0, 3.0)),
+    "last element": (lambda x: x * float(TABLE[2]), lambda: TABLE.__setitem__(2, 3.0)),
+    "part of an array": (lambda x: x * TABLE[1:].sum(), lambda: TABLE.__setitem__(1, 7.0)),
+    "few bytes": (lambda x: x * int(PARTS[2]), lambda: PARTS.__setitem__(2, 9)),
+    "array with strides": (lambda x: x * COLUMNS[1].sum(), lambda: COLUMNS.__setitem__((1, 1), 9)),
+    "structured array": (lambda x: x * float(NAMED["a"][0]), lambda: NAMED.fill((3.0,))),
+    "context variable": (lambda x: x * CONTEXT.get(), lambda: CONTEXT.set(3.0)),
+    "thread-local variable": (lambda x: x * LOCAL.value, lambda: setattr(LOCAL, "value", 3.0)),
+    "descriptor": (lambda x: x * LAYER.rate, lambda: globals().update(RATE=RATE + 1)),
+    "attribute of a function": (own_rate, lambda: setattr(own_rate, "rate", 3.0)),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_everything_around_a_function_is_watched(name):
+    function, change = PLACES[name]
+    f = pirkit.jit(function)
+    x = np.ones(2)
+    agree(f, function, x)
+    before = np.asarray(f(x))
+    change()
+    agree(f, function, x)
+    assert (np.asarray(f(x)) != before).all()
+
+
+def test_an_array_that_is_an_input_may_change():
+    f = pirkit.jit(lambda x: x * TABLE)
+    x = np.ones(3)
+    for k in range(4):
+        TABLE[1] = k
+        agree(f, f.function, x)
+    assert len(f.explain().splitlines()) == 1

@@ -230,7 +230,7 @@ class Session:
         self.patches = (ctypes.c_size_t * max(2 * len(patches), 1))(
             *[word for pair in patches for word in pair]
         )
-        self.expected = _expected_metas((*program.inputs, *program.results))
+        self.expected = expected_metas((*program.inputs, *program.results))
         self._set("records", ctypes.addressof(self.records))
         self._set("count", len(steps))
         self._set("items", tuple.__basicsize__)
@@ -468,7 +468,8 @@ def filled_memory(program: NativeProgram) -> tuple[Array, int]:
     return operands, start
 
 
-def _expected_metas(metas: Sequence[TensorMeta]) -> Any:
+def expected_metas(metas: Sequence[TensorMeta]) -> Any:
+    """The words of `WANTED` about arrays."""
     words: list[int] = []
     for meta in metas:
         if meta.rank > MAX_AXES:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.program import Session, tree_method
+from pirkit.runtime.native.program import Session, expected_metas, tree_method
 from pirkit.runtime.native.program_ir import HEADER
 from pirkit.runtime.native.step_memos import Memo, versions_are_known, with_memos
 from pirkit.runtime.native.tensor_call import c_function, is_small
@@ -19,6 +19,7 @@ from pirkit.runtime.native.tensor_call_ir import KEPT
 from pirkit.runtime.native.tree_call_ir import FLOAT, SIZE, Found, Step, Use
 from pirkit.runtime.native.tree_reuse_ir import KINDS
 from pirkit.runtime.tensor.buffer import address_of
+from pirkit.runtime.tensor.meta_cache import meta_of
 
 TreeCall = Callable[..., Any]
 """Takes the arguments of a call of a compiled function and gives its result."""
@@ -80,6 +81,8 @@ def tree_call(
             target = ctypes.addressof(given) + 8 * step.target
         elif isinstance(step.target, Memo):
             target = ctypes.addressof(memos[step.target])
+        elif step.use is Use.CONTENT:
+            target = address_of(contents[id(step.target)])
         elif step.use is Use.SAME:
             target = id(step.target)
         elif step.use is not Use.NOTHING:
@@ -89,6 +92,7 @@ def tree_call(
 
     steps = with_memos(arguments.steps)
     memos = {s.target: _array(s.target.words()) for s in steps if s.use is Use.RECALL}
+    contents = {id(s.target): _content(s.target) for s in steps if s.use is Use.CONTENT}
     listed = [word for step in steps for word in words(step)]
     walk, names = _array(listed), _array([*map(id, arguments.names)])
     objects = (ctypes.c_size_t * max(len(steps), 1))()
@@ -102,9 +106,16 @@ def tree_call(
         header[HEADER[name]] = word
     kept = _kept(header, session.program.results, results)
     owned = (
-        session, arguments, results, otherwise, given, cells, walk, names, objects, kept, memos
+        session, arguments, results, otherwise, given, cells, walk, names, objects, kept, memos,
+        contents,
     )  # fmt: skip
     return c_function(tree_method(), np.frombuffer(header, np.uintp), owned)
+
+
+def _content(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What native code has of an array whose bytes are compared."""
+    words = np.frombuffer(expected_metas([meta_of(array.shape, array.dtype)]), np.uint8)
+    return np.concatenate([words, np.frombuffer(array.tobytes(), np.uint8)])
 
 
 def _array(words: Sequence[int]) -> Any:

@@ -57,6 +57,9 @@ class Use(IntEnum):
     found last; they and one more, whose use is `NOTE`, are skipped (see `step_memos`)."""
     NOTE = 8
     """The steps that the memo ``target`` covers have been taken."""
+    CONTENT = 9
+    """An array that has to be like the array ``target``, with the same bytes; native code has the
+    words of `program_ir.WANTED` about it, and the bytes behind them."""
 
 
 class Step(NamedTuple):
@@ -87,7 +90,7 @@ _WORDS: Final = (
 _POINTERS: Final = (
     "walk", "names", "objects", "given", "made", "otherwise", "built", "true", "keep", "drop",
     "get", "error", "call", "vector", "integer", "in_cell", "attribute", "matches", "forget",
-    "no_attribute",
+    "no_attribute", "array",
 )  # fmt: skip
 WORDS: Final = (
     "steps", "taken", "positional", "named", "busy", "walk", "names", "objects", "given",
@@ -246,7 +249,39 @@ sized:
                                  i64 5, label %same
                                  i64 6, label %scalar
                                  i64 7, label %recall
-                                 i64 8, label %note ]
+                                 i64 8, label %note
+                                 i64 9, label %content ]
+content:
+  %is_alike = call i1 @fits(ptr %object, ptr %array, ptr %target)
+  br i1 %is_alike, label %bytes, label %no
+bytes:
+  %data = field ptr, i8 %object, $at_data
+  %copy = getelementptr i8, ptr %target, i64 $wanted_bytes
+  %count = field i64, i64 %target, $bytes
+  %whole_words = and i64 %count, -8
+  br label %eight
+eight:
+  %e = phi i64 [ 0, %bytes ], [ %e8, %compare_eight ]
+  %more_eights = icmp slt i64 %e, %whole_words
+  br i1 %more_eights, label %compare_eight, label %byte
+compare_eight:
+  %e8 = add i64 %e, 8
+  %p_new_eight = getelementptr i8, ptr %data, i64 %e
+  %p_old_eight = getelementptr i8, ptr %copy, i64 %e
+  %new_eight = load i64, ptr %p_new_eight, align 1
+  %old_eight = load i64, ptr %p_old_eight, align 1
+  %same_eight = icmp eq i64 %new_eight, %old_eight
+  br i1 %same_eight, label %eight, label %no
+byte:
+  %b = phi i64 [ %e, %eight ], [ %b1, %compare_byte ]
+  %more_bytes = icmp slt i64 %b, %count
+  br i1 %more_bytes, label %compare_byte, label %used
+compare_byte:
+  %b1 = add i64 %b, 1
+  %new_byte = field i8, i8 %data, %b
+  %old_byte = field i8, i8 %copy, %b
+  %same_byte = icmp eq i8 %new_byte, %old_byte
+  br i1 %same_byte, label %byte, label %no
 recall:  ; the memo: its state (1 while its steps are taken, 2 if they were), and pairs of words
   %state = load i64, ptr %target, align 8
   %fixed = field i64, i64 %target, 1
