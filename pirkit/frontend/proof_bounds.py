@@ -368,10 +368,11 @@ class _Proof:
             self._copied(node.source, node, row, column, here, told)
             return
         rows, at = self.bound(node.rows, at)
-        columns, at = at.active if at.lanes > 1 else self.lanes, at
+        columns = at.active if at.lanes > 1 else self.lanes
         if node.columns is not None:
             columns, at = self.bound(node.columns, at)
-        (whole_rows, at), (whole_columns, at) = self._whole(rows, at), self._whole(columns, at)
+        whole_rows, at = self._whole(rows, at)
+        whole_columns, at = self._whole(columns, at)
         read = rows if source.space == "memory" else whole_rows
         here = replace(at, holds=(*at.holds, row < read, column < columns))
         self._copied(node.source, node, row, column, here, told)

@@ -17,7 +17,7 @@ is finite in both has to agree. After Alive2 (N. Lopes et al., PLDI 2021).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
@@ -30,6 +30,7 @@ from pirkit.dialect.kinds import SINK, SOURCE
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp, declares, host_name
 from pirkit.frontend.numeric_check import NumberCheck
+from pirkit.frontend.proof_kernels import KernelBounds, kernel_bounds
 from pirkit.frontend.proof_terms import EXACT, REAL, Numbers, Terms, Unprovable, static_meta
 from pirkit.passes.base import Pass
 
@@ -95,6 +96,13 @@ class CheckProof:
         if any(v.how == TESTED for v in report.verdicts):
             self._test(after, pass_.name)
         self.before = after
+
+    def bounds(self) -> Iterator[KernelBounds]:
+        """Whether accesses of the native kernels of the last program stay in their buffers.
+
+        Raises RuntimeFault (PK0910) for one that does not.
+        """
+        return kernel_bounds(self.z3, self.before)
 
     def _test(self, after: ModuleOp, name: str) -> None:
         """Raises PassError (PK0804) if the numbers are other ones."""
