@@ -36,6 +36,10 @@ from pirkit.passes.base import Pass
 
 EFFORT: Final = 3_000_000
 """What z3 may spend on one question, in its own units (about a second)."""
+LONGEST: Final = 3_000
+"""Milliseconds for a question, some steps of which the effort does not count."""
+GIVE_UPS: Final = 6
+"""Pairs of values in the middle of a program that z3 may give up on before no more are tried."""
 TESTED: Final = "tested"
 
 
@@ -143,6 +147,7 @@ class _Comparison:
         known: dict[Any, int] = {}
         self.old, self.new = Numbers(known), Numbers(known)
         self.equal: dict[tuple[int, int], bool] = {}
+        self.given_up = 0
         self.why: list[str] = []
 
     def run(self) -> None:
@@ -195,10 +200,12 @@ class _Comparison:
         if pair[0] == pair[1]:
             return True
         if pair not in self.equal:
-            try:
-                self.equal[pair] = self._compare(old, new, EXACT, cut=True) is None
-            except Unprovable:
-                self.equal[pair] = False
+            self.equal[pair] = False
+            if self.given_up < GIVE_UPS:
+                try:
+                    self.equal[pair] = self._compare(old, new, EXACT, cut=True) is None
+                except Unprovable:
+                    self.given_up += 1
         return self.equal[pair]
 
     def _verdict(self, output: str, old: SSAValue, new: SSAValue) -> Verdict:
@@ -239,6 +246,7 @@ class _Comparison:
             return None
         ask = z3.Solver()
         ask.set("rlimit", EFFORT)
+        ask.set("timeout", LONGEST)
         ask.add(*[z3.And(c >= 0, c < n) for c, n in zip(at, meta.shape, strict=True)])
         ask.add(one != other)
         answer = ask.check()

@@ -1,4 +1,4 @@
-"""Bounds proofs for the native kernels of programs (`proof_bounds.py`), with one remark a kernel."""
+"""Bounds proofs for the native kernels of programs, with one remark a kernel."""
 
 from __future__ import annotations
 
