@@ -247,7 +247,9 @@ class _Proof:
                         address[k] = address[k] + stride * position
                 if buffer.per_block is not None and buffer.per_block[0] == loop.var:
                     address[k] = address[k] + number * buffer.per_block[1]
-        first = linear[loop.axes] if loop.axes in linear else index[loop.axes[0]]
+        first = linear.get(loop.axes, 0)
+        if loop.axes not in linear:
+            first = index[next(iter(positions))]
         return replace(
             at, index=index, address=tuple(address), linear=linear,
             blocks={**at.blocks, loop.var: first}, iterations={**at.iterations, loop.var: number},
@@ -258,19 +260,20 @@ class _Proof:
     ) -> tuple[dict[int, Term], _Point]:
         """The coordinates of a linear index along axes, row-major."""
         found, rest = dict[int, Term](), whole
-        for axis in reversed(axes[1:]):
+        outermost, *others = axes
+        for axis in reversed(others):
             extent = self.nest.extents[axis]
             place, at = self.fresh(f"index {axis}", at, shown=False)
             above, at = self.fresh(f"above {axis}", at, shown=False)
             at = replace(at, holds=(*at.holds, place < extent, rest == above * extent + place))
             found[axis], rest = place, above
-        return {**found, axes[0]: rest}, at
+        return {**found, outermost: rest}, at
 
     def images(self, node: Images, at: _Point) -> None:
         for number, image in enumerate(node.images):
             here = at
-            for axis, loop in enumerate(node.moves()):
-                here = self.moved(loop, here, at.index[image[axis]] - at.index[axis], 0)
+            for loop, by_axis in zip(node.moves(), image, strict=True):
+                here = self.moved(loop, here, at.index[by_axis] - at.index[loop.axes[0]], 0)
             address = list(here.address)
             for k, buffer in enumerate(self.nest.buffers):
                 if buffer.image is not None:

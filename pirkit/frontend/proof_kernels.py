@@ -52,8 +52,9 @@ def kernel_bounds(z3: Any, module: ModuleOp) -> Iterator[KernelBounds]:
 
 
 def _of_call(z3: Any, program: str, node: Bound, functions: Sequence[LazyFunction]) -> KernelBounds:
-    fused = isinstance(node.step, FusedKernel)
-    name = f"{node.call.kernel} `{node.step.kernel.name}`" if fused else node.call.kernel
+    name = node.call.kernel
+    if isinstance(node.step, FusedKernel):
+        name = f"{name} `{node.step.kernel.name}`"
     proved, why = 0, list[str]()
     for nest in _nests(node, functions):
         if isinstance(nest, str):

@@ -269,7 +269,7 @@ class _Held(ReferenceType[Any]):
         return found
 
     def __init__(self, value: Any, table: dict[Any, _Held], key: Any) -> None:
-        super().__init__(value, _dropped)
+        pass  # `__new__` takes them
 
 
 class _Guard:
