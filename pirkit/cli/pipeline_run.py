@@ -67,8 +67,9 @@ def run_passes(
         if arguments.check == "":
             check.require_equal(module, "the pipeline")
         _report_blind(check.blind)
-    for proved in proof.reports if proof else ():
-        print(proved, file=sys.stderr)
+    if proof is not None:
+        for proved in (*proof.reports, *proof.bounds()):
+            print(proved, file=sys.stderr)
     _report(result, arguments, is_shown)
     return result
 

@@ -17,7 +17,7 @@ is finite in both has to agree. After Alive2 (N. Lopes et al., PLDI 2021).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
@@ -30,11 +30,16 @@ from pirkit.dialect.kinds import SINK, SOURCE
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp, declares, host_name
 from pirkit.frontend.numeric_check import NumberCheck
+from pirkit.frontend.proof_kernels import KernelBounds, kernel_bounds
 from pirkit.frontend.proof_terms import EXACT, REAL, Numbers, Terms, Unprovable, static_meta
 from pirkit.passes.base import Pass
 
 EFFORT: Final = 3_000_000
 """What z3 may spend on one question, in its own units (about a second)."""
+LONGEST: Final = 3_000
+"""Milliseconds for a question, some steps of which the effort does not count."""
+GIVE_UPS: Final = 6
+"""Pairs of values in the middle of a program that z3 may give up on before no more are tried."""
 TESTED: Final = "tested"
 
 
@@ -96,6 +101,13 @@ class CheckProof:
             self._test(after, pass_.name)
         self.before = after
 
+    def bounds(self) -> Iterator[KernelBounds]:
+        """Whether accesses of the native kernels of the last program stay in their buffers.
+
+        Raises RuntimeFault (PK0910) for one that does not.
+        """
+        return kernel_bounds(self.z3, self.before)
+
     def _test(self, after: ModuleOp, name: str) -> None:
         """Raises PassError (PK0804) if the numbers are other ones."""
         NumberCheck.of(self.before, self.seed).require_equal(after, f"pass `{name}`")
@@ -135,6 +147,7 @@ class _Comparison:
         known: dict[Any, int] = {}
         self.old, self.new = Numbers(known), Numbers(known)
         self.equal: dict[tuple[int, int], bool] = {}
+        self.given_up = 0
         self.why: list[str] = []
 
     def run(self) -> None:
@@ -187,10 +200,12 @@ class _Comparison:
         if pair[0] == pair[1]:
             return True
         if pair not in self.equal:
-            try:
-                self.equal[pair] = self._compare(old, new, EXACT, cut=True) is None
-            except Unprovable:
-                self.equal[pair] = False
+            self.equal[pair] = False
+            if self.given_up < GIVE_UPS:
+                try:
+                    self.equal[pair] = self._compare(old, new, EXACT, cut=True) is None
+                except Unprovable:
+                    self.given_up += 1
         return self.equal[pair]
 
     def _verdict(self, output: str, old: SSAValue, new: SSAValue) -> Verdict:
@@ -231,6 +246,7 @@ class _Comparison:
             return None
         ask = z3.Solver()
         ask.set("rlimit", EFFORT)
+        ask.set("timeout", LONGEST)
         ask.add(*[z3.And(c >= 0, c < n) for c, n in zip(at, meta.shape, strict=True)])
         ask.add(one != other)
         answer = ask.check()

@@ -4,7 +4,7 @@ An expression is an integer combination of atoms plus a constant. An atom is an 
 division of an expression, an expression along an axis that is possibly broadcast, or a
 data-dependent number (an element of an index tensor). There is no `mod`: ``a mod c`` is
 ``a - c * floor(a / c)``, so that delinearization followed by linearization cancels. Expressions are
-hash-consed: equality is identity.
+hash-consed: equality is identity. The tables hold expressions weakly, so they do not grow.
 
 Coefficients and extents may be symbolic sizes (`extent.py`). Simplifications then hold for all
 sizes of at least 1; if a size is 0, there is no element to index.
@@ -15,9 +15,14 @@ many equal functions it identifies is measured by enumeration in ``tests/index``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import gcd
-from typing import Any, Final
+from threading import RLock
+from typing import Any, Final, Self
+from weakref import ReferenceType
 
 from pirkit.index.extent import Undecided, divided, expected, is_sized, reaches, shared, sign
 from pirkit.index.extent import order as order_of
@@ -39,7 +44,7 @@ class Atom:
     on what the process did before.
     """
 
-    __slots__ = ("limits", "order", "sized")
+    __slots__ = ("__weakref__", "limits", "order", "sized")
 
     def __init__(self, limits: Limits, order: Order, sized: bool) -> None:
         self.limits = limits
@@ -129,7 +134,16 @@ class Read(Atom):
 class Expr:
     """``constant + sum(coefficient * atom)``. Created only by the functions below."""
 
-    __slots__ = ("_limits", "constant", "has_reads", "iters", "order", "sized", "terms")
+    __slots__ = (
+        "__weakref__",
+        "_limits",
+        "constant",
+        "has_reads",
+        "iters",
+        "order",
+        "sized",
+        "terms",
+    )
 
     terms: tuple[tuple[Atom, int], ...]
     constant: int
@@ -234,12 +248,66 @@ MAX_FLOORS: Final = 4
 COUNTS: Final[dict[str, int]] = {"atoms": 0, "expressions": 0, "simplifications": 0}
 """Counts of created objects; tests use them to check that work is linear in the program."""
 
-_ITERS: Final[dict[tuple[str, int], Expr]] = {}
+_ATOMS: Final[dict[Any, _Held]] = {}
+_EXPRS: Final[dict[Any, _Held]] = {}
+"""Atoms and expressions by what they are made of, while something refers to them."""
+_RECENT: Final[deque[Expr]] = deque(maxlen=4096)
+"""Expressions that stay, since most are made again soon."""
 _FLOORS: Final[dict[tuple[Expr, int], Expr]] = {}
-_FLOOR_ATOMS: Final[dict[tuple[Expr, int], Floor]] = {}
-_BROADCASTS: Final[dict[tuple[Expr, int], Expr]] = {}
-_READS: Final[dict[tuple[int, tuple[Expr, ...], int, bool], Expr]] = {}
-_EXPRS: Final[dict[tuple[tuple[tuple[Atom, int], ...], int], Expr]] = {}
+"""Simplified floors; at most `MOST_FLOORS`."""
+MOST_FLOORS: Final = 4096
+
+
+class _Held(ReferenceType[Any]):
+    """A weak reference that knows its key and its table."""
+
+    __slots__ = ("key", "table")
+
+    def __new__(cls, value: Any, table: dict[Any, _Held], key: Any) -> Self:
+        found = super().__new__(cls, value, _dropped)
+        found.table, found.key = table, key
+        return found
+
+    def __init__(self, value: Any, table: dict[Any, _Held], key: Any) -> None:
+        pass  # `__new__` takes them
+
+
+class _Guard:
+    """The lock of the tables; a child that was forked while it was held gets another one.
+
+    It is reentrant: a garbage collection that begins under it calls `_dropped`.
+    """
+
+    def __init__(self) -> None:
+        self.lock = RLock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.lock = RLock()
+
+
+_GUARD: Final = _Guard()
+
+
+def _dropped(reference: Any) -> None:
+    with _GUARD.lock:
+        if reference.table.get(reference.key) is reference:
+            del reference.table[reference.key]
+
+
+def _interned(table: dict[Any, _Held], key: Any, make: Callable[[], Any]) -> Any:
+    """The one object of a key; a new one if there is none any more."""
+    held = table.get(key)
+    found = None if held is None else held()
+    if found is None:
+        with _GUARD.lock:
+            held = table.get(key)
+            found = None if held is None else held()
+            if found is None:
+                found = make()
+                table[key] = _Held(found, table, key)
+    return found
 
 
 def _count(what: str) -> None:
@@ -368,11 +436,17 @@ def single(atom: Atom) -> Expr:
 
 def _make(terms: dict[Atom, int], constant: int) -> Expr:
     key = tuple(sorted(((a, k) for a, k in terms.items() if k), key=_by_order)), constant
-    found = _EXPRS.get(key)
+    held = _EXPRS.get(key)
+    found = None if held is None else held()
     if found is None:
-        _count("expressions")
-        found = _EXPRS.setdefault(key, Expr(*key))
+        found = _interned(_EXPRS, key, partial(_new_expr, *key))
+        _RECENT.append(found)
     return found
+
+
+def _new_expr(terms: tuple[tuple[Atom, int], ...], constant: int) -> Expr:
+    _count("expressions")
+    return Expr(terms, constant)
 
 
 def _by_order(term: tuple[Atom, int]) -> Order:
@@ -393,19 +467,13 @@ def iterator(name: str, extent: int) -> Expr:
     """The iterator of a name and extent; 0 for an extent of 1."""
     if extent == 1:
         return const(0)
-    found = _ITERS.get((name, extent))
-    if found is None:
-        found = _ITERS.setdefault((name, extent), _make({Iter(name, extent): 1}, 0))
-    return found
+    return single(_interned(_ATOMS, (Iter, name, extent), partial(Iter, name, extent)))
 
 
 def read(source: int, index: Iterable[Expr], extent: int, from_end: bool = True) -> Expr:
     """An element of an index tensor; one object for each tensor and index."""
     key = source, tuple(index), extent, from_end
-    found = _READS.get(key)
-    if found is None:
-        found = _READS.setdefault(key, _make({Read(*key): 1}, 0))
-    return found
+    return single(_interned(_ATOMS, (Read, *key), partial(Read, *key)))
 
 
 def combine(*parts: tuple[Expr, int]) -> Expr:
@@ -427,10 +495,7 @@ def broadcast(expr: Expr, extent: int) -> Expr:
         return const(0) if extent == 1 else expr
     if within(expr, extent):
         return expr
-    found = _BROADCASTS.get((expr, extent))
-    if found is None:
-        found = _BROADCASTS.setdefault((expr, extent), _make({Broadcast(expr, extent): 1}, 0))
-    return found
+    return single(_interned(_ATOMS, (Broadcast, expr, extent), partial(Broadcast, expr, extent)))
 
 
 def within(expr: Expr, extent: int) -> bool:
@@ -448,7 +513,10 @@ def floor(expr: Expr, by: int) -> Expr:
     if found is None:
         _count("simplifications")
         make = _sized_floor if expr.sized or is_sized(by) else _floor
-        found = _FLOORS.setdefault(key, make(expr, by))
+        found = make(expr, by)
+        if len(_FLOORS) >= MOST_FLOORS:
+            _FLOORS.clear()
+        _FLOORS[key] = found
     return found
 
 
@@ -521,10 +589,7 @@ def _floor(expr: Expr, by: int) -> Expr:
 
 
 def _held_floor(rest: Expr, by: int) -> Expr:
-    held = _FLOOR_ATOMS.get((rest, by))
-    if held is None:
-        held = _FLOOR_ATOMS.setdefault((rest, by), Floor(rest, by))
-    return _make({held: 1}, 0)
+    return single(_interned(_ATOMS, (Floor, rest, by), partial(Floor, rest, by)))
 
 
 def _shared_factors(expr: Expr, by: int) -> list[int]:
@@ -532,9 +597,3 @@ def _shared_factors(expr: Expr, by: int) -> list[int]:
     found = {gcd(k, by) for _, k in expr.terms}
     found |= {gcd(a, b) for a in found for b in found}
     return sorted((f for f in found if f > 1), reverse=True)
-
-
-def forget() -> None:
-    """Clear the tables. Existing expressions stay valid, but equal new ones are other objects."""
-    for table in (_ITERS, _FLOORS, _FLOOR_ATOMS, _BROADCASTS, _READS, _EXPRS):
-        table.clear()

@@ -8,6 +8,7 @@ from typing import Final
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule import schedule
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
 from pirkit.lowering.codegen.ir.loopnest import with_numbered_names
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
@@ -85,17 +86,22 @@ def _loops_of(function: LazyFunction) -> Iterator[str]:
 
 def _scheduled(nest: Nest) -> Iterator[str]:
     """The scheduled loops of each function of a nest."""
+    for found, names in stages_of_nest(nest):
+        yield from scheduled_lines(found, names)
+
+
+def stages_of_nest(nest: Nest) -> Iterator[tuple[list[Stage], list[str]]]:
+    """The loops of each function of a nest after each rewrite, and the names of its arrays."""
+    names = [f"a{k}" for k in nest.arrays]
     if isinstance(nest.kernel, TiledNest):
-        names = [f"a{k}" for k in nest.arrays]
-        yield from scheduled_lines(stages_of(nest.kernel.numbered(), host()), names)
+        yield stages_of(nest.kernel.numbered(), host()), names
         return
     kernel, target = with_numbered_names(nest.kernel), host()
     parts = split_reductions(kernel, schedule(kernel, target).blocks)
-    names = [f"a{k}" for k in nest.arrays] + [f"p{k}" for k in range(len(parts.temporaries))]
+    names += [f"p{k}" for k in range(len(parts.temporaries))]
     for step in parts.steps:
-        yield from scheduled_lines(
-            stages_of(with_numbered_names(step.kernel), target), [names[k] for k in step.buffers]
-        )
+        made = stages_of(with_numbered_names(step.kernel), target)
+        yield made, [names[k] for k in step.buffers]
 
 
 def _code(functions: Sequence[LazyFunction], stage: str) -> Iterator[str]:

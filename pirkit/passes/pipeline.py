@@ -16,6 +16,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NoReturn, cast, get_type_hints
 
 from pirkit.diag.errors import UsageError
@@ -192,8 +193,7 @@ def _named_pipeline(name: _Token) -> list[Pass]:
 
 
 def _build(cls: type[Pass], name: _Token, options: list[_Option]) -> Pass:
-    hints = get_type_hints(cls)
-    fields = {f.name: hints[f.name] for f in cls.options()}
+    fields = _option_types(cls)
     values: dict[str, Any] = {}
     for option in options:
         key = option.name.text.replace("-", "_")
@@ -210,6 +210,13 @@ def _build(cls: type[Pass], name: _Token, options: list[_Option]) -> Pass:
             spans = (v.span for v in given if f"`{v.text}`" in error.message)
             error.span = next(spans, name.span)
         raise
+
+
+@lru_cache(256)
+def _option_types(cls: type[Pass]) -> dict[str, Any]:
+    # Evaluating annotations took a tenth of compiling a small program.
+    hints = get_type_hints(cls)
+    return {f.name: hints[f.name] for f in cls.options()}
 
 
 def _unknown_option(cls: type[Pass], name: _Token, known: list[str]) -> NoReturn:

@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import pytest
+
+from pirkit.lowering.codegen.emit.sanitize import sanitized
+from pirkit.runtime.native.function import Code
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="forbidden pages are those of POSIX")
@@ -38,3 +42,16 @@ def test_an_access_beyond_a_buffer_is_named(tmp_path: Path) -> None:
 
 def test_arrays_end_at_a_forbidden_page(tmp_path: Path) -> None:
     assert ended("page", tmp_path)[0] == -signal.SIGSEGV
+
+
+def test_a_mask_of_64_lanes_is_checked() -> None:
+    text = (
+        "define void @pirkit_kernel(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {\n"
+        "entry:\n  %a = load ptr, ptr %args, align 8\n"
+        "  call void @llvm.masked.store.v64i8.p0(<64 x i8> zeroinitializer, ptr %a, i32 1,"
+        " <64 x i1> zeroinitializer)\n  ret void\n}\n"
+        "declare void @llvm.masked.store.v64i8.p0(<64 x i8>, ptr, i32, <64 x i1>)\n"
+    )
+    checked = sanitized(text, Code(b"", "pirkit_kernel", 1, 0, 0, (64,)), "kernel")
+    llvm.parse_assembly(checked).verify()
+    assert "call void @pirkit_lanes" in checked

@@ -7,7 +7,7 @@ these runs are, beyond the tolerance of the element type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -119,10 +119,17 @@ class Oracle:
             self._near = [referred(self.program, self.inputs, draw) for draw in draws]
         return self._near
 
-    def difference(self, found: Arrays) -> tuple[str, str] | None:
-        """The kind of the first difference that rounding does not explain, and what it is."""
+    def difference(
+        self, found: Arrays, names: Container[str] | None = None
+    ) -> tuple[str, str] | None:
+        """The kind of the first difference that rounding does not explain, and what it is.
+
+        It is that of the results with ``names``, else of all.
+        """
         weak: tuple[str, str] | None = None
         for name, want in self.want.items():
+            if names is not None and name not in names:
+                continue
             if name not in found:
                 return "wrong", f"{name} is missing"
             have = found[name]

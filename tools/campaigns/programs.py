@@ -234,12 +234,7 @@ def _compared(
 
 def differs(name: str, state: Any, program: Program, inputs: Arrays) -> tuple[str, str] | None:
     """How a way differs from the reference."""
-    option = "autodiff{seeds=true}"
-    status, joint = attempt(lambda: run_passes(program, option) if name in JOINT else program)
-    if status == "values":
-        status, oracle = attempt(partial(Oracle.of, joint, inputs))
-    else:
-        oracle = joint
+    status, oracle = _oracle(program, inputs, name in JOINT)
     if status == "uncoded":
         return status, f"the reference ends in {type(oracle).__name__}: {oracle}"
     if status == "refused" and name in CHOOSY:
@@ -255,8 +250,25 @@ def differs(name: str, state: Any, program: Program, inputs: Arrays) -> tuple[st
     if status != "values":
         return "refused", f"values, but the reference refuses: {oracle}"
     if name in CHOOSY:  # these give outputs alone, not what is written
-        oracle.want = {n: a for n, a in oracle.want.items() if n in found}
+        return oracle.difference(found, found)
     return oracle.difference(found)
+
+
+_LATEST: dict[bool, tuple[Program, Arrays, tuple[str, Any]]] = {}
+
+
+def _oracle(program: Program, inputs: Arrays, joint: bool) -> tuple[str, Any]:
+    """What a program may give, or how the reference ended; the ways of a case share it."""
+    known = _LATEST.get(joint)
+    if known is None or known[0] is not program or known[1] is not inputs:
+        status, both = attempt(
+            lambda: run_passes(program, "autodiff{seeds=true}") if joint else program
+        )
+        reached = (
+            attempt(partial(Oracle.of, both, inputs)) if status == "values" else (status, both)
+        )
+        known = _LATEST[joint] = program, inputs, reached
+    return known[2]
 
 
 def _told(status: str, error: Any, way: str, program: Program) -> Iterator[Found]:

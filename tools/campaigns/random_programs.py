@@ -40,6 +40,8 @@ INPLACE_BINARY: Final = "add_ subtract_ multiply_ divide_".split()
 REDUCTIONS: Final = "sum mean max min prod any all amax amin logsumexp argmax argmin".split()
 SCANS: Final = "cumsum cumprod softmax log_softmax".split()
 SIZES: Final = (0, *(1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 16, 17, 33))
+LENGTHS: Final = (2, 2, 3, 3, 4, 4, 5, 6, 8, 12)
+"""Steps of a program. Most are few: what is wrong shows in few, and an hour has more of them."""
 LARGEST: Final = 4096
 """Elements of a value that later steps may read."""
 UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
@@ -80,7 +82,7 @@ class Maker:
         self.hostile = self.random.random() < 0.35
         for _ in range(self.random.randint(1, 3)):
             self.keep(self.fresh(self.shape(), self.dtype))
-        steps = self.random.randint(2, 12)
+        steps = self.random.choice(LENGTHS)
         tries = 0
         while steps and tries < 80:
             tries += 1

@@ -16,6 +16,7 @@ from pirkit.dialect.opdef import (
     require,
     samples,
 )
+from pirkit.dialect.ops.linalg.lapack import svd, svdvals
 from pirkit.dialect.ops.linalg.solve import FIELDS, REAL_FIELDS, square_matrices
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
@@ -167,7 +168,7 @@ def _(x: Array) -> Array:
 
 @reference(MatrixRank)
 def _(x: Array, *, tol: float, use_default_tol: bool, hermitian: bool) -> Array:
-    sizes = np.abs(np.linalg.eigvalsh(x)) if hermitian else np.linalg.svd(x, compute_uv=False)
+    sizes = np.abs(np.linalg.eigvalsh(x)) if hermitian else svdvals(x)
     bound: Any = tol
     if use_default_tol:
         most = sizes.max(-1, keepdims=True, initial=0)
@@ -177,7 +178,7 @@ def _(x: Array, *, tol: float, use_default_tol: bool, hermitian: bool) -> Array:
 
 @reference(Lstsq)
 def _(x: Array, y: Array, *, rcond: float, driver: str) -> tuple[Array, ...]:
-    u, sizes, vh = np.linalg.svd(x, full_matrices=False)
+    u, sizes, vh = svd(x)
     bound = 0.0 if driver == "gels" else rcond
     significant = sizes > bound * sizes.max(-1, keepdims=True, initial=0)
     inverse = np.where(significant, 1 / np.where(significant, sizes, 1), 0).astype(x.dtype)

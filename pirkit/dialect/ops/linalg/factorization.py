@@ -20,6 +20,7 @@ from pirkit.dialect.opdef import (
     require,
     samples,
 )
+from pirkit.dialect.ops.linalg.lapack import svd, svdvals
 from pirkit.dialect.ops.linalg.solve import FIELDS, REAL_FIELDS, square_matrices
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import show
@@ -133,12 +134,12 @@ def _(x: TensorMeta, *, full_matrices: bool) -> tuple[TensorMeta, ...]:
 
 @reference(Svd)
 def _(x: Array, *, full_matrices: bool) -> tuple[Array, ...]:
-    return tuple(np.linalg.svd(x, full_matrices=full_matrices))
+    return svd(x, full_matrices=full_matrices)
 
 
 @reference(SvdVals)
 def _(x: Array) -> Array:
-    return np.linalg.svd(x, compute_uv=False)
+    return svdvals(x)
 
 
 @samples(Svd)

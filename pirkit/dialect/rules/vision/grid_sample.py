@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product as combinations
+from typing import Final
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
@@ -210,17 +211,22 @@ def _points(
     return at, weight, points
 
 
+NO_IMAGE: Final = 1 << 40
+"""Beyond all images."""
+
+
 def images(c: OpCall, count: Size) -> Value:
-    """The image of each box."""
+    """The image of each box; none, which lookups refuse, if the boxes are not those counted."""
     b = c.b
     place = _arange(b, count)
     if c.boxes_num is None:
         return b.zeros_like(place)
-    ends = b.cumsum(
-        b.cast(c.boxes_num, dt.int64), axis=0, flatten=False, exclusive=False, reverse=False
-    )
+    counts = b.cast(c.boxes_num, dt.int64)
+    ends = b.cumsum(counts, axis=0, flatten=False, exclusive=False, reverse=False)
     past = b.cast(b.greater_equal(b.unsqueeze(place, axis=(1,)), ends), dt.int64)
-    return b.sum(past, (1,))
+    other = b.not_equal(b.sum(counts, (0,)), b.sum(b.ones_like(place), (0,)))
+    wrong = b.logical_or(other, b.any(b.less_than(counts, b.zeros_like(counts))))
+    return b.sum(past, (1,)) + b.cast(wrong, dt.int64) * NO_IMAGE
 
 
 def _arange(b: Builder, size: Size) -> Value:

@@ -192,11 +192,12 @@ class _Checks:
         size, address = _BYTES[element], pointer.rpartition(" ")[2]
         if form in ("load", "store"):
             bits, wide = self.fresh(), self.fresh()
-            return [
-                f"  {bits} = bitcast {mask} to i{lanes}",
-                f"  {wide} = zext i{lanes} {bits} to i64",
-                self.lanes(address, size, address, wide, line),
-            ]
+            lines = [f"  {bits} = bitcast {mask} to i{lanes}"]
+            if lanes == 64:  # 64 bytes of a register: there is nothing to extend
+                wide = bits
+            else:
+                lines.append(f"  {wide} = zext i{lanes} {bits} to i64")
+            return [*lines, self.lanes(address, size, address, wide, line)]
         lines: list[str] = []
         for lane in range(lanes):
             at, on, wide = self.fresh(), self.fresh(), self.fresh()

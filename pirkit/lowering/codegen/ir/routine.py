@@ -6,7 +6,7 @@ function of the module. Its registers and its unrolling are its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +15,26 @@ from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.runtime.dtype import DType
 
 Array = np.ndarray[Any, Any]
-Location = tuple[Array, int]
+
+
+class Reach:
+    """Stands for the memory of a buffer and notes what a routine uses of it (`proof_bounds.py`)."""
+
+    def __init__(self) -> None:
+        self.matrices: list[tuple[int, int, tuple[int, int], tuple[int, int]]] = []
+
+    def spans(self, whole: bool) -> Iterator[tuple[int, int]]:
+        """The first byte of each matrix and the one behind it; of ``whole`` rows where they are."""
+        for offset, size, shape, strides in self.matrices:
+            reach = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+            low, high = (sum(r for r in reach if r * sign > 0) for sign in (-1, 1))
+            high += size
+            if whole and strides[0] > shape[1] * strides[1] > 0:
+                high += strides[0] - shape[1] * strides[1]
+            yield offset + low, offset + high
+
+
+Location = tuple[Array | Reach, int]
 """The bytes of a buffer, and an offset."""
 
 
@@ -52,4 +71,7 @@ def matrix(
     # nothing and may begin behind the end.
     if 0 in shape:
         return np.empty(shape, dtype.np)
+    if isinstance(memory, Reach):
+        memory.matrices.append((offset, dtype.itemsize, shape, strides))
+        return np.zeros(shape, dtype.np)
     return np.ndarray(shape, dtype.np, memory.data, offset, strides)

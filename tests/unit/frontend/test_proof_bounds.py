@@ -1,0 +1,174 @@
+"""Accesses of loop nests are proved to stay in their buffers; planted bugs are refuted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import pirkit
+from pirkit.diag.errors import RuntimeFault
+from pirkit.frontend.compile import run_passes
+from pirkit.lowering.codegen.ir.loop_ir import Block, Count, Loop, Nest, Node, changed
+from pirkit.lowering.codegen.ir.loopnest import Constant, Load
+
+pytest.importorskip("z3", reason="proofs need z3-solver")
+import z3
+
+from pirkit.frontend import proof_kernels
+from pirkit.frontend.proof_bounds import Accesses, prove_bounds
+from pirkit.frontend.proof_kernels import KernelBounds, kernel_bounds
+
+
+def module_of(build: Callable[[Any], Any]) -> Any:
+    b = pirkit.ProgramBuilder()
+    b.output("y", build(b))
+    return run_passes(b.finish(), "@default").module
+
+
+def nests_of(build: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> list[Nest]:
+    """The scheduled nests of a program, all of which are proved."""
+    seen: list[Nest] = []
+
+    def noted(solver: Any, nest: Nest) -> Accesses:
+        seen.append(nest)
+        return prove_bounds(solver, nest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(proof_kernels, "prove_bounds", noted)
+        found: list[KernelBounds] = list(kernel_bounds(z3, module_of(build)))
+    assert found
+    assert all(f.proved and not f.why for f in found), found
+    return seen
+
+
+def flat(b: Any) -> Any:
+    return b.tanh(b.input("x", (1003,), "float32")) * 2.0
+
+
+def padded(b: Any) -> Any:
+    wide = b("pd_op.pad", b.input("x", (37, 19), "float32"), paddings=[3, 2, 1, 5], pad_value=1.0)
+    return b.tanh(wide) * 2.0
+
+
+def gathered(b: Any) -> Any:
+    x, index = b.input("x", (37, 19), "float32"), b.input("i", (53,), "int64")
+    return b.tanh(b("pd_op.gather", b.exp(x), index, axis=0))
+
+
+def mirrored(b: Any) -> Any:
+    x = b.input("x", (513, 513), "float32")
+    return x + b("pd_op.transpose", x, perm=[1, 0])
+
+
+def product(b: Any) -> Any:
+    x, w = b.input("x", (200, 300), "float32"), b.input("w", (300, 170), "float32")
+    return b.matmul(x, w)
+
+
+def columns(b: Any) -> Any:
+    return b.softmax(b.input("x", (37, 103), "float32"), axis=0)
+
+
+def rows(b: Any) -> Any:
+    return b.softmax(b.input("x", (37, 1003), "float32"), axis=-1)
+
+
+def norm(b: Any) -> Any:
+    x = b.input("x", (5, 17, 9, 33), "float32")
+    return b("pd_op.mean", b.exp(x), axis=[1, 3])
+
+
+@pytest.mark.parametrize("build", [flat, padded, gathered, mirrored, product, columns, rows, norm])
+def test_kernels_are_proved(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    nests_of(build, monkeypatch)
+
+
+def longer(bound: Any) -> Any:
+    """A bound that is one iteration too large behind the last whole block."""
+    if isinstance(bound, Count):
+        return replace(bound, extent=bound.extent + 1)
+    return bound
+
+
+def tail(node: Node) -> Any:
+    """The mask of the tail has one lane more."""
+    if isinstance(node, Loop) and node.kind == "vector" and isinstance(node.stop, Count):
+        return [replace(node, stop=longer(node.stop))]
+    return None
+
+
+def remainder(node: Node) -> Any:
+    """The last tile is as large as the others."""
+    if isinstance(node, Loop) and isinstance(node.stop, Count) and node.kind != "vector":
+        return [replace(node, stop=node.stop.size // node.stop.multiple * node.stop.multiple)]
+    return None
+
+
+def guard(node: Node) -> Any:
+    """The guard of a padding lets one more column through."""
+    if not isinstance(node, Block):
+        return None
+    wrong = [
+        replace(s, value=s.value + 1) if isinstance(s, Constant) and s.value == 19 else s
+        for s in node.statements
+    ]
+    return [Block(tuple(wrong))]
+
+
+def offset(node: Node) -> Any:
+    """A gather is clamped one element further on."""
+    if not isinstance(node, Block):
+        return None
+    wrong = [
+        replace(s, limit=s.limit + 19) if isinstance(s, Load) and s.at is not None else s
+        for s in node.statements
+    ]
+    return [Block(tuple(wrong))]
+
+
+PLANTED = {"tail mask": (flat, tail), "tile remainder": (mirrored, remainder),
+           "pad guard": (padded, guard), "gather offset": (gathered, offset)}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_bugs_are_refuted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    build, change = PLANTED[name]
+    found: list[Accesses] = []
+    for nest in nests_of(build, monkeypatch):
+        wrong = replace(nest, body=changed(nest.body, change))
+        assert wrong.body != nest.body
+        found.append(prove_bounds(z3, wrong))
+    told = [f.outside for f in found if f.outside is not None]
+    assert told, "the planted bug was proved"
+    assert told[0].begin < 0 or told[0].begin + told[0].size > told[0].limit
+    assert told[0].at
+
+
+@pytest.mark.parametrize("build", [product, columns, mirrored])
+def test_a_panel_that_is_too_small_is_refuted(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuted = 0
+    for nest in nests_of(build, monkeypatch):
+        for k, buffer in enumerate(nest.buffers):
+            if buffer.space == "scratch" and buffer.size > 1024:
+                less = replace(buffer, size=buffer.size * 3 // 4)
+                wrong = replace(nest, buffers=(*nest.buffers[:k], less, *nest.buffers[k + 1 :]))
+                refuted += prove_bounds(z3, wrong).outside is not None
+    assert refuted or not any(b.space == "scratch" for b in nest.buffers)
+
+
+def test_a_counterexample_names_kernel_access_and_iteration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wrong(solver: Any, nest: Nest) -> Accesses:
+        return prove_bounds(solver, replace(nest, body=changed(nest.body, tail)))
+
+    monkeypatch.setattr(proof_kernels, "prove_bounds", wrong)
+    with pytest.raises(RuntimeFault, match="leaves a buffer") as caught:
+        list(kernel_bounds(z3, module_of(flat)))
+    assert caught.value.code == "PK0910"
+    assert "load b0" in str(caught.value)
+    assert "4 bytes from byte 4,012 on of buffer 0, which has 4,012 bytes" in str(caught.value)
+    assert "lane of" in str(caught.value)
