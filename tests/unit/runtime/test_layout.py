@@ -111,4 +111,5 @@ def test_a_new_content_is_swapped_in_without_a_copy_if_nobody_sees_it(name: str)
     exe = Executable(plan_of(lines), KernelLibrary(), {"b": b})
     exe(x=x)
     (sessions,) = exe._sessions._idle.values()
-    assert (sessions[0].copies == 0) == (name in PLACED)
+    swapped = {*PLACED, "a view is alive"}  # the view reads the old array, which stays
+    assert (sessions[0].copies == 0) == (name in swapped)
