@@ -5,12 +5,13 @@
 A mutant changes one comparison, sign, bound, flag, mask or capacity inside a function of one room.
 It exists in memory only: a process that has imported pirkit and the tests forks, the child replaces
 the code objects of the changed functions, and runs the tests that reach the changed line, the
-quickest of each file first, until one fails. Which tests reach a line is measured once, and stored
-beside the results (``OUT.lines.jsonl``; delete the lines of files of tests that changed). Limits are in CPU time, so a
-busy machine changes no result: a mutant that needs more than `LIMIT` seconds hangs, which counts as
-noticed. Tests that start processes of their own do not see the mutant. A file of results is
-continued. At the end come the counts of each room, and the mutants that no test noticed, but for
-those that ``mutants_explained.toml`` explains: they change nothing that a test could ask for.
+quickest of each file first, until one fails (which must pass without the mutant). Which tests reach
+a line is measured once, and stored beside the results (``OUT.lines.jsonl``; delete the lines of
+files of tests that changed, and all if pirkit changed). Limits are in CPU time, so a busy machine
+changes no result: a mutant that needs three times as long hangs, which counts as killed.
+Tests that start processes of their own do not see the mutant. A file of results is continued. At
+the end come the counts of each room, and the mutants that no test noticed, but for those that
+``mutants_explained.toml`` explains: they change nothing that a test could ask for.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ TESTS: Final = {
     " codegen/test_{sanitize,scatter,segments,streams,targets,tiled_nest,tiles,debug_ladder}.py"
     " codegen/test_{deinterleaved,parallel_compile}.py whole_program/test_cumulative.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
-    " whole_program/test_cached_{plans,programs}.py",
+    " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
+    " attacks/test_endless_files.py",
     "readers": "frontend/test_{checkpoint,json_damage,json_values,paddle_json,paddle_text}.py"
     " frontend/test_{params,single,tensor_arrays,unfilled,wrong_types}.py unit/frontend attacks"
     " dialect/test_{attribute_names,declared_types,text}.py campaigns/test_survivors.py",
@@ -73,7 +75,7 @@ TESTS: Final = {
 }
 """Folders and files of tests that may notice mutants of a room."""
 LIMIT: Final = 60
-"""CPU seconds of a mutant; its tests take half as long without it."""
+"""CPU seconds of a mutant; its tests take half of it at most without it, or a third and less."""
 SURVEY: Final = 9
 """CPU seconds in which the tests of a file are measured."""
 SLOW: Final = 8
@@ -222,7 +224,7 @@ def _text(*nodes: ast.AST) -> bool:
 
 
 def places(tree: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
-    """Nodes in functions with what they become, outside of messages, types and checks of beliefs."""
+    """Nodes in functions with what they become, outside of messages, types and assertions."""
     found: list[tuple[ast.AST, ast.AST]] = []
 
     def visit(node: ast.AST, inside: bool) -> None:
@@ -416,7 +418,7 @@ class Laboratory:
         return [t[2] for t, s in zip(sorted(turns), total, strict=True) if s < LIMIT / 2]
 
     def examined(self, mutant: Mutant) -> str:
-        """``noticed``, ``hang``, ``died``, ``survived``, ``unreached``, or ``none`` if it is none."""
+        """``noticed``, ``hang``, ``died``, ``survived``, ``unreached``, or ``none``: no mutant."""
         names = self.tests_of(mutant)
         if not names:
             return "unreached"
@@ -427,7 +429,8 @@ class Laboratory:
             failed = self.run(names)
             return f"noticed {failed}" if failed else f"survived {len(names)}"
 
-        kind, found = in_child(run, LIMIT)
+        usual = sum(self.known[n].seconds for n in names)
+        kind, found = in_child(run, min(LIMIT, int(10 + 3 * usual)))
         if kind != "ended" or not found.startswith("noticed") or self._passes(names, found[8:]):
             return found if kind == "ended" else kind
         del self.known[found[8:]]
