@@ -374,3 +374,10 @@ def test_plans_for_other_devices_or_with_other_kernels_are_not_kept(store: Objec
     assert compile_cache.cache_key(program(), own) is not None
     assert compile_cache.cache_key(program(), KernelLibrary("reference")) is None
     assert compile_cache.cache_key(program(), KernelLibrary(registry=Registry())) is None
+
+
+def test_weights_have_a_key_if_all_are_numbers(store: ObjectCache) -> None:
+    numbers, objects = np.zeros(2), np.array([None, None])
+    assert compile_cache.weights_key("1", {"a": numbers}) is not None
+    assert compile_cache.weights_key("1", {"a": numbers, "b": objects}) is None
+    assert compile_cache.weights_key("1", {"a": numbers, "b": [0.0, 0.0]}) is None
