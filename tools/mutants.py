@@ -59,9 +59,10 @@ ROOMS: Final = {
 TESTS: Final = {
     "passes": "ir unit/passes unit/cli/test_pass_files.py",
     "rules": "fusion/test_{rules,indices,cases,random,dynamic_shapes}.py"
-    " prim/test_{rules,complex,special}.py fusion/test_{growth,scatter}.py",
-    "split": "split/test_{budget,cases_interface,cases_regions,cases_runs,cases_storage,maxflow}.py"
-    " split/test_{output_aliases,own_gradients,poison,properties,reused,runnable,runnable_files}.py"
+    " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py",
+    "split": "split/test_{budget,cases_interface,cases_regions,cases_runs,cases_storage}.py"
+    " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
+    " split/test_{runnable,runnable_files}.py"
     " split/test_small_programs.py attacks/test_attacks_json.py",
     "liveness": "unit/{analysis,lowering} unit/passes/test_equivalence.py",
     "planner": "unit/{runtime,lowering}",
@@ -84,7 +85,7 @@ LIMIT: Final = 60
 """CPU seconds of a mutant at most."""
 SURVEY: Final = 5
 """CPU seconds in which the tests of a file are measured."""
-LONG: Final = {"tests/prim/test_rules.py": 150}
+LONG: Final = {"tests/prim/test_rules.py": 150, "tests/fusion/test_named_sizes.py": 20}
 """The same of files that have tests of their own for each op."""
 SLOW: Final = 8
 """Tests that take more CPU seconds than this are left out."""
@@ -444,7 +445,7 @@ class Laboratory:
     def _named_in(self, mutant: Mutant) -> list[str]:
         """Tests of ops that the code around a mutant names, where not all tests were measured."""
         words = set(re.findall(r"\w+", mutant.around))
-        ops = ((n, re.search(r"\[pd_op\.(\w+?)(-\d)?\]", n)) for n in self.items)
+        ops = ((n, re.search(r"\[(?:OpDef\()?pd_op\.(\w+)", n)) for n in self.items)
         found = [n for n, op in ops if op and op[1] in words and n not in self.known]
         return [n for n in found if n not in self.bad and n.partition("::")[0] in LONG][:8]
 
