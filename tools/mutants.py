@@ -68,7 +68,7 @@ TESTS: Final = {
     "planner": "unit/{runtime,lowering}",
     "fusion": "fusion/test_{bounds,cases,certificates,counts,default,dynamic_shapes,growth}.py"
     " fusion/test_{indices,not_fused,precision,print,recompute,refusals,scatter,tiles,writes}.py",
-    "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize,scatter}.py"
+    "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize,work}.py"
     " codegen/test_{segments,targets,tiled_nest,tiles,register_transpose,debug_ladder}.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
