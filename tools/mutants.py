@@ -70,7 +70,7 @@ TESTS: Final = {
     " fusion/test_{indices,not_fused,precision,print,recompute,refusals,scatter,tiles,writes}.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
-    " codegen/test_{register_transpose,work}.py",
+    " codegen/test_{register_transpose,streams,work}.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
     " attacks/test_endless_files.py",
@@ -84,7 +84,7 @@ BUDGET: Final = 12
 """CPU seconds of the tests of one mutant, without it."""
 LIMIT: Final = 60
 """CPU seconds of a mutant at most."""
-SURVEY: Final = 5
+SURVEY: Final = 4
 """CPU seconds in which the tests of a file are measured."""
 LONG: Final = {"tests/prim/test_rules.py": 150, "tests/fusion/test_named_sizes.py": 20}
 """The same of files that have tests of their own for each op."""
@@ -452,9 +452,9 @@ class Laboratory:
     def _named_in(self, mutant: Mutant) -> list[str]:
         """Tests of ops that the code around a mutant names, where not all tests were measured."""
         words = set(re.findall(r"\w+", mutant.around))
-        ops = ((n, re.search(r"\[(?:OpDef\()?pd_op\.(\w+)", n)) for n in self.items)
+        ops = ((n, re.search(r"\[(?:OpDef\()?(?:pd_op\.)?(\w+)", n)) for n in self.items)
         found = [n for n, op in ops if op and op[1] in words and n not in self.known]
-        return [n for n in found if n not in self.bad and n.partition("::")[0] in LONG][:8]
+        return [n for n in found if n not in self.bad and n.partition("::")[0] in LONG][:12]
 
     def examined(self, mutant: Mutant) -> str:
         """``noticed``, ``hang``, ``died``, ``survived``, ``unreached``, or ``none``: no mutant."""

@@ -104,3 +104,15 @@ pir.program @retyped(%x "x" : tensor<2x2xf32>) {
   %a = pd_op.exp(%t) : (tensor<2x2xf32>) -> tensor<2x2xf32>
   pir.shadow_output(%a) {output_name = "a"} : (tensor<2x2xf32>) -> ()
 }
+
+// -----
+// Where only the result is read, such a write is as pure as others.
+// CHECK-LABEL: pir.program @retyped_once
+// CHECK:         pd_op.reshape(
+// CHECK-NEXT:    pd_op.exp(
+pir.program @retyped_once(%x "x" : tensor<2x2xf32>) {
+  %t = pd_op.cos(%x) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %r = pd_op.reshape_(%t) {shape = array<i64: 4>} : (tensor<2x2xf32>) -> tensor<4xf32>
+  %a = pd_op.exp(%r) : (tensor<4xf32>) -> tensor<4xf32>
+  pir.shadow_output(%a) {output_name = "a"} : (tensor<4xf32>) -> ()
+}
