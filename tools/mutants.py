@@ -80,8 +80,6 @@ TESTS: Final = {
     "vmap": "frontend/test_transform_table.py",
 }
 """Folders and files of tests that may notice mutants of a room."""
-BUDGET: Final = 12
-"""CPU seconds of the tests of one mutant, without it."""
 LIMIT: Final = 60
 """CPU seconds of a mutant at most."""
 SURVEY: Final = 4
@@ -446,7 +444,9 @@ class Laboratory:
             turns.append((ranks[file] // 4, self.known[name].seconds, name))
             ranks[file] += 1
         total = itertools.accumulate(seconds for _, seconds, _ in sorted(turns))
-        found = [t[2] for t, s in zip(sorted(turns), total, strict=True) if s < BUDGET]
+        found = [
+            t[2] for t, s in zip(sorted(turns), total, strict=True) if s < self.options.seconds
+        ]
         return found + self._named_in(mutant)
 
     def _named_in(self, mutant: Mutant) -> list[str]:
@@ -509,6 +509,9 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=40)
+    parser.add_argument(
+        "--seconds", type=float, default=20, help="CPU seconds of tests for each mutant at most"
+    )
     parser.add_argument("--room", action="append", choices=ROOMS, help="only of this room")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     options = parser.parse_args()
