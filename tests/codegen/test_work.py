@@ -1,10 +1,15 @@
-"""The estimated time of a kernel, by which threads share it: more to do never takes less."""
+"""What a kernel costs: more to do never takes less, and a block of columns fits a cache."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pirkit.lowering.codegen.emit.compile import estimated_work
+from pirkit.lowering.codegen.emit.schedule import schedule
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load, LoopPhase, Operand, Store
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.native.target import host
+from tests.codegen.nests import softmax
 
 ROWS, COLUMNS = 64, 100
 
@@ -39,3 +44,14 @@ def test_time_to_compute_falls_with_the_lanes() -> None:
     assert by_lanes == sorted(by_lanes, reverse=True)
     assert abs(by_lanes[1] - 2 * by_lanes[2]) <= 2
     assert work(costly, lanes=0) == work(costly, lanes=1)
+
+
+def test_columns_that_several_phases_read_fit_half_of_the_cache() -> None:
+    blocks: list[int] = []
+    for bytes_of_cache in (1 << 18, 1 << 20, 1 << 22):
+        plan = schedule(softmax(4096, 64, axis=0), replace(host(), l2_bytes=bytes_of_cache))
+        assert plan.strategy == "columns"
+        column = 64 * plan.kernel.operands[0].dtype.itemsize
+        assert plan.block <= max(4 * plan.lanes, bytes_of_cache // 2 // column)
+        blocks.append(plan.block)
+    assert blocks == sorted(set(blocks)), "a larger cache holds more columns"
