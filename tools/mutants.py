@@ -451,7 +451,7 @@ class Laboratory:
 
     def _named_in(self, mutant: Mutant) -> list[str]:
         """Tests of ops that the code around a mutant names, where not all tests were measured."""
-        words = set(re.findall(r"\w+", mutant.around))
+        words = {word.strip("_") for word in re.findall(r"\w+", mutant.around)}
         ops = ((n, re.search(r"\[(?:OpDef\()?(?:pd_op\.)?(\w+)", n)) for n in self.items)
         found = [n for n, op in ops if op and op[1] in words and n not in self.known]
         return [n for n in found if n not in self.bad and n.partition("::")[0] in LONG][:12]
