@@ -5,11 +5,13 @@
 A mutant changes one comparison, sign, bound, flag, mask or capacity inside a function of one room.
 It exists in memory only: a process that has imported pirkit and the tests forks, the child replaces
 the code objects of the changed functions, and runs the tests that reach the changed line, the
-quickest first, until one fails. Which tests reach a line is measured once for each room, and stored
-beside the results (``OUT.ROOM.json``; delete it after changing tests). Limits are in CPU time, so a
-busy machine changes no result: a mutant that needs more than `LIMIT` seconds hangs, which counts as
-noticed. Tests that start processes of their own do not see the mutant. A file of results is
-continued. At the end come the counts of each room, and the mutants that no test noticed.
+quickest of each file first, until one fails (which must pass without the mutant). Which tests reach
+a line is measured once, and stored beside the results (``OUT.lines.jsonl``; delete the lines of
+files of tests that changed, and all if pirkit changed). Limits are in CPU time, so a busy machine
+changes no result: a mutant that needs much longer hangs, which counts as killed.
+Tests that start processes of their own do not see the mutant. A file of results is continued. At
+the end come the counts of each room, and the mutants that no test noticed, but for those that
+``mutants_explained.toml`` explains: they change nothing that a test could ask for.
 """
 
 from __future__ import annotations
@@ -19,16 +21,21 @@ import ast
 import contextlib
 import copy
 import gc
+import itertools
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sys
 import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
@@ -50,26 +57,39 @@ ROOMS: Final = {
     "vmap": "pirkit/frontend/batching*.py",
 }
 TESTS: Final = {
-    "passes": "tests/unit/passes tests/ir",
-    "rules": "tests/fusion/test_cases.py tests/fusion/test_random.py",
-    "split": "tests/split/test_random.py",
-    "liveness": "tests/unit/passes/test_equivalence.py",
-    "planner": "tests/unit/runtime",
-    "fusion": "tests/fusion",
-    "emitters": "tests/codegen/test_emitted.py tests/codegen/test_fused.py",
-    "cache": "tests/codegen/test_cache.py",
-    "readers": "tests/frontend/test_paddle_text.py tests/frontend/test_json_damage.py",
-    "vmap": "tests/frontend/test_transform_table.py",
+    "passes": "ir unit/passes unit/cli/test_pass_files.py",
+    "rules": "fusion/test_{rules,indices,cases,random,dynamic_shapes}.py"
+    " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py",
+    "split": "split/test_{budget,cases_interface,cases_regions,cases_runs,cases_storage}.py"
+    " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
+    " split/test_{runnable,runnable_files}.py"
+    " split/test_small_programs.py attacks/test_attacks_json.py",
+    "liveness": "unit/{analysis,lowering} unit/passes/test_equivalence.py",
+    "planner": "unit/{runtime,lowering}",
+    "fusion": "fusion/test_{bounds,cases,certificates,counts,default,dynamic_shapes,growth}.py"
+    " fusion/test_{indices,not_fused,precision,print,recompute,refusals,scatter,tiles,writes}.py",
+    "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
+    " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
+    " codegen/test_{register_transpose,streams,work}.py",
+    "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
+    " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
+    " attacks/test_endless_files.py",
+    "readers": "frontend/test_{checkpoint,json_damage,json_values,paddle_json,paddle_text}.py"
+    " frontend/test_{params,single,tensor_arrays,unfilled,wrong_types}.py unit/frontend attacks"
+    " dialect/test_{attribute_names,declared_types,text}.py campaigns/test_survivors.py",
+    "vmap": "frontend/test_transform_table.py",
 }
-"""Tests of a room, beside those that are named like one of its files or import one."""
+"""Folders and files of tests that may notice mutants of a room."""
 LIMIT: Final = 60
-"""CPU seconds of a mutant; its tests take half as long without it."""
-SURVEY: Final = 60
-"""CPU seconds in which the tests of a room are measured."""
-SLOW: Final = 3
+"""CPU seconds of a mutant at most."""
+SURVEY: Final = 4
+"""CPU seconds in which the tests of a file are measured."""
+LONG: Final = {"tests/prim/test_rules.py": 150, "tests/fusion/test_named_sizes.py": 20}
+"""The same of files that have tests of their own for each op."""
+SLOW: Final = 8
 """Tests that take more CPU seconds than this are left out."""
-WALL: Final = 900
-"""Seconds of wall time after which a child that computes nothing is stuck."""
+WALL: Final = 8
+"""Seconds for each CPU second of the limit after which a child that only waits is stuck."""
 
 _COMPARE: Final = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -80,6 +100,7 @@ _BINARY: Final = {
     ast.LShift: ast.RShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.Mod: ast.FloorDiv,
 }  # fmt: skip
 _CALLS: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
+_SCOPES: Final = (ast.ClassDef, ast.FunctionDef)
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -91,29 +112,58 @@ class Mutant(NamedTuple):
     place: int
 
     @property
-    def line(self) -> int:
-        node: Any = self._nodes[0]
-        return node.lineno
+    def lines(self) -> range:
+        """The lines of the smallest statement or lambda around it, but for statements in that."""
+        tree, node = self._tree, self._nodes[0]
+        kinds = (ast.stmt, ast.Lambda)
+        around = [s for s in ast.walk(tree) if isinstance(s, kinds) and _within(node, s)]
+        found = min(around, key=lambda s: (s.end_lineno or 0) - s.lineno)
+        inner = [s.lineno for s in ast.walk(found) if isinstance(s, ast.stmt) and s is not found]
+        return range(found.lineno, min([*inner, (found.end_lineno or 0) + 1]))
+
+    @property
+    def around(self) -> str:
+        """The text of the function at the top of the file around it, or of its lines."""
+        lines = self.path.read_text().splitlines()
+        tops = [s for s in self._tree.body if isinstance(s, ast.FunctionDef)]
+        for top in (s for s in tops if _within(self._nodes[0], s)):
+            first = min([top.lineno, *(d.lineno for d in top.decorator_list)])
+            return "\n".join(lines[first - 1 : top.end_lineno])
+        return "\n".join(lines[self.lines.start - 1 : self.lines.stop - 1])
 
     @property
     def told(self) -> dict[str, str]:
         node, other = self._nodes
-        at = f"{self.path.relative_to(ROOT)}:{self.line}"
+        scopes = [s for s in ast.walk(self._tree) if isinstance(s, _SCOPES) and _within(node, s)]
         change = f"{ast.unparse(node)} -> {ast.unparse(other)}"
-        return {"room": self.room, "at": at, "change": change}
+        alike = [n for n in self._alike(node, other) if _within(n, (scopes or [node])[-1])]
+        if len(alike) > 1:  # which of them
+            change += f" #{alike.index(node) + 1}"
+        at = f"{self.path.relative_to(ROOT)}:{self.lines.start}"
+        names = ".".join([self.path.stem, *(s.name for s in scopes)])
+        return {"room": self.room, "at": at, "in": names, "change": change}
+
+    def _alike(self, node: ast.AST, other: ast.AST) -> list[ast.AST]:
+        found = [
+            n for n, o in places_of(self.path) if type(n) is type(node) and type(o) is type(other)
+        ]
+        return [n for n in found if ast.unparse(n) == ast.unparse(node)]
+
+    @property
+    def _tree(self) -> ast.Module:
+        return parsed(self.path)
 
     @property
     def _nodes(self) -> tuple[ast.AST, ast.AST]:
-        return places(ast.parse(self.path.read_text()))[self.place]
+        return places_of(self.path)[self.place]
 
     def plant(self) -> bool:
         """Change all functions of this process; False if that is impossible."""
-        tree = ast.parse(self.path.read_text())
-        node, other = places(tree)[self.place]
-        changed = _Replace(node, other).visit(copy.copy(tree))
+        node, other = self._nodes
+        changed = _Replace(node, other).visit(copy.copy(self._tree))
         before = [*_codes(_code(ast.parse(self.path.read_text()), self.path))]
         after = [*_codes(_code(ast.fix_missing_locations(changed), self.path))]
-        if len(before) != len(after):
+        if [c.co_freevars for c in before] != [c.co_freevars for c in after]:
             return False
         new = {b: a for b, a in zip(before, after, strict=True) if a != b}
         gc.unfreeze()
@@ -123,6 +173,26 @@ class Mutant(NamedTuple):
         for function in planted:
             function.__code__ = new[function.__code__]
         return bool(planted)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The tree of a file, always the same one."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def places_of(path: Path) -> list[tuple[ast.AST, ast.AST]]:
+    """The places of a file, always the same nodes."""
+    return places(parsed(path))
+
+
+def _within(node: Any, outer: Any) -> bool:
+    start = (outer.lineno, outer.col_offset) <= (node.lineno, node.col_offset)
+    return start and (node.end_lineno, node.end_col_offset) <= (
+        outer.end_lineno,
+        outer.end_col_offset,
+    )
 
 
 class _Replace(ast.NodeTransformer):
@@ -152,7 +222,7 @@ def mutated(node: ast.AST) -> ast.AST | None:
     match node:
         case ast.Compare(left, [op], [right]) if type(op) in _COMPARE:
             return ast.Compare(left, [_COMPARE[type(op)]()], [right])
-        case ast.BinOp(left, op, right) if type(op) in _BINARY:
+        case ast.BinOp(left, op, right) if type(op) in _BINARY and not _text(left, right):
             return ast.BinOp(left, _BINARY[type(op)](), right)
         case ast.BoolOp(op, values):
             return ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values)
@@ -168,8 +238,17 @@ def mutated(node: ast.AST) -> ast.AST | None:
             return None
 
 
+def _asserts(node: object) -> bool:
+    """Whether a node is ``strict=...`` of a zip: it checks a belief, and changes no result."""
+    return isinstance(node, ast.keyword) and node.arg == "strict"
+
+
+def _text(*nodes: ast.AST) -> bool:
+    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in nodes)
+
+
 def places(tree: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
-    """Nodes in functions with what they become, outside of messages, docstrings and types."""
+    """Nodes in functions with what they become, outside of messages, types and assertions."""
     found: list[tuple[ast.AST, ast.AST]] = []
 
     def visit(node: ast.AST, inside: bool) -> None:
@@ -179,7 +258,7 @@ def places(tree: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
                 if name != "args" or isinstance(node, _FUNCTIONS):
                     continue
             for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.Raise | ast.JoinedStr):
+                if isinstance(child, ast.Raise | ast.JoinedStr) or _asserts(child):
                     continue
                 if isinstance(child, ast.AST):
                     other = mutated(child) if inside else None
@@ -191,27 +270,20 @@ def places(tree: ast.AST) -> list[tuple[ast.AST, ast.AST]]:
     return found
 
 
+def spread(names: str) -> list[str]:
+    """Names with all that stands in their braces."""
+    found: list[str] = []
+    for name in names.split():
+        head, brace, rest = name.partition("{")
+        some, _, tail = rest.partition("}")
+        found += [f"{head}{part}{tail}" for part in some.split(",")] if brace else [name]
+    return found
+
+
 def files(room: str) -> list[Path]:
     """The files of a room."""
-    head, brace, rest = ROOMS[room].partition("{")
-    names, _, tail = rest.partition("}")
-    patterns = [f"{head}{name}{tail}" for name in names.split(",")] if brace else [ROOMS[room]]
-    found = [path for p in patterns for path in sorted(ROOT.glob(p))]
+    found = [path for p in spread(ROOMS[room]) for path in sorted(ROOT.glob(p))]
     return [p for p in found if p.name != "__init__.py"]
-
-
-def test_files(room: str) -> list[str]:
-    """Files of tests that are named like a file of a room or import it, and those of the room."""
-    ranked: list[tuple[bool, str]] = []
-    names = {p.stem for p in files(room)}
-    modules = [".".join(p.relative_to(ROOT).with_suffix("").parts) for p in files(room)]
-    for test in sorted((ROOT / "tests").rglob("test_*.py")):
-        alike = bool({test.stem[5:], test.stem[5:].rstrip("s")} & names)
-        text = test.read_text()
-        if alike or any(f"{module} " in text for module in modules):
-            ranked.append((not alike, str(test.relative_to(ROOT))))
-    named = [name for _, name in sorted(ranked)]
-    return list(dict.fromkeys([*named, *TESTS[room].split()]))
 
 
 def in_child(run: Callable[[], Any], seconds: int) -> tuple[str, Any]:
@@ -222,136 +294,213 @@ def in_child(run: Callable[[], Any], seconds: int) -> tuple[str, Any]:
         if not child:
             os.setsid()
             os.environ["PIRKIT_CACHE_DIR"] = str(Path(folder) / "cache")
+            os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.tempdir = folder
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 1)
-            os.dup2(nowhere, 2)
-            answer.write_text(json.dumps(run()))
-            os._exit(0)
-        deadline = time.monotonic() + WALL
+            try:
+                answer.write_text(json.dumps(run()))
+            finally:
+                os._exit(0)
+        deadline = time.monotonic() + WALL * seconds
         while True:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
                 break
             if time.monotonic() > deadline:
                 os.killpg(child, signal.SIGKILL)
-            time.sleep(0.05)
+            time.sleep(0.02)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)  # what its tests have left
         if os.WIFSIGNALED(status):
             hangs = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
             return ("hang" if hangs else "died"), None
-        return "ended", json.loads(answer.read_text()) if answer.exists() else "failed: no answer"
+        return "ended", json.loads(answer.read_text()) if answer.exists() else "none"
 
 
-def run_tests(names: Sequence[str], *plugins: Any) -> int:
-    flags = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    with contextlib.chdir(ROOT):
-        return int(pytest.main([*flags, *names], plugins=list(plugins)))
+class Known(NamedTuple):
+    """What a test costs, and the lines of each file that it reaches, as the bits of a number."""
+
+    seconds: float
+    reached: dict[str, str]
+
+    def reaches(self, path: Path, lines: range) -> bool:
+        bits = int(self.reached.get(str(path.relative_to(ROOT)), "0"), 16)
+        return any(bits >> line & 1 for line in lines)
 
 
-class Survey:
-    """Which lines of a room each test reaches, and its CPU seconds."""
+class Laboratory:
+    """Collects all tests once, and examines mutants in forks of this process."""
 
-    def __init__(self, room: str) -> None:
-        self.paths = [str(p) for p in files(room)]
-        self.coverage = coverage.Coverage(data_file=None, include=self.paths, config_file=False)
-        self.seconds: dict[str, float] = {}
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.items: dict[str, pytest.Item] = {}
+        self.failed = ""
+        self.known: dict[str, Known] = {}
+        self.trusted: set[str] = set()
         self.bad: set[str] = set()
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        self.coverage.switch_context(item.nodeid)
-        start = time.process_time()
-        if start > SURVEY:
-            raise pytest.exit.Exception("enough")
-        yield
-        self.seconds[item.nodeid] = time.process_time() - start
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.failed:
+            self.failed = report.nodeid
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.items = {item.nodeid: item for item in session.items}
+        for path in (p for room in ROOMS for p in files(room)):  # only what is loaded is changed
+            import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        gc.freeze()
+        self._survey()
+        out: Path = self.options.out
+        done = results(out)
+        seen = {(d["at"], d["change"]) for d in done}
+        rooms = self.options.room or list(ROOMS)
+        for mutant in itertools.islice(mutants(self.options.seed, rooms), self.options.count):
+            told = mutant.told
+            if (told["at"], told["change"]) not in seen:
+                with out.open("a") as file:
+                    print(json.dumps({**told, "is": self.examined(mutant)}), file=file)
         return True
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if not report.passed:
-            self.bad.add(report.nodeid)
+    def run(self, names: Iterable[str], before: Callable[[str], bool] = lambda _: False) -> str:
+        """Run tests in a child; the name of the first that fails, which ends the run.
 
-    def run(self, names: Sequence[str]) -> dict[str, Any]:
-        self.coverage.start()
-        run_tests(names, self)
-        self.coverage.stop()
-        data = self.coverage.get_data()
-        reached: dict[str, dict[int, list[str]]] = {}
-        for path in self.paths:
-            lines = data.contexts_by_lineno(path)
-            reached[path] = {n: [c for c in cs if c] for n, cs in lines.items()}
-        good = {t: s for t, s in self.seconds.items() if t not in self.bad and s < SLOW}
-        return {"reached": reached, "seconds": good}
+        With ``before`` tests go on where it is true for the next one.
+        """
+        items = [self.items[n] for n in names]
+        plugins = items[0].config.pluginmanager
+        if reporter := plugins.get_plugin("terminalreporter"):
+            plugins.unregister(reporter)
+        for item, following in itertools.zip_longest(items, items[1:]):
+            if not before(item.nodeid) and self.failed:
+                break
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        return self.failed
 
+    def _survey(self) -> None:
+        """Measure which lines each test reaches, a file of tests after another; stored."""
+        store: Path = self.options.out.with_suffix(".lines.jsonl")
+        found = (
+            dict(json.loads(t) for t in store.read_text().splitlines()) if store.exists() else {}
+        )
+        groups: dict[str, list[str]] = defaultdict(list)
+        for name in self.items:
+            groups[name.partition("::")[0]].append(name)
+        for file, names in groups.items():
+            if file not in found:
+                kind, found[file] = in_child(
+                    partial(self._reached, names, LONG.get(file, SURVEY)), 600
+                )
+                found[file] = found[file] if kind == "ended" and found[file] != "none" else {}
+                with store.open("a") as stream:
+                    print(json.dumps([file, found[file]]), file=stream)
+        self.known = {
+            name: Known(*known)
+            for tests in found.values()
+            for name, known in tests.items()
+            if name in self.items
+        }
 
-class First:
-    """The first test that fails."""
+    def _reached(self, names: Sequence[str], seconds: int) -> dict[str, Known]:
+        paths = [str(p) for room in ROOMS for p in files(room)]
+        watch = coverage.Coverage(data_file=None, include=paths, config_file=False)
+        starts: list[tuple[str, float]] = []
+        bad: set[str] = set()
 
-    failed = ""
+        def before(name: str) -> bool:
+            bad.add(self.failed)
+            self.failed = ""
+            starts.append((name, time.process_time()))
+            watch.switch_context(name)
+            if time.process_time() < seconds:
+                return True
+            self.failed = "enough"
+            return False
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self.failed:
-            self.failed = report.nodeid
+        watch.start()
+        self.run(random.Random(0).sample(names, len(names)), before)
+        before("")
+        watch.stop()
+        data = watch.get_data()
+        bits: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for path in data.measured_files():
+            for line, contexts in data.contexts_by_lineno(path).items():
+                for context in contexts:
+                    bits[context][str(Path(path).relative_to(ROOT))] |= 1 << line
+        spent = {n: b - a for (n, a), (_, b) in itertools.pairwise(starts)}
+        return {
+            n: Known(round(s, 3), {p: f"{b:x}" for p, b in bits[n].items()})
+            for n, s in spent.items()
+            if n not in bad and s < SLOW and bits[n]
+        }
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed and not self.failed:
-            self.failed = report.nodeid
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """Tests that reach a mutant, within the budget: the quickest of each file in turn."""
+        lines = mutant.lines
+        names = [n for n, k in self.known.items() if k.reaches(mutant.path, lines)]
+        ranks: Counter[str] = Counter()
+        turns: list[tuple[int, float, str]] = []
+        for name in sorted(names, key=lambda n: (self.known[n].seconds, n)):
+            file = name.partition("::")[0]
+            turns.append((ranks[file] // 4, self.known[name].seconds, name))
+            ranks[file] += 1
+        total = itertools.accumulate(seconds for _, seconds, _ in sorted(turns))
+        found = [
+            t[2] for t, s in zip(sorted(turns), total, strict=True) if s < self.options.seconds
+        ]
+        return found + self._named_in(mutant)
 
+    def _named_in(self, mutant: Mutant) -> list[str]:
+        """Tests of ops that the code around a mutant names, where not all tests were measured."""
+        words = {word.strip("_") for word in re.findall(r"\w+", mutant.around)}
+        ops = ((n, re.search(r"\[(?:OpDef\()?(?:pd_op\.)?(\w+)", n)) for n in self.items)
+        found = [n for n, op in ops if op and op[1] in words and n not in self.known]
+        return [n for n in found if n not in self.bad and n.partition("::")[0] in LONG][:12]
 
-def survey(room: str, store: Path) -> dict[str, Any]:
-    """The survey of a room, from its file if there is one."""
-    if not store.exists():
-        kind, found = in_child(lambda: Survey(room).run(test_files(room)), SURVEY * 3)
-        if kind != "ended":
-            raise SystemExit(f"the tests of {room}: {kind}")
-        store.write_text(json.dumps(found))
-    return json.loads(store.read_text())
+    def examined(self, mutant: Mutant) -> str:
+        """``noticed``, ``hang``, ``died``, ``survived``, ``unreached``, or ``none``: no mutant."""
+        names = self.tests_of(mutant)
+        if not names:
+            return "unreached"
 
+        def run() -> str:
+            if not mutant.plant():
+                return "none"
+            failed = self.run(names)
+            return f"noticed {failed}" if failed else f"survived {len(names)}"
 
-def tests_of(mutant: Mutant, known: dict[str, Any]) -> list[str]:
-    """The quickest tests that reach the line of a mutant, for half of the limit."""
-    seconds = known["seconds"]
-    reached = known["reached"].get(str(mutant.path), {}).get(str(mutant.line), [])
-    found: list[str] = []
-    left = LIMIT / 2
-    for name in sorted({t for t in reached if t in seconds}, key=lambda t: (seconds[t], t)):
-        left -= seconds[name]
-        if left < 0:
-            break
-        found.append(name)
-    return found
+        usual = sum(self.known[n].seconds if n in self.known else 3 for n in names)
+        kind, found = in_child(run, min(LIMIT, int(5 + 1.5 * usual)))
+        if kind != "ended" or not found.startswith("noticed") or self._passes(names, found[8:]):
+            return found if kind == "ended" else kind
+        self.known.pop(found[8:], None)
+        self.bad.add(found[8:])
+        return self.examined(mutant)
 
-
-def examined(mutant: Mutant, known: dict[str, Any]) -> str:
-    """``noticed``, ``hang``, ``died``, ``survived``, ``unreached``, or ``none`` if it is none."""
-    names = tests_of(mutant, known)
-    if not names:
-        return "unreached"
-
-    def run() -> str:
-        if not mutant.plant():
-            return "none"
-        first = First()
-        return "survived" if run_tests(["-x", *names], first) == 0 else f"noticed {first.failed}"
-
-    kind, found = in_child(run, LIMIT)
-    return found if kind == "ended" else kind
+    def _passes(self, names: Sequence[str], last: str) -> bool:
+        """Whether a test passes after others, without a mutant."""
+        if last not in self.trusted:
+            before = names[: names.index(last) + 1]
+            if in_child(lambda: self.run(before), LIMIT) != ("ended", ""):
+                return False
+            self.trusted.add(last)
+        return True
 
 
 def mutants(seed: int, rooms: Sequence[str]) -> Iterator[Mutant]:
-    """Room after room, a random place of a random file, larger files more often."""
-    draw = random.Random(seed)
+    """A random place of each room in turn."""
     offers: dict[str, list[Mutant]] = defaultdict(list)
     for room in rooms:
         for path in files(room):
-            count = len(places(ast.parse(path.read_text())))
+            count = len(places_of(path))
             offers[room] += [Mutant(room, path, k) for k in range(count)]
-        draw.shuffle(offers[room])
+        random.Random(f"{seed} {room}").shuffle(offers[room])
     while any(offers.values()):
         yield from (offers[room].pop() for room in rooms if offers[room])
+
+
+def results(out: Path) -> list[dict[str, str]]:
+    """What a file of results holds."""
+    return [json.loads(t) for t in out.read_text().splitlines()] if out.exists() else []
 
 
 def main() -> int:
@@ -360,45 +509,53 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=40)
+    parser.add_argument(
+        "--seconds", type=float, default=20, help="CPU seconds of tests for each mutant at most"
+    )
     parser.add_argument("--room", action="append", choices=ROOMS, help="only of this room")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     options = parser.parse_args()
-    os.environ["PIRKIT_TEST_SHARE"] = "3"
+    options.out = options.out.absolute()
+    os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    done: list[dict[str, str]] = []
-    if options.out.exists():
-        done = [json.loads(line) for line in options.out.read_text().splitlines()]
-    seen = {(d["at"], d["change"]) for d in done}
-    rooms = options.room or list(ROOMS)
-    run_tests(["--collect-only", *dict.fromkeys(t for r in rooms for t in test_files(r))])
-    gc.freeze()
-    for number, mutant in enumerate(mutants(options.seed, rooms)):
-        if number >= options.count:
-            break
-        told = mutant.told
-        if (told["at"], told["change"]) in seen:
-            continue
-        known = survey(mutant.room, options.out.with_suffix(f".{mutant.room}.json"))
-        done.append({**told, "is": examined(mutant, known)})
-        with options.out.open("a") as out:
-            print(json.dumps(done[-1]), file=out)
-    print(report(done))
-    return 0
+    flags = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0"]
+    tests = dict.fromkeys(f"tests/{t}" for r in options.room or ROOMS for t in spread(TESTS[r]))
+    ended = pytest.main([*flags, *tests], plugins=[Laboratory(options)])
+    print(report(results(options.out)))
+    return int(ended)
 
 
 def report(done: list[dict[str, str]]) -> str:
-    """The score of each room, and what survived."""
-    lines = ["| room | mutants | noticed | survived | unreached | score |", "|---|" + "--:|" * 5]
-    done = [{**d, "is": d["is"].split()[0]} for d in done if d["is"] != "none"]
+    """The score of each room, and what survived without an explanation."""
+    why = explanations()
+    columns = ("killed", "explained", "survived", "unreached")
+    lines = [f"| room | mutants | {' | '.join(columns)} | score |", "|---|" + "--:|" * 6]
+    verdicts: list[tuple[dict[str, str], str]] = []
+    for d in done:
+        kind = d["is"].split()[0]
+        if kind in ("survived", "unreached"):
+            kind = "explained" if (d["in"], d["change"]) in why else kind
+        elif kind == "none":
+            continue
+        verdicts.append((d, kind if kind in columns else "killed"))
     for room in (*ROOMS, "all"):
-        own = [d["is"] for d in done if room in ("all", d["room"])]
+        own = [kind for d, kind in verdicts if room in ("all", d["room"])]
         if own:
-            lost = [own.count("survived"), own.count("unreached")]
-            noticed = len(own) - sum(lost)
-            cells = [len(own), noticed, *lost, f"{100 * noticed / len(own):.0f} %"]
-            lines.append(f"| {room} | {' | '.join(map(str, cells))} |")
-    left = [d for d in done if d["is"] in ("survived", "unreached")]
-    return "\n".join([*lines, "", *(f"{d['at']}: {d['change']} ({d['is']})" for d in left)])
+            counts = [own.count(c) for c in columns]
+            score = 100 * counts[0] / max(1, len(own) - counts[1])
+            lines.append(
+                f"| {room} | {' | '.join(map(str, [len(own), *counts]))} | {score:.0f} % |"
+            )
+    left = [(d, kind) for d, kind in verdicts if kind in ("survived", "unreached")]
+    return "\n".join(
+        [*lines, "", *(f"{d['at']} {d['in']}: {d['change']} ({kind})" for d, kind in left)]
+    )
+
+
+def explanations() -> dict[tuple[str, str], str]:
+    """Why mutants change nothing that a test could ask for, by function and change."""
+    entries = tomllib.loads((Path(__file__).parent / "mutants_explained.toml").read_text())
+    return {(e["in"], e["change"]): e["why"] for e in entries.get("mutant", [])}
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pirkit.lowering.codegen.emit.batch_compile import pack, unpack
 from pirkit.lowering.codegen.emit.compile import compile_kernel, kernel_key
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load, LoopPhase, Operand, Store
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.native import cache
 from pirkit.runtime.native.cache import ObjectCache, open_cache
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
@@ -258,3 +259,22 @@ def test_the_key_does_not_see_names() -> None:
 def test_what_is_no_code_is_refused(data: bytes) -> None:
     with pytest.raises(ArtifactError):
         unpack(data)
+
+
+def test_an_entry_that_another_process_deletes_does_not_end_the_trim(
+    store: ObjectCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for k in range(6):
+        store.put(f"{k:064}", bytes(300))
+        os.utime(store.folder / f"{k:064}.o", (k, k))
+    age = cache._age
+
+    def deleting(found: tuple[os.stat_result, str]) -> tuple[int, str]:
+        (store.folder / f"{3:064}.o").unlink(missing_ok=True)
+        return age(found)
+
+    monkeypatch.setattr(cache, "_age", deleting)
+    store.limit = 1000
+    store.trim()
+    left = sorted(p.name for p in store.folder.glob("*.o"))
+    assert left == [f"{k:064}.o" for k in (4, 5)]

@@ -68,3 +68,13 @@ pir.program @large {
   %y = pd_op.exp(%a) : (tensor<64x64xf32>) -> tensor<64x64xf32>
   pir.shadow_output(%y) {output_name = "y"} : (tensor<64x64xf32>) -> ()
 }
+
+// -----
+// Of a small constant, but too large to keep.
+// CHECK-LABEL: pir.program @grown
+// CHECK:         pd_op.expand
+pir.program @grown {
+  %t = pd_op.assign_value() {shape = array<i32: 2>, dtype = #pir.dtype<float32>, values = [1.0 : f64, 2.0 : f64]} : () -> tensor<2xf32>
+  %e = pd_op.expand(%t) {shape = array<i64: 1000, 2>} : (tensor<2xf32>) -> tensor<1000x2xf32>
+  pir.shadow_output(%e) {output_name = "e"} : (tensor<1000x2xf32>) -> ()
+}

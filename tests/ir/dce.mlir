@@ -102,3 +102,26 @@ pir.program @branches(%c "c" : tensor<i1>) {
     pir.yield() : () -> ()
   }
 }
+
+// -----
+// Of a loop stay the variables that its condition or an effect depends on.
+// CHECK-LABEL: pir.program @variables
+// CHECK:         pd_op.while(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) :
+// CHECK-NOT:     pd_op.exp
+// CHECK:         pd_op.sin
+// CHECK:         pd_op.add_
+pir.program @variables(%n "n" : tensor<i32>, %x "x" : tensor<2xf32>) {
+  %p = pir.parameter() {parameter_name = "w"} : () -> tensor<2xf32>
+  %i0 = pd_op.full() {shape = array<i64>, value = 0.0 : f64, dtype = #pir.dtype<int32>} : () -> tensor<i32>
+  %c0 = pd_op.less_than(%i0, %n) : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %i, %a, %b = pd_op.while(%c0, %i0, %x, %x) : (tensor<i1>, tensor<i32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<i32>, tensor<2xf32>, tensor<2xf32>) {
+  ^bb0(%j : tensor<i32>, %u : tensor<2xf32>, %v : tensor<2xf32>):
+    %one = pd_op.full() {shape = array<i64>, value = 1.0 : f64, dtype = #pir.dtype<int32>} : () -> tensor<i32>
+    %k = pd_op.add(%j, %one) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+    %s = pd_op.exp(%u) : (tensor<2xf32>) -> tensor<2xf32>
+    %t = pd_op.sin(%v) : (tensor<2xf32>) -> tensor<2xf32>
+    %w = pd_op.add_(%p, %v) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    %c = pd_op.less_than(%k, %n) : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    pir.yield(%c, %k, %s, %t) : (tensor<i1>, tensor<i32>, tensor<2xf32>, tensor<2xf32>) -> ()
+  }
+}

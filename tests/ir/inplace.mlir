@@ -116,3 +116,15 @@ pir.program @several(%x "x" : tensor<2x3xf32>) {
   %a = pd_op.assign_out_(%mean, %p) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   %b = pd_op.assign_out_(%var, %q) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
 }
+
+// -----
+// An output shows the last content, so it does not count as a read of the old one.
+// CHECK-LABEL: pir.program @shown
+// CHECK:         pd_op.add_(%p, %x)
+// CHECK-NOT:     assign_out_
+pir.program @shown(%x "x" : tensor<2xf32>) {
+  %p = pir.parameter() {parameter_name = "w"} : () -> tensor<2xf32>
+  %n = pd_op.add(%p, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  pir.shadow_output(%p) {output_name = "w_now"} : (tensor<2xf32>) -> ()
+  %b = pd_op.assign_out_(%n, %p) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+}

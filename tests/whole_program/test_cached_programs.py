@@ -30,6 +30,7 @@ from pirkit.passes import registry
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.native import target
 from pirkit.runtime.native.cache import ObjectCache
+from pirkit.runtime.registry import Registry
 from tests.whole_program.processes import printed_twice
 
 X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
@@ -366,3 +367,17 @@ def test_a_first_process_imports_what_it_needs() -> None:
     assert passes == "passes"
     for name in ("runtime.kernels.numpy", "lowering.codegen.correlations", "split", "cli"):
         assert f"pirkit.{name}" not in modules.split()
+
+
+def test_plans_for_other_devices_or_with_other_kernels_are_not_kept(store: ObjectCache) -> None:
+    own = KernelLibrary()
+    assert compile_cache.cache_key(program(), own) is not None
+    assert compile_cache.cache_key(program(), KernelLibrary("reference")) is None
+    assert compile_cache.cache_key(program(), KernelLibrary(registry=Registry())) is None
+
+
+def test_weights_have_a_key_if_all_are_numbers(store: ObjectCache) -> None:
+    numbers, objects = np.zeros(2), np.array([None, None])
+    assert compile_cache.weights_key("1", {"a": numbers}) is not None
+    assert compile_cache.weights_key("1", {"a": numbers, "b": objects}) is None
+    assert compile_cache.weights_key("1", {"a": numbers, "b": [0.0, 0.0]}) is None

@@ -62,6 +62,18 @@ def test_a_list_has_a_class_for_each_element() -> None:
     assert not facts.written("x")
 
 
+def test_a_list_that_an_op_makes_has_a_class_for_each_element() -> None:
+    facts = Facts(f"""
+        %m = pd_op.full() {{shape = array<i64: 2, 1>, value = 0.5 : f64,
+            dtype = #pir.dtype<float32>}} : () -> tensor<2x1xf32>
+        %l = pd_op.unbind(%m) {{axis = 0 : i32}} : (tensor<2x1xf32>) -> !pir.vec<{F}, {F}>
+        %s, %t = pir.split(%l) : (!pir.vec<{F}, {F}>) -> ({F}, {F})
+        %w = pd_op.relu_(%s) : ({F}) -> {F}""")
+    assert facts.written("l")
+    assert facts.written("s")
+    assert not facts.written("t")
+
+
 def test_values_keep_their_class_across_the_border_of_a_region() -> None:
     facts = Facts(f"""
         %y = pd_op.exp(%x) : ({F}) -> {F}

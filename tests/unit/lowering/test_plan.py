@@ -197,6 +197,17 @@ def test_a_slot_that_is_freed_too_early_is_found(
         with_frees(body, (0, 3))
 
 
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_slot_that_one_branch_frees_too_early_is_found(
+    taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = (Call("pd_op.exp", (0,), (2,), frees=(1,)),)
+    branch = If(3, early if taken else (), () if taken else early)
+    monkeypatch.setattr(liveness, "_free_block", lambda body, _: body)
+    with pytest.raises(InternalError, match=r"`pd_op.tanh` reads \$1 after it was freed"):
+        with_frees((branch, Call("pd_op.tanh", (1,), (4,))), (4,))
+
+
 def test_what_both_branches_write_is_alive_in_the_next_iteration() -> None:
     branch = (Call("pd_op.exp", (0,), (1,)),)
     body = (If(3, branch, branch), Call("pd_op.exp", (1,), (0,)), Copy((1,), (2,)))
