@@ -28,9 +28,13 @@ _TENSOR: Final[Any] = torch.Tensor
 _PLAIN: Final = frozenset({_TENSOR, torch.nn.Parameter})
 """Types whose memory is where they say; a subclass may hold something else."""
 
+
+def _empty(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
+    return torch.empty_strided(shape, strides, dtype=dtype)
+
+
 _EMPTY: Final[Callable[..., Any]] = getattr(
-    torch._C._dynamo.guards, "_empty_strided_cpu",
-    lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype),
+    torch._C._dynamo.guards, "_empty_strided_cpu", _empty
 )  # fmt: skip
 """New memory of a shape, strides and a dtype: what the code of Inductor calls, since
 `torch.empty` takes ten times as long to read its arguments."""
