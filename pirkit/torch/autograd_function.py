@@ -31,7 +31,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         held = [tensors[i].clone() if i in written else tensors[i] for i in reads.inputs]
         ctx.level = level
         kept = [middles[k] for k in reads.middles]
-        is_plain = not all(isinstance(k, torch.Tensor) for k in kept)
+        is_plain = level.forward.is_small or not all(isinstance(k, torch.Tensor) for k in kept)
         ctx.plain = kept if is_plain else []
         ctx.save_for_backward(*held, *(made[k] for k in reads.outputs), *(() if is_plain else kept))
         ctx.metas = [(t.shape, t.dtype) for t in made]

@@ -123,7 +123,9 @@ class Level:
         reads = self.reads
         results = tuple(dict.fromkeys(reads.results))
         program = Program(self.parts.backward.module, {}, "<torch>")
-        return Runner(program, reads.arguments, results, self.settings)
+        first = len(reads.inputs) + len(reads.outputs)
+        kept = range(first, first + len(reads.middles) * self.forward.is_small)
+        return Runner(program, reads.arguments, results, self.settings, known=kept)
 
     @cached_property
     def gradient(self) -> tuple[Level, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -75,3 +75,34 @@ def test_dropout_of_a_selection_drops_the_same_elements() -> None:
         return torch.nn.functional.dropout(x.gather(1, places), 0.5) * places
 
     same(dropped, make(6, 50))
+
+
+def test_data_that_are_replaced_between_forward_and_backward() -> None:
+    """Native code takes addresses of tensors, so another shape must not reach it."""
+    w = torch.nn.Parameter(torch.randn(4, 3))
+    y = torch.compile(lambda x: (x @ w).tanh(), backend="pirkit")(make(2, 4))
+    w.data = torch.randn(1)
+    with pytest.raises(Exception, match=r"PK0903|shape"):
+        y.sum().backward()
+
+
+def _over(data: Any, offset: int) -> Any:
+    return torch.frombuffer(bytearray(data), dtype=torch.float32, offset=offset, count=12)
+
+
+UNFIT = {
+    "at an odd address": lambda: _over(bytes([0, 0, 0, 128, 63] * 12), 1),
+    "lazy sign": lambda: torch.imag(torch.randn(12, dtype=torch.complex64).conj()),
+    "every second": lambda: torch.randn(24)[::2],
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_tensors_and_cotangents_that_are_not_in_rows(name: str) -> None:
+    x = UNFIT[name]()
+    compiled = torch.compile(lambda x: x.sin() * x, backend="pirkit")
+    torch.testing.assert_close(compiled(x), x.sin() * x)
+    given = torch.ones(12, requires_grad=True)
+    (found,) = torch.autograd.grad(compiled(given), given, x)
+    (expected,) = torch.autograd.grad(given.sin() * given, given, x)
+    torch.testing.assert_close(found, expected)

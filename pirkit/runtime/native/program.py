@@ -168,6 +168,16 @@ class NativeProgram:
         self.free.append(session)
         return results if has_run else None
 
+    def run_at(self, addresses: Sequence[int]) -> None:
+        """A call on memory at these addresses: of inputs, then of results.
+
+        Nothing is checked: what lies there has the shapes and element types of the program, in
+        rows and aligned, and a result does not lie in the memory of an input.
+        """
+        session = self.session()
+        session.run_at(addresses)
+        self.free.append(session)
+
     def session(self) -> Session:
         """What one call at a time runs in; it goes back to `free` when the call has returned."""
         try:
@@ -230,6 +240,8 @@ class Session:
         self.patches = (ctypes.c_size_t * max(2 * len(patches), 1))(
             *[word for pair in patches for word in pair]
         )
+        self.cells = [(ctypes.c_size_t.from_address(place), k) for place, k in patches]
+        """The argument words, each with the number of the array whose address it holds."""
         self.expected = expected_metas((*program.inputs, *program.results))
         self._set("records", ctypes.addressof(self.records))
         self._set("count", len(steps))
@@ -360,6 +372,16 @@ class Session:
         if len(self.flags):
             self.refuse()
         return True
+
+    def run_at(self, addresses: Sequence[int]) -> None:
+        """One call on memory at these addresses, unchecked (`NativeProgram.run_at`)."""
+        if self.uses_pool:
+            self.attach_pool()
+        for cell, number in self.cells:
+            cell.value = addresses[number]
+        self._run_all()
+        if len(self.flags):
+            self.refuse()
 
     def refuse(self) -> None:
         """Raise the error of the first violated assertion, if any."""
