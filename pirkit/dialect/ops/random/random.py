@@ -8,8 +8,7 @@ state, same numbers; no rule keeps a generator or makes one of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from statistics import NormalDist
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +24,8 @@ from pirkit.runtime.place import Place
 KIND = "random"
 
 Array = np.ndarray[Any, Any]
-Rng = np.random.Generator
+Rng: TypeAlias = "np.random.Generator"
+"""A name only: numpy imports its generators when the first one is made."""
 Sizes = tuple[int | None, ...] | None
 """An ``intarray``: None for an unknown element, or for an unknown length."""
 
@@ -189,6 +189,8 @@ def _(
     place: Place,
     rng: Rng,
 ) -> Array:
+    from statistics import NormalDist  # noqa: PLC0415  decimals and fractions, for one op
+
     law = NormalDist(mean, std)
     low, high = law.cdf(a), law.cdf(b)
     tiny = np.finfo(np.float64).tiny
