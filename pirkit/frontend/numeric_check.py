@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -12,7 +12,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from pirkit.diag.errors import PassError, PirkitError
+from pirkit.diag.errors import PassError, PirkitError, RuntimeFault
+from pirkit.diag.limits import current_limits, use_limits
 from pirkit.diag.span import Span
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
@@ -45,6 +46,9 @@ BACKEND: Final = "reference"
 T = TypeVar("T")
 _TRIED: Final = 1 << 22
 """Elements of all values of a program up to which it is run to find the range of its indices."""
+_LOOP_STEPS: Final = 10_000
+"""Iterations of a loop up to which both modules run, if that is enough for the original: a wrong
+pass may have made a loop endless, and `loop_steps` of `limits` takes minutes."""
 
 
 def has_derivatives(module: Operation) -> bool:
@@ -92,6 +96,7 @@ class NumberCheck:
     """Outputs that hold no finite number on the drawn inputs, so that they tell nothing."""
     hostile: bool = False
     """Whether some numbers are zeros, infinities or NaN; then what both find finite is compared."""
+    _has_long_loops: bool = False
     _known: dict[tuple[str, tuple[Meta, ...]], tuple[Inputs, Effect]] = field(
         default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[Inputs, Effect]"]
     )
@@ -152,7 +157,8 @@ class NumberCheck:
         if missing:
             return f"it asks for `{min(missing)}`, which the program before did not"
         try:
-            found = effect_of(plan, BACKEND, bound_inputs, self.seed)
+            with nullcontext() if self._has_long_loops else _short_loops():
+                found = effect_of(plan, BACKEND, bound_inputs, self.seed)
         except PirkitError as error:
             return f"does not run any more: {error.message}"
         if self.hostile:
@@ -167,6 +173,14 @@ class NumberCheck:
         def run(bound: Inputs) -> tuple[Inputs, Effect]:
             if self.hostile:
                 bound = Inputs(with_hostile(bound.arrays, self.seed))
+            if not self._has_long_loops:
+                try:
+                    with _short_loops():
+                        return bound, effect_of(plan, BACKEND, bound, self.seed)
+                except RuntimeFault as error:
+                    if error.code != "PK0905":
+                        raise
+                self._has_long_loops = True
             return bound, effect_of(plan, BACKEND, bound, self.seed)
 
         return on_drawn_inputs(ports, self.seed, run)
@@ -268,6 +282,11 @@ def effect_of(plan: Plan, backend: str, bound_inputs: Inputs, seed: int) -> Effe
     seen = {f"output `{name}`": value for name, value in outputs.items()}
     seen |= {f"written `{name}`": value for name, value in executable.updates.items()}
     return {name: value for name, value in seen.items() if isinstance(value, np.ndarray)}
+
+
+def _short_loops() -> AbstractContextManager[Any]:
+    limits = current_limits()
+    return use_limits(replace(limits, loop_steps=min(limits.loop_steps, _LOOP_STEPS)))
 
 
 def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> str | None:
