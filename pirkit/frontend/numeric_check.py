@@ -31,6 +31,7 @@ from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.passes.base import Pass
+from pirkit.passes.hoist_constants import SUFFIX
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import Meta, TensorMeta
@@ -111,12 +112,14 @@ class NumberCheck:
 
         Raises whatever running the original on random inputs raises, with a note about the cause.
         """
-        for name, program in _programs(module):
+        programs = dict(_programs(module))
+        for name, program in programs.items():
             if name in self.programs:
-                what = self._compare(name, program)
+                hoisted = None if name + SUFFIX in self.programs else programs.get(name + SUFFIX)
+                what = self._compare(name, program, hoisted)
                 if what is not None:
                     return Difference(name, what)
-        return self._of_halves(dict(_programs(module)))
+        return self._of_halves(programs)
 
     def _of_halves(self, programs: Mapping[str, ProgramOp]) -> Difference | None:
         """What is wrong with the forward and backward programs that a split made."""
@@ -140,7 +143,8 @@ class NumberCheck:
                 help="`--bisect` names the rewrite that did it",
             )
 
-    def _compare(self, name: str, program: ProgramOp) -> str | None:
+    def _compare(self, name: str, program: ProgramOp, hoisted: ProgramOp | None) -> str | None:
+        """What is wrong with a program, for which ``hoisted`` computes some parameters."""
         original = _plan_of(self.programs[name])  # if this raises, no pass is to blame
         try:
             plan = _plan_of(program)
@@ -153,7 +157,13 @@ class NumberCheck:
             self._known[key] = self._run_original(original, refined)
             self.blind += _blind(name, self._known[key][1])
         bound_inputs, expected = self._known[key]
-        missing = refined.keys() - {p.name for p in ports}
+        constants: dict[str, Array] = {}
+        if hoisted is not None:
+            weights = _plan_of(hoisted)
+            found = Executable(weights, KernelLibrary(BACKEND), bound_inputs.of(weights.params))
+            constants = found.run({})
+            bound_inputs = Inputs({**bound_inputs.arrays, **constants})
+        missing = refined.keys() - {p.name for p in ports} - constants.keys()
         if missing:
             return f"it asks for `{min(missing)}`, which the program before did not"
         try:
