@@ -8,6 +8,7 @@ state, same numbers; no rule keeps a generator or makes one of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from statistics import NormalDist
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -189,8 +190,6 @@ def _(
     place: Place,
     rng: Rng,
 ) -> Array:
-    from statistics import NormalDist  # noqa: PLC0415  decimals and fractions, for one op
-
     law = NormalDist(mean, std)
     low, high = law.cdf(a), law.cdf(b)
     tiny = np.finfo(np.float64).tiny
