@@ -37,12 +37,14 @@ from pirkit.passes import (
     constant_fold,
     cse,
     dce,
+    fold_batch_norm,
     functionalize,
+    hoist_constants,
     inline_vec,
     inplace,
 )
 from pirkit.passes.rewrite_rules import RewriteRule, always, operand
-from pirkit.split import backward_reads, build_halves, labels, storage_versions
+from pirkit.split import backward_reads, build_halves, labels, recompute, storage_versions
 
 T = "tensor<4x4xf32>"
 UNARY = f"({T}) -> {T}"
@@ -133,6 +135,35 @@ place = #pir.place<cpu:0>}} : () -> tensor<1xi1>
     %e = pd_op.exp(%w) : {UNARY}
     pir.yield(%e) : ({T}) -> ()
   }}"""
+NUMBER: Final = "tensor<1xi64>"
+COUNTED = f"""
+  %n = pd_op.full() {{shape = array<i64: 1>, value = 0.0 : f64, dtype = #pir.dtype<int64>, \
+place = #pir.place<cpu:0>}} : () -> {NUMBER}
+  %m = pd_op.full() {{shape = array<i64: 1>, value = 3.0 : f64, dtype = #pir.dtype<int64>, \
+place = #pir.place<cpu:0>}} : () -> {NUMBER}
+  %go = pd_op.less_than(%n, %m) : ({NUMBER}, {NUMBER}) -> tensor<1xi1>
+  %k, %y = pd_op.while(%go, %n, %x) : (tensor<1xi1>, {NUMBER}, {T}) -> ({NUMBER}, {T}) {{
+  ^bb0(%i : {NUMBER}, %a : {T}):
+    %t = pd_op.tanh(%a) : {UNARY}
+    %j = pd_op.scale(%i) {{scale = 1.0 : f64, bias = 1.0 : f64, bias_after_scale = true}} \
+: ({NUMBER}) -> {NUMBER}
+    %again = pd_op.less_than(%j, %m) : ({NUMBER}, {NUMBER}) -> tensor<1xi1>
+    pir.yield(%again, %j, %t) : (tensor<1xi1>, {NUMBER}, {T}) -> ()
+  }}"""
+WEIGHTS = f"""
+  %p = pir.parameter() {{parameter_name = "p"}} : () -> {T}
+  %q = pir.parameter() {{parameter_name = "q"}} : () -> {T}
+  %f = pd_op.tanh(%p) : {UNARY}
+  %g = pd_op.exp(%q) : {UNARY}
+  %m = pd_op.matmul(%x, %f) : {BINARY}
+  %y = pd_op.add(%m, %g) : {BINARY}"""
+AFFINE = f"""
+  %p = pir.parameter() {{parameter_name = "p"}} : () -> {T}
+  %b = pir.parameter() {{parameter_name = "b"}} : () -> tensor<4xf32>
+  %s = pir.parameter() {{parameter_name = "s"}} : () -> tensor<4xf32>
+  %m = pd_op.matmul(%x, %p) : {BINARY}
+  %a = pd_op.add(%m, %b) : ({T}, tensor<4xf32>) -> {T}
+  %y = pd_op.multiply(%a, %s) : ({T}, tensor<4xf32>) -> {T}"""
 CORPUS: Final = Path(__file__).parents[1] / "tests" / "corpus" / "paddle"
 
 Change = Callable[[Any], Any]
@@ -248,6 +279,15 @@ def pushed_in_another_order(old: Any) -> Any:
 def growing(series: Any) -> Any:
     """The coefficients of a series behind the first, 10 % too large."""
     return [series[0], *(c if c is None else c * 1.1 for c in series[1:])]
+
+
+def used_alone(old: Any) -> Any:
+    """Only variables of loops whose results are used are needed, not those of the condition."""
+    return lambda op, condition, given: {k for k, r in enumerate(op.results) if r.uses}
+
+
+def constant_table(table: Any) -> Change:
+    return lambda old: table
 
 
 def backward_list(old: Any) -> Any:
@@ -378,6 +418,22 @@ BUGS: Final = {
     ),
     "cotangents are not added": Bug(
         "passes", autodiff.Backward, "add", the_last_alone, CHAIN, "split", ("passes/autodiff.py",)
+    ),
+    "a loop loses its counter": Bug(
+        "passes", dce, "_needed_variables", used_alone, COUNTED, "dce", ("pass 1: dce",)
+    ),
+    "constants under wrong names": Bug(
+        "passes", hoist_constants, "_outputs", after(lambda ops: ops[::-1]), WEIGHTS,
+        "hoist-constants", ("pass 1: hoist-constants",),
+    ),
+    "a folded summand is lost": Bug(
+        "passes", fold_batch_norm._Root, "part", after(lambda part: (part[0], None)), AFFINE,
+        "fold-batch-norm", ("pass 1: fold-batch-norm", "batch-norm"),
+    ),
+    "a recomputed operation lacks an operand": Bug(
+        "split", recompute, "_SAVED_STATISTICS",
+        constant_table({"pd_op.batch_norm": {"bias": "variance_out"}}), "conv_bn_train",
+        "functionalize,split{mode=min-cut}", ("pass 2: split",),
     ),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from importlib.resources import files
+from pathlib import Path
 from textwrap import indent
 from typing import Final
 
@@ -182,5 +182,5 @@ def _passes_epilog() -> str:
 
     Importing the passes would take half a second.
     """
-    text = files("pirkit.cli").joinpath("passes.txt").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("passes.txt").read_text(encoding="utf-8")
     return "passes:\n" + indent(text.rstrip("\n"), "  ")

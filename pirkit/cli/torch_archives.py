@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from typing import Any
 
 from pirkit.diag.errors import UnsupportedError
@@ -12,8 +11,14 @@ from pirkit.frontend.files import load, read_text
 
 def is_torch_archive(path: str) -> bool:
     """Whether a file is such an archive, by its content: a zip file that names its format."""
-    if path == "-" or not zipfile.is_zipfile(path):
+    try:
+        with open(path, "rb") as file:
+            if path == "-" or file.read(4) != b"PK\3\4":
+                return False
+    except OSError:  # whoever reads it says so
         return False
+    import zipfile  # noqa: PLC0415  with shutil and compressors, for one format
+
     with zipfile.ZipFile(path) as archive:
         return any(name.endswith("archive_format") for name in archive.namelist())
 

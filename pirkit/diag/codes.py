@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from pirkit.diag.errors import (
@@ -40,7 +40,7 @@ class Code:
 
     def page(self) -> str:
         """The page of the code, in Markdown."""
-        page = resources.files("pirkit.diag") / "pages" / f"{self.code}.md"
+        page = Path(__file__).with_name("pages") / f"{self.code}.md"
         return page.read_text(encoding="utf-8")
 
 

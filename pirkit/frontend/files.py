@@ -21,18 +21,8 @@ from pirkit.diag.span import Span
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
-from pirkit.frontend.dot import write_dot
 from pirkit.frontend.foreign_files import recognised, recognised_text
-from pirkit.frontend.paddle.json_reader import read_paddle_json
-from pirkit.frontend.paddle.json_writer import write_paddle_json
-from pirkit.frontend.paddle.params import (
-    parameter_metas,
-    write_params,
-)
-from pirkit.frontend.paddle.text_reader import read_paddle_text
-from pirkit.frontend.paddle.text_writer import write_paddle_text
 from pirkit.frontend.python_calls import require
-from pirkit.frontend.weight_files import load_params, save_params
 from pirkit.runtime.atomic_write import atomic_write
 
 Array = np.ndarray[Any, Any]
@@ -40,15 +30,21 @@ Reader = Callable[[str, str], mlir.ModuleOp]
 Writer = Callable[[mlir.ModuleOp], str]
 
 
+def _deferred(module: str, name: str) -> Callable[..., Any]:
+    """A function of this room, imported at its first call: a command needs one or two formats."""
+    return lambda *given: getattr(import_module(f"pirkit.frontend.{module}"), name)(*given)
+
+
 def _lowered(stage: str) -> Writer:
-    """The writer of a lowered form, whose imports take longer than reading a program."""
+    """The writer of a lowered form."""
+    return lambda module: import_module("pirkit.frontend.lowered_text").LOWERED[stage](module)
 
-    def write(module: mlir.ModuleOp) -> str:
-        from pirkit.frontend.lowered_text import LOWERED  # noqa: PLC0415  not for text in and out
 
-        return LOWERED[stage](module)
-
-    return write
+_read_paddle_text: Final = _deferred("paddle.text_reader", "read_paddle_text")
+_load_params: Final = _deferred("weight_files", "load_params")
+_save_params: Final = _deferred("weight_files", "save_params")
+_parameter_metas: Final = _deferred("paddle.params", "parameter_metas")
+_write_params: Final = _deferred("paddle.params", "write_params")
 
 
 def _write_onnx(module: mlir.ModuleOp) -> str:
@@ -64,8 +60,8 @@ def _stablehlo(text: str, name: str) -> Program:
 READERS: Final[Mapping[str, Reader]] = {
     "mlir": parse_mlir,
     "stablehlo": lambda text, name: _stablehlo(text, name).module,
-    "paddle-text": read_paddle_text,
-    "paddle-json": read_paddle_json,
+    "paddle-text": _read_paddle_text,
+    "paddle-json": _deferred("paddle.json_reader", "read_paddle_json"),
 }
 """The values of ``pirkit-opt -f``."""
 
@@ -73,9 +69,9 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "mlir": print_mlir,
     "mlir-generic": lambda module: print_mlir(module, generic=True),
     "mlir-locations": lambda module: print_mlir(module, locations=True),
-    "paddle-text": write_paddle_text,
-    "paddle-json": write_paddle_json,
-    "dot": write_dot,
+    "paddle-text": _deferred("paddle.text_writer", "write_paddle_text"),
+    "paddle-json": _deferred("paddle.json_writer", "write_paddle_json"),
+    "dot": _deferred("dot", "write_dot"),
     "onnx": _write_onnx,
     **{stage: _lowered(stage) for stage in ("plan", "map-expr", "nest", "llvm", "asm")},
 }
@@ -193,7 +189,7 @@ def parse(
             help="write a `pir.shadow_output` into the program",
         )
     try:
-        module = read_paddle_text(text, name, outputs) if outputs else READERS[format](text, name)
+        module = _read_paddle_text(text, name, outputs) if outputs else READERS[format](text, name)
     except (ParseError, ArtifactError) as error:
         seems = _seems(text)
         if seems not in (None, format):
@@ -264,7 +260,7 @@ def load(
     if params is None and name.endswith(".json") and params_file.is_file():
         params = params_file
     if params is not None:
-        program.params.update(load_params(str(params), program.module))
+        program.params.update(_load_params(str(params), program.module))
     return program
 
 
@@ -311,10 +307,10 @@ def save(
         format = _SUFFIXES.get(Path(name).suffix, "mlir")
     write_file(name, WRITERS[format](program.module))
     if format == "paddle-json" and program.params:
-        stored = {m: program.params[m] for m in parameter_metas(program.module)}
-        write_params(str(Path(name).with_suffix(".pdiparams")), stored)
+        stored = {m: program.params[m] for m in _parameter_metas(program.module)}
+        _write_params(str(Path(name).with_suffix(".pdiparams")), stored)
     if params is not None:
-        save_params(os.fspath(params), program.params)
+        _save_params(os.fspath(params), program.params)
 
 
 def write_file(path: str, text: str) -> None:

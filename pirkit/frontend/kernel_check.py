@@ -10,6 +10,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import RuntimeFault
+from pirkit.dialect.kinds import CUMULATIVE_PRODUCT, CUMULATIVE_SUM
+from pirkit.dialect.opdef import has_trait
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile
@@ -26,7 +28,7 @@ from pirkit.lowering.whole_program.segments import segmented
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
-from pirkit.runtime.plan import Plan
+from pirkit.runtime.plan import Call, If, Plan, While, instructions
 from pirkit.runtime.registry import CPU, REFERENCE
 from pirkit.runtime.tolerance import loosest_of
 from pirkit.split.split_result import BACKWARD, FORWARD
@@ -131,7 +133,20 @@ def _sharing(plan: Plan, backend: str) -> Iterator[tuple[str, Plan]]:
         static = [m if isinstance(m, TensorMeta) and m.is_static else None for m in plan.slots]
         segments = segmented(plan, static)[0]
         if segments is not plan:
-            yield "the memory of a native segment (whole_program/kernel_sequence.py)", segments
+            yield f"the memory of a native segment ({', or '.join(_segment_files(plan))})", segments
+
+
+def _segment_files(plan: Plan) -> Iterator[str]:
+    """The files that make a segment of a plan: what they compile is not run one by one."""
+    room = "whole_program"
+    yield f"{room}/kernel_sequence.py"
+    every = list(instructions(plan.body))
+    if any(isinstance(i, While | If) for i in every):
+        yield f"its branches and loops: {room}/control_flow.py"
+    called = sorted({i.kernel for i in every if isinstance(i, Call)})
+    for name in called:
+        if has_trait(name, CUMULATIVE_SUM) or has_trait(name, CUMULATIVE_PRODUCT):
+            yield f"its `{name}`: {room}/cumulative_kernels.py and codegen/emit/cumulative.py"
 
 
 def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:

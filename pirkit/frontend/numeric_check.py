@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
@@ -12,7 +12,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from pirkit.diag.errors import PassError, PirkitError
+from pirkit.diag.errors import PassError, PirkitError, RuntimeFault
+from pirkit.diag.limits import current_limits, use_limits
 from pirkit.diag.span import Span
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
@@ -30,6 +31,7 @@ from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.passes.base import Pass
+from pirkit.passes.hoist_constants import SUFFIX
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import Meta, TensorMeta
@@ -45,6 +47,9 @@ BACKEND: Final = "reference"
 T = TypeVar("T")
 _TRIED: Final = 1 << 22
 """Elements of all values of a program up to which it is run to find the range of its indices."""
+_LOOP_STEPS: Final = 10_000
+"""Iterations of a loop up to which both modules run, if that is enough for the original: a wrong
+pass may have made a loop endless, and `loop_steps` of `limits` takes minutes."""
 
 
 def has_derivatives(module: Operation) -> bool:
@@ -92,6 +97,7 @@ class NumberCheck:
     """Outputs that hold no finite number on the drawn inputs, so that they tell nothing."""
     hostile: bool = False
     """Whether some numbers are zeros, infinities or NaN; then what both find finite is compared."""
+    _has_long_loops: bool = False
     _known: dict[tuple[str, tuple[Meta, ...]], tuple[Inputs, Effect]] = field(
         default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[Inputs, Effect]"]
     )
@@ -106,12 +112,14 @@ class NumberCheck:
 
         Raises whatever running the original on random inputs raises, with a note about the cause.
         """
-        for name, program in _programs(module):
+        programs = dict(_programs(module))
+        for name, program in programs.items():
             if name in self.programs:
-                what = self._compare(name, program)
+                hoisted = None if name + SUFFIX in self.programs else programs.get(name + SUFFIX)
+                what = self._compare(name, program, hoisted)
                 if what is not None:
                     return Difference(name, what)
-        return self._of_halves(dict(_programs(module)))
+        return self._of_halves(programs)
 
     def _of_halves(self, programs: Mapping[str, ProgramOp]) -> Difference | None:
         """What is wrong with the forward and backward programs that a split made."""
@@ -135,7 +143,8 @@ class NumberCheck:
                 help="`--bisect` names the rewrite that did it",
             )
 
-    def _compare(self, name: str, program: ProgramOp) -> str | None:
+    def _compare(self, name: str, program: ProgramOp, hoisted: ProgramOp | None) -> str | None:
+        """What is wrong with a program, for which ``hoisted`` computes some parameters."""
         original = _plan_of(self.programs[name])  # if this raises, no pass is to blame
         try:
             plan = _plan_of(program)
@@ -148,11 +157,18 @@ class NumberCheck:
             self._known[key] = self._run_original(original, refined)
             self.blind += _blind(name, self._known[key][1])
         bound_inputs, expected = self._known[key]
-        missing = refined.keys() - {p.name for p in ports}
+        constants: dict[str, Array] = {}
+        if hoisted is not None:
+            weights = _plan_of(hoisted)
+            found = Executable(weights, KernelLibrary(BACKEND), bound_inputs.of(weights.params))
+            constants = found.run({})
+            bound_inputs = Inputs({**bound_inputs.arrays, **constants})
+        missing = refined.keys() - {p.name for p in ports} - constants.keys()
         if missing:
             return f"it asks for `{min(missing)}`, which the program before did not"
         try:
-            found = effect_of(plan, BACKEND, bound_inputs, self.seed)
+            with nullcontext() if self._has_long_loops else _short_loops():
+                found = effect_of(plan, BACKEND, bound_inputs, self.seed)
         except PirkitError as error:
             return f"does not run any more: {error.message}"
         if self.hostile:
@@ -167,6 +183,14 @@ class NumberCheck:
         def run(bound: Inputs) -> tuple[Inputs, Effect]:
             if self.hostile:
                 bound = Inputs(with_hostile(bound.arrays, self.seed))
+            if not self._has_long_loops:
+                try:
+                    with _short_loops():
+                        return bound, effect_of(plan, BACKEND, bound, self.seed)
+                except RuntimeFault as error:
+                    if error.code != "PK0905":
+                        raise
+                self._has_long_loops = True
             return bound, effect_of(plan, BACKEND, bound, self.seed)
 
         return on_drawn_inputs(ports, self.seed, run)
@@ -268,6 +292,11 @@ def effect_of(plan: Plan, backend: str, bound_inputs: Inputs, seed: int) -> Effe
     seen = {f"output `{name}`": value for name, value in outputs.items()}
     seen |= {f"written `{name}`": value for name, value in executable.updates.items()}
     return {name: value for name, value in seen.items() if isinstance(value, np.ndarray)}
+
+
+def _short_loops() -> AbstractContextManager[Any]:
+    limits = current_limits()
+    return use_limits(replace(limits, loop_steps=min(limits.loop_steps, _LOOP_STEPS)))
 
 
 def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> str | None:

@@ -29,6 +29,8 @@ SHORT = [
     "the backward reads a later version",
     "derivative in a loop",
     "Taylor series of sin",
+    "a loop loses its counter",
+    "constants under wrong names",
 ]
 
 

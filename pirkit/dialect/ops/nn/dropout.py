@@ -17,7 +17,7 @@ from pirkit.dialect.opdef import (
     require,
     samples,
 )
-from pirkit.dialect.ops.random.random import in_training
+from pirkit.dialect.ops.random.random import Rng, in_training
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, in_f32
@@ -26,7 +26,6 @@ from pirkit.runtime.meta import TensorMeta
 KIND = "random"
 
 Array = np.ndarray[Any, Any]
-Rng = np.random.Generator
 
 
 @op

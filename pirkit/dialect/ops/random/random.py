@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from pirkit.runtime.place import Place
 KIND = "random"
 
 Array = np.ndarray[Any, Any]
-Rng = np.random.Generator
+Rng: TypeAlias = "np.random.Generator"
+"""A name only: numpy imports its generators when the first one is made."""
 Sizes = tuple[int | None, ...] | None
 """An ``intarray``: None for an unknown element, or for an unknown length."""
 
