@@ -119,6 +119,19 @@ def cos_tail(z: mpf) -> mpf:
     return (cos(sqrt(z)) - 1 + z / 2) / z**2
 
 
+def lgamma_tail(t: mpf) -> mpf:
+    """lgamma(2 + t) / t"""
+    return mp.loggamma(2 + t) / t if abs(t) > mpf("1e-25") else mp.psi(0, 2)
+
+
+ROOT = mp.findroot(lambda x: mp.psi(0, x), mpf("1.4616321449683623"))
+
+
+def digamma_tail(t: mpf) -> mpf:
+    """digamma(root + t) / t"""
+    return mp.psi(0, ROOT + t) / t if abs(t) > mpf("1e-25") else mp.psi(1, ROOT)
+
+
 def tables(degrees: dict[str, int], erf_end: mpf) -> dict[str, list[mpf]]:
     zero = mpf("1e-7")
     fits: dict[str, tuple[Function, Function, mpf, mpf]] = {
@@ -133,6 +146,8 @@ def tables(degrees: dict[str, int], erf_end: mpf) -> dict[str, list[mpf]]:
         "tan": (odd(tan, 3), lambda z: z + mpf("0.002"), zero, QUARTER),
         "sinh": (odd(sinh, 3), lambda z: z + mpf("0.002"), zero, mpf(1)),
         "erf": (odd(erf, 1), one, zero, mpf(1)),
+        "lgamma": (lgamma_tail, one, -mpf(1) / 2, mpf(1) / 2),
+        "digamma": (digamma_tail, one, 1 - ROOT, 2 - ROOT),
         "erfc": (lambda t: log(erfc(t + 1)), lambda t: erfc(t + 1), mpf(0), erf_end - 1),
     }
     return {name: fit(*fits[name], degree) for name, degree in degrees.items()}
@@ -141,7 +156,8 @@ def tables(degrees: dict[str, int], erf_end: mpf) -> dict[str, list[mpf]]:
 F32 = {"exp": 4, "expm1": 4, "log": 7, "tanh": 4, "sin": 2, "cos": 2, "atan": 8,
        "asin": 5, "tan": 6, "sinh": 3, "erf": 6, "erfc": 8}  # fmt: skip
 F64 = {"exp": 10, "expm1": 10, "log": 18, "tanh": 13, "sin": 6, "cos": 6, "atan": 20,
-       "asin": 13, "tan": 14, "sinh": 8, "erf": 13, "erfc": 21}  # fmt: skip
+       "asin": 13, "tan": 14, "sinh": 8, "erf": 13, "erfc": 21,
+       "lgamma": 19, "digamma": 22}  # fmt: skip
 
 
 def main() -> None:

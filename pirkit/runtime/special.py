@@ -51,8 +51,8 @@ _SHIFT: Final = 10
 """The asymptotic series below are exact to float64 from here on."""
 
 # Bernoulli terms of the Stirling series, B(2k) / (2k (2k-1)) and B(2k) / (2k), for k = 1...
-_LGAMMA_SERIES: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
-_DIGAMMA_SERIES: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+LGAMMA_SERIES: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+DIGAMMA_SERIES: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
 
 def erf(x: Array) -> Array:
@@ -121,7 +121,7 @@ def _lgamma(x: Array) -> Array:
     for k in range(_SHIFT):
         product *= np.where(shift, positive + k, 1.0)
     z = np.where(shift, positive + _SHIFT, positive)
-    series = _polynomial(_LGAMMA_SERIES[::-1], 1.0 / (z * z)) / z
+    series = _polynomial(LGAMMA_SERIES[::-1], 1.0 / (z * z)) / z
     value = (z - 0.5) * np.log(z) - z + 0.5 * np.log(2 * np.pi) + series - np.log(product)
     value = np.where(np.isposinf(positive), np.inf, value)
     sine = np.sin(np.pi * (np.abs(x) % 1.0))
@@ -137,7 +137,7 @@ def _digamma(x: Array) -> Array:
         steps += np.where(shift, 1.0 / (positive + k), 0.0)
     z = np.where(shift, positive + _SHIFT, positive)
     inverse = 1.0 / (z * z)
-    value = np.log(z) - 0.5 / z - inverse * _polynomial(_DIGAMMA_SERIES[::-1], inverse) - steps
+    value = np.log(z) - 0.5 / z - inverse * _polynomial(DIGAMMA_SERIES[::-1], inverse) - steps
     fraction = x - np.trunc(x)
     reflected = np.where(fraction == 0.0, np.nan, value - np.pi / np.tan(np.pi * fraction))
     return np.where(x == 0.0, -np.copysign(np.inf, x), np.where(x < 0.5, reflected, value))

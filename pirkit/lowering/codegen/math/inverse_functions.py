@@ -122,7 +122,7 @@ def cosh(b: Builder, x: Value) -> Value:
     return b.add(half, b.add(residual, b.div(b.like(half, 0.25), half)))
 
 
-def _widened(function: Function) -> Function:
+def widened(function: Function) -> Function:
     """A function whose float32 form is computed in float64."""
 
     def emit(b: Builder, x: Value) -> Value:
@@ -163,6 +163,6 @@ def _atanh(b: Builder, x: Value) -> Value:
     return b.binary("copysign", b.mul(vecmath.log1p(b, u), 0.5), x)
 
 
-asinh: Final = _widened(_asinh)
-acosh: Final = _widened(_acosh)
-atanh: Final = _widened(_atanh)
+asinh: Final = widened(_asinh)
+acosh: Final = widened(_acosh)
+atanh: Final = widened(_atanh)

@@ -17,7 +17,13 @@ from pirkit.diag.errors import InternalError
 from pirkit.dialect.kinds import COSTLY
 from pirkit.dialect.opdef import find
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
-from pirkit.lowering.codegen.math import division, inverse_functions, log_bases, vecmath
+from pirkit.lowering.codegen.math import (
+    division,
+    gamma_functions,
+    inverse_functions,
+    log_bases,
+    vecmath,
+)
 from pirkit.lowering.codegen.math.casts import Typed, cast, truth
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.threefry import cipher
@@ -27,7 +33,8 @@ Emit = Callable[[Builder, Sequence[Typed], DType], Value]
 
 FLOATS: Final = frozenset(
     "divide elementwise_pow copysign atan2 sqrt rsqrt floor ceil trunc round exp expm1 log log1p "
-    "sin cos tanh sigmoid erf tan asin acos atan sinh cosh asinh acosh atanh log2 log10".split()
+    "sin cos tanh sigmoid erf tan asin acos atan sinh cosh asinh acosh atanh log2 log10 "
+    "lgamma gammaln digamma".split()
 )
 """Primitives that take floats only."""
 
@@ -288,6 +295,9 @@ TABLE: Final[dict[str, Emit]] = {
     "atanh": _math(inverse_functions.atanh),
     "log2": _math(log_bases.log2),
     "log10": _math(log_bases.log10),
+    "lgamma": _math(gamma_functions.lgamma),
+    "gammaln": _math(gamma_functions.lgamma),
+    "digamma": _math(gamma_functions.digamma),
     "equal": _compare("oeq", "eq"),
     "not_equal": _compare("une", "ne"),
     "less_than": _compare("olt", "slt"),
