@@ -187,7 +187,7 @@ def _with_slope() -> Any:
 
 
 def _pseudo_inverse(x: Value, rtol: Any) -> Value:
-    b = x.b
+    b = cast(Builder, x.b)
     u, values, vh = svd(b, x, full_matrices=False)
     largest = FUNCTIONS["max"](b, values, -1, keepdims=True)
     small = apply_ufunc(b, np.multiply, (largest, _tolerance(b, x, rtol)))
@@ -205,7 +205,7 @@ def _slope_of_pseudo_inverse(
     Right where the rank stays as it is nearby.
     """
     (x,), (dx,) = primals, tangents
-    b, y = x.b, _with_slope()(x, rtol)
+    b, y = cast(Builder, x.b), _with_slope()(x, rtol)
     times = partial(_matmul, b)
     yh, dxh = _adjoint(b, y), _adjoint(b, dx)
     outside = dxh - times(times(dxh, x), y)
