@@ -61,7 +61,10 @@ def laplacian(f: Function, argnums: int = 0) -> Function:
             return f(*whole, **kwargs)
 
         def second(way: Any) -> Any:
-            return jvp(lambda y: jvp(at, (y,), (way,))[1], (x,), (way,))[1]
+            def first(y: Any) -> Any:
+                return jvp(at, (y,), (way,))[1]
+
+            return jvp(first, (x,), (way,))[1]
 
         units = unit_vectors(x.b, [x.meta])[0]
         return sum([second(units[i]) for i in range(1, count)], second(units[0]))
