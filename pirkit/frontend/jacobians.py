@@ -177,7 +177,7 @@ def _products(once: _Once, reverse: bool, few: int) -> tuple[list[list[Value]], 
     metas = [v.meta for v in ways]
     count, width = sum(m.numel for m in metas), len(others)
     if count <= few:
-        basis = body.record(_basis, body.recorder, metas)
+        basis = body.record(unit_vectors, body.recorder, metas)
         sweeps = [
             once.along([body.record(getitem, unit, i) for unit in basis], reverse)
             for i in range(count)
@@ -191,7 +191,7 @@ def _products(once: _Once, reverse: bool, few: int) -> tuple[list[list[Value]], 
         units = body.arguments(tree.flatten(metas)[1], metas)
         found = once.along(units, reverse)
         given = [Batched(v, False) for v in inputs]
-        given += [Batched(v, True) for v in _basis(b, metas)]
+        given += [Batched(v, True) for v in unit_vectors(b, metas)]
         several = over_rows(body, [*found, *passed], given, count, alike=True)
         rows = [all_rows(b, v, count) for v in several[:width]]
         kept = [v.value[0] if v.rows else v.value for v in several[width:]]
@@ -207,7 +207,7 @@ def _products(once: _Once, reverse: bool, few: int) -> tuple[list[list[Value]], 
     return table, tree.unflatten(passed_shape, iter(kept))
 
 
-def _basis(b: Recorder, metas: Sequence[TensorMeta]) -> list[Value]:
+def unit_vectors(b: Recorder, metas: Sequence[TensorMeta]) -> list[Value]:
     """The unit vectors of tensors laid end to end: of each tensor its part, in rows."""
     count = sum(m.numel for m in metas)
     ends = accumulate([m.numel for m in metas])

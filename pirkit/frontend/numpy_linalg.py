@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
+from importlib import import_module
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -172,7 +174,20 @@ def _tolerance(b: Builder, x: Value, rtol: Any) -> Any:
 
 @function("linalg.pinv")
 def _pinv(b: Builder, x: Any, rtol: Any = None) -> Value:
-    x = _matrices(b, x)
+    return _with_slope()(_matrices(b, x), rtol)
+
+
+@cache
+def _with_slope() -> Any:
+    # custom rules record, and recorded values know the functions of this file
+    rules = import_module("pirkit.frontend.custom_rules")
+    made = rules.custom_jvp(_pseudo_inverse, nondiff_argnums=1)
+    made.defjvp(_slope_of_pseudo_inverse)
+    return made
+
+
+def _pseudo_inverse(x: Value, rtol: Any) -> Value:
+    b = cast(Builder, x.b)
     u, values, vh = svd(b, x, full_matrices=False)
     largest = FUNCTIONS["max"](b, values, -1, keepdims=True)
     small = apply_ufunc(b, np.multiply, (largest, _tolerance(b, x, rtol)))
@@ -180,6 +195,22 @@ def _pinv(b: Builder, x: Any, rtol: Any = None) -> Value:
     inverted = b.where(is_kept, 1.0 / b.where(is_kept, values, 1.0), 0.0)
     left = apply_ufunc(b, np.multiply, (_adjoint(b, vh), expand_dims(b, inverted, -2)))
     return _matmul(b, left, _adjoint(b, u))
+
+
+def _slope_of_pseudo_inverse(
+    rtol: Any, primals: tuple[Value], tangents: tuple[Value]
+) -> tuple[Value, Value]:
+    """Golub and Pereyra (1973): singular vectors, which may be any where values are equal, cancel.
+
+    Right where the rank stays as it is nearby.
+    """
+    (x,), (dx,) = primals, tangents
+    b, y = cast(Builder, x.b), _with_slope()(x, rtol)
+    times = partial(_matmul, b)
+    yh, dxh = _adjoint(b, y), _adjoint(b, dx)
+    outside = dxh - times(times(dxh, x), y)
+    inside = dxh - times(y, times(x, dxh))
+    return y, times(times(y, yh), outside) + times(inside, times(yh, y)) - times(times(y, dx), y)
 
 
 def _adjoint(b: Builder, x: Value) -> Value:

@@ -139,3 +139,25 @@ def test_systems_of_factors(trans: str) -> None:
     up, down = (float(total(right, factors + s * way)) for s in (step, -step))
     moved = (np.asarray(of_factors) * way).sum()
     np.testing.assert_allclose(moved, (up - down) / (2 * step), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 4), (4, 2)])
+def test_a_pseudo_inverse_of_equal_singular_values_has_slopes(shape: tuple[int, int]) -> None:
+    """Its singular vectors have none there; the matrix itself has, of any order."""
+    x, way, weight = np.eye(*shape), RNG.normal(size=shape), RNG.normal(size=shape[::-1])
+
+    def f(x: Any) -> Any:
+        y = pirkit.numpy.linalg.pinv(x)
+        return (y * y * weight).sum()
+
+    def along(f: Any) -> Any:
+        return lambda x: pirkit.jvp(f, (x,), (way,))[1]
+
+    found = [float(pirkit.jit(g)(x)) for g in (along(f), along(along(f)))]
+    low, at, high = (
+        float((np.linalg.pinv(x + h * way) ** 2 * weight).sum()) for h in (-1e-4, 0, 1e-4)
+    )
+    wanted = [(high - low) / 2e-4, (high - 2 * at + low) / 1e-8]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    slope = np.asarray(pirkit.jit(pirkit.grad(f))(x))
+    np.testing.assert_allclose((slope * way).sum(), found[0], rtol=1e-12)
