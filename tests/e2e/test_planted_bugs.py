@@ -48,13 +48,8 @@ def test_bisect_names_some_of_them() -> None:
 
 def test_they_are_in_all_parts() -> None:
     rooms = [bug.room for bug in BUGS.values()]
-    assert len(rooms) == 30
-    assert {room: rooms.count(room) for room in rooms} == {
-        "passes": 13,
-        "rules": 8,
-        "fusion": 5,
-        "split": 4,
-    }
+    assert {"passes", "rules", "fusion", "split"} == {*rooms}
+    assert all(rooms.count(room) >= 4 for room in rooms)
 
 
 @pytest.mark.parametrize("name", BUGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -181,6 +182,7 @@ def test_a_loop_is_interrupted_and_runs_again() -> None:
     step = pirkit.jit(function)
     few = np.int64(3)
     np.testing.assert_array_equal(np.asarray(step(X, few)), X + 3)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     timer = threading.Timer(0.3, _thread.interrupt_main)
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  a busy machine may interrupt before the call
         timer.start()
