@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pirkit.diag.errors import UnsupportedError
@@ -11,14 +12,19 @@ from pirkit.frontend.files import load, read_text
 
 def is_torch_archive(path: str) -> bool:
     """Whether a file is such an archive, by its content: a zip file that names its format."""
+    file = Path(path)
+    if not file.is_file():  # to look into a pipe would take what it has
+        return False
     try:
-        with open(path, "rb") as file:
-            if path == "-" or file.read(4) != b"PK\3\4":
+        with file.open("rb") as begin:
+            if begin.read(4) != b"PK\3\4":
                 return False
     except OSError:  # whoever reads it says so
         return False
     import zipfile  # noqa: PLC0415  with shutil and compressors, for one format
 
+    if not zipfile.is_zipfile(path):
+        return False
     with zipfile.ZipFile(path) as archive:
         return any(name.endswith("archive_format") for name in archive.namelist())
 

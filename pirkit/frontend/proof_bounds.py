@@ -427,11 +427,15 @@ class _Proof:
     def _calls(self, numbers: Sequence[Term], holds: Sequence[Term]) -> Iterator[list[int]]:
         """The combinations of numbers that occur."""
         z3, ask = self.z3, self.z3.Solver()
+        ask.set("rlimit", EFFORT)
         unknown = [n for n in numbers if not isinstance(n, int)]
         ask.add(*[h for h in holds if not isinstance(h, bool)])
         for _ in range(CALLS):
-            if ask.check() != z3.sat:
+            answer = ask.check()
+            if answer == z3.unsat:
                 return
+            if answer != z3.sat:  # there may be calls of which nothing was asked
+                raise Unprovable("z3 gives up on the numbers with which a routine is called")
             model = ask.model()
             found = {n.get_id(): model.eval(n, model_completion=True).as_long() for n in unknown}
             yield [n if isinstance(n, int) else found[n.get_id()] for n in numbers]

@@ -33,9 +33,7 @@ def _empty(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
     return torch.empty_strided(shape, strides, dtype=dtype)
 
 
-_EMPTY: Final[Callable[..., Any]] = getattr(
-    torch._C._dynamo.guards, "_empty_strided_cpu", _empty
-)  # fmt: skip
+_EMPTY: Final[Callable[..., Any]] = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", _empty)
 """New memory of a shape, strides and a dtype: what the code of Inductor calls, since
 `torch.empty` takes ten times as long to read its arguments."""
 

@@ -18,7 +18,6 @@ from pirkit import ops
 from pirkit.diag.errors import PirkitError, TraceError, UsageError
 from pirkit.frontend import compiled_call
 from pirkit.frontend.surroundings import Surroundings
-from pirkit.frontend.traced_value import TracedValue
 from pirkit.runtime.native import program
 
 X: Final = np.array([0.3, -0.7, 1.1])
@@ -695,14 +694,3 @@ def test_arrays_with_other_operators_are_refused(kind: Any) -> None:
             call(given)
     with pytest.raises(UsageError, match="no tensor"):
         pirkit.jit(lambda x: x * given)(np.ones((2, 2)))
-
-
-def test_operators_ask_for_no_attribute_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told of one, with what is like it, takes longer than the operation."""
-
-    def asked(self: Any, name: str) -> Any:
-        raise AssertionError(name)
-
-    monkeypatch.setattr(TracedValue, "__getattr__", asked)
-    x = np.ones(3, np.float32)
-    pirkit.trace(lambda a, b: (np.tanh(a + b) * 2.0 - a[0] * b.T).sum(axis=0).mean(), x, x)

@@ -18,6 +18,7 @@ from pirkit import ops
 from pirkit.diag.errors import PirkitError, TraceError
 from pirkit.dialect.operation import span_of
 from pirkit.frontend.files import WRITERS
+from pirkit.frontend.traced_value import TracedValue
 from pirkit.frontend.tracing import trace
 
 X: Final = np.array([-1.1, -2.3, -3.7])
@@ -442,3 +443,14 @@ def test_sizes_are_known_integers(name: str) -> None:
     assert caught.value.help
     assert caught.value.span is not None
     assert caught.value.span.file == __file__
+
+
+def test_operators_ask_for_no_attribute_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told of one, with what is like it, takes longer than the operation."""
+
+    def asked(self: Any, name: str) -> Any:
+        raise AssertionError(name)
+
+    monkeypatch.setattr(TracedValue, "__getattr__", asked)
+    x = np.ones(3, np.float32)
+    pirkit.trace(lambda a, b: (np.tanh(a + b) * 2.0 - a[0] * b.T).sum(axis=0).mean(), x, x)

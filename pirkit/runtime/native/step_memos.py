@@ -159,7 +159,7 @@ class _Classes:
 
 
 _CAN_CHANGE: Final = 1 << 9
-"""A class made by a `class` statement, to which attributes can be assigned."""
+"""`Py_TPFLAGS_HEAPTYPE`: a class made by a `class` statement, whose attributes can be assigned."""
 
 
 def _known(steps: Sequence[Step], at: int) -> Any:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +61,18 @@ def test_the_format_can_be_said(run: Run) -> None:
     code, out, err = run(FILE, "-f", "paddle-json")
     assert (code, out) == (1, "")
     assert err.startswith("error[PK")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_read_whole(run: Run, tmp_path: Path) -> None:
+    """As `pirkit-opt <(command)` gives one: what looks at the format must not take bytes of it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = Path(FILE).read_text()
+    writer = threading.Thread(target=pipe.write_text, args=(text,), daemon=True)
+    writer.start()
+    assert run(str(pipe)) == run(FILE)
+    writer.join()
 
 
 def test_passes_run_and_tell(run: Run) -> None:

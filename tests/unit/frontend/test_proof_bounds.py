@@ -172,3 +172,20 @@ def test_a_counterexample_names_kernel_access_and_iteration(
     assert "load b0" in str(caught.value)
     assert "4 bytes from byte 4,012 on of buffer 0, which has 4,012 bytes" in str(caught.value)
     assert "lane of" in str(caught.value)
+
+
+def test_what_z3_gives_up_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are the calls of a routine whose numbers it does not find."""
+
+    class Unsure(z3.Solver):
+        def check(self, *assumptions: Any) -> Any:
+            asks_for_bounds = self.assertions() and z3.is_or(self.assertions()[0])
+            return super().check(*assumptions) if asks_for_bounds else z3.unknown
+
+    def product(b: Any) -> Any:
+        x, w = b.input("x", (70, 300), "float32"), b.input("w", (300, 200), "float32")
+        return b.matmul(x, w)
+
+    monkeypatch.setattr(z3, "Solver", Unsure)
+    (found,) = kernel_bounds(z3, module_of(product))
+    assert "gives up on the numbers" in found.why
