@@ -58,6 +58,9 @@ class AxisClasses:
                 if extent > 1:
                     worth[self.find((value, k))] += meta.numel
         behind = {self.find((v, k)) for v in values for k in range(1, self.graph.metas[v].rank)}
+        if self.graph.rows is not None:
+            known = {self.find((v, 0)): None for v in sorted(self.graph.rows)}
+            return [name for name in known if name not in behind]
         if worth and worth.keys() <= behind:
             raise NotNativeError("rows read each other")
         largest = max(worth.keys() - behind, key=lambda a: (worth[a], a), default=None)

@@ -293,6 +293,9 @@ class LoopEmitter:
     def _outside(self, value: int, column: Value) -> Memory:
         b, size = self.b, self.graph.dtype(value).itemsize
         width = self.schedule.columns(value) * size
+        # A vector of rows of a blocked value lies column by column, as in scratch memory.
+        blocked = value in self.graph.blocked
+        column_step, lane_step = (self.lanes * size, size) if blocked else (size, width)
 
         def row_of_caller() -> Value:
             return self.b.at(self._begin(value), self.b.times(self.here.row, width))
@@ -302,7 +305,7 @@ class LoopEmitter:
         else:
             base = self.loop.pointer(("points", value), row_of_caller)
         start = b.at(base, b.times(self.here.row, width))
-        return Memory(b.at(start, b.times(column, size)), width)
+        return Memory(b.at(start, b.times(column, column_step)), lane_step)
 
     def masked(self, value: int, made: Value) -> Value:
         """The value as stored in scratch: 0 in invalid lanes if a reduction reads it."""

@@ -45,6 +45,11 @@ class Graph:
     names: tuple[tuple[str, ...], tuple[str, ...]]
     ops: list[Op] = field(default_factory=list[Op])
     fills: dict[int, float] = field(default_factory=dict[int, float])
+    blocked: set[int] = field(default_factory=set[int])
+    """Inputs and results with a batch axis of which each vector of rows lies column by column in
+    memory, as between the loops of a vector (see `stages.py`)."""
+    rows: frozenset[int] | None = None
+    """The values with a batch axis, where they are known."""
 
     def new(self, meta: TensorMeta) -> int:
         """Add a value."""

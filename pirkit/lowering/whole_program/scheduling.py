@@ -126,7 +126,7 @@ def _without_views(graph: Graph) -> Graph:
     outputs = tuple([views.get(v, v) for v in graph.outputs])
     if any(graph.metas[a].shape != graph.metas[b].shape for a, b in views.items()):
         raise NotNativeError("an axis of one element is moved")
-    return Graph(graph.metas, graph.inputs, outputs, graph.names, ops, graph.fills)
+    return replace(graph, outputs=outputs, ops=ops)
 
 
 def _with_stores(made: ProgramSchedule) -> None:
@@ -140,6 +140,8 @@ def _with_stores(made: ProgramSchedule) -> None:
         if value not in ready or value in outputs:
             meta = graph.metas[value]
             copy = Op("same", (value,), graph.new(meta))
+            if value in graph.blocked:
+                graph.blocked.add(copy.out)
             if value in made.rows:
                 made.rows[copy.out] = made.rows[value]
                 made.rows[value].body.append(Node(copy, "map", (made.columns(value),)))
