@@ -40,7 +40,8 @@ class AliasClasses:
 
     def is_written(self, value: SSAValue) -> bool:
         """True if some operation of the program writes storage of the value."""
-        return any(element in self.writers for element in self.of(value))
+        writers = self.writers
+        return bool(writers) and any(element in writers for element in self.of(value))
 
 
 def alias_classes(program: ProgramOp) -> AliasClasses:
@@ -58,6 +59,8 @@ def alias_classes(program: ProgramOp) -> AliasClasses:
 class _Finder:
     parents: list[int] = field(default_factory=list[int])
     elements: dict[SSAValue, Elements] = field(default_factory=dict[SSAValue, Elements])
+    joined: bool = False
+    """Whether any two classes were merged."""
     written: list[tuple[int, Operation]] = field(default_factory=list[tuple[int, Operation]])
     host: list[int] = field(default_factory=list[int])
 
@@ -71,6 +74,7 @@ class _Finder:
 
     def join(self, a: SSAValue, b: SSAValue) -> None:
         """Merge the classes of two values; the older one is the root."""
+        self.joined = True
         for x, y in zip(self.elements[a], self.elements[b], strict=False):
             older, younger = sorted((self.root(x), self.root(y)))
             self.parents[younger] = older
@@ -93,6 +97,8 @@ class _Finder:
         for result in op.results:
             self.define(result)
         definition = op.definition
+        if definition.makes_new_storage:
+            return
         if SOURCE in definition.traits or SINK in definition.traits:
             self.host += [e for v in (*op.operands, *op.results) for e in self.elements[v]]
         match op.name:
@@ -145,8 +151,10 @@ class _Finder:
                 self.written += [(element, op) for element in self.elements[operand]]
 
     def classes(self) -> AliasClasses:
-        roots = [self.root(element) for element in range(len(self.parents))]
-        elements = {v: tuple([roots[e] for e in some]) for v, some in self.elements.items()}
+        elements = self.elements
+        if self.joined:
+            roots = [self.root(element) for element in range(len(self.parents))]
+            elements = {v: tuple([roots[e] for e in some]) for v, some in elements.items()}
         writers: dict[int, list[Operation]] = {}
         for element, op in self.written:
             writers.setdefault(self.root(element), []).append(op)

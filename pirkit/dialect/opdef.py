@@ -39,7 +39,7 @@ from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.gc_pause import imported, is_imported
 from pirkit.diag.plugin_additions import Origin, is_again, note_addition
 from pirkit.diag.plugins import plugins
-from pirkit.dialect.kinds import KINDS, TRAITS, UNSTATED
+from pirkit.dialect.kinds import KINDS, SINK, SOURCE, TRAITS, UNSTATED
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
 from pirkit.runtime.dtype import DType
 
@@ -134,6 +134,13 @@ class OpDef:
         """True if running the op changes the storage of an operand."""
         return bool(self.inplace) and self.name.endswith("_")
 
+    @cached_property
+    def makes_new_storage(self) -> bool:
+        """True if running the op writes no operand, and its results alias none and are no names."""
+        return self.name not in _ALIASING and not (
+            self.views or self.writes or {SOURCE, SINK} & self.traits
+        )
+
     @property
     def dialect(self) -> str:
         return self.name.partition(".")[0]
@@ -148,6 +155,11 @@ class OpDef:
     def __repr__(self) -> str:
         return f"OpDef({self.name})"
 
+
+_ALIASING: Final = frozenset(
+    {"pir.combine", "pir.split", "pir.slice", "pir.yield", "pd_op.if", "pd_op.while"}
+)
+"""Ops whose results, or those of the op around them, have the storage of operands."""
 
 PLUGINS: Final = "pirkit.ops"
 """Entry point group: modules of other packages that declare ops, and rules, when imported."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Final, TypeGuard, cast
 
 from xdsl.dialects import builtin as mlir
@@ -122,14 +122,10 @@ class PirOp(Operation):
         kind = self.definition.attr_kinds[name]
         if held is not None:
             return decode(kind, held)
-        default = next(
-            slot.default
-            for slot in (*self.definition.attrs, *self.definition.operands)
-            if slot.name == name
-        )
-        if default is REQUIRED:
+        default = _default_of(self.definition, name)
+        if default is None:
             raise KeyError(f"{self.name} has no attribute {name!r}")
-        return decode(kind, encode(kind, default))
+        return decode(kind, default)
 
     def attribute_values(self) -> dict[str, Any]:
         """Python values of all declared attributes, defaults filled in."""
@@ -320,6 +316,14 @@ def make(
     }
     types = infer_result_types(definition, slots, properties)
     return create(definition, slots, types, properties, attributes, location)
+
+
+@cache
+def _default_of(definition: OpDef, name: str) -> Attribute | None:
+    """The default of an attribute of an op; None if it has to be set."""
+    slots = (*definition.attrs, *definition.operands)
+    default = next(slot.default for slot in slots if slot.name == name)
+    return None if default is REQUIRED else encode(definition.attr_kinds[name], default)
 
 
 def bodies(op: Operation) -> Sequence[Region]:

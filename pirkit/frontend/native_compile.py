@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pirkit.analysis.declared_types import mismatched_values
+from pirkit.diag.gc_pause import imported
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile_cache import Made
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
-from pirkit.lowering.row_grouping import known_metas
 from pirkit.lowering.whole_program.choose_form import JOINT, SEPARATE, SINGLE, batch_lane_form
-from pirkit.lowering.whole_program.segments import Reason, plan_of, segmented
+from pirkit.lowering.whole_program.segment_call import plan_of
 from pirkit.runtime.executor import native_program
 from pirkit.runtime.plan import Plan
+
+if TYPE_CHECKING:
+    from pirkit.lowering.whole_program.segments import Reason
 
 Form = Literal["kernels", "segments", "whole", "lanes", "fast"]
 """What is to be native code: kernels of fused operators alone; segments of all operators that have
@@ -70,8 +73,9 @@ class _Maker:
 
     def segmented(self, plan: Plan) -> tuple[Plan, tuple[Reason, ...]]:
         """The same plan with native segments."""
-        stated = {p.slot: p.meta for p in (*plan.inputs, *plan.params)}
-        return segmented(plan, known_metas(plan, self.library, stated))
+        # Programs with the batch in lanes do not need it: it takes a tenth of their first call.
+        later = imported("pirkit.lowering.whole_program.segments")
+        return later.segmented(plan, later.known_metas_of(plan, self.library))
 
     def segments(self, lowered: Program) -> Made:
         """Native segments, for which operators that are in no kernel get one each."""

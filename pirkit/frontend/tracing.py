@@ -7,6 +7,7 @@ content is not part of it.
 
 from __future__ import annotations
 
+import sys
 from collections import ChainMap
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from contextlib import nullcontext
@@ -246,7 +247,8 @@ def leaf_meta(leaf: Any) -> TensorMeta:
     """Shape and element type of an argument. Raises UsageError if it is not an array."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta
-    if isinstance(leaf, np.ma.MaskedArray | np.matrix):
+    # `numpy.ma` is imported at its first use: where it is not, there are no masked arrays.
+    if isinstance(leaf, np.matrix) or ("numpy.ma" in sys.modules and np.ma.isMaskedArray(leaf)):
         raise UsageError(
             f"a {type(cast(object, leaf)).__name__} is no tensor: its operators are others",
             code="PK0701", span=user_span(),

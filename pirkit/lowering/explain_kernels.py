@@ -14,7 +14,9 @@ from pirkit.lowering.native_conv import why_not_native as why_not_convolution
 from pirkit.lowering.native_fused import why_not_native
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.attention_groups import MATMUL_OP
-from pirkit.lowering.whole_program.choose_form import explain
+from pirkit.lowering.whole_program.batch_lanes import describe
+from pirkit.lowering.whole_program.kernel_sequence import sequence_program
+from pirkit.lowering.whole_program.op_graph import NotNativeError, graph_of
 from pirkit.runtime.binding import Binding, first_dtype
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import thread_share
@@ -67,6 +69,23 @@ class _NativeCallNumbers:
             return
         self.is_dynamic = False
         yield f"    in no native call: {_why_separate(node)}"
+
+
+def explain(plan: Plan) -> str:
+    """A summary of the plan as one native call, or why it has none.
+
+    `compile` first gives a kernel to each operation that is in none, so it may have one where this
+    plan has none. Nothing is compiled but nests.
+    """
+    try:
+        return f"one native call, {describe(graph_of(plan))}"
+    except NotNativeError as reason:
+        batch_lanes = f"batch in lanes: {reason}"
+    try:
+        return f"one native call, {sequence_program(plan).summary}"
+    except NotNativeError as reason:
+        kernels = f"kernel sequence: {reason}"
+        return f"this plan as it stands has no single native call ({batch_lanes}; {kernels})"
 
 
 def _why_separate(node: Bound) -> str:

@@ -79,7 +79,7 @@ class _Sweep:
         self.classes: AliasClasses = alias_classes(program)
         self.read: set[int] = set()
         self.loop_reads: Counter[tuple[int, Operation]] = Counter()
-        for op in operations(program.block):
+        for op in operations(program.block) if self.classes.writers else ():
             loops = loops_around(op)
             self.loop_reads.update((e, loop) for e in self.operand_classes(op) for loop in loops)
 
@@ -98,7 +98,8 @@ class _Sweep:
                 erase(op)
                 changed = True
                 continue
-            self.read.update(self.operand_classes(op))
+            if self.classes.writers:  # else nothing asks
+                self.read.update(self.operand_classes(op))
             if op.name == "pd_op.if" and not all(r.uses for r in op.results):
                 self.drop_results(op)
                 changed = True

@@ -16,8 +16,7 @@ from typing import Final
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.compile import key_of
-from pirkit.lowering.codegen.emit.generate import SYMBOL
+from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
 from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.lowering.whole_program.batch_groups import BatchGroupEmitter

@@ -13,15 +13,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from pirkit.diag.span import Span, lines_of
+from pirkit.diag.span import Span
 from pirkit.lowering.liveness import with_frees
 from pirkit.lowering.native_ops import FUSED
+from pirkit.lowering.row_grouping import known_metas
 from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, renames, sequence_program
 from pirkit.lowering.whole_program.op_graph import NotNativeError
+from pirkit.lowering.whole_program.segment_call import plan_of, segment_call
+from pirkit.runtime.library import Library
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import (
-    SEGMENT,
     Call,
     Instruction,
     Operand,
@@ -50,6 +52,11 @@ class Reason:
         return f"{self.why} ({', '.join(places)})" if places else self.why
 
 
+def known_metas_of(plan: Plan, library: Library) -> list[TensorMeta | None]:
+    """The metas that slots of a plan have for inputs of the declared types."""
+    return known_metas(plan, library, {p.slot: p.meta for p in (*plan.inputs, *plan.params)})
+
+
 def segmented(plan: Plan, metas: Sequence[TensorMeta | None]) -> tuple[Plan, tuple[Reason, ...]]:
     """A plan of one native call, or one with native segments and why it is not one call.
 
@@ -69,30 +76,6 @@ def segmented(plan: Plan, metas: Sequence[TensorMeta | None]) -> tuple[Plan, tup
         except _NotTogether as reason:
             refused |= dict.fromkeys(reason.numbers, str(reason))
     return plan, tuple(_summed(plan, found))
-
-
-def plan_of(plan: Plan, program: NativeProgram) -> Plan:
-    """The plan whose one call is a native program, for the inputs and outputs of another plan."""
-    inputs = [p.slot for p in (*plan.inputs, *plan.params)]
-    outputs = range(len(plan.slots), len(plan.slots) + len(program.results))
-    made = [
-        replace(o, source=slot, meta=meta)
-        for o, slot, meta in zip(plan.outputs, outputs, program.results, strict=True)
-    ]
-    call = _call(program, inputs, outputs, [c for c in plan.body if isinstance(c, Call)])
-    slots = (*plan.slots, *program.results)
-    return replace(plan, slots=slots, outputs=tuple(made), body=(call,))
-
-
-def _call(
-    program: NativeProgram, inputs: Sequence[int], outputs: Sequence[int], calls: Sequence[Call]
-) -> Call:
-    """The call of a native program, with the lines of the calls that it stands for."""
-    attrs = {"program": program, "results": program.results}
-    spans = [c.span for c in calls if c.span is not None]
-    origin = (f"calls from {lines_of(spans)}",) if spans else ()
-    span = spans[0] if spans else None
-    return Call(SEGMENT, tuple(inputs), tuple(outputs), attrs, span=span, origin=origin)
 
 
 def _summed(plan: Plan, reasons: Mapping[int, str]) -> Iterator[Reason]:
@@ -241,4 +224,4 @@ class _Segment:
         except NotNativeError as reason:
             raise _NotTogether(self.members, reason) from reason
         calls = [cast(Call, body[n]) for n in self.members]
-        return _call(program, self.inputs, outputs, calls)
+        return segment_call(program, self.inputs, outputs, calls)

@@ -21,7 +21,7 @@ from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv, nchwc_blockin
 from pirkit.lowering.codegen.conv.nchwc_conv import NchwcEmitter
 from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.code_key import key_of
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.runtime.machine_costs import CONV_FMAS_PER_NS, PACKED_BYTES_PER_NS

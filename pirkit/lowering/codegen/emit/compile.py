@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
-from hashlib import blake2b
-from pathlib import Path
 
-from pirkit.diag.source_files import SOURCES
-from pirkit.diag.version import VERSION
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
+from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
 from pirkit.lowering.codegen.emit.generate import (
-    SYMBOL,
     about_schedule,
     generate,
     module,
@@ -27,12 +22,9 @@ from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Operand, with_numbered_names
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.math.primitives import is_costly
-from pirkit.runtime import machine_costs
 from pirkit.runtime.machine_costs import BYTES_PER_NS, COSTLY_NS, PLAIN_NS
-from pirkit.runtime.native.cached_ir import toolchain_hash
 from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.function import Code, NativeFunction, NativeSequence
-from pirkit.runtime.native.llvm import LLVMLITE_VERSION
 from pirkit.runtime.native.target import Target, host
 
 
@@ -100,20 +92,6 @@ def tiled_draft(tiled: TiledNest, target: Target) -> Draft:
 def kernel_key(kernel: Kernel, target: Target) -> str:
     """The cache key: the kernel without its names, the CPU, the generator, the LLVM version."""
     return key_of(with_numbered_names(kernel), target)
-
-
-def key_of(what: object, target: Target) -> str:
-    """The cache key of code for ``what``, whose `repr` must identify it."""
-    parts = (what, target, VERSION, LLVMLITE_VERSION, _generator_hash(), toolchain_hash())
-    return blake2b(repr(parts).encode(), digest_size=32).hexdigest()
-
-
-@cache
-def _generator_hash() -> str:
-    """A hash of the sources of the code generator, so that code of an older one is not reused."""
-    generator = sorted(Path(__file__).parents[1].rglob("*.py"))
-    # Code holds its estimated time, by which threads share it.
-    return SOURCES.contents([*generator, Path(machine_costs.__file__)])
 
 
 def kernel_work(kernel: Kernel, plan: Schedule) -> int:

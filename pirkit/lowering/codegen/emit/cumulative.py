@@ -12,8 +12,7 @@ from typing import Final, Literal
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.compile import key_of
-from pirkit.lowering.codegen.emit.generate import SYMBOL
+from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.machine_costs import BYTES_PER_NS

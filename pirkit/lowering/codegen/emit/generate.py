@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pirkit.lowering.codegen.about import About, about
+from pirkit.lowering.codegen.emit.code_key import SYMBOL
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.schedule_loops import Stage, scheduled, stages
@@ -19,7 +20,6 @@ from pirkit.lowering.codegen.ir.piecewise_poly_match import with_composite_funct
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.runtime.native.target import Target
 
-SYMBOL: Final = "pirkit_kernel"
 PARAMETERS: Final = "ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi"
 
 

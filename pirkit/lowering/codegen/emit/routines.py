@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Sequence
 
 from pirkit.lowering.codegen.about import About
 from pirkit.lowering.codegen.emit.batch_compile import Draft
-from pirkit.lowering.codegen.emit.generate import PARAMETERS, SYMBOL, emit_prologue
+from pirkit.lowering.codegen.emit.code_key import SYMBOL
+from pirkit.lowering.codegen.emit.generate import PARAMETERS, emit_prologue
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.runtime.native.function import Code

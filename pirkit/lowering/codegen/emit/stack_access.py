@@ -13,8 +13,7 @@ from typing import Literal
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.compile import key_of
-from pirkit.lowering.codegen.emit.generate import SYMBOL
+from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
 from pirkit.runtime.machine_costs import BYTES_PER_NS
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.records_ir import STACK, STACK_BYTES

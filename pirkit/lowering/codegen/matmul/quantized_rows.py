@@ -18,7 +18,7 @@ import numpy as np
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.code_key import key_of
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.schedule_loops import Stage

@@ -13,7 +13,7 @@ from typing import Final
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.compile import key_of
+from pirkit.lowering.codegen.emit.code_key import key_of
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import argument, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
