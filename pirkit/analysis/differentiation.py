@@ -233,8 +233,8 @@ class _Flow:
             for argument, first, again, result in zip(
                 body.args, op.operands[1:], last.operands[1:], op.results, strict=True
             ):
-                sources = [v for v in (first, again) if v in self.active]
-                if sources and not is_cut(result, sources):
+                # Paddle marks the result of a loop by its initial value alone, whatever is yielded.
+                if (first in self.active or again in self.active) and not is_cut(result, [first]):
                     self.enter((argument, result))
             self.block(body)
 

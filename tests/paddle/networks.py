@@ -27,6 +27,26 @@ class Branching(nn.Layer):
         return self.last(h)
 
 
+class FromZeros(nn.Layer):
+    """A cell in a `while`, whose state starts from zeros, and an `if` inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.last = nn.GRUCell(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = total = paddle.zeros([x.shape[0], 8], x.dtype)
+        i = paddle.zeros([1], "int64")
+        while i < 5:
+            _, h = self.cell(paddle.index_select(x, i, axis=1).squeeze(1), h)
+            if h.mean() > 0:
+                total = total + h
+            else:
+                total = total - 0.5 * h
+            i = i + 1
+        return self.last(total + h)
+
+
 class Recurrent(nn.Layer):
     def __init__(self) -> None:
         super().__init__()

@@ -52,6 +52,7 @@ NETWORKS = {
     "encoder": (networks.Encoder, (2, 6, 16)),
     "lstm": (networks.Recurrent, (3, 5, 4)),
     "if-while": (networks.Branching, (6, 4)),
+    "from-zeros": (networks.FromZeros, (3, 5, 4)),
     "custom-layer": (networks.OwnDerivative, (6, 4)),
 }
 

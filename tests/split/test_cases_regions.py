@@ -103,16 +103,25 @@ def test_case_05_loops_and_branches_in_each_other() -> None:
     train(text, eager, {"x": (2, 3)}, {"w": (2, 3)})
 
 
-def test_case_05b_a_loop_that_starts_from_a_constant() -> None:
+@pytest.mark.parametrize("marked", [False, True])
+def test_case_05b_a_loop_that_starts_from_a_constant(marked: bool) -> None:
+    """Paddle marks what such a loop returns as it marks the constant, and so trains nothing."""
     zeros = (
         "%zeros = pd_op.full() {shape = array<i64: 2, 3>, value = 0.0 : f64, "
         "dtype = #pir.dtype<float64>, stop_gradient = array<i1: true>} : () -> " + T
     )
     body = [f"%p = {op('multiply', '%x', '%w')}", f"%s = {op('add', '%acc', '%p')}"]
     text = program(
-        parameter("w"), zeros, *loop("y", "zeros", 3, *body, result="s"), output("y", "y")
+        parameter("w"), zeros, *loop("y", "zeros", 3, *body, result="s"),
+        f"%z = {op('add', '%y', '%x')}", output("z", "z"),
+    )  # fmt: skip
+    if marked:
+        plain = "pd_op.while(%c, %i, %zeros)"
+        assert plain in text
+        text = text.replace(plain, plain + " {stop_gradient = array<i1: true, true>}")
+    train(
+        text, lambda given: [3 * given["x"] * given["w"] + given["x"]], {"x": (2, 3)}, {"w": (2, 3)}
     )
-    train(text, lambda given: [3 * given["x"] * given["w"]], {"x": (2, 3)}, {"w": (2, 3)})
 
 
 JOINT = f"""
