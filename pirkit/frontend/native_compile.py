@@ -73,9 +73,11 @@ class _Maker:
 
     def segmented(self, plan: Plan) -> tuple[Plan, tuple[Reason, ...]]:
         """The same plan with native segments."""
-        # Programs with the batch in lanes do not need it: it takes a tenth of their first call.
-        later = imported("pirkit.lowering.whole_program.segments")
-        return later.segmented(plan, later.known_metas_of(plan, self.library))
+        # Programs with the batch in lanes do not need these: they take a tenth of a first call.
+        known_metas = imported("pirkit.lowering.row_grouping").known_metas
+        segmented = imported("pirkit.lowering.whole_program.segments").segmented
+        declared = {p.slot: p.meta for p in (*plan.inputs, *plan.params)}
+        return segmented(plan, known_metas(plan, self.library, declared))
 
     def segments(self, lowered: Program) -> Made:
         """Native segments, for which operators that are in no kernel get one each."""

@@ -16,11 +16,9 @@ from typing import cast
 from pirkit.diag.span import Span
 from pirkit.lowering.liveness import with_frees
 from pirkit.lowering.native_ops import FUSED
-from pirkit.lowering.row_grouping import known_metas
 from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, renames, sequence_program
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.segment_call import plan_of, segment_call
-from pirkit.runtime.library import Library
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import (
@@ -50,11 +48,6 @@ class Reason:
         if self.span is not None:
             places.append(f"first at {self.span}" if self.count > 1 else f"at {self.span}")
         return f"{self.why} ({', '.join(places)})" if places else self.why
-
-
-def known_metas_of(plan: Plan, library: Library) -> list[TensorMeta | None]:
-    """The metas that slots of a plan have for inputs of the declared types."""
-    return known_metas(plan, library, {p.slot: p.meta for p in (*plan.inputs, *plan.params)})
 
 
 def segmented(plan: Plan, metas: Sequence[TensorMeta | None]) -> tuple[Plan, tuple[Reason, ...]]:
