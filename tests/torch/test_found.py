@@ -23,6 +23,14 @@ def test_the_first_nan_is_the_extreme_element(op: str, dim: int) -> None:
     torch.testing.assert_close(found, getattr(x, op)(dim), equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["hardsigmoid", "hardswish"])
+def test_an_activation_of_nan_is_nan(name: str) -> None:
+    function = getattr(torch.nn.functional, name)
+    x = torch.tensor([NAN, -4.0, -3.0, 0.5, 3.0, 4.0])
+    found = torch.compile(function, backend="pirkit")(x)
+    torch.testing.assert_close(found, function(x), equal_nan=True)
+
+
 def test_zero_to_a_negative_integer_power() -> None:
     same(torch.pow, torch.tensor([0, 0, 2, 1, -1]), torch.tensor([-1, 0, 3, -2, -3]))
 

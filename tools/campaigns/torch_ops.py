@@ -257,7 +257,7 @@ def rates(found: dict[int, list[Found]]) -> str:
         for kind in {"run", *(f.kind for f in findings)}:
             kinds.setdefault(kind, set()).add(op.full_name)
     lines = [
-        "| element type | variants | pass | of them without torch | between pieces | wrong | others |",
+        "| element type | variants | pass | without torch | between pieces | wrong | others |",
         "|---|" + "--:|" * 6,
     ]
     for dtype, kinds in rows.items():
