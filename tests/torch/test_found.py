@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ torch = pytest.importorskip("torch")
 from tests.torch.comparing import same  # noqa: E402
 from tools.campaigns.driver import SEVERE  # noqa: E402
 from tools.campaigns.torch_ops import _ops, case, examine  # noqa: E402
+from tools.torch_second_derivatives import main  # noqa: E402
 
 NAN = float("nan")
 
@@ -50,3 +52,9 @@ def test_a_slice_of_the_campaign(name: str) -> None:
     number = next(k for k in range(4 * len(_ops(name))) if case(k, name)[1] is torch.float64)
     found: list[Any] = examine(0, number, name)
     assert not [f for f in found if f.kind in SEVERE]
+
+
+def test_a_slice_of_the_second_derivatives(tmp_path: Path) -> None:
+    names = ["erf", "var", "model bn"]
+    main(tmp_path / "found", names)
+    assert (tmp_path / "found").read_text().split("\n")[:-1] == [f"{n}|True" for n in names]
