@@ -79,7 +79,7 @@ bench: $(VENV)/.dev ## pirkit beside what is installed of numpy, torch, jax and 
 NAME ?= programs
 HOURS ?= 1
 
-campaign: $(VENV)/.dev ## look for defects (NAME=programs, op_table, files, processes or transforms; HOURS=...)
+campaign: $(VENV)/.dev ## look for defects (NAME=programs, op_table, files, processes, transforms or torch_ops; HOURS=...)
 	$(BIN)/python -m tools.campaigns $(NAME) --seed $$(date +%j) --count 1000000 --hours $(HOURS) --out $(NAME).jsonl
 
 CALLS ?= 1000000

@@ -6,9 +6,10 @@ It stands for what pirkit has no rule for. Its derivative of any order is torch'
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -119,19 +120,48 @@ def _evaluate(
         return listed(found)
     given, seeds = tensors[: sizes[order - 1]], tensors[sizes[order - 1] :]
     with torch.enable_grad():
-        held = [
-            t if t.requires_grad or not _is_float(t) else t.detach().requires_grad_() for t in given
-        ]
-        below = _evaluate(function, arguments, sizes, order - 1, held, True)
+        fixed = _FIXED.setdefault(function, set())
+        while True:
+            left = {n for name, n in _operands(function, arguments) if name in fixed}
+            held = [
+                t if t.requires_grad or not _is_float(t) or k in left
+                else t.detach().requires_grad_()
+                for k, t in enumerate(given)
+            ]  # fmt: skip
+            try:
+                below = _evaluate(function, arguments, sizes, order - 1, held, True)
+            except RuntimeError as error:
+                refused = _REFUSED.search(str(error))
+                if refused is None or refused[1] in fixed:
+                    raise
+                fixed.add(refused[1])
+                continue
+            break
         pairs = [(y, s) for y, s in zip(filter(_is_float, below), seeds, strict=True)]
         live = [(y, s) for y, s in pairs if y.requires_grad]
-        wanted = [t for t in held if _is_float(t)]
-        if not live:
-            return [torch.zeros_like(t) for t in wanted]
-        return list(torch.autograd.grad(
+        floats = [t for t in held if _is_float(t)]
+        wanted = [t for t in floats if t.requires_grad]
+        if not live or not wanted:
+            return [torch.zeros_like(t) for t in floats]
+        found = iter(torch.autograd.grad(
             [y for y, _ in live], wanted, [s for _, s in live],
             create_graph=graph, allow_unused=True, materialize_grads=True,
         ))  # fmt: skip
+        return [next(found) if t.requires_grad else torch.zeros_like(t) for t in floats]
+
+
+_FIXED: Final[dict[Any, set[str]]] = {}
+"""Of overloads the arguments that torch refuses to differentiate by, learnt when it refuses."""
+_REFUSED: Final = re.compile("is not differentiable with respect to argument '([^']+)'")
+
+
+def _operands(function: Any, arguments: Any) -> Iterator[tuple[str, int]]:
+    """Names of arguments that are tensors, and the numbers of their operands."""
+    args, options = arguments
+    names = [a.name for a in function._schema.arguments]
+    for name, given in [*zip(names, args, strict=False), *options.items()]:
+        if isinstance(given, dict) and "tensor" in given:
+            yield name, cast("dict[str, int]", given)["tensor"]
 
 
 def _is_float(tensor: Any) -> bool:

@@ -30,14 +30,18 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         made, middles = outputs[:count], outputs[count:]
         held = [tensors[i].clone() if i in written else tensors[i] for i in reads.inputs]
         ctx.level = level
-        kept = [middles[k] for k in reads.middles]
-        is_plain = level.forward.is_small or not all(isinstance(k, torch.Tensor) for k in kept)
-        ctx.plain = kept if is_plain else []
-        ctx.save_for_backward(*held, *(made[k] for k in reads.outputs), *(() if is_plain else kept))
+        is_packed = level.forward.packed is not None and reads.middles
+        middles = middles if is_packed else [middles[k] for k in reads.middles]
+        is_plain = not all(isinstance(k, torch.Tensor) for k in middles)
+        ctx.plain = middles if is_plain else []
+        ctx.save_for_backward(
+            *held, *(made[k] for k in reads.outputs), *(() if is_plain else middles)
+        )
         ctx.metas = [(t.shape, t.dtype) for t in made]
         ctx.primals = tensors
         ctx.versions = [t._version for t in tensors]
-        ctx.mark_non_differentiable(*(made[k] for k in level.fixed))
+        if level.fixed:
+            ctx.mark_non_differentiable(*[made[k] for k in level.fixed])
         return tuple(made)
 
     @staticmethod
@@ -50,12 +54,9 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         saved = ctx.saved_tensors
         seeds = [_seed(cotangents[k], ctx.metas[k]) for k in reads.seeds]
         found = level.backward([*saved, *ctx.plain, *seeds])
-        named = dict(zip(level.backward.outputs, found, strict=True))
         gradients: list[Any] = [None] * len(level.inputs)
-        taken: set[str] = set()
-        for i, name in zip(reads.gradients, reads.results, strict=True):
-            gradients[i] = named[name].clone() if name in taken else named[name]
-            taken.add(name)
+        for i, k, is_shared in level.gives:
+            gradients[i] = found[k].clone() if is_shared else found[k]
         for i in level.absent(cotangents):
             gradients[i] = None
         return (None, None, *gradients)

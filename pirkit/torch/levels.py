@@ -18,7 +18,7 @@ from pirkit.passes.differentiate import inputs_of
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.partition import forward_backward
 from pirkit.split.split_result import SplitParts
-from pirkit.torch.tensor_runner import Runner, Settings
+from pirkit.torch.tensor_runner import Packed, Runner, Settings
 
 Array = np.ndarray[Any, Any]
 
@@ -123,9 +123,22 @@ class Level:
         reads = self.reads
         results = tuple(dict.fromkeys(reads.results))
         program = Program(self.parts.backward.module, {}, "<torch>")
-        first = len(reads.inputs) + len(reads.outputs)
-        kept = range(first, first + len(reads.middles) * self.forward.is_small)
-        return Runner(program, reads.arguments, results, self.settings, known=kept)
+        packed, names = self.forward.packed, self.parts.names
+        if packed is not None:
+            places = {
+                n: packed.places[names.fm[i]] for i, n in enumerate(names.bm) if n is not None
+            }
+            packed = Packed(places, packed.nbytes)
+        return Runner(program, reads.arguments, results, self.settings, saved=packed)
+
+    @cached_property
+    def gives(self) -> list[tuple[int, int, bool]]:
+        """For each gradient its input, its result of `backward`, and whether another has it too."""
+        reads, names = self.reads, self.backward.outputs
+        at = [names.index(n) for n in reads.results]
+        return [
+            (i, k, k in at[:n]) for n, (i, k) in enumerate(zip(reads.gradients, at, strict=True))
+        ]
 
     @cached_property
     def gradient(self) -> tuple[Level, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

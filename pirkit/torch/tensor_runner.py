@@ -9,9 +9,12 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
 from pirkit.runtime.steps import SavedValues
 from pirkit.runtime.trace import Entry, Trace
@@ -20,9 +23,10 @@ from pirkit.torch.libtorch import torch
 
 Array = np.ndarray[Any, Any]
 
-SMALL: Final = 1 << 20
-"""Bytes up to which saved values live as long as the graph of autograd, which does not know them;
-larger ones it releases after the backward."""
+LINE: Final = 64
+"""Bytes to which places in saved memory are rounded up."""
+CHECKS: Final = 8
+"""Kinds of tensors for which torch's check is made, before all are checked here."""
 
 _TENSOR: Final[Any] = torch.Tensor
 _PLAIN: Final = frozenset({_TENSOR, torch.nn.Parameter})
@@ -36,6 +40,9 @@ def _empty(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
 _EMPTY: Final[Callable[..., Any]] = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", _empty)
 """New memory of a shape, strides and a dtype: what the code of Inductor calls, since
 `torch.empty` takes ten times as long to read its arguments."""
+
+_GUARDS: Final[Any] = getattr(torch._C._dynamo.guards, "TensorGuards", None)
+"""Torch's check that tensors have the types, layouts and dispatch keys of earlier ones."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +58,36 @@ class Settings:
     """Combinations of sizes that are compiled when they are first met."""
 
 
+@dataclass(frozen=True)
+class Packed:
+    """Values that are saved for a backward, in one tensor of bytes: where each of them is."""
+
+    places: dict[str, tuple[int, TensorMeta]]
+    nbytes: int
+
+    @classmethod
+    def of(cls, metas: dict[str, TensorMeta]) -> Packed:
+        places: dict[str, tuple[int, TensorMeta]] = {}
+        end = 0
+        for name, meta in metas.items():
+            places[name] = end, meta
+            end += -(-meta.numel * meta.dtype.itemsize // LINE) * LINE
+        return cls(places, end)
+
+    def arrays(self, memory: Any) -> dict[str, Array]:
+        """The values, as arrays in the memory of the tensor."""
+        held = array_of(memory)
+        return {name: np.ndarray(meta.shape, meta.dtype.np, held, place)
+                for name, (place, meta) in self.places.items()}  # fmt: skip
+
+
 class Runner:
     """An executable, called with tensors in the order of some names.
 
-    The first ``shown`` results are those of the user. The others are only read by a backward;
-    ``is_small`` says that they take so little memory that it need not be released early. Inputs
-    whose numbers are ``known`` are results of another runner, which no hook of torch has seen.
+    The first ``shown`` results are those of the user. Native code writes the others, which only a
+    backward reads, into one tensor, which is the last result: ``packed`` says where each of them
+    is. A runner that is given such places (``saved``) takes that tensor instead of the values,
+    where the first of them would be.
     """
 
     def __init__(
@@ -66,71 +97,135 @@ class Runner:
         outputs: Sequence[str],
         settings: Settings,
         shown: int | None = None,
-        known: range = range(0),
+        saved: Packed | None = None,
     ) -> None:
         self.executable: Executable = compile(
             program, fast_math=settings.fast_math, threads=settings.threads
         )
-        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.outputs = tuple(outputs[:shown])
         self._run: Callable[[dict[str, Any]], dict[str, Any]] = self.executable.run
-        self.is_small = False
+        self._saved = Packed({}, 0) if saved is None else saved
+        inside = self._saved.places
+        self._memory = next((k for k, n in enumerate(inputs) if n in inside), None)
+        self.inputs = tuple(
+            [n for k, n in enumerate(inputs) if n not in inside or k == self._memory]
+        )
+        """Names of the arguments; that of the first saved value stands for all of them."""
+        self.packed: Packed | None = None
+        self._rest = tuple(outputs[len(self.outputs) :])
         self._native = native = self.executable.native
         if native is None:
             return
         names, results = native.names
-        self._order = None if names == self.inputs else [self.inputs.index(n) for n in names]
-        self._results = [results.index(n) for n in self.outputs]
-        rest = self._results[len(self.outputs) if shown is None else shown :]
-        total = sum(native.results[k].numel * native.results[k].dtype.itemsize for k in set(rest))
-        self.is_small = total <= SMALL
-        self._makers = [(m.shape, _in_rows(m.shape), TO_TORCH[m.dtype]) for m in native.results]
-        made = [k in known for k in (self._order or range(len(inputs)))]
-        self._wanted = [
-            None if is_made else (m.shape, TO_TORCH[m.dtype], m.dtype.itemsize)
-            for m, is_made in zip(native.inputs, made, strict=True)
+        metas = dict(zip(results, native.results, strict=True))
+        takes = dict(zip(names, native.inputs, strict=True))
+        if self._rest:
+            self.packed = Packed.of({n: metas[n] for n in self._rest})
+        own = [n for n in results if n not in self._rest]
+        self._makers = [
+            (metas[n].shape, _in_rows(metas[n].shape), TO_TORCH[metas[n].dtype]) for n in own
         ]
+        self._shown = [own.index(n) for n in self.outputs]
+        memory = TensorMeta((self._saved.nbytes,), dt.uint8)
+        self._wanted = [
+            memory if k == self._memory else takes.get(n) for k, n in enumerate(self.inputs)
+        ]
+        self._alignment = max([m.dtype.itemsize for m in native.inputs], default=1) - 1
+        self._check: Callable[..., bool] | None = None
+        self._checks = 0
+        # The addresses that a call knows: of arguments, of results, of values in saved memory. An
+        # argument and a result may have one name.
+        taken = {n: k for k, n in enumerate(self.inputs)}
+        first = len(self.inputs) + len(own)
+        taken.update({n: first + k for k, n in enumerate(inside)})
+        given = {n: len(self.inputs) + k for k, n in enumerate(own)}
+        given.update({n: first + len(inside) + k for k, n in enumerate(self._rest)})
+        self._saved_places = [place for place, _ in inside.values()]
+        self._packed_places = [p for p, _ in self.packed.places.values()] if self.packed else []
+        self._order = (*[taken[n] for n in names], *[given[n] for n in results])
 
     def __call__(self, tensors: Sequence[Any]) -> list[Any]:
         """The results for tensors, in memory of their own."""
         native = self._native
-        if native is not None:
-            order = self._order
-            given = tensors if order is None else [tensors[i] for i in order]
-            made = [_EMPTY(*maker) for maker in self._makers]
-            addresses = self._addresses(given)
-            if addresses is None:
-                made = [tensor_of(a) for a in native(*map(self._array, given))]
-            else:
-                native.run_at([*addresses, *[m.data_ptr() for m in made]])
-            return [made[i] for i in self._results]
-        arrays = dict(zip(self.inputs, map(self._array, tensors), strict=True))
-        found = self._run(arrays)
-        return [
-            value if isinstance(value, SavedValues) else tensor_of(np.asarray(value))
-            for value in (found[name] for name in self.outputs)
-        ]
+        if native is None:
+            return self._by_instruction(tensors)
+        made = [_EMPTY(*maker) for maker in self._makers]
+        known = self._addresses(tensors)
+        if known is None:
+            tensors = self._copies(tensors)
+            known = [t.data_ptr() for t in tensors]
+        memory = None if self._memory is None else known[self._memory]
+        known += [t.data_ptr() for t in made]
+        if memory is not None:
+            known += [memory + place for place in self._saved_places]
+        found = [made[k] for k in self._shown]
+        if self.packed is not None:
+            found.append(_EMPTY((self.packed.nbytes,), (1,), torch.uint8))
+            start = found[-1].data_ptr()
+            known += [start + place for place in self._packed_places]
+        native.run_at([known[k] for k in self._order])
+        return found
 
-    def _addresses(self, given: Sequence[Any]) -> list[int] | None:
+    def _by_instruction(self, tensors: Sequence[Any]) -> list[Any]:
+        arrays: dict[str, Any] = {}
+        for k, (name, tensor) in enumerate(zip(self.inputs, tensors, strict=True)):
+            if k == self._memory:
+                arrays.update(self._saved.arrays(tensor))
+            else:
+                arrays[name] = self._array(tensor)
+        found = self._run(arrays)
+        if self.packed is None:
+            return [
+                value if isinstance(value, SavedValues) else tensor_of(np.asarray(value))
+                for value in (found[name] for name in (*self.outputs, *self._rest))
+            ]
+        memory = _EMPTY((self.packed.nbytes,), (1,), torch.uint8)
+        for name, array in self.packed.arrays(memory).items():
+            array[...] = found[name]
+        return [*(tensor_of(np.asarray(found[name])) for name in self.outputs), memory]
+
+    def _addresses(self, tensors: Sequence[Any]) -> list[int] | None:
         """Where the tensors lie, if each is as native code wants it: in rows, without a lazy sign.
 
-        The types are those of the program unless somebody replaced the data of a tensor.
+        Torch compares them with those of an earlier call, which were checked here.
         """
-        found: list[int] = []
-        for tensor, wanted in zip(given, self._wanted, strict=True):
-            if wanted is None and type(tensor) is _TENSOR:
-                found.append(tensor.data_ptr())
-                continue
-            if wanted is None:
+        check = self._check
+        if check is None or not check(*tensors):
+            if not all(map(_fits, tensors, self._wanted)):
                 return None
-            shape, dtype, itemsize = wanted
-            if (type(tensor) not in _PLAIN or tensor.dtype is not dtype or tensor.shape != shape
-                    or not tensor.is_contiguous() or not tensor.is_cpu or tensor.is_neg()
-                    or tensor.is_conj()):  # fmt: skip
-                return None
-            address = tensor.data_ptr()
-            if address % itemsize:
-                return None
-            found.append(address)
+            self._check = self._guard(tensors)
+        found = [t.data_ptr() for t in tensors]
+        if any([address & self._alignment for address in found]) and any(
+            address % (1 if meta is None else meta.dtype.itemsize)
+            for address, meta in zip(found, self._wanted, strict=True)
+        ):
+            return None
+        return found
+
+    def _guard(self, tensors: Sequence[Any]) -> Callable[..., bool] | None:
+        self._checks += 1
+        if _GUARDS is None or self._checks > CHECKS or not tensors:
+            return None
+        return _GUARDS(
+            *tensors,
+            dynamic_dims_sizes=[list(t.shape) for t in tensors],
+            dynamic_dims_strides=[list(t.stride()) for t in tensors],
+        ).check
+
+    def _copies(self, tensors: Sequence[Any]) -> list[Any]:
+        """The tensors as native code wants them, copied where that is needed.
+
+        Raises RuntimeFault (PK0903) for another shape or element type.
+        """
+        found: list[Any] = []
+        for name, tensor, meta in zip(self.inputs, tensors, self._wanted, strict=True):
+            array = self._array(tensor)
+            if meta is not None and (array.shape != meta.shape or array.dtype != meta.dtype.np):
+                raise RuntimeFault(
+                    f"input {name!r} is not {meta}", code="PK0903",
+                    help="a native program is made for inputs of these shapes and element types",
+                )  # fmt: skip
+            found.append(tensor_of(np.require(array, requirements=["C", "A"])))
         return found
 
     def watched(self) -> list[Entry]:
@@ -150,15 +245,26 @@ class Runner:
 
     @staticmethod
     def _array(tensor: Any) -> Array:
-        """An array in rows, over the memory of a tensor in rows; an array as it is.
+        """An array in rows, over the memory of a tensor in rows.
 
         A stack, from which a run pops, is copied: the graph of autograd may be run again.
         """
-        if type(tensor) is np.ndarray:
-            return tensor
         if isinstance(tensor, SavedValues):
             return cast("Any", tensor.copied())
         return array_of(tensor if tensor.is_contiguous() else tensor.contiguous())
+
+
+def _fits(tensor: Any, meta: TensorMeta | None) -> bool:
+    """Whether a tensor has memory of its own type, in rows; one that nobody reads is fit."""
+    return meta is None or (
+        type(tensor) in _PLAIN
+        and tensor.dtype is TO_TORCH[meta.dtype]
+        and tensor.shape == meta.shape
+        and tensor.is_contiguous()
+        and tensor.is_cpu
+        and not tensor.is_neg()
+        and not tensor.is_conj()
+    )
 
 
 def _in_rows(shape: Sequence[int]) -> tuple[int, ...]:

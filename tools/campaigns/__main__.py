@@ -13,7 +13,7 @@ from typing import Final
 
 from tools.campaigns.driver import main, read, table
 
-NAMES: Final = ("op_table", "programs", "files", "processes", "transforms")
+NAMES: Final = ("op_table", "programs", "files", "processes", "transforms", "torch_ops")
 
 
 def run(arguments: list[str]) -> int:

@@ -28,6 +28,8 @@ from typing import Any, Final, NamedTuple
 SEVERITY: Final = ("crash", "hang", "wrong", "uncoded", "cost", "refused", "nan")
 """Kinds of findings: ``refused`` by one backend only, ``nan`` different at what is no number."""
 SEVERE: Final = SEVERITY[:5]
+NOTES: Final = ("pieces", "torch", "skipped")
+"""Kinds that are no defects: what a campaign says about a case."""
 
 SANITIZED: Final = 1
 """Which of four ranges of cases runs with sanitized code."""
@@ -203,7 +205,7 @@ def examples(found: dict[int, list[Found]]) -> str:
     """One example of each kind, way and first word of a case, the worst first."""
     chosen: dict[tuple[int, str, str], str] = {}
     for number, findings in found.items():
-        for f in findings:
+        for f in (f for f in findings if f.kind not in NOTES):
             key = (SEVERITY.index(f.kind), f.case.partition("(")[0][:40], f.way)
             chosen.setdefault(key, f"{f.kind} {f.way}: case {number}: {f.case}: {f.what}")
     return "\n".join(chosen[key] for key in sorted(chosen))

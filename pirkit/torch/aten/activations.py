@@ -62,16 +62,17 @@ def _(b: AtenBuilder, x: Value) -> Value:
 @rule("hardsigmoid")
 def _(b: AtenBuilder, x: Value) -> Value:
     zero, one = b.const(0.0, x.dtype), b.const(1.0, x.dtype)
-    inner = b("pd_op.where", b.less_than(x, b.const(3.0, x.dtype)), (x + 3.0) * (1 / 6), one)
-    return b("pd_op.where", b.greater_than(x, b.const(-3.0, x.dtype)), inner, zero)
+    inner = (x + 3.0) * (1 / 6)  # also of NaN
+    inner = b("pd_op.where", b.greater_equal(x, b.const(3.0, x.dtype)), one, inner)
+    return b("pd_op.where", b.less_equal(x, b.const(-3.0, x.dtype)), zero, inner)
 
 
 @rule("hardswish")
 def _(b: AtenBuilder, x: Value) -> Value:
     zero = b.const(0.0, x.dtype)
-    inner = b("pd_op.where", b.less_than(x, b.const(3.0, x.dtype)),
-              b.multiply(x, x + 3.0) * (1 / 6), x)  # fmt: skip
-    return b("pd_op.where", b.greater_than(x, b.const(-3.0, x.dtype)), inner, zero)
+    inner = b.multiply(x, x + 3.0) * (1 / 6)  # also of NaN
+    inner = b("pd_op.where", b.greater_equal(x, b.const(3.0, x.dtype)), x, inner)
+    return b("pd_op.where", b.less_equal(x, b.const(-3.0, x.dtype)), zero, inner)
 
 
 @rule("log_sigmoid_forward")

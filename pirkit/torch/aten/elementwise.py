@@ -172,7 +172,13 @@ def _(b: AtenBuilder, x: Any, y: Any) -> Value:
 @rule("pow.Tensor_Tensor", "pow.Scalar")
 def _(b: AtenBuilder, x: Any, y: Any) -> Value:
     (left, right), result = b.promoted(x, y)
-    return b.cast(b.elementwise_pow(left, right), result)
+    found = b.elementwise_pow(left, right)
+    if not left.dtype.is_float and not left.dtype.is_complex:  # 0 to a negative power is 0
+        refused = b.logical_and(
+            b.equal(left, b.zeros_like(left)), b.less_than(right, b.zeros_like(right))
+        )
+        found = b.where(refused, b.zeros_like(found), found)
+    return b.cast(found, result)
 
 
 @rule("pow.Tensor_Scalar")
