@@ -12,7 +12,7 @@ from typing import Final
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
 from pirkit.lowering.codegen.ir.element_types import LINE
-from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I1, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
@@ -79,6 +79,14 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """Whether a range of channels comes after another one, and whether it is the last."""
+
+    later: Value
+    last: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """Columns ``tap``... of a filter, ``taps`` of them, for positions ``first`` to ``end``."""
 
@@ -136,21 +144,18 @@ class NchwcTile:
         in_parts = self.e.in_parts
         out = Value("%y", PTR)
         places = [b.at(out, p * self.pixel + at) for p in range(t.width) for at in self.out_offsets]
-        if not in_parts and self.c.bias:
-            row = [
-                read_vector(b, self.vector, b.at(Value("%s", PTR), o)) for o in self.bias_offsets
-            ]
-            sums = row * t.width
-        elif not in_parts:
-            sums = [b.const(self.vector, 0.0)] * (t.width * vectors)
-        else:
-            # A former range of channels has left its sums in the result.
-            sums = [read_vector(b, self.vector, place) for place in places]
+        sums = [b.const(self.vector, 0.0)] * (t.width * vectors)
+        if self.c.bias:
+            at = [b.at(Value("%s", PTR), o) for o in self.bias_offsets]
+            sums = [read_vector(b, self.vector, place) for place in at] * t.width
+        if in_parts:  # a former range of channels has left its sums in the result
+            later = Value("%later", I1)
+            sums = b.branch(later, lambda: [read_vector(b, self.vector, p) for p in places], sums)
         for part in t.parts:
             first, end = part.first * vectors, part.end * vectors
             sums[first:end] = self._sum(part, sums[first:end])
-        if not in_parts:
-            sums = [self._finished(k, s) for k, s in enumerate(sums)]
+        last, complete = Value("%last", I1) if in_parts else Value("true", I1), sums
+        sums = b.branch(last, lambda: [self._finished(*s) for s in enumerate(complete)], sums)
         for place, value in zip(places, sums, strict=True):
             write_vector(b, value, place)
 
