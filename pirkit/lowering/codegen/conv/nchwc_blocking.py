@@ -115,8 +115,8 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
         most = max(1, 3 // each)
         exact = [f for f in (2, 3) if f <= most and c.filter_blocks % f == 0]
         filters = exact[0] if exact else min(2, most, c.filter_blocks)
-        if point and c.filter_blocks * each == 4 and fits_registers(_WIDE_ROWS, 4, target):
-            filters = c.filter_blocks  # the image, which is larger than the result, is read once
+        if point and c.filter_blocks * each % 4 == 0 and fits_registers(_WIDE_ROWS, 4, target):
+            filters = 4 // each  # more sums for each element of the image that is read
     vectors = filters * each
     fitting = min(rows_that_fit(vectors, _MAX_POSITIONS, target), c.positions[1])
     positions = -(-c.positions[1] // -(-c.positions[1] // fitting))
@@ -134,7 +134,7 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     most = _SHARED_FILTERS if point or rows >= _MANY_ROWS else _WHOLE_FILTERS
     whole = overlaps or c.depthwise or c.tail > 0 or term_bytes * c.blocks <= most
     channels = c.blocks if whole else -(-c.blocks // -(-c.blocks // wanted))
-    if point and channels < c.blocks:
+    if channels < c.blocks:
         rows = rows_of(channels)
     found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)
     while threads > 1 and found.rows > 1 and found.tasks(c) < 2 * threads:
