@@ -115,8 +115,12 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
         most = max(1, 3 // each)
         exact = [f for f in (2, 3) if f <= most and c.filter_blocks % f == 0]
         filters = exact[0] if exact else min(2, most, c.filter_blocks)
-        if point and c.filter_blocks * each % 4 == 0 and fits_registers(_WIDE_ROWS, 4, target):
-            filters = 4 // each  # more sums for each element of the image that is read
+        # Tiles of four vectors read an image less often; two of them may need no parts.
+        pair_bytes = c.blocks * c.depth * 2 * lanes * size
+        parted = _POINT_FILTER_BYTES // 2 < pair_bytes <= _POINT_FILTER_BYTES
+        wide = point and not parted and c.filter_blocks * each % 4 == 0
+        if wide and fits_registers(_WIDE_ROWS, 4, target):
+            filters = 4 // each
     vectors = filters * each
     fitting = min(rows_that_fit(vectors, _MAX_POSITIONS, target), c.positions[1])
     positions = -(-c.positions[1] // -(-c.positions[1] // fitting))
@@ -132,6 +136,8 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
 
     rows = rows_of(1 if c.depthwise else c.blocks)
     most = _SHARED_FILTERS if point or rows >= _MANY_ROWS else _WHOLE_FILTERS
+    if point and vectors == 4:
+        most = _POINT_FILTER_BYTES
     whole = overlaps or c.depthwise or c.tail > 0 or term_bytes * c.blocks <= most
     channels = c.blocks if whole else -(-c.blocks // -(-c.blocks // wanted))
     if channels < c.blocks:
