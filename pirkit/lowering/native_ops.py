@@ -33,7 +33,10 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     "pd_op.conv2d_transpose": _CONVOLUTION,
     "pd_op.conv3d_transpose": _CONVOLUTION,
     "pd_op.depthwise_conv2d_transpose": _CONVOLUTION,
-    "pir.nchwc_conv2d": ("pirkit.lowering.native_nchwc:bind_nchwc", "native code for these sizes"),
+    **dict.fromkeys(
+        ("pir.nchwc_conv2d", "pir.nchwc_max_pool2d"),
+        ("pirkit.lowering.native_nchwc:bind_nchwc", "native code for these sizes"),
+    ),
     "pir.packed_matmul": (
         "pirkit.lowering.native_matmul:bind_panels",
         "a matmul with packed weights",

@@ -36,7 +36,8 @@ class NchwcConv:
     ``[K/b, 1, kh, kw, depth, b]``. ``depth`` channels are a block of the image, of which there are
     ``blocks``. Operands are image, filter, a bias ``[K]`` and a summand of the shape of the result,
     as far as there are any, and the result, to which ``activation`` is applied. Of the last block
-    of an image only ``tail`` channels count, unless it is 0.
+    of an image only ``tail`` channels count, unless it is 0. With ``pool``, which is ``depthwise``
+    without a filter, the result is the largest element of each window that is in the image.
     """
 
     n: int
@@ -57,6 +58,7 @@ class NchwcConv:
     residual: bool = False
     activation: str = "identity"
     tail: int = 0
+    pool: bool = False
 
     @property
     def multiplications(self) -> int:
@@ -72,7 +74,8 @@ class NchwcConv:
         weights *= 1 if self.depthwise else self.blocks * self.depth
         result = self.n * filters * prod(self.positions)
         image = self.n * self.blocks * self.depth * prod(self.lengths)
-        return (image, weights, *[filters] * self.bias, *[result] * self.residual, result)
+        weighted = [] if self.pool else [weights]
+        return (image, *weighted, *[filters] * self.bias, *[result] * self.residual, result)
 
     def flat(self, most: int) -> NchwcConv:
         """The same in longer rows, if each position meets one of the image.

@@ -36,7 +36,8 @@ class NchwcEmitter(NchwcFrame):
         """The loop over tasks, and in each over ranges of channels, rows, and tiles of a row."""
         b, c, cut = self.b, self.c, self.cut
         operands = [argument(b, k) for k in range(len(c.operand_elements))]
-        image, filters, result = operands[0], operands[1], operands[-1]
+        image, result = operands[0], operands[-1]
+        filters = image if c.pool else operands[1]  # nobody reads those of a pool
         bias = operands[2] if c.bias else None
         residual = operands[2 + c.bias] if c.residual else None
         bands = -(-c.positions[0] // cut.rows)
