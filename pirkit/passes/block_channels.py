@@ -17,7 +17,7 @@ from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
-from pirkit.dialect.windows import slides
+from pirkit.dialect.windows import is_channels_last, slides
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.replace_ops import erase, semantic_properties
 from pirkit.runtime import dtype as dt
@@ -261,6 +261,8 @@ class _Layouts:
         x = self.blocked.get(op.operands[0])
         if x is None or len(op.operands) > 1 or len(op.results) > 1:
             return
+        if is_channels_last(op.attribute("data_format"), "C3"):
+            return  # its windows move along channels
         b = self.builder(op)
         windows = _windows(op, x.shape[2:4])
         if windows is not None:
@@ -314,8 +316,8 @@ class _Layouts:
 def _windows(op: PirOp, lengths: Sequence[int]) -> tuple[list[int], list[int], list[int]] | None:
     """Sizes, strides and paddings of the windows of a maximum, if each meets the image."""
     size, strides, paddings = (op.attribute(n) for n in ("kernel_size", "strides", "paddings"))
-    known = {"pooling_type": "max", "padding_algorithm": "EXPLICIT", "data_format": "NCHW",
-             "global_pooling": False, "adaptive": False}  # fmt: skip
+    known = {"pooling_type": "max", "padding_algorithm": "EXPLICIT", "global_pooling": False,
+             "adaptive": False}  # fmt: skip
     if any(op.attribute(name) != value for name, value in known.items()):
         return None
     fitted: list[int] = []
