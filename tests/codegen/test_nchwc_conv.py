@@ -11,12 +11,17 @@ import pytest
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.lowering.codegen.conv import compile_conv
 from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
-from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, nchwc_blocking
+from pirkit.lowering.codegen.conv.nchwc_blocking import (
+    NchwcBlocking,
+    NchwcConv,
+    nchwc_blocking,
+)
 from pirkit.lowering.codegen.conv.nchwc_tile import ACTIVATIONS
 from pirkit.lowering.whole_program.nchwc import nchwc_conv_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.target import host
 
 Array = np.ndarray[Any, Any]
 
@@ -142,3 +147,13 @@ def test_maxima_of_windows(
     out = np.zeros_like(wanted)
     native_nchwc(nchwc_conv_of(metas[:1], metas[1], attrs)).bind([x, out])()
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("filters", [64, 80, 160, 192, 320, 448])
+def test_threads_have_as_many_tasks(filters: int) -> None:
+    block = 16
+    ends = ((14, 14), (3, 3), (14, 14), (1, 1), (1, 1), (1, 1))
+    conv = NchwcConv(1, block, 8, block, filters // block, *ends, dt.float32)
+    for threads in (2, 4):
+        tasks = nchwc_blocking(conv, host(), threads).tasks(conv)
+        assert tasks >= 4 * threads or tasks % threads == 0

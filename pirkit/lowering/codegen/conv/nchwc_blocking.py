@@ -146,6 +146,11 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     if channels < c.blocks:
         rows = rows_of(channels)
     found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)
-    while threads > 1 and found.rows > 1 and found.tasks(c) < 2 * threads:
+    while threads > 1 and found.rows > 1 and _is_uneven(found.tasks(c), threads):
         found = replace(found, rows=-(-found.rows // 2))
     return found
+
+
+def _is_uneven(tasks: int, threads: int) -> bool:
+    """Whether some threads wait while others work on one of a few tasks."""
+    return tasks < 2 * threads or (tasks < 4 * threads and tasks % threads > 0)
