@@ -11,7 +11,8 @@ from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
-NCHWC: Final = frozenset({"pir.nchwc_conv2d", "pir.nchwc_max_pool2d"})
+NCHWC: Final = "pir.nchwc_"
+"""What the names of ops over blocked channels begin with."""
 
 
 def _pair(values: Sequence[int]) -> tuple[int, int]:
