@@ -1,4 +1,4 @@
-"""Binds convolutions over blocked channels to native code."""
+"""Binds convolutions and pools over blocked channels to native code."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ _CONVOLUTION: Final = (
     "pirkit.lowering.native_conv:bind_convolution",
     "native code for these sizes",
 )
+_NCHWC: Final = ("pirkit.lowering.native_nchwc:bind_nchwc", "native code for these sizes")
 
 NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     FUSED: ("pirkit.lowering.native_fused:bind_native", "native code of a fused kernel"),
@@ -33,7 +34,8 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     "pd_op.conv2d_transpose": _CONVOLUTION,
     "pd_op.conv3d_transpose": _CONVOLUTION,
     "pd_op.depthwise_conv2d_transpose": _CONVOLUTION,
-    "pir.nchwc_conv2d": ("pirkit.lowering.native_nchwc:bind_nchwc", "native code for these sizes"),
+    "pir.nchwc_conv2d": _NCHWC,
+    "pir.nchwc_max_pool2d": _NCHWC,
     "pir.packed_matmul": (
         "pirkit.lowering.native_matmul:bind_panels",
         "a matmul with packed weights",

@@ -17,6 +17,7 @@ from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
+from pirkit.dialect.windows import is_channels_last, slides
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.replace_ops import erase, semantic_properties
 from pirkit.runtime import dtype as dt
@@ -260,7 +261,16 @@ class _Layouts:
         x = self.blocked.get(op.operands[0])
         if x is None or len(op.operands) > 1 or len(op.results) > 1:
             return
+        if is_channels_last(op.attribute("data_format"), "C3"):
+            return  # its windows move along channels
         b = self.builder(op)
+        windows = _windows(op, x.shape[2:4])
+        if windows is not None:
+            size, strides, paddings = windows
+            made = b("pir.nchwc_max_pool2d", x, kernel_size=size, strides=strides,
+                     paddings=paddings)  # fmt: skip
+            self.kept(op, b, made)
+            return
         n, blocks, *rest = x.shape
         last = {"data_format": encode("str", "NHWC")}
         made = _again(b, op, [b.reshape(x, (n * blocks, *rest)), None], last)
@@ -301,6 +311,23 @@ class _Layouts:
         self.ctx.rewrote("layout", op)
         self.ctx.count("kept")
         self.replace(b, op, made)
+
+
+def _windows(op: PirOp, lengths: Sequence[int]) -> tuple[list[int], list[int], list[int]] | None:
+    """Sizes, strides and paddings of the windows of a maximum, if each meets the image."""
+    size, strides, paddings = (op.attribute(n) for n in ("kernel_size", "strides", "paddings"))
+    known = {"pooling_type": "max", "padding_algorithm": "EXPLICIT", "global_pooling": False,
+             "adaptive": False}  # fmt: skip
+    if any(op.attribute(name) != value for name, value in known.items()):
+        return None
+    fitted: list[int] = []
+    moves = slides(lengths, size, strides, paddings, "EXPLICIT", (1, 1), "C4")
+    for m, n, count in zip(moves, lengths, _meta(op.results[0]).shape[2:4], strict=True):
+        last = (count - 1) * m.stride - m.before
+        if m.before >= m.size or last >= n:
+            return None
+        fitted += [m.before, max(last + m.size - n, 0)]
+    return list(size), list(strides), fitted
 
 
 def _again(

@@ -39,6 +39,14 @@ def nest(dtype: DType, separate: int, count: int) -> Kernel:
     return Kernel((3, count), (separate,), (x, y), (LoopPhase(body, (Store(1, "m"),)),))
 
 
+def reversal(dtype: DType, count: int) -> Kernel:
+    """Rows turned round."""
+    size = dtype.itemsize
+    x = Operand(dtype, (count * size, -size), (), 3 * count * size, (count - 1) * size)
+    y = Operand(dtype, (count * size, size), (), 3 * count * size)
+    return Kernel((3, count), (), (x, y), (LoopPhase((Load("x", 0),), (Store(1, "x"),)),))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks for forbidden pages")
 @pytest.mark.parametrize("bits", ["128", "256", "512"])
 def test_nothing_is_read_beyond_the_last_lane(bits: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,6 +67,10 @@ def test_nothing_is_read_beyond_the_last_lane(bits: str, monkeypatch: pytest.Mon
                 native_sequence(nest(dtype, separate, count)).bind([held, made])()
                 if not np.array_equal(made, x.max(-1)):
                     os._exit(1)
+                line, back = guarded(x[:, :, 0], at_end), guarded(out, at_end)
+                native_sequence(reversal(dtype, count)).bind([line, back])()
+                if not np.array_equal(back, x[:, ::-1, 0]):
+                    os._exit(2)
 
     try:
         assert survives(run)
@@ -68,7 +80,8 @@ def test_nothing_is_read_beyond_the_last_lane(bits: str, monkeypatch: pytest.Mon
 
 
 def test_near_lanes_are_shuffled_and_not_gathered() -> None:
-    assert [is_near(4 * k, 4) for k in (-2, 0, 1, 2, 4, 5)] == [False] * 3 + [True] * 2 + [False]
+    near = [is_near(4 * k, 4) for k in (-2, -1, 0, 1, 2, 4, 5)]
+    assert near == [False, True, False, False, True, True, False]
     assert not is_near(6, 4)
     text = generate(nest(dt.float32, 2, 64), host()).text
     assert "gather" not in text

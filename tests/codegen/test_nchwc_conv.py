@@ -11,12 +11,17 @@ import pytest
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.lowering.codegen.conv import compile_conv
 from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
-from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, nchwc_blocking
+from pirkit.lowering.codegen.conv.nchwc_blocking import (
+    NchwcBlocking,
+    NchwcConv,
+    nchwc_blocking,
+)
 from pirkit.lowering.codegen.conv.nchwc_tile import ACTIVATIONS
-from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
+from pirkit.lowering.whole_program.nchwc import nchwc_conv_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.target import host
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +60,7 @@ def check(case: tuple[Any, ...], dtype: DType, activation: str, with_all: bool) 
     random = np.random.default_rng(0)
     attrs: dict[str, Any] = {"strides": strides, "paddings": paddings, "dilations": dilations}
     attrs["channels"] = channels
-    rule = reference.of(lookup(NCHWC))
+    rule = reference.of(lookup("pir.nchwc_conv2d"))
 
     def drawn(*shape: int) -> Array:
         return random.standard_normal(shape).astype(dtype.np)
@@ -93,7 +98,10 @@ def test_activations(activation: str) -> None:
 
 
 def test_nan_stays() -> None:
-    rule, nan = reference.of(lookup(NCHWC)), np.full((1, 1, 1, 1, 8), np.nan, np.float32)
+    rule, nan = (
+        reference.of(lookup("pir.nchwc_conv2d")),
+        np.full((1, 1, 1, 1, 8), np.nan, np.float32),
+    )
     w = np.eye(8, dtype=np.float32).reshape(1, 1, 1, 1, 8, 8)
     meta = TensorMeta(nan.shape, dt.float32)
     attrs: dict[str, Any] = dict(strides=(1, 1), paddings=(0, 0), dilations=(1, 1), channels=0)
@@ -115,3 +123,37 @@ def test_bands_of_rows_and_ranges_of_channels(rows: int, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(compile_conv, "nchwc_blocking", smaller)
     check(CASES["plain"], dt.float32, "relu6", with_all=True)
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64])
+@pytest.mark.parametrize(
+    ("image", "size", "strides", "paddings"),
+    [
+        ((2, 3, 11, 13, 8), (3, 3), (2, 2), (1, 1)),
+        ((1, 2, 20, 9, 16), (3, 2), (1, 1), (2, 0, 0, 1)),
+        ((1, 1, 4, 4, 8), (2, 2), (2, 2), (0, 0)),
+    ],
+)
+def test_maxima_of_windows(
+    image: Any, size: Any, strides: Any, paddings: Any, dtype: DType
+) -> None:  # fmt: skip
+    """Elements that are all negative, infinities and NaN: the padding is no element."""
+    x = -np.abs(np.random.default_rng(0).standard_normal(image)).astype(dtype.np) - 1
+    x[0, 0, 1, 1, :2] = np.nan, -np.inf
+    x[0, 0, 0, 0] = -np.inf
+    attrs: dict[str, Any] = dict(kernel_size=size, strides=strides, paddings=paddings)
+    wanted = reference.of(lookup("pir.nchwc_max_pool2d"))(x, **attrs)
+    metas = [TensorMeta(a.shape, dtype) for a in (x, wanted)]
+    out = np.zeros_like(wanted)
+    native_nchwc(nchwc_conv_of(metas[:1], metas[1], attrs)).bind([x, out])()
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("filters", [64, 80, 160, 192, 320, 448])
+def test_threads_have_as_many_tasks(filters: int) -> None:
+    block = 16
+    ends = ((14, 14), (3, 3), (14, 14), (1, 1), (1, 1), (1, 1))
+    conv = NchwcConv(1, block, 8, block, filters // block, *ends, dt.float32)
+    for threads in (2, 4):
+        tasks = nchwc_blocking(conv, host(), threads).tasks(conv)
+        assert tasks >= 4 * threads or tasks % threads == 0

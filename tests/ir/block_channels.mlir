@@ -5,9 +5,7 @@
 // CHECK:         [[B:%.*]] = pd_op.reshape(%b) {shape = array<i64: 16>}
 // CHECK:         [[A:%.*]] = pir.nchwc_conv2d(%x, {{%.*}}, [[B]]) {{.*}}activation = "relu"{{.*}} : (tensor<1x3x8x8xf32>, tensor<2x1x3x3x3x8xf32>, tensor<16xf32>) -> tensor<1x2x8x8x8xf32>
 // CHECK:         [[R:%.*]] = pir.nchwc_conv2d([[A]], {{%.*}}, [[A]]) {{.*}}activation = "identity"{{.*}} -> tensor<1x2x8x8x8xf32>
-// CHECK:         [[P:%.*]] = pd_op.reshape([[R]]) {shape = array<i64: 2, 8, 8, 8>}
-// CHECK:         [[M:%.*]] = pd_op.pool2d([[P]]) {{.*}}data_format = "NHWC"{{.*}} -> tensor<2x4x4x8xf32>
-// CHECK:         [[Q:%.*]] = pd_op.reshape([[M]]) {shape = array<i64: 1, 2, 4, 4, 8>}
+// CHECK:         [[Q:%.*]] = pir.nchwc_max_pool2d([[R]]) {kernel_size = array<i32: 2, 2>{{.*}} -> tensor<1x2x4x4x8xf32>
 // CHECK:         [[D:%.*]] = pir.nchwc_conv2d([[Q]], {{%.*}}) {{.*}} : (tensor<1x2x4x4x8xf32>, tensor<2x3x3x8xf32>) -> tensor<1x2x4x4x8xf32>
 // CHECK:         [[L:%.*]] = pir.combine([[D]], [[Q]])
 // CHECK:         [[C:%.*]] = pd_op.concat([[L]])

@@ -304,6 +304,11 @@ def test_updates_may_be_in_place() -> None:
             "`pad` moves rows",
         ),
         (lambda x: ops.dropout(x, p=0.5), (normal(8, 3),), "more than a function"),
+        (
+            lambda x, w, b: ops.relu(ops.matmul(x, w) + b),
+            (normal(999, 30), normal(30, 20), normal(20)),
+            "little arithmetic",
+        ),
     ],
 )
 def test_why_a_program_has_none(function: Any, arguments: Any, reason: str) -> None:

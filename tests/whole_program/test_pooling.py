@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pirkit
+from benchmarks.networks.building import Net
 from pirkit import ops
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import Program
@@ -148,3 +149,18 @@ def test_why_windows_read_what_is_stored() -> None:
     assert "windows overlap" in refusal.reason
     assert len(map_exprs(run_passes(separate, "fuse"))) == 2
     assert len(map_exprs(run_passes(separate, refusal.remedy))) == 1
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.parametrize("form", FORMS)
+def test_pools_behind_convolutions_over_blocked_channels(form: str, kind: str) -> None:
+    """Channels of a frozen program are in blocks, which a pool keeps; `channels last` pools others.
+
+    24 channels leave a part of the last block, where there may be anything.
+    """
+    net = Net()
+    x = net.conv(net.input("x", (2, 8, 18, 19)), 24)
+    built = net.built(net.b("pd_op.pool2d", x, **BASE | FORMS[form] | {"pooling_type": kind}))
+    exact = pirkit.compile(built.program, pipeline="", backend="reference").run(built.inputs)
+    found = pirkit.compile(built.program, freeze=True).run(built.inputs)
+    assert_close([found[k] for k in exact], list(exact.values()), 1e-5)

@@ -225,6 +225,7 @@ OPAQUE: Final[dict[str, Opaque]] = {
         *("fft_c2c", "fft_r2c", "fft_c2r"),
     ),
     "pir.nchwc_conv2d": Opaque("a kernel of its own computes it"),
+    "pir.nchwc_max_pool2d": Opaque("a kernel of its own computes it"),
     "pir.packed_matmul": Opaque("a kernel of its own computes it"),
     "pir.quantized_matmul": Opaque("a kernel of its own computes it"),
     **_because("each element needs the one before it", "cumsum", "cumprod", "cummax", "cummin"),

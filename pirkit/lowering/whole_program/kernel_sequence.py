@@ -123,7 +123,7 @@ class _SequenceBuilder:
             self.panels(call)
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
-        elif call.kernel == NCHWC:
+        elif call.kernel.startswith(NCHWC):
             self.nchwc(call)
         elif not renames(call) and not self.cumulative(call):
             self.constant(call)

@@ -13,6 +13,7 @@ from pirkit.dialect.ops.nn import (  # noqa: F401
     lp_pool,
     matrix_rank,
     nchwc_conv,
+    nchwc_pool,
     norm,
     packed_matmul,
     pool,

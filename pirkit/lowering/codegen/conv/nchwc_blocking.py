@@ -36,7 +36,8 @@ class NchwcConv:
     ``[K/b, 1, kh, kw, depth, b]``. ``depth`` channels are a block of the image, of which there are
     ``blocks``. Operands are image, filter, a bias ``[K]`` and a summand of the shape of the result,
     as far as there are any, and the result, to which ``activation`` is applied. Of the last block
-    of an image only ``tail`` channels count, unless it is 0.
+    of an image only ``tail`` channels count, unless it is 0. With ``pool``, which is ``depthwise``
+    without a filter, the result is the largest element of each window that is in the image.
     """
 
     n: int
@@ -57,6 +58,7 @@ class NchwcConv:
     residual: bool = False
     activation: str = "identity"
     tail: int = 0
+    pool: bool = False
 
     @property
     def multiplications(self) -> int:
@@ -72,7 +74,8 @@ class NchwcConv:
         weights *= 1 if self.depthwise else self.blocks * self.depth
         result = self.n * filters * prod(self.positions)
         image = self.n * self.blocks * self.depth * prod(self.lengths)
-        return (image, weights, *[filters] * self.bias, *[result] * self.residual, result)
+        weighted = [] if self.pool else [weights]
+        return (image, *weighted, *[filters] * self.bias, *[result] * self.residual, result)
 
     def flat(self, most: int) -> NchwcConv:
         """The same in longer rows, if each position meets one of the image.
@@ -115,8 +118,12 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
         most = max(1, 3 // each)
         exact = [f for f in (2, 3) if f <= most and c.filter_blocks % f == 0]
         filters = exact[0] if exact else min(2, most, c.filter_blocks)
-        if point and c.filter_blocks * each == 4 and fits_registers(_WIDE_ROWS, 4, target):
-            filters = c.filter_blocks  # the image, which is larger than the result, is read once
+        # Tiles of four vectors read an image less often; two of them may need no parts.
+        pair_bytes = c.blocks * c.depth * 2 * lanes * size
+        parted = _POINT_FILTER_BYTES // 2 < pair_bytes <= _POINT_FILTER_BYTES
+        wide = point and not parted and c.filter_blocks * each % 4 == 0
+        if wide and fits_registers(_WIDE_ROWS, 4, target):
+            filters = 4 // each
     vectors = filters * each
     fitting = min(rows_that_fit(vectors, _MAX_POSITIONS, target), c.positions[1])
     positions = -(-c.positions[1] // -(-c.positions[1] // fitting))
@@ -132,11 +139,18 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
 
     rows = rows_of(1 if c.depthwise else c.blocks)
     most = _SHARED_FILTERS if point or rows >= _MANY_ROWS else _WHOLE_FILTERS
+    if point and vectors == 4:
+        most = _POINT_FILTER_BYTES
     whole = overlaps or c.depthwise or c.tail > 0 or term_bytes * c.blocks <= most
     channels = c.blocks if whole else -(-c.blocks // -(-c.blocks // wanted))
-    if point and channels < c.blocks:
+    if channels < c.blocks:
         rows = rows_of(channels)
     found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)
-    while threads > 1 and found.rows > 1 and found.tasks(c) < 2 * threads:
+    while threads > 1 and found.rows > 1 and _is_uneven(found.tasks(c), threads):
         found = replace(found, rows=-(-found.rows // 2))
     return found
+
+
+def _is_uneven(tasks: int, threads: int) -> bool:
+    """Whether some threads wait while others work on one of a few tasks."""
+    return tasks < 2 * threads or (tasks < 4 * threads and tasks % threads > 0)

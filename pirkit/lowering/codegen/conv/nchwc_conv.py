@@ -9,18 +9,17 @@ own at both ends of a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
-from pirkit.lowering.codegen.conv.nchwc_tile import Goal, NchwcFrame, NchwcTile, Part, Tile
+from pirkit.lowering.codegen.conv.nchwc_tile import Ends, Goal, NchwcFrame, NchwcTile, Part, Tile
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.vector_emit import argument, split_index
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
 from pirkit.lowering.codegen.matmul.blocking import block_extent
-from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 from pirkit.runtime.native.target import Target
 
 
@@ -37,7 +36,8 @@ class NchwcEmitter(NchwcFrame):
         """The loop over tasks, and in each over ranges of channels, rows, and tiles of a row."""
         b, c, cut = self.b, self.c, self.cut
         operands = [argument(b, k) for k in range(len(c.operand_elements))]
-        image, filters, result = operands[0], operands[1], operands[-1]
+        image, result = operands[0], operands[-1]
+        filters = image if c.pool else operands[1]  # nobody reads those of a pool
         bias = operands[2] if c.bias else None
         residual = operands[2 + c.bias] if c.residual else None
         bands = -(-c.positions[0] // cut.rows)
@@ -68,58 +68,25 @@ class NchwcEmitter(NchwcFrame):
                 here = b.at(source, b.times(k, self.image[0]))
                 there = b.at(weights, b.times(k, piece))
                 further = b.plus(k, cut.channels)
-                following = b.select(
-                    b.compare("slt", further, blocks),
-                    b.at(weights, b.times(further, piece)),
-                    behind,
-                )
+                ends = Ends(b.compare("sgt", k, 0), b.compare("sge", further, blocks))
+                following = b.select(ends.last, behind, b.at(weights, b.times(further, piece)))
 
                 def row(j: Value, _: list[Value]) -> Sequence[Value]:
                     self._prefetch(following, piece * min(cut.channels, blocks), j)
-                    self._row(b.plus(begin, j), here, there, goal, count)
+                    self._row(b.plus(begin, j), here, there, goal, count, ends)
                     return []
 
                 b.loop(0, rows, 1, [], row)
                 return []
 
-            self._each_vector(goal, begin, rows, self._begun)
             b.loop(0, blocks, cut.channels, [], channels)
-            self._each_vector(goal, begin, rows, self._complete)
             return []
 
         b.block_loop(task)
 
-    def _each_vector(
-        self, goal: Goal, begin: Value, rows: Value, body: Callable[[Goal], None]
-    ) -> None:
-        """Where sums are kept in the result: something for each vector of a task's result."""
-        b, c, cut = self.b, self.c, self.cut
-        if not self.in_parts:
-            return
-        lane_bytes = cut.lanes * self.size
-        count = c.positions[1] * c.block * self.size
-        first, size = b.times(begin, count), b.times(rows, count)
-        for f in range(cut.filters):
-            for part in range(0, c.block * self.size, lane_bytes):
-
-                def one(at: Value, _: list[Value]) -> Sequence[Value]:
-                    place = b.plus(b.plus(first, at), f * self.plane + part)  # noqa: B023
-                    body(goal.moved(b, place, f * c.block * self.size + part))  # noqa: B023
-                    return []
-
-                b.loop(0, size, c.block * self.size, [], one)
-
-    def _begun(self, goal: Goal) -> None:
-        value = self.b.const(self.vector, 0.0)
-        if goal.bias is not None:
-            value = read_vector(self.b, self.vector, goal.bias)
-        write_vector(self.b, value, goal.out)
-
-    def _complete(self, goal: Goal) -> None:
-        value = read_vector(self.b, self.vector, goal.out)
-        write_vector(self.b, self.finished(self.b, value, goal.residual), goal.out)
-
-    def _row(self, y: Value, image: Value, filters: Value, goal: Goal, blocks: Value) -> None:
+    def _row(
+        self, y: Value, image: Value, filters: Value, goal: Goal, blocks: Value, ends: Ends
+    ) -> None:  # fmt: skip
         """All tiles of a row of the result."""
         b, c, cut = self.b, self.c, self.cut
         top = b.plus(b.times(y, c.strides[0]), -c.before[0])
@@ -139,7 +106,8 @@ class NchwcEmitter(NchwcFrame):
                 left = b.plus(b.times(at, c.strides[1]), -c.before[1])
                 here = b.at(source, b.times(left, self.image[2]))
                 tile = Tile(width, parts)  # noqa: B023  called now
-                self._tile(tile, here, taps, row.moved(b, b.times(at, pixel), 0), blocks, count)
+                out = row.moved(b, b.times(at, pixel), 0)
+                self._tile(tile, here, taps, out, blocks, count, ends)
                 return []
 
             b.loop(x, end, width, [], one)
@@ -196,14 +164,16 @@ class NchwcEmitter(NchwcFrame):
         yield from sorted(held, key=lambda p: p.first - p.end)
 
     def _tile(
-        self, t: Tile, image: Value, filters: Value, goal: Goal, blocks: Value, rows: Value
+        self, t: Tile, image: Value, filters: Value, goal: Goal, blocks: Value, rows: Value,
+        ends: Ends,
     ) -> None:  # fmt: skip
         """Call the function of a tile."""
         known = tuple([int(n.text) if n.text.isdigit() else None for n in (blocks, rows)])
         given = {"x": image, "w": filters, "y": goal.out}
-        if not self.in_parts:
-            more = {"r": goal.residual, "s": goal.bias}
-            given |= {name: value for name, value in more.items() if value is not None}
+        more = {"r": goal.residual, "s": goal.bias}
+        if self.in_parts:
+            more |= {"later": ends.later, "last": ends.last}
+        given |= {name: value for name, value in more.items() if value is not None}
         for name, value, number in zip("mn", (blocks, rows), known, strict=True):
             given |= {name: value} if number is None else {}
         parameters = ", ".join(f"{v.type} %{name}" for name, v in given.items())

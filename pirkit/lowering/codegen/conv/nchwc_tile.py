@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Final
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
 from pirkit.lowering.codegen.ir.element_types import LINE
-from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I1, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.casts import element
+from pirkit.lowering.codegen.math.primitives import extremum
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
 from pirkit.lowering.codegen.matmul.register_tile import (
@@ -44,7 +45,8 @@ class NchwcFrame:
         )
         self.plane = prod(c.positions) * c.block * self.size
         taps = prod(c.sizes)
-        self.filter_bytes = taps * c.block * self.size * (1 if c.depthwise else c.blocks * c.depth)
+        weights = taps * c.block * self.size
+        self.filter_bytes = 0 if c.pool else weights * (1 if c.depthwise else c.blocks * c.depth)
 
     @property
     def summed_blocks(self) -> int:
@@ -76,6 +78,14 @@ class Goal:
         residual = None if self.residual is None else b.at(self.residual, offset)
         bias = None if self.bias is None else b.at(self.bias, filters)
         return Goal(b.at(self.out, offset), residual, bias)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Whether a range of channels comes after another one, and whether it is the last."""
+
+    later: Value
+    last: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,21 +146,18 @@ class NchwcTile:
         in_parts = self.e.in_parts
         out = Value("%y", PTR)
         places = [b.at(out, p * self.pixel + at) for p in range(t.width) for at in self.out_offsets]
-        if not in_parts and self.c.bias:
-            row = [
-                read_vector(b, self.vector, b.at(Value("%s", PTR), o)) for o in self.bias_offsets
-            ]
-            sums = row * t.width
-        elif not in_parts:
-            sums = [b.const(self.vector, 0.0)] * (t.width * vectors)
-        else:
-            # A former range of channels has left its sums in the result.
-            sums = [read_vector(b, self.vector, place) for place in places]
+        sums = [b.const(self.vector, -inf if self.c.pool else 0.0)] * (t.width * vectors)
+        if self.c.bias:
+            at = [b.at(Value("%s", PTR), o) for o in self.bias_offsets]
+            sums = [read_vector(b, self.vector, place) for place in at] * t.width
+        if in_parts:  # a former range of channels has left its sums in the result
+            later = Value("%later", I1)
+            sums = b.branch(later, lambda: [read_vector(b, self.vector, p) for p in places], sums)
         for part in t.parts:
             first, end = part.first * vectors, part.end * vectors
             sums[first:end] = self._sum(part, sums[first:end])
-        if not in_parts:
-            sums = [self._finished(k, s) for k, s in enumerate(sums)]
+        last, complete = Value("%last", I1) if in_parts else Value("true", I1), sums
+        sums = b.branch(last, lambda: [self._finished(*s) for s in enumerate(complete)], sums)
         for place, value in zip(places, sums, strict=True):
             write_vector(b, value, place)
 
@@ -214,7 +221,7 @@ class NchwcTile:
     def _depthwise(
         self, part: Part, base: Value, step: int, sums: Sequence[Value]
     ) -> list[Value]:  # fmt: skip
-        """The same where each channel has a filter of its own: no broadcast."""
+        """The same where each channel has a filter of its own, or a maximum: no broadcast."""
         b, c, e, vectors = self.b, self.c, self.e, self.cut.vectors
         row_bytes = c.sizes[1] * self.pixel
 
@@ -224,13 +231,17 @@ class NchwcTile:
             total, seen = list(carried), dict[int, Value]()
             for tap in range(part.taps):
                 for v, offset in enumerate(self.bias_offsets):
-                    weight = read_vector(b, self.vector, b.at(filters, tap * self.pixel + offset))
+                    weight = b.at(filters, tap * self.pixel + offset)
+                    weight = None if c.pool else read_vector(b, self.vector, weight)
                     for p in range(part.first, part.end):
                         at = p * step + tap * c.dilations[1] * e.image[2] + offset
                         if at not in seen:
                             seen[at] = read_vector(b, self.vector, b.at(image, at))
                         number = (p - part.first) * vectors + v
-                        total[number] = b.muladd(seen[at], weight, total[number])
+                        if weight is None:
+                            total[number] = extremum(b, seen[at], total[number], "max", c.dtype)
+                        else:
+                            total[number] = b.muladd(seen[at], weight, total[number])
             return total
 
         return b.loop(0, self.counts[1], 1, list(sums), line)

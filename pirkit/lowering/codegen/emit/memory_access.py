@@ -60,7 +60,9 @@ def load(
         value = b.splat(value, lanes)
         return b.select(mask, value, Value("zeroinitializer", value.type))
     type_ = Type(elem, lanes)
-    if is_near(memory.step, size) and _is_wide(type_, mask):
+    if memory.step == -size and _is_wide(type_, mask):
+        value = _reversed(b, type_, address, mask)
+    elif is_near(memory.step, size) and _is_wide(type_, mask):
         value = _deinterleaved(b, type_, address, memory.step // size, mask)
     elif memory.step != size:
         value = _gather(b, type_, memory, size, mask)
@@ -103,12 +105,23 @@ def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value)
 
 def is_near(step: int, size: int) -> bool:
     """Whether loading all elements between the lanes and shuffling is faster than a gather."""
-    return step % size == 0 and 1 < step // size <= _NEAR
+    return step == -size or (step % size == 0 and 1 < step // size <= _NEAR)
 
 
 def _is_wide(type_: Type, mask: Value | None) -> bool:
     """Whether LLVM may load this vector as one, under a mask too."""
     return type_.lanes * type_.bits >= _SAFE_BITS and (mask is None or type_.bits // 8 >= _NARROW)
+
+
+def _reversed(b: Builder, type_: Type, address: Value, mask: Value | None) -> Value:
+    """Elements whose addresses fall from lane to lane: one vector, turned round."""
+    lanes, size = type_.lanes, type_.bits // 8
+    begin, back = b.at(address, (1 - lanes) * size), range(lanes - 1, -1, -1)
+    if mask is None:
+        value = b.emit(type_, f"load {type_}, {begin}, align {size}")
+    else:
+        value = masked_load(b, type_, begin, size, b.shuffle(mask, mask, back))
+    return b.shuffle(value, value, back)
 
 
 def _deinterleaved(

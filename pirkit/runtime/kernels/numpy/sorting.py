@@ -24,6 +24,10 @@ from pirkit.runtime.registry import kernel
 Read = Callable[[Array, Array, Array], None]
 _PACKED: Final = (dt.float32, dt.int32, dt.float16, dt.bfloat16)
 _POSITION: Final = np.int64(0xFFFFFFFF)
+_SELECTED: Final = (dt.float32, dt.int32)
+"""Element types that numpy partitions with vector instructions."""
+_FEW: Final = 32
+"""`topk` compares with a bound if at most one of so many elements is wanted."""
 
 
 def _reader(b: Binding, index: tuple[int, ...], axis: int) -> Read:
@@ -141,14 +145,29 @@ def argsort(b: Binding) -> Step | None:
 
 @kernel("topk", dtypes=_PACKED)
 def topk(b: Binding) -> Step | None:
-    """A partition of keys, of which the first part is sorted."""
+    """The elements beyond a bound, where that is fast; else a partition of keys, the first part of
+    which is sorted.
+    """
     k: int = b.attrs["k"]
     if not _fits(b):
         return None
+    largest: bool = b.attrs["largest"]
     axis: int = b.attrs["axis"] % b.input().rank
-    make, size = _Keys(b, axis, k, descending=b.attrs["largest"]), b.input().shape[axis]
+    size = b.input().shape[axis]
+    selects = b.dtype in _SELECTED and 0 < _FEW * k <= size
+    make: _Keys | None = None
 
     def step(x: Array, out: Array | None, indices: Array | None) -> None:
+        nonlocal make
+        lines = np.moveaxis(x, axis, -1)
+        places = _selected(lines, k, largest) if selects else None
+        if places is not None:
+            if out is not None:
+                np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(lines, places, -1))
+            if indices is not None:
+                np.copyto(np.moveaxis(indices, axis, -1), places)
+            return
+        make = make or _Keys(b, axis, k, descending=largest)
         keys = make(x)
         if k < size:
             keys.partition(k - 1)
@@ -157,6 +176,30 @@ def topk(b: Binding) -> Step | None:
         make.write(keys, x, out, indices)
 
     return step
+
+
+def _selected(lines: Array, k: int, largest: bool) -> Array | None:
+    """Positions of the first ``k`` elements of each line, in order.
+
+    None where as many as ``k`` are not beyond a bound: for ties with the last one, and for NaN.
+    """
+    if k == 1 and largest:
+        return lines.argmax(-1, keepdims=True)
+    size = lines.shape[-1]
+    last = size - k if largest else k - 1
+    bound = np.partition(lines, last, -1)[..., last : last + 1]
+    found = np.flatnonzero(lines >= bound if largest else lines <= bound)
+    count = prod(lines.shape[:-1])
+    if found.size != count * k:
+        return None
+    line, places = np.divmod(found.reshape(count, k), size)
+    if (line != np.arange(count)[:, None]).any():
+        return None
+    places = places.reshape(*lines.shape[:-1], k)
+    values = np.take_along_axis(lines, places, -1)
+    if largest:
+        values = np.invert(values) if values.dtype.kind == "i" else np.negative(values)
+    return np.take_along_axis(places, values.argsort(-1, kind="stable"), -1)
 
 
 def _fits(b: Binding) -> bool:
