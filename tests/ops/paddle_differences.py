@@ -57,6 +57,12 @@ def _has_negative_axis(call: Call) -> bool:
     return any(axis < 0 for axis in call.attrs["axes"])
 
 
+def _is_normalised(call: Call) -> bool:
+    """True if the first operand holds logarithms of probabilities."""
+    logs = next(arrays(call.args)).astype(np.float64)
+    return bool(np.allclose(np.exp(logs).sum(-1), 1))
+
+
 def _is_steep(call: Call) -> bool:
     """True if one element is far below another."""
     logits = next(arrays(call.args)).astype(np.float64)
@@ -115,6 +121,20 @@ VALUE_DIFFERENCES: Final = {
         "their order is LAPACK's, and that of `eig` here",
         when=lambda call: any(a.ndim > 2 or a.dtype.kind == "c" for a in arrays(call.args)),
     ),
+    "pd_op.box_coder": Difference(
+        "Paddle reads the single precision numbers of `variance` as if they were double",
+        when=lambda call: _is_float64(call) and bool(call.attrs["variance"]),
+    ),
+    "pd_op.warprnnt": Difference(
+        "Paddle's CPU kernel takes logarithms of probabilities as they are, its GPU kernel normalises",
+        when=lambda call: not _is_normalised(call),
+    ),
+    "pd_op.viterbi_decode": Difference(
+        "Paddle scores the first step of a sequence without steps",
+        when=lambda call: 0 in list(arrays(call.args))[2],
+    ),
+    "pd_op.lu_solve": Difference("Paddle refuses no elements", when=_has_empty_operand),
+    "pd_op.depend": Difference("Paddle's kernel works in place only, where it does nothing"),
     "pd_op.lp_pool2d": Difference("Paddle takes powers in single precision", when=_is_float64),
     "pd_op.affine_grid": Difference(
         "Paddle divides by zero where a dimension has one element",
@@ -195,6 +215,9 @@ _FLOAT32: Final = Difference("Paddle's programs promise float32, its kernel retu
 _SINGLE_PARAMETER: Final = Difference(
     "Paddle's programs promise a float32 parameter", results=("param_out",), when=_is_float64
 )
+_FLOAT32_RANKS: Final = Difference(
+    "Paddle's programs promise float32, its kernel counts in int64"
+)
 _UNTYPED: Final = Difference("Paddle's programs give lists of results neither sizes nor types")
 
 TYPE_DIFFERENCES: Final = {
@@ -225,8 +248,18 @@ TYPE_DIFFERENCES: Final = {
         results=("s",),
         when=lambda call: any(dt.of_array(a).is_complex for a in arrays(call.args)),
     ),
-    "pd_op.matrix_rank": Difference(
-        "Paddle's programs promise float32, its kernel counts in int64"
+    "pd_op.matrix_rank": _FLOAT32_RANKS,
+    "pd_op.matrix_rank_tol": _FLOAT32_RANKS,
+    "pd_op.matrix_rank_atol_rtol": _FLOAT32_RANKS,
+    "pd_op.hsigmoid_loss": Difference(
+        "Paddle's programs declare no type of what only gradients need",
+        results=("pre_out", "w_out"),
+    ),
+    "pd_op.viterbi_decode": Difference(
+        "Paddle's programs give scores the type of the lengths, and paths no type"
+    ),
+    "pd_op.yolo_loss": Difference(
+        "Paddle's programs give the indices of anchors the type of `x`", results=("gt_match_mask",)
     ),
     "pd_op.lstsq": Difference(
         "Paddle's programs promise float ranks, and singular values whatever the driver",
@@ -264,12 +297,14 @@ UNCOMPARED_VALUES: Final = {
     "pir.split": _CONTAINER,
     "pir.slice": _CONTAINER,
     "pir.map_expr": _OWN,
+    "pd_op.threefry": _OWN,
     "pir.nchwc_conv2d": _OWN,
     "pir.packed_matmul": _OWN,
     "pir.quantized_matmul": _OWN,
     "pd_op.rms_norm": "Paddle has no CPU kernel",
     "pd_op.sync_batch_norm_": "Paddle computes it only on GPUs",
     "pd_op.assign_value": "it exists only in programs",
+    "pd_op.depend": "Paddle's kernel works in place only",
     "pd_op.share_data_": "it exists only in programs",
     "pd_op.memcpy_d2h": "Paddle's CPU build leaves the result without memory",
     "pd_op.flash_attn": "it draws, and Paddle's CPU build has no kernel",
@@ -278,10 +313,14 @@ UNCOMPARED_VALUES: Final = {
 
 UNCOMPARED_TYPES: Final = {
     "pd_op.matrix_rank": "Paddle's programs promise float32",
+    "pd_op.matrix_rank_tol": "Paddle's programs promise float32",
+    "pd_op.matrix_rank_atol_rtol": "Paddle's programs promise float32",
+    "pd_op.viterbi_decode": "Paddle's programs promise other types for every result",
     "pir.combine": _CONTAINER,
     "pir.split": _CONTAINER,
     "pir.slice": _CONTAINER,
     "pir.map_expr": _OWN,
+    "pd_op.threefry": _OWN,
     "pir.nchwc_conv2d": _OWN,
     "pir.packed_matmul": _OWN,
     "pir.quantized_matmul": _OWN,
