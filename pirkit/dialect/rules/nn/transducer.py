@@ -10,6 +10,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.ops.loss.ctc import NEVER
+from pirkit.dialect.rules.movement.movement import counted
 from pirkit.dialect.rules.vision.grid_sample import NO_IMAGE
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -100,17 +101,17 @@ def _loss_and_slope(c: OpCall, with_slope: bool) -> tuple[Value, Value | None]:
 
 def _lengths(c: OpCall) -> tuple[Value, Value]:
     """Steps and labels of each sequence, looked up so that those without a meaning are refused."""
-    b, (batch, time, width, classes) = c.b, c.input.shape
+    b, (_, time, width, classes) = c.b, c.input.shape
     label, steps, counts = (
         b.cast(v, dt.int64) for v in (c.label, c.input_lengths, c.label_lengths)
     )
-    counted = b.integers(range(width - 1)) < b.unsqueeze(counts, axis=(1,))
+    is_label = b.integers(range(width - 1)) < b.unsqueeze(counts, axis=(1,))
     unknown = b.logical_or(label < 0, label >= classes)
-    wrong = b.any(b.logical_and(counted, unknown), axis=(1,), keepdim=False)
+    wrong = b.any(b.logical_and(is_label, unknown), axis=(1,), keepdim=False)
     for lengths, least, most in ((steps, 1, time), (counts, 0, width - 1)):
         wrong = b.logical_or(wrong, b.logical_or(lengths < least, lengths > most))
-    place = b.integers(range(batch)) + b.cast(wrong, dt.int64) * NO_IMAGE
-    steps, counts = (b.unsqueeze(b.gather(v, place, axis=0), axis=(1,)) for v in (steps, counts))
+    none = counted(b, b.cast(wrong, dt.int64) * NO_IMAGE, b.integers((0,)))
+    steps, counts = (b.unsqueeze(v + none, axis=(1,)) for v in (steps, counts))
     return steps, counts
 
 
