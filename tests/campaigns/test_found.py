@@ -53,3 +53,50 @@ def test_runs_of_equal_rows_where_there_are_none() -> None:
     b.output("y", b("pd_op.unique_consecutive", x, axis=(0,), dtype="int32")[0])
     run = pirkit.compile(b.finish(), backend="reference", pipeline="")
     assert run(x=np.ones((0, 2), "f4"))["y"].shape == (0, 2)
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+def test_shards_that_the_type_of_the_indices_cannot_count(pipeline: str) -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (3,), "int16")
+    sizes = {"index_num": 2**31 - 1, "nshards": 2, "shard_id": 0, "ignore_value": -7}
+    b.output("y", b("pd_op.shard_index", x, **sizes))
+    run = pirkit.compile(b.finish(), pipeline=pipeline)
+    assert run(x=np.array([0, 5, 2**15 - 1], np.int16))["y"].tolist() == [0, 5, 2**15 - 1]
+    with pytest.raises(PirkitError, match="PK0901"):
+        run(x=np.array([0, -1, 2], np.int16))
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+def test_lgamma_next_to_its_pole(pipeline: str) -> None:
+    b = pirkit.ProgramBuilder()
+    b.output("y", b.lgamma(b.input("x", (2,), "float64")))
+    x = np.array([1e-310, 1e-305])
+    found = pirkit.compile(b.finish(), pipeline=pipeline)(x=x)["y"]
+    np.testing.assert_allclose(found, -np.log(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+def test_nothing_is_below_a_threshold_of_nan(pipeline: str) -> None:
+    b = pirkit.ProgramBuilder()
+    b.output("y", b("pd_op.hardshrink", b.input("x", (3,), "float32"), threshold=float("nan")))
+    x = np.array([1.0, -2.0, 0.0], np.float32)
+    assert np.array_equal(pirkit.compile(b.finish(), pipeline=pipeline)(x=x)["y"], x)
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+def test_sequences_longer_than_their_logits_have_no_loss(pipeline: str) -> None:
+    b = pirkit.ProgramBuilder()
+    x, label = b.input("x", (1, 2, 3, 4), "float32"), b.input("label", (1, 2), "int32")
+    steps, count = b.input("steps", (1,), "int32"), b.input("count", (1,), "int32")
+    b.output("y", b.warprnnt(x, label, steps, count)[0])
+    run = pirkit.compile(b.finish(), pipeline=pipeline)
+
+    def call(label: list[int], steps: int, count: int) -> None:
+        given = {"label": [label], "steps": [steps], "count": [count]}
+        run(x=np.ones((1, 2, 3, 4), "f4"), **{k: np.array(v, "i4") for k, v in given.items()})
+
+    call([1, 9], 2, 1)
+    for wrong in (([1, 2], 3, 2), ([1, 2], 0, 2), ([1, 2], 2, 3), ([1, 9], 2, 2)):
+        with pytest.raises(PirkitError, match="PK0901"):
+            call(*wrong)

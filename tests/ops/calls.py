@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
+from pirkit.diag.errors import PirkitError
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.opdef import OpDef, all_ops, infer_meta, reference, samples
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -121,9 +122,29 @@ def maker(definition: OpDef, dtype: DType, turn: int = 0) -> SampleMaker:
 
 
 def calls(definition: OpDef, dtype: DType, turn: int = 0) -> Iterator[Call]:
-    """The samples of an op for one element type, completed; each ``turn`` draws other numbers."""
-    for sample in samples.of(definition)(maker(definition, dtype, turn)):
-        yield complete(definition, sample)
+    """The samples of an op for one element type, completed; each ``turn`` draws other numbers.
+
+    A boolean attribute with one value in all of them is turned round in each that allows it.
+    """
+    made = [complete(definition, s) for s in samples.of(definition)(maker(definition, dtype, turn))]
+    yield from made
+    for name in (n for n, kind in definition.attr_kinds.items() if kind == "bool"):
+        if len({c.attrs[name] for c in made}) == 1:
+            yield from filter(_is_valid, (_turned(c, name) for c in made))
+
+
+def _turned(call: Call, flag: str) -> Call:
+    return replace(call, attrs={**call.attrs, flag: not call.attrs[flag]})
+
+
+def _is_valid(call: Call) -> bool:
+    """True if the reference computes the call."""
+    try:
+        call.infer()
+        call.compute()
+    except (PirkitError, ValueError):
+        return False
+    return True
 
 
 def plenty(definition: OpDef, dtype: DType) -> Iterator[Call]:

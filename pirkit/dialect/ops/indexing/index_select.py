@@ -97,8 +97,8 @@ def _(input: TensorMeta, *, nshards: int, shard_id: int, **_: int) -> TensorMeta
 @reference(ShardIndex)
 def _(input: Array, *, index_num: int, nshards: int, shard_id: int, ignore_value: int) -> Array:
     check_index(input, index_num, "C3", from_end=False)
-    size = -(-index_num // nshards)
-    return np.where(input // size == shard_id, input % size, ignore_value).astype(input.dtype)
+    size, dtype, input = -(-index_num // nshards), input.dtype, input.astype(np.int64)
+    return np.where(input // size == shard_id, input % size, ignore_value).astype(dtype)
 
 
 @samples(ShardIndex)

@@ -22,8 +22,9 @@ Array = np.ndarray[Any, Any]
 class HsigmoidLoss:
     """Cross entropy of a hierarchical sigmoid: the decisions on the way to `label [N, 1]`.
 
-    A node of the tree has a row of `w` and an element of `bias`; `pre_out` are their products with
-    `x [N, D]`, cut to [-40, 40] and 0 behind the last node of a way. The way to class c in a
+    A node of the tree has a row of `w` and an element of `bias`; Their products with
+    `x [N, D]` are cut to [-40, 40], and are 0 behind the last node of a way; `pre_out [N, L]` is
+    `log(1 + exp(product))`, as Paddle's kernel stores it. The way to class c in a
     complete tree follows from the digits of `c + num_classes`; `path [N, L]` and `code [N, L]` tell
     other ones, nodes and decisions, with -1 behind the end. As in Paddle each way costs as many
     decisions as the longest: those behind its end cost log(2). `is_sparse` changes how training
@@ -108,8 +109,9 @@ def _(
     if bias is not None:
         own = own + bias.reshape(-1)[node]
     cut = np.where(path >= 0, np.clip(own, -40, 40), 0).astype(x.dtype)
-    cost = np.log1p(np.exp(cut)) - np.where((path >= 0) & (code == 1), cut, 0)
-    return cost.sum(axis=1, keepdims=True), cut, w
+    out = np.log1p(np.exp(cut))
+    cost = out - np.where((path >= 0) & (code == 1), cut, 0)
+    return cost.sum(axis=1, keepdims=True), out, w
 
 
 @samples(HsigmoidLoss)

@@ -34,6 +34,8 @@ class WarpRnnt:
     C2: `input_lengths` and `label_lengths` are int32 and hold a number for each sequence.
     C3: `blank` is a class.
     C4: `fastemit_lambda` is not negative.
+    C5: each sequence has a step, and as many steps and labels as `input` holds at most.
+    C6: each label that counts is a class.
     """
 
     name = "pd_op.warprnnt"
@@ -85,8 +87,10 @@ def _(
     logs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     loss, slope = np.zeros(len(input), input.dtype), np.zeros_like(input)
     for n, (steps, count) in enumerate(zip(input_lengths, label_lengths, strict=True)):
-        if not 0 < steps <= input.shape[1] or not 0 <= count < input.shape[2]:
-            raise ValueError(f"sequence {n} has {steps} steps and {count} labels")
+        fits = 0 < steps <= input.shape[1] and 0 <= count < input.shape[2]
+        require(bool(fits), "C5", f"sequence {n} has {steps} steps and {count} labels")
+        known = (label[n, :count] >= 0) & (label[n, :count] < input.shape[3])
+        require(bool(known.all()), "C6", f"labels {label[n, :count].tolist()} of {input.shape[3]}")
         loss[n], slope[n, :steps, : count + 1] = _sequence(
             logs[n, :steps, : count + 1], label[n, :count], blank, fastemit_lambda
         )
@@ -129,6 +133,9 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     steps, lengths = s.array([3, 2], dt.int32), s.array([2, 1], dt.int32)
     yield s(s.tensor(2, 3, 3, 4), label, steps, lengths)
     yield s(s.tensor(2, 3, 3, 4), label, steps, lengths - 1, blank=3)
+    logits = s.tensor(2, 3, 3, 4)
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    yield s(logs, label, steps, lengths)
     yield s(s.tensor(1, 1, 1, 2), label[:1, :0], steps[1:] - 1, lengths[1:] - 1)
 
 
@@ -140,3 +147,6 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(x, label, two[:1], two)
     yield "C3", s(x, label, two, two, blank=4)
     yield "C4", s(x, label, two, two, fastemit_lambda=-1.0)
+    yield "C5", s(x, label, two + 2, two)
+    yield "C5", s(x, label, two, two - 3)
+    yield "C6", s(x, label + 2, two, two)

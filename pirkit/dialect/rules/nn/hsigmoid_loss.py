@@ -24,8 +24,9 @@ def _(c: OpCall) -> tuple[Value, Value, Value]:
     own = b.where(own > 40.0, 40.0, b.where(own < -40.0, -40.0, own))
     cut = b.where(inside, own, b.zeros_like(own))
     chosen = b.logical_and(inside, b.equal(code, zero + 1))
-    cost = b.log1p(b.exp(cut)) - b.where(chosen, cut, b.zeros_like(cut))
-    return b.sum(cost, (1,), keepdim=True), cut, b.assign(c.w)
+    out = b.log1p(b.exp(cut))
+    cost = out - b.where(chosen, cut, b.zeros_like(cut))
+    return b.sum(cost, (1,), keepdim=True), out, b.assign(c.w)
 
 
 def _way(c: OpCall) -> tuple[Value, Value]:

@@ -10,6 +10,8 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.ops.loss.ctc import NEVER
+from pirkit.dialect.rules.movement.movement import counted
+from pirkit.dialect.rules.vision.grid_sample import NO_IMAGE
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -54,8 +56,7 @@ def _loss_and_slope(c: OpCall, with_slope: bool) -> tuple[Value, Value | None]:
     logs = b.log_softmax(x, axis=-1)
     stay = logs[:, :, :, c.blank]
     emit = _emitted(c, logs)
-    steps = b.unsqueeze(b.cast(c.input_lengths, dt.int64), axis=(1,))
-    counts = b.unsqueeze(b.cast(c.label_lengths, dt.int64), axis=(1,))
+    steps, counts = _lengths(c)
     never = b.const(NEVER, x.dtype, (batch, 1))
     nothing = b.const(0.0, x.dtype, (batch, 1))
     after: list[list[Value]] = [[never] * (width + 1) for _ in range(time + 1)]
@@ -96,6 +97,22 @@ def _loss_and_slope(c: OpCall, with_slope: bool) -> tuple[Value, Value | None]:
     for k, one in enumerate(chosen):
         slope = slope - shares[:, :, :, k : k + 1] * one
     return loss, slope
+
+
+def _lengths(c: OpCall) -> tuple[Value, Value]:
+    """Steps and labels of each sequence, looked up so that those without a meaning are refused."""
+    b, (_, time, width, classes) = c.b, c.input.shape
+    label, steps, counts = (
+        b.cast(v, dt.int64) for v in (c.label, c.input_lengths, c.label_lengths)
+    )
+    is_label = b.integers(range(width - 1)) < b.unsqueeze(counts, axis=(1,))
+    unknown = b.logical_or(label < 0, label >= classes)
+    wrong = b.any(b.logical_and(is_label, unknown), axis=(1,), keepdim=False)
+    for lengths, least, most in ((steps, 1, time), (counts, 0, width - 1)):
+        wrong = b.logical_or(wrong, b.logical_or(lengths < least, lengths > most))
+    none = counted(b, b.cast(wrong, dt.int64) * NO_IMAGE, b.integers((0,)))
+    steps, counts = (b.unsqueeze(v + none, axis=(1,)) for v in (steps, counts))
+    return steps, counts
 
 
 def _scaled(b: Builder, slope: Value, g: Value) -> Value:

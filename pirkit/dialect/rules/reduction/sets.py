@@ -7,7 +7,8 @@ from typing import Any
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement.movement import END, arange, counted, from_start, part
+from pirkit.dialect.rules.movement.movement import END, arange, counted, part
+from pirkit.dialect.rules.vision.grid_sample import NO_IMAGE
 from pirkit.runtime import dtype as dt
 
 
@@ -91,9 +92,11 @@ def _(c: OpCall) -> tuple[Value | None, ...]:
 
 @decompose("pd_op.shard_index")
 def _(c: OpCall) -> Value:
-    b = c.b
-    x = counted(b, from_start(b, c.input), b.arange(start=0, end=c.index_num, step=1))
-    x = b.cast(x, c.input.dtype)
-    size = b.const(-(-c.index_num // c.nshards), x.dtype)
-    is_here = b.equal(b.floor_divide(x, size), b.const(c.shard_id, x.dtype))
-    return b.where(is_here, b.remainder(x, size), b.const(c.ignore_value, x.dtype))
+    """An index outside of the shards is looked up in one number, far behind it."""
+    b, dtype, x = c.b, c.input.dtype, c.b.cast(c.input, dt.int64)
+    wrong = b.cast(b.logical_or(x < 0, x >= c.index_num), dt.int64) * NO_IMAGE
+    x = x + counted(b, wrong, b.integers((0,)))
+    size = b.const(max(1, -(-c.index_num // c.nshards)), dt.int64)
+    is_here = b.equal(b.floor_divide(x, size), b.const(c.shard_id, dt.int64))
+    other = b.const(c.ignore_value, dt.int64)
+    return b.cast(b.where(is_here, b.remainder(x, size), other), dtype)
