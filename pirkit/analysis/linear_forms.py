@@ -55,7 +55,7 @@ class Forms:
     _constants: dict[SSAValue, Array | None] = field(default_factory=dict[SSAValue, Any])
     _numbers: dict[Direction, int] = field(default_factory=dict[Direction, int])
     _inner: set[SSAValue] = field(default_factory=set[SSAValue])
-    _by_rows: dict[tuple[SSAValue, SSAValue], bool] = field(default_factory=dict[Any, bool])
+    _by_rows: dict[tuple[SSAValue, SSAValue, int], bool] = field(default_factory=dict[Any, bool])
 
     def find(self) -> Forms:
         """Follow all ops of the block in order."""
@@ -117,7 +117,8 @@ class Forms:
             return
         target = op.operands[0]
         for variable, result in zip(op.operands[2:], op.results, strict=True):
-            found = self._in_rows(target, cotangent, variable)
+            found = self._by_element(target, cotangent, variable, result)
+            found = found or self._in_rows(target, cotangent, variable)
             if found is None and (result in self._inner or target in self.of):
                 found = self._of_one(target, cotangent, variable)
             if found is not None:
@@ -146,6 +147,29 @@ class Forms:
             columns[place] = derived(summed, {Direction(variable, place): 1.0}, self._numbers)
         return Form(1, columns)
 
+    def _by_element(
+        self, target: SSAValue, cotangent: Array, variable: SSAValue, result: SSAValue
+    ) -> Form | None:
+        """The derivative of the sum of a value that depends on a variable element by element.
+
+        All elements move together, along one direction; as rows they would have one for each
+        column, and a mixed derivative for each pair of these. Of such a result columns cannot be
+        taken.
+        """
+        value, factor = _summed(target)
+        rank = len(shape_of(variable))
+        if rank < 2 or shape_of(value) != shape_of(variable) or _is_taken_apart(result):
+            return None
+        form = self.of.get(value) or self.plain(value, rank)
+        if form.lead != rank or not (cotangent == cotangent.flat[:1]).all():
+            return None
+        if not self._rowwise(form, variable, rank) or self._turns(form, [variable]):
+            return None
+        elements = np.empty((), object)
+        summed = weighted(form.elements, np.asarray(float(cotangent.flat[0]) * factor))
+        elements[()] = derived(summed, {Direction(variable, ()): 1.0}, self._numbers)
+        return Form(rank, elements)
+
     def _of_one(self, target: SSAValue, cotangent: Array, variable: SSAValue) -> Form | None:
         """The derivative of one number by few."""
         shape = shape_of(variable)
@@ -162,12 +186,12 @@ class Forms:
             )
         return Form(0, elements)
 
-    def _rowwise(self, form: Form, variable: SSAValue) -> bool:
+    def _rowwise(self, form: Form, variable: SSAValue, lead: int = 1) -> bool:
         roots = {root.value for e in form.elements.flat for root, _ in cast(Sum, e)}
-        for key in [(root, variable) for root in roots]:
+        for key in [(root, variable, lead) for root in roots]:
             if key not in self._by_rows:
                 self._by_rows[key] = depends_by_rows(*key) is None
-        return all(self._by_rows[root, variable] for root in roots)
+        return all(self._by_rows[root, variable, lead] for root in roots)
 
     def _jet(self, op: PirOp) -> None:
         count: int = op.attribute("targets")
@@ -260,10 +284,12 @@ class Forms:
         if shape_of(op.results[0]) != shape_of(value):
             return None
         if known.ndim > len(shape_of(value)) - form.lead:
-            row = known.reshape(-1, *known.shape[1:]) if known.ndim else known
-            if form.lead != 1 or not (row == row[:1]).all():
+            if (known == known.flat[:1]).all():
+                known = known.flat[0]
+            elif form.lead != 1 or not (known == known[:1]).all():
                 return None
-            known = row[0]
+            else:
+                known = known[0]
         factors = np.broadcast_to(known, form.elements.shape)
         return scaled(form, 1.0 / factors if divides else factors)
 
@@ -325,6 +351,26 @@ _RULES: Final[dict[str, Callable[[Forms, PirOp], Form | None]]] = {
     "pd_op.mean": _reduced,
     "pd_op.trace": _trace,
 }
+
+
+def _is_taken_apart(value: SSAValue) -> bool:
+    """Whether elements of a value are moved, or are summed along some axes, in a linear form."""
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for op in [cast(PirOp, use.operation) for use in value.uses]:
+            rule = _RULES.get(op.name)
+            whole = rule is _reduced and np.prod(static(shape_of(op.results[0]))) == 1
+            if (moves(op) and op.name != "pd_op.assign") or rule is _trace:
+                return True
+            if rule is _reduced and not whole:
+                return True
+            if (rule is not None and not whole) or op.name == "pd_op.assign":
+                pending += op.results
+    return False
 
 
 def _differentiated(block: Block) -> set[SSAValue]:
