@@ -117,58 +117,44 @@ class Forms:
             return
         target = op.operands[0]
         for variable, result in zip(op.operands[2:], op.results, strict=True):
-            found = self._by_element(target, cotangent, variable, result)
-            found = found or self._in_rows(target, cotangent, variable)
+            # All elements move together where each depends on its own: as rows they would have a
+            # direction for each column, and mixed derivatives of these.
+            rank = len(shape_of(variable))
+            leads = (1,) if rank < 2 or _is_taken_apart(result) else (rank, 1)
+            tried = (self._in_rows(target, cotangent, variable, lead) for lead in leads)
+            found = next((form for form in tried if form is not None), None)
             if found is None and (result in self._inner or target in self.of):
                 found = self._of_one(target, cotangent, variable)
             if found is not None:
                 self.of[result] = found
 
-    def _in_rows(self, target: SSAValue, cotangent: Array, variable: SSAValue) -> Form | None:
-        """The derivative of the sum of rows each of which depends on one row of the variable."""
+    def _in_rows(
+        self, target: SSAValue, cotangent: Array, variable: SSAValue, lead: int
+    ) -> Form | None:
+        """The derivative of the sum of rows each of which depends on one row of the variable.
+
+        Rows are the indices of the first ``lead`` axes.
+        """
         value, factor = _summed(target)
         shape, rows = shape_of(variable), shape_of(value)
-        if not shape or not rows or shape[0] != rows[0]:
+        if not shape or len(rows) < lead or shape[:lead] != rows[:lead]:
             return None
-        form = self.of.get(value) or self.plain(value)
+        form = self.of.get(value) or self.plain(value, lead if lead == len(rows) else None)
         if value is target:
-            weights = cotangent[0]
+            weights = cotangent[(0,) * lead]
             if not (cotangent == weights).all():
                 return None
         else:
             weights = np.full(form.elements.shape, float(cotangent.reshape(())) * factor)
-        columns = np.empty(static(shape[1:]), object)
-        if form.lead != 1 or columns.size > MOST_COLUMNS or not self._rowwise(form, variable):
+        columns = np.empty(static(shape[lead:]), object)
+        if form.lead != lead or columns.size > MOST_COLUMNS:
             return None
-        if self._turns(form, [variable]):
+        if not self._rowwise(form, variable, lead) or self._turns(form, [variable]):
             return None
         summed = weighted(form.elements, weights)
         for place in np.ndindex(columns.shape):
             columns[place] = derived(summed, {Direction(variable, place): 1.0}, self._numbers)
-        return Form(1, columns)
-
-    def _by_element(
-        self, target: SSAValue, cotangent: Array, variable: SSAValue, result: SSAValue
-    ) -> Form | None:
-        """The derivative of the sum of a value that depends on a variable element by element.
-
-        All elements move together, along one direction; as rows they would have one for each
-        column, and a mixed derivative for each pair of these. Of such a result columns cannot be
-        taken.
-        """
-        value, factor = _summed(target)
-        rank = len(shape_of(variable))
-        if rank < 2 or shape_of(value) != shape_of(variable) or _is_taken_apart(result):
-            return None
-        form = self.of.get(value) or self.plain(value, rank)
-        if form.lead != rank or not (cotangent == cotangent.flat[:1]).all():
-            return None
-        if not self._rowwise(form, variable, rank) or self._turns(form, [variable]):
-            return None
-        elements = np.empty((), object)
-        summed = weighted(form.elements, np.asarray(float(cotangent.flat[0]) * factor))
-        elements[()] = derived(summed, {Direction(variable, ()): 1.0}, self._numbers)
-        return Form(rank, elements)
+        return Form(lead, columns)
 
     def _of_one(self, target: SSAValue, cotangent: Array, variable: SSAValue) -> Form | None:
         """The derivative of one number by few."""
@@ -186,7 +172,7 @@ class Forms:
             )
         return Form(0, elements)
 
-    def _rowwise(self, form: Form, variable: SSAValue, lead: int = 1) -> bool:
+    def _rowwise(self, form: Form, variable: SSAValue, lead: int) -> bool:
         roots = {root.value for e in form.elements.flat for root, _ in cast(Sum, e)}
         for key in [(root, variable, lead) for root in roots]:
             if key not in self._by_rows:
@@ -355,21 +341,17 @@ _RULES: Final[dict[str, Callable[[Forms, PirOp], Form | None]]] = {
 
 def _is_taken_apart(value: SSAValue) -> bool:
     """Whether elements of a value are moved, or are summed along some axes, in a linear form."""
-    pending, seen = [value], set[SSAValue]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
+    pending = [value]
+    for value in pending:
         for op in [cast(PirOp, use.operation) for use in value.uses]:
-            rule = _RULES.get(op.name)
-            whole = rule is _reduced and np.prod(static(shape_of(op.results[0]))) == 1
-            if (moves(op) and op.name != "pd_op.assign") or rule is _trace:
+            rule, is_same = _RULES.get(op.name), op.name == "pd_op.assign"
+            if rule in (_reduced, _trace):
+                if rule is _trace or np.prod(static(shape_of(op.results[0]))) > 1:
+                    return True
+            elif rule is not None or is_same:
+                pending += [r for r in op.results if r not in pending]
+            elif moves(op):
                 return True
-            if rule is _reduced and not whole:
-                return True
-            if (rule is not None and not whole) or op.name == "pd_op.assign":
-                pending += op.results
     return False
 
 
