@@ -117,7 +117,7 @@ class SmallGemm(NativeStep):
         }  # fmt: skip
         words = np.concatenate([[sizes[name] for name in ARGUMENT_WORDS], offsets])
         out_at, words_at, bias_at = self.inputs, self.inputs + 1, self.inputs + 2
-        own = {words_at: words.astype(np.int64)}
+        own: dict[int, Array] = {words_at: words.astype(np.int64)}
         if not self.has_bias:
             own[bias_at] = np.full(columns, -0.0, out.dtype.np)
         operands = (0, 1, out_at, 2 if self.has_bias else bias_at, words_at)
