@@ -23,7 +23,7 @@ class Direction:
 
     variable: SSAValue
     by: Place | SSAValue
-    """The element that grows by one, or the tensor that is added."""
+    """The element that grows by one, or the tensor that is added; all of a row for no indices."""
     in_rows: bool = True
     """Whether ``by`` is an element of each row (index of the first axis), or of the tensor."""
 

@@ -55,7 +55,7 @@ class Forms:
     _constants: dict[SSAValue, Array | None] = field(default_factory=dict[SSAValue, Any])
     _numbers: dict[Direction, int] = field(default_factory=dict[Direction, int])
     _inner: set[SSAValue] = field(default_factory=set[SSAValue])
-    _by_rows: dict[tuple[SSAValue, SSAValue], bool] = field(default_factory=dict[Any, bool])
+    _by_rows: dict[tuple[SSAValue, SSAValue, int], bool] = field(default_factory=dict[Any, bool])
 
     def find(self) -> Forms:
         """Follow all ops of the block in order."""
@@ -117,34 +117,44 @@ class Forms:
             return
         target = op.operands[0]
         for variable, result in zip(op.operands[2:], op.results, strict=True):
-            found = self._in_rows(target, cotangent, variable)
+            # All elements move together where each depends on its own: as rows they would have a
+            # direction for each column, and mixed derivatives of these.
+            rank = len(shape_of(variable))
+            leads = (1,) if rank < 2 or _is_taken_apart(result) else (rank, 1)
+            tried = (self._in_rows(target, cotangent, variable, lead) for lead in leads)
+            found = next((form for form in tried if form is not None), None)
             if found is None and (result in self._inner or target in self.of):
                 found = self._of_one(target, cotangent, variable)
             if found is not None:
                 self.of[result] = found
 
-    def _in_rows(self, target: SSAValue, cotangent: Array, variable: SSAValue) -> Form | None:
-        """The derivative of the sum of rows each of which depends on one row of the variable."""
+    def _in_rows(
+        self, target: SSAValue, cotangent: Array, variable: SSAValue, lead: int
+    ) -> Form | None:
+        """The derivative of the sum of rows each of which depends on one row of the variable.
+
+        Rows are the indices of the first ``lead`` axes.
+        """
         value, factor = _summed(target)
         shape, rows = shape_of(variable), shape_of(value)
-        if not shape or not rows or shape[0] != rows[0]:
+        if not shape or len(rows) < lead or shape[:lead] != rows[:lead]:
             return None
-        form = self.of.get(value) or self.plain(value)
+        form = self.of.get(value) or self.plain(value, lead if lead == len(rows) else None)
         if value is target:
-            weights = cotangent[0]
+            weights = cotangent[(0,) * lead]
             if not (cotangent == weights).all():
                 return None
         else:
             weights = np.full(form.elements.shape, float(cotangent.reshape(())) * factor)
-        columns = np.empty(static(shape[1:]), object)
-        if form.lead != 1 or columns.size > MOST_COLUMNS or not self._rowwise(form, variable):
+        columns = np.empty(static(shape[lead:]), object)
+        if form.lead != lead or columns.size > MOST_COLUMNS:
             return None
-        if self._turns(form, [variable]):
+        if not self._rowwise(form, variable, lead) or self._turns(form, [variable]):
             return None
         summed = weighted(form.elements, weights)
         for place in np.ndindex(columns.shape):
             columns[place] = derived(summed, {Direction(variable, place): 1.0}, self._numbers)
-        return Form(1, columns)
+        return Form(lead, columns)
 
     def _of_one(self, target: SSAValue, cotangent: Array, variable: SSAValue) -> Form | None:
         """The derivative of one number by few."""
@@ -162,12 +172,12 @@ class Forms:
             )
         return Form(0, elements)
 
-    def _rowwise(self, form: Form, variable: SSAValue) -> bool:
+    def _rowwise(self, form: Form, variable: SSAValue, lead: int) -> bool:
         roots = {root.value for e in form.elements.flat for root, _ in cast(Sum, e)}
-        for key in [(root, variable) for root in roots]:
+        for key in [(root, variable, lead) for root in roots]:
             if key not in self._by_rows:
                 self._by_rows[key] = depends_by_rows(*key) is None
-        return all(self._by_rows[root, variable] for root in roots)
+        return all(self._by_rows[root, variable, lead] for root in roots)
 
     def _jet(self, op: PirOp) -> None:
         count: int = op.attribute("targets")
@@ -260,10 +270,12 @@ class Forms:
         if shape_of(op.results[0]) != shape_of(value):
             return None
         if known.ndim > len(shape_of(value)) - form.lead:
-            row = known.reshape(-1, *known.shape[1:]) if known.ndim else known
-            if form.lead != 1 or not (row == row[:1]).all():
+            if (known == known.flat[:1]).all():
+                known = known.flat[0]
+            elif form.lead != 1 or not (known == known[:1]).all():
                 return None
-            known = row[0]
+            else:
+                known = known[0]
         factors = np.broadcast_to(known, form.elements.shape)
         return scaled(form, 1.0 / factors if divides else factors)
 
@@ -325,6 +337,22 @@ _RULES: Final[dict[str, Callable[[Forms, PirOp], Form | None]]] = {
     "pd_op.mean": _reduced,
     "pd_op.trace": _trace,
 }
+
+
+def _is_taken_apart(value: SSAValue) -> bool:
+    """Whether elements of a value are moved, or are summed along some axes, in a linear form."""
+    pending = [value]
+    for value in pending:
+        for op in [cast(PirOp, use.operation) for use in value.uses]:
+            rule, is_same = _RULES.get(op.name), op.name == "pd_op.assign"
+            if rule in (_reduced, _trace):
+                if rule is _trace or np.prod(static(shape_of(op.results[0]))) > 1:
+                    return True
+            elif rule is not None or is_same:
+                pending += [r for r in op.results if r not in pending]
+            elif moves(op):
+                return True
+    return False
 
 
 def _differentiated(block: Block) -> set[SSAValue]:

@@ -5,6 +5,7 @@ Then the derivative of the sum of the value is the derivative of each row (see `
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -39,20 +40,20 @@ class Mixed:
     op: PirOp | None = None
 
 
-def depends_by_rows(root: SSAValue, variable: SSAValue) -> Mixed | None:
+def depends_by_rows(root: SSAValue, variable: SSAValue, lead: int = 1) -> Mixed | None:
     """Return None if row i of ``root`` depends only on row i of ``variable``.
 
-    Rows are the indices of the first axis. A variable with one element has one row, and every value
-    that depends on it trivially depends on that row.
+    Rows are the indices of the first ``lead`` axes. A variable with one element has one row, and
+    every value that depends on it trivially depends on that row.
     """
     held = meta_of(variable.type)
     assert isinstance(held, TensorMeta)
     if held.numel == 1:
         return None
     block = cast(Block, block_of(variable))
-    active = {variable}
+    active, rows = {variable}, held.shape[:lead]
     for op in between(block, [root], [variable]):
-        if not declares(op, DERIVATIVE) and not _preserves_rows(op, active, held.shape[0]):
+        if not declares(op, DERIVATIVE) and not _preserves_rows(op, active, rows):
             return Mixed(f"`{op.name}` mixes rows", op)
         active.update(op.results)
     if root not in active:
@@ -60,7 +61,7 @@ def depends_by_rows(root: SSAValue, variable: SSAValue) -> Mixed | None:
     return None
 
 
-def _preserves_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:
+def _preserves_rows(op: PirOp, active: set[SSAValue], rows: Sequence[int]) -> bool:
     """True if row i of each result depends only on row i of the active operands.
 
     The index maps decide, where the op has any. Otherwise the op is elementwise by its record, or
@@ -86,8 +87,8 @@ def _tensors(value: SSAValue) -> tuple[TensorMeta, ...]:
     return tuple([m for m in items if isinstance(m, TensorMeta)])
 
 
-def _has_rows(meta: TensorMeta, rows: int) -> bool:
-    return meta.rank > 0 and meta.shape[0] == rows
+def _has_rows(meta: TensorMeta, rows: Sequence[int]) -> bool:
+    return meta.rank >= len(rows) and meta.shape[: len(rows)] == tuple(rows)
 
 
 def _elements(op: PirOp) -> Sequence[Element | None] | None:
@@ -117,21 +118,21 @@ def _with_sizes(meta: Any) -> Any:
     return meta.with_shape([_SOME_SIZE if n == UNKNOWN else n for n in meta.shape])
 
 
-def _reads_own_row(op: PirOp, element: Element, active: set[SSAValue], rows: int) -> bool:
+def _reads_own_row(op: PirOp, element: Element, active: set[SSAValue], rows: Sequence[int]) -> bool:
     """True if the element reads active operands only in its own row."""
     if isinstance(element, Scatter):
         return False
     operands = tensors_of(op)
-    (row,) = space((_SOME_SIZE if rows == UNKNOWN else rows,))
+    own = space([_SOME_SIZE if n == UNKNOWN else n for n in rows])
     loads = (n for root in roots(element) for n in walk(root) if isinstance(n, Load))
     return all(
-        bool(load.index) and load.index[0] is row
+        len(load.index) >= len(own) and all(map(operator.is_, load.index, own))
         for load in loads
         if load.source >= len(operands) or operands[load.source] in active
     )
 
 
-def _parts_keep_rows(op: PirOp, active: set[SSAValue], rows: int) -> bool:
+def _parts_keep_rows(op: PirOp, active: set[SSAValue], rows: Sequence[int]) -> bool:
     """True if the op has a decomposition that preserves rows.
 
     The decomposition is emitted before the op, analysed, and erased again.

@@ -36,6 +36,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     OncePerOrbit,
     Pack,
     Reducing,
+    Table,
+    Word,
     inside,
 )
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -172,6 +174,8 @@ class _Proof:
     def bound(self, bound: Bound, at: _Point) -> tuple[Term, _Point]:
         if isinstance(bound, int):
             return bound, at
+        if isinstance(bound, Word):
+            raise Unprovable(f"`{bound.name}` is known when the nest is called")
         first, extent = at.blocks[bound.block], bound.extent
         if bound.within is not None:
             count, at = self.bound(bound.within, at)
@@ -211,6 +215,7 @@ class _Proof:
                 number, here = self.fresh(node.var, at, shown=False)
                 by = start + node.step * number
                 here = replace(here, holds=(*here.holds, by < stop))
+                by = self._least(by, stop - node.step) if node.moved_back else by
                 self.names.append((node.var, by))
                 here = self.moved(node, here, by, number)
             self.run(node.body, here)
@@ -245,6 +250,10 @@ class _Proof:
                 for axis, position in positions.items():
                     if stride := buffer.strides[axis]:
                         address[k] = address[k] + stride * position
+                for axis, table in buffer.dynamic:
+                    if axis in positions and isinstance(table, Table):
+                        offset, at = self._of_table(table, at)
+                        address[k] = address[k] + offset
                 if buffer.per_block is not None and buffer.per_block[0] == loop.var:
                     address[k] = address[k] + number * buffer.per_block[1]
         first = linear.get(loop.axes, 0)
@@ -254,6 +263,12 @@ class _Proof:
             at, index=index, address=tuple(address), linear=linear,
             blocks={**at.blocks, loop.var: first}, iterations={**at.iterations, loop.var: number},
         )  # fmt: skip
+
+    def _of_table(self, table: Table, at: _Point) -> tuple[Term, _Point]:
+        """Any offset between the smallest and the largest one of a table."""
+        low, high = min(table.offsets, default=0), max(table.offsets, default=0)
+        beyond, at = self.fresh("offset", at, shown=False)
+        return low + beyond, replace(at, holds=(*at.holds, beyond <= high - low))
 
     def _split(
         self, axes: Sequence[int], whole: Term, at: _Point

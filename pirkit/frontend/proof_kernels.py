@@ -13,8 +13,9 @@ from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend.proof_bounds import prove_bounds
 from pirkit.frontend.proof_terms import Unprovable
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
+from pirkit.lowering.codegen.ir.call_words import bound_nest
 from pirkit.lowering.codegen.ir.loop_ir import Nest
-from pirkit.lowering.native_calls import NotingLibrary, bound_calls, layout_of
+from pirkit.lowering.native_calls import NotingLibrary, bound_calls, layout_of, words_of_call
 from pirkit.lowering.native_fused import FusedKernel
 from pirkit.lowering.native_text import stages_of_nest
 from pirkit.lowering.plan_writer import write_plan
@@ -87,7 +88,10 @@ def _nests(node: Bound, functions: Sequence[LazyFunction]) -> Iterator[Nest | st
     for function in functions:
         draft = function.write()
         if draft.stages:
-            yield draft.stages[-1].nest
+            nest = draft.stages[-1].nest
+            if nest.words is not None:
+                nest = bound_nest(nest, words_of_call(node, nest.words))
+            yield nest
         else:
             told = draft.about.emitter if draft.about else "its emitter"
             yield f"{told} does not write the loop IR"

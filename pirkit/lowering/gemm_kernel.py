@@ -11,7 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.lowering.codegen.matmul.small_gemm import ARGUMENT_WORDS, MAX_DEPTH, native_small_gemm
+from pirkit.lowering.codegen.matmul.small_gemm import (
+    ARGUMENT_WORDS,
+    MAX_DEPTH,
+    native_small_gemm,
+    variant_of,
+)
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.machine_costs import (
@@ -23,6 +28,7 @@ from pirkit.runtime.machine_costs import (
     SMALL_GEMM_STEP_NS,
 )
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.launch import LaunchFunction, LaunchPart
 from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.native.target import host
@@ -75,50 +81,69 @@ class SmallGemm(NativeStep):
         self.has_bias = has_bias
         self.inputs = 3 if has_bias else 2
         self.outputs = {self.inputs: 0}
-        self.function = native_small_gemm(self.results[0].dtype)
+        self.function = self._function(_exchanged(_strides(None, y), self.transposed[_Y]))
+
+    def _function(self, y: Sequence[int]) -> NativeFunction:
+        """The function for the strides of y."""
+        out = self.results[0]
+        return native_small_gemm(out.dtype, variant_of(out.dtype, out.shape[-1], y[-1]))
 
     def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
-        out = self.results[0]
+        out, metas = self.results[0], self.factor_metas
         size = out.dtype.itemsize
-        x, y = (
-            _strides(pinned.get(k), meta, transposed)
-            for k, meta, transposed in zip(
-                (_X, _Y), self.factor_metas, self.transposed, strict=True
-            )
-        )
+        strides = [_strides(pinned.get(k), metas[k]) for k in (_X, _Y)]
+        x, y = (_exchanged(s, t) for s, t in zip(strides, self.transposed, strict=True))
+        self.function = self._function(y)
         batch, (rows, columns) = out.shape[:-2], out.shape[-2:]
-        depth = self.factor_metas[0].shape[-2 if self.transposed[0] else -1]
         places = [
-            _matrix_offsets(batch, meta.shape[:-2], strides[:-2])
-            for meta, strides in zip(self.factor_metas, (x, y), strict=True)
+            _matrix_offsets(batch, meta.shape[:-2], own[:-2])
+            for meta, own in zip(metas, strides, strict=True)
         ]
         # Matrices of the result are contiguous.
         places.append(np.arange(prod(batch), dtype=np.int64) * rows * columns * size)
+        offsets = np.stack(places, 1).ravel()
+        reach = {
+            "x": _reach(metas[_X], strides[_X]), "y": _reach(metas[_Y], strides[_Y]),
+            "out": (0, out.numel * size), "bias": (0, columns * size),
+            "words": (0, 8 * (len(ARGUMENT_WORDS) + len(offsets))),
+        }  # fmt: skip
         sizes = {
-            "count": prod(batch), "rows": rows, "columns": columns, "depth": depth,
+            "count": prod(batch), "rows": rows, "columns": columns,
+            "depth": metas[_X].shape[-2 if self.transposed[_X] else -1],
             "x_row": x[-2], "x_depth": x[-1], "y_depth": y[-2], "y_column": y[-1],
             "out_row": columns * size, "biased": int(self.has_bias),
+            **{f"{name}_first": first for name, (first, _) in reach.items()},
+            **{f"{name}_bytes": nbytes for name, (_, nbytes) in reach.items()},
         }  # fmt: skip
-        words = np.concatenate(
-            [[sizes[name] for name in ARGUMENT_WORDS], np.stack(places, 1).ravel()]
-        )
-        out_at = self.inputs
-        last = self.inputs + 1
-        operands = (0, 1, out_at, 2 if self.has_bias else out_at, last)
-        return LaunchPart(
-            (LaunchFunction(self.function, operands),), {last: words.astype(np.int64)}
-        )
+        words = np.concatenate([[sizes[name] for name in ARGUMENT_WORDS], offsets])
+        out_at, words_at, bias_at = self.inputs, self.inputs + 1, self.inputs + 2
+        own: dict[int, Array] = {words_at: words.astype(np.int64)}
+        if not self.has_bias:
+            own[bias_at] = np.full(columns, -0.0, out.dtype.np)
+        operands = (0, 1, out_at, 2 if self.has_bias else bias_at, words_at)
+        return LaunchPart((LaunchFunction(self.function, operands),), own)
 
     def error(self, flag: int) -> Exception:
         raise IndexError(flag)
 
 
-def _strides(array: Array | None, meta: TensorMeta, transposed: bool) -> tuple[int, ...]:
-    """Strides in bytes, with the last two exchanged for a transposed operand."""
-    size = meta.dtype.itemsize
-    dense = tuple([prod(meta.shape[k + 1 :]) * size for k in range(meta.rank)])
-    strides = dense if array is None else array.strides
+def _strides(array: Array | None, meta: TensorMeta) -> tuple[int, ...]:
+    """Strides in bytes."""
+    dense = tuple([prod(meta.shape[k + 1 :]) * meta.dtype.itemsize for k in range(meta.rank)])
+    return dense if array is None else array.strides
+
+
+def _exchanged(strides: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
+    """The strides of a transposed operand as those of the matrix that it stands for."""
     return (*strides[:-2], strides[-1], strides[-2]) if transposed else strides
+
+
+def _reach(meta: TensorMeta, strides: Sequence[int]) -> tuple[int, int]:
+    """The first byte of an operand, below 0 if a stride is, and how many bytes it spans."""
+    ends = [(extent - 1) * stride for extent, stride in zip(meta.shape, strides, strict=True)]
+    if meta.numel == 0:
+        return 0, 0
+    return sum(e for e in ends if e < 0), sum(map(abs, ends)) + meta.dtype.itemsize
 
 
 def _matrix_offsets(batch: Sequence[int], shape: Sequence[int], strides: Sequence[int]) -> Array:

@@ -12,6 +12,7 @@ from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.nodes import Bound, Branch, Layout, Loop, Node
 from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.planning import plan_memory
@@ -80,3 +81,11 @@ def bound_calls(nodes: Sequence[Node]) -> Iterator[Bound]:
                 yield from bound_calls(node.body)
             case _:
                 continue
+
+
+def words_of_call(node: Bound, words: int) -> list[int]:
+    """The numbers in operand ``words`` of a call, for operands of the declared shapes."""
+    assert isinstance(node.step, NativeStep)
+    part = node.step.launch_part({})
+    (work,) = part.works
+    return part.own[work.operands[words]].tolist()

@@ -10,12 +10,13 @@ from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule import schedule
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
+from pirkit.lowering.codegen.ir.call_words import words_of
 from pirkit.lowering.codegen.ir.loopnest import with_numbered_names
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.loop_text import loop_lines, scheduled_lines
 from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.lowering.codegen.nest_text import nest_lines
-from pirkit.lowering.native_calls import NotingLibrary, bound_calls, layout_of
+from pirkit.lowering.native_calls import NotingLibrary, bound_calls, layout_of, words_of_call
 from pirkit.lowering.native_fused import FusedKernel
 from pirkit.runtime.native.engine import assembly
 from pirkit.runtime.native.target import host
@@ -62,7 +63,7 @@ def nests_of(node: Bound, functions: Sequence[LazyFunction]) -> Iterator[str]:
     """The loop nests of a call, each followed by its scheduled loops."""
     if not isinstance(node.step, FusedKernel):
         for function in functions:
-            yield from _loops_of(function)
+            yield from _loops_of(node, function)
         return
     for number, nest in enumerate(node.step.nests, 1):
         yield f"// loop nest {number} of {len(node.step.nests)}"
@@ -70,7 +71,7 @@ def nests_of(node: Bound, functions: Sequence[LazyFunction]) -> Iterator[str]:
         yield from _scheduled(nest)
 
 
-def _loops_of(function: LazyFunction) -> Iterator[str]:
+def _loops_of(node: Bound, function: LazyFunction) -> Iterator[str]:
     """The loops of a function that is not made from a MapExpr, such as a matmul."""
     draft = function.write()
     if not draft.stages:
@@ -78,6 +79,10 @@ def _loops_of(function: LazyFunction) -> Iterator[str]:
         return
     yield f"// {draft.about}"
     first, *others = draft.stages
+    if first.nest.words is not None:
+        words = words_of_call(node, first.nest.words)
+        given = {word.name: words[word.number] for word in words_of(draft.stages[-1].nest)}
+        yield f"// {', '.join(f'{name} {value}' for name, value in given.items())}"
     names = [f"a{k}" for k in range(len(first.nest.kernel.operands))]
     if others:
         yield from loop_lines(first.nest, names)

@@ -83,7 +83,8 @@ class _Entries:
             row = np.zeros(len(self.directions))
             for i, d in enumerate(self.directions):
                 if d.variable is value:
-                    row[i] = d.by == (place if d.in_rows == bool(self.lead) else place[1:])
+                    own = place if d.in_rows == bool(self.lead) else place[1:]
+                    row[i] = d.by in ((), own) if d.in_rows else d.by == own
             elements[place] = row
         return Form(self.lead, elements)
 

@@ -75,6 +75,11 @@ def short_mask(old: Any) -> Any:
     return tail_mask
 
 
+def even_depth(old: Any) -> Any:
+    """The last term of an odd depth is left out."""
+    return lambda name, multiple=1, least=0: old(name, 2 if name == "depth" else multiple, least)
+
+
 def always(_: Any) -> Any:
     """A loop whose last iterations are taken for whole vectors."""
     return lambda bound, multiple: True
@@ -348,6 +353,17 @@ PLANTS: Final = {
         short_mask,
         lambda x, y: ops.matmul(ops.tanh(x) + 1.0, y),
         ((6, 10), (10, 7)),
+        ("a routine that the loops call is wrong",),
+    ),
+    "small matmul's loops": Plant(
+        emitter("small_gemm.py"),
+        "pir.product",
+        small_gemm,
+        "_word",
+        even_depth,
+        lambda x, y: ops.matmul(ops.tanh(x) + 1.0, y),
+        ((6, 11), (11, 7)),
+        ("its loops are wrong after `tile and pack`",),
     ),
     "attention": Plant(
         emitter("fused_row_blocks.py"),

@@ -1,6 +1,7 @@
 """Programs in sanitized code, for a process of their own; with `planted`, a tail is too long.
 
-With `page`, what is written is the byte behind an array of the allocator.
+With `small`, operands of a small matmul count as one element shorter. With `page`, what is written
+is the byte behind an array of the allocator.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import numpy as np
 
 import pirkit
 from pirkit import ops
+from pirkit.frontend.tracing import trace
+from pirkit.lowering import gemm_kernel
 from pirkit.lowering.whole_program import loop_emit
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.allocator import HOST
@@ -38,6 +41,13 @@ def main(what: str) -> None:
 
         setattr(loop_emit, "lane_mask", too_long)  # noqa: B010  one that ruff knows no type of
         pirkit.jit(lambda x: ops.exp(x) * 2.0)(x[:, 0])
+    if what == "small":
+        old = gemm_kernel._reach  # pyright: ignore[reportPrivateUsage]
+        less: Any = lambda *given: (0, old(*given)[1] - 4)  # noqa: E731
+        setattr(gemm_kernel, "_reach", less)  # noqa: B010
+        w = np.ascontiguousarray(w[:, :7])
+        traced = trace(lambda x, w: ops.matmul(ops.exp(x) * 2.0, w), (x, w))
+        pirkit.compile(traced.program, pipeline="@default").run({"x0": x, "x1": w})
     found = np.asarray(pirkit.jit(network)(x, w, np.array([3, 36])))
     y = np.exp(np.tanh(x @ w))
     y /= y.sum(1, keepdims=True)

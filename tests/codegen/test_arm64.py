@@ -22,7 +22,7 @@ from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.math.primitives import TABLE
 from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
 from pirkit.lowering.codegen.matmul.gemm import native_gemm
-from pirkit.lowering.codegen.matmul.small_gemm import native_small_gemm
+from pirkit.lowering.codegen.matmul.small_gemm import VARIANTS, native_small_gemm
 from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native import target as targets
@@ -97,7 +97,8 @@ def primitives() -> list[Any]:
 def products() -> list[Any]:
     turns = [(False, False), (True, False), (False, True), (True, True)]
     large = [native_gemm(product_like(70, 90, 300, transposed)) for transposed in turns]
-    return [*large, native_small_gemm(dt.float32), native_small_gemm(dt.float64)]
+    small = [native_small_gemm(kind, v) for kind in (dt.float32, dt.float64) for v in VARIANTS]
+    return [*large, *small]
 
 
 def convolutions() -> list[Any]:

@@ -40,6 +40,12 @@ def test_an_access_beyond_a_buffer_is_named(tmp_path: Path) -> None:
     assert re.search(pattern, told), told
 
 
+def test_small_matmuls_are_checked(tmp_path: Path) -> None:
+    status, told = ended("small", tmp_path)
+    assert status == -signal.SIGABRT
+    assert re.search(r"small_gemm\.py\), `.*load.*`: \d+ bytes from", told), told
+
+
 def test_arrays_end_at_a_forbidden_page(tmp_path: Path) -> None:
     assert ended("page", tmp_path)[0] == -signal.SIGSEGV
 

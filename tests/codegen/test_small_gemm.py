@@ -11,6 +11,8 @@ import pytest
 from pirkit import ops
 from pirkit.frontend.compile import compile
 from pirkit.frontend.tracing import trace
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
+from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul.small_gemm import MAX_DEPTH
 from pirkit.lowering.explain_kernels import why_kernels
 from pirkit.lowering.gemm_kernel import SmallGemm, is_small
@@ -108,6 +110,31 @@ def test_any_product_is_that_of_numpy(chunk: int) -> None:
         assert (np.isnan(out) == np.isnan(wanted)).all(), seed
         assert (around[:EDGE] == 0xFF).all(), seed
         assert (around[around.size - EDGE :] == 0xFF).all(), seed
+
+
+def test_loops_are_interpreted_as_they_are_defined_and_in_tiles() -> None:
+    for seed in range(40):
+        kind, x, y, bias, transposed, _ = case(seed)
+        if x.size * y.size > 50_000 or MAX_DEPTH in x.shape:
+            continue
+        x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+        left, right = (
+            np.swapaxes(a, -1, -2) if t else a for a, t in zip((x, y), transposed, strict=True)
+        )
+        with np.errstate(all="ignore"):
+            wanted = left @ right if bias is None else left @ right + bias
+        metas = [TensorMeta(a.shape, kind) for a in (x, y, wanted)]
+        attrs = {"transpose_x": transposed[0], "transpose_y": transposed[1], "results": (metas[2],)}
+        step = SmallGemm(metas[0], metas[1], bias is not None, attrs)
+        part = step.launch_part({})
+        (work,) = part.works
+        assert isinstance(work.function, LazyFunction)
+        for stage in work.function.write().stages:
+            out = np.full(wanted.shape, 7, kind.np)
+            arrays = [x, y, *([] if bias is None else [bias]), out]
+            memory = dict(enumerate(arrays)) | dict(part.own)
+            run_loops(stage.nest, [memory[k] for k in work.operands])
+            np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4, err_msg=f"{seed}")
 
 
 def test_which_products_are_small() -> None:

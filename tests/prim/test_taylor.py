@@ -122,6 +122,39 @@ def test_series_of_every_function_to_order_six(name: str, monkeypatch: pytest.Mo
         np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-9, err_msg=f"{order}")
 
 
+@pytest.mark.parametrize("name", ["tanh", "softsign"])
+@pytest.mark.parametrize("shape", [(7, 3), (2, 3, 4)])
+def test_elements_of_a_tensor_move_along_one_direction(name: str, shape: tuple[int, ...]) -> None:
+    """A function of each element has as many ops on a matrix as on a vector."""
+    f = nested(getattr(ops, name), 4)
+    assert count(f, (np.ones(shape),), SERIES) == count(f, (np.ones(7),), SERIES)
+
+
+def test_elements_and_columns_are_differentiated_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pirkit.frontend import transforms
+
+    def f(x: Any, y: Any, w: Any) -> Any:
+        def u(x: Any, y: Any) -> Any:
+            return ops.sin(x) * y * y + ops.exp(x * y * 0.1)
+
+        def by_x(x: Any, y: Any) -> Any:
+            return pirkit.grad(lambda x: u(x, y).sum())(x)
+
+        def by_both(x: Any, y: Any) -> Any:
+            return pirkit.grad(lambda y: (by_x(x, y) * 2.0).mean())(y)
+
+        twice = pirkit.grad(lambda x: by_x(x, y).sum())(x)
+        column = pirkit.grad(lambda x: by_x(x, y)[:, 1].sum())(x)
+        weighted = pirkit.grad(lambda x: (by_both(x, y) * w).sum())(x)
+        return by_both(x, y) + twice * x + column + weighted
+
+    x, y = np.random.default_rng(0).standard_normal((2, 6, 3))
+    found = np.asarray(f(x, y, np.arange(3.0)))
+    monkeypatch.setattr(transforms, "PIPELINE", "expand-gradients,@default")
+    monkeypatch.setattr(transforms, "_EXECUTABLES", type(transforms._EXECUTABLES)())
+    np.testing.assert_allclose(found, np.asarray(f(x, y, np.arange(3.0))), rtol=1e-11, atol=1e-12)
+
+
 def test_rows_that_mix_are_told_and_differentiated_as_asked() -> None:
     w = np.array([[0.5, -0.2, 0.1], [0.3, 0.4, -0.6], [0.2, 0.2, 0.2]])
 

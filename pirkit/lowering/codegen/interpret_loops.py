@@ -14,10 +14,12 @@ import numpy as np
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.interpret import COMBINE, computed, widened
+from pirkit.lowering.codegen.ir.call_words import bound_nest, offsets_of
 from pirkit.lowering.codegen.ir.element_types import identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
+    Count,
     Images,
     Invoke,
     Iteration,
@@ -76,6 +78,8 @@ def run_loops(nest: Nest, buffers: Sequence[Array], shift: int = 0) -> None:
     ``shift`` is how many iterations the first one of aligned blocks has. Raises InternalError for
     an access outside of a buffer.
     """
+    if nest.words is not None:
+        nest = bound_nest(nest, buffers[nest.words].reshape(-1).view(np.int64).tolist())
     with np.errstate(all="ignore"):
         _Run(nest, buffers, shift).run(nest.body, _Point({}, tuple(b.offset for b in nest.buffers)))
 
@@ -121,6 +125,7 @@ class _Run:
     def bound(self, bound: Bound, at: _Point) -> int:
         if isinstance(bound, int):
             return bound
+        assert isinstance(bound, Count)
         first, extent = at.blocks[bound.block], bound.extent
         if bound.within is not None:
             extent = at.blocks[bound.within.block] + self.bound(bound.within, at)
@@ -143,6 +148,7 @@ class _Run:
                 extent = stop - node.step
                 self.end = min(first + self.shift, extent)
                 first = min(max(first - node.step + self.shift, 0), extent)
+            first = min(first, stop - node.step) if node.moved_back else first
             here = self.moved(node, at, first, number)
             if node.kind in ("unroll", "interleave"):
                 axis = node.axes[0]
@@ -185,6 +191,7 @@ class _Run:
         for k, buffer in enumerate(self.nest.buffers):
             if loop.var not in buffer.outside:
                 address[k] += sum(buffer.strides[a] * n for a, n in positions.items())
+                address[k] += sum(offsets_of(buffer, positions))
                 if buffer.per_block is not None and buffer.per_block[0] == loop.var:
                     address[k] += number * buffer.per_block[1]
         first = linear[loop.axes] if loop.axes in linear else next(index[a] for a in loop.axes)

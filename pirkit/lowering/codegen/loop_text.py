@@ -20,6 +20,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Pack,
     Prefetch,
     PrefetchTile,
+    Word,
     buffers_of,
 )
 from pirkit.lowering.codegen.nest_text import statement_line
@@ -94,12 +95,20 @@ def _loop(node: Loop, axes: Sequence[str]) -> str:
     kind = "" if node.kind == "serial" else f"{node.kind} "
     lanes = f" of {node.lanes} lanes" if node.kind == "vector" else ""
     aligned = "" if node.align is None else ", aligned"
-    return f"{kind}for {span}{step}{lanes} along {of}{_COPIES[node.copies]}{aligned}"
+    back = ", the last one moved back" if node.moved_back else ""
+    return f"{kind}for {span}{step}{lanes} along {of}{_COPIES[node.copies]}{aligned}{back}"
 
 
 def _bound(bound: Bound) -> str:
     if isinstance(bound, int):
         return str(bound)
+    if isinstance(bound, Word):
+        least = f" if >= {bound.least}" if bound.least else ""
+        return f"{bound.name}{_multiple(bound.multiple)}{least}"
     end = f"{bound.extent}" if bound.within is None else f"end of {bound.within.block}"
     count = f"min({bound.size}, {end} - {bound.block})"
-    return count if bound.multiple == 1 else f"{count} / {bound.multiple} * {bound.multiple}"
+    return f"{count}{_multiple(bound.multiple)}"
+
+
+def _multiple(of: int) -> str:
+    return f" / {of} * {of}" if of > 1 else ""

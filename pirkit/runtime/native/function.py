@@ -40,7 +40,7 @@ class Code:
 
     ``blocks`` is the number of independent blocks that threads can share, ``scratch`` the bytes of
     scratch memory per thread, ``work`` the estimated time on one thread in ns, ``sizes`` the bytes
-    of each operand.
+    of each operand; a number below 0 is that of `size_from_words`.
     """
 
     image: bytes
@@ -49,6 +49,14 @@ class Code:
     scratch: int
     work: int
     sizes: tuple[int, ...]
+
+
+def size_from_words(number: int) -> int:
+    """The size of an operand whose first byte and bytes are words of the last operand.
+
+    They are its int64 ``number`` and the next one.
+    """
+    return ~number
 
 
 def thread_share(code: Code) -> tuple[int, int]:

@@ -25,13 +25,14 @@ _NARROW: Final = 4
 class Memory:
     """The elements of an operand at a vector of iterations.
 
-    ``step`` is the distance of neighboring lanes in bytes; 0 is one element for all lanes. With
+    ``step`` is the distance of neighboring lanes in bytes; 0 is one element for all lanes, and a
+    register is a distance that is known at run time. With
     ``stream`` stores are non-temporal and must be aligned. With ``padded`` there is memory for
     whole vectors, so that accesses need no mask.
     """
 
     address: Value
-    step: int
+    step: int | Value
     stream: bool = False
     padded: bool = False
 
@@ -62,7 +63,7 @@ def load(
     type_ = Type(elem, lanes)
     if memory.step == -size and _is_wide(type_, mask):
         value = _reversed(b, type_, address, mask)
-    elif is_near(memory.step, size) and _is_wide(type_, mask):
+    elif isinstance(memory.step, int) and is_near(memory.step, size) and _is_wide(type_, mask):
         value = _deinterleaved(b, type_, address, memory.step // size, mask)
     elif memory.step != size:
         value = _gather(b, type_, memory, size, mask)
@@ -79,7 +80,7 @@ def load_at_offsets(
     """A gather: elements ``offsets`` bytes beyond the address of their lane."""
     lanes, size = offsets.type.lanes, dtype.itemsize
     if memory.step:
-        offsets = b.op("add", offsets, Value(_ramp(lanes, memory.step), offsets.type))
+        offsets = b.op("add", offsets, _ramp(b, lanes, memory.step))
     type_ = Type("ptr", lanes)
     address = b.emit(type_, f"getelementptr i8, {memory.address}, {offsets}")
     return widen(b, _masked_gather(b, Type(stored(dtype), lanes), address, size, mask), dtype)
@@ -148,17 +149,21 @@ def _deinterleaved(
     return value
 
 
-def _ramp(lanes: int, step: int) -> str:
-    return f"<{', '.join(f'i64 {lane * step}' for lane in range(lanes))}>"
+def _ramp(b: Builder, lanes: int, step: int | Value) -> Value:
+    """The distances of the lanes from the first one."""
+    type_ = Type("i64", lanes)
+    if isinstance(step, Value):
+        return b.emit(type_, f"mul {b.splat(step, lanes)}, {b.iota(type_).text}")
+    return Value(f"<{', '.join(f'i64 {lane * step}' for lane in range(lanes))}>", type_)
 
 
 def _addresses(b: Builder, memory: Memory, lanes: int) -> Value:
-    type_, offsets = Type("ptr", lanes), _ramp(lanes, memory.step)
-    return b.emit(type_, f"getelementptr i8, {memory.address}, <{lanes} x i64> {offsets}")
+    type_, offsets = Type("ptr", lanes), _ramp(b, lanes, memory.step)
+    return b.emit(type_, f"getelementptr i8, {memory.address}, {offsets}")
 
 
 def _gather(b: Builder, type_: Type, memory: Memory, size: int, mask: Value | None) -> Value:
-    """Load lanes at a constant distance."""
+    """Load lanes at one distance from each other."""
     return _masked_gather(b, type_, _addresses(b, memory, type_.lanes), size, mask)
 
 

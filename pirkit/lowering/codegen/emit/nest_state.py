@@ -15,6 +15,7 @@ from pirkit.lowering.codegen.emit.vector_emit import (
     argument,
     split_index,
 )
+from pirkit.lowering.codegen.ir.call_words import words_of
 from pirkit.lowering.codegen.ir.element_types import LINE, types_of
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
 from pirkit.lowering.codegen.ir.loop_ir import (
@@ -30,6 +31,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Pack,
     Path,
     PrefetchTile,
+    Table,
+    Word,
     buffers_of,
     inside,
     statements,
@@ -40,6 +43,7 @@ from pirkit.lowering.codegen.math.casts import Typed
 ZERO: Final = Value("0", I64)
 
 Key = tuple[str, Path]
+Stride = int | Word | Table
 Move = tuple[Loop, Value, Value | None]
 """A loop, how many iterations further along it, and for a parallel one the number of the block."""
 
@@ -93,6 +97,8 @@ class NestState:
         """Maxima and minima of them that flag NaN operands apart."""
         self.tiles: dict[int, list[Typed]] = {}
         """Buffers in registers: their vectors."""
+        self.words: dict[Word, Value] = {}
+        """What the call gives."""
         self.suspects: dict[str, list[Value]] = {}
         """Operands of maxima and minima that have to be compared with NaN."""
 
@@ -111,7 +117,31 @@ class NestState:
                 address.append(b.at(Value("%scratch", PTR), self.scratch))
                 # Whole vectors are written: one more line for what is beyond the last element.
                 self.scratch += (-(-buffer.size // LINE) + 1) * LINE if number in used else 0
+        if self.nest.words is not None:
+            self.words = {w: self.word(w, address[self.nest.words]) for w in words_of(self.nest)}
         return Point({}, tuple(address))
+
+    def word(self, word: Word, words: Value) -> Value:
+        """Load a number of the call."""
+        b, value = self.b, self.int64_at(words, word.number)
+        found = self.rounded_down(value, word.multiple)
+        return (
+            found if not word.least else b.select(b.compare("sge", value, word.least), found, ZERO)
+        )
+
+    def int64_at(self, words: Value, number: int) -> Value:
+        return self.b.emit(I64, f"load i64, {self.b.at(words, 8 * number)}, align 8")
+
+    def distance(self, stride: Stride, position: Value, at: Point) -> Value:
+        """How far a buffer moves along an axis of such a stride."""
+        b = self.b
+        if isinstance(stride, int):
+            return b.times(position, stride)
+        if isinstance(stride, Word):
+            return b.emit(I64, f"mul {position}, {self.words[stride].text}")
+        assert self.nest.words is not None
+        row = b.at(at.address[self.nest.words], b.times(position, 8 * stride.step))
+        return self.int64_at(row, stride.first)
 
     def used_buffers(self, body: tuple[Node, ...]) -> set[int]:
         """The buffers that a body uses; the loops around it and copies of it ask again."""
@@ -144,21 +174,23 @@ class NestState:
                 if axis in self.indexed:
                     index[axis] = b.plus(index.get(axis, ZERO), position)
             moved.append((move, positions))
-        address, distances = list(at.address), dict[tuple[tuple[str, int], ...], Value]()
+        address, distances = list(at.address), dict[tuple[tuple[str, Stride], ...], Value]()
         for k in self.used_buffers(body):
-            buffer, terms = self.nest.buffers[k], list[tuple[Value, int]]()
+            buffer, terms = self.nest.buffers[k], list[tuple[Value, Stride]]()
             if buffer.space == "register":
                 continue
             for (loop, _, number), positions in moved:
                 if loop.var not in buffer.outside:
                     terms += [(position, buffer.strides[axis]) for axis, position in positions]
+                    for axis, stride in buffer.dynamic:
+                        terms += [(position, stride) for a, position in positions if a == axis]
                     if number is not None and buffer.per_block and buffer.per_block[0] == loop.var:
                         terms.append((number, buffer.per_block[1]))
             key = tuple([(position.text, stride) for position, stride in terms if stride])
             if key not in distances:
                 total = ZERO
                 for position, stride in terms:
-                    total = b.plus(total, b.times(position, stride))
+                    total = b.plus(total, self.distance(stride, position, at))
                 distances[key] = total
             address[k] = b.at(address[k], distances[key])
         return replace(
@@ -208,6 +240,8 @@ class NestState:
         return self.b.at(at.address[number], self.nest.buffers[number].offset)
 
     def bound(self, bound: Bound, at: Point) -> Value:
+        if isinstance(bound, Word):
+            return self.words[bound]
         return Value(str(bound), I64) if isinstance(bound, int) else at.counts[bound]
 
     def row(self, number: int, at: Point) -> int:

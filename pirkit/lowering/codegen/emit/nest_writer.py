@@ -44,10 +44,11 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Prefetch,
     PrefetchTile,
     Reducing,
+    Word,
     inside,
     is_multiple,
 )
-from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Statement
+from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Statement, Store
 from pirkit.lowering.codegen.ir.routine import Functions
 from pirkit.lowering.codegen.math.casts import stored, widen
 
@@ -135,6 +136,8 @@ class _NestWriter(NestReductions):
 
         def body(index: Value, carried: Sequence[Value]) -> list[Value]:
             self.registers.update(zip(keys, carried, strict=True))
+            if node.moved_back:
+                index = self.b.binary("smin", index, self.b.plus(stop, -node.step))
             with Scope(self):
                 here = self.with_counts(node, self.moved(at, node.body, (node, index, None)))
                 self.run(node.body, here)
@@ -262,7 +265,10 @@ class _NestWriter(NestReductions):
 
         def memory(number: int) -> Memory:
             buffer = self.nest.buffers[number]
-            step = buffer.strides[at.axis] if at.lanes > 1 else 0
+            step: int | Value = buffer.strides[at.axis] if at.lanes > 1 else 0
+            for axis, stride in buffer.dynamic:
+                if axis == at.axis and isinstance(stride, Word):
+                    step = self.words[stride]
             padded = buffer.space == "scratch"
             return Memory(self.address(number, at), step, number in at.streams, padded)
 
@@ -275,12 +281,20 @@ class _NestWriter(NestReductions):
             {},
         )  # fmt: skip
         lines: list[Statement] = []
+        held: list[Store] = []
         for s in node.statements:
             if isinstance(s, Load) and s.operand in self.tiles:
                 emitter.known[s.name] = self.tiles[s.operand][self.row(s.operand, at)]
+            elif isinstance(s, Store) and self.nest.buffers[s.operand].space == "register":
+                held.append(s)
             else:
                 lines.append(s)
         emitter.run(lines)
+        for s in held:
+            value = emitter.get(s.value)
+            count = self.nest.buffers[s.operand].size // (value[0].type.bits // 8 * at.lanes)
+            vectors = self.tiles.setdefault(s.operand, [value] * count)
+            vectors[self.row(s.operand, at)] = value
         for name, value in emitter.known.items():
             self.scopes[-1][name, at.path] = value
         for statement in node.statements:
@@ -318,7 +332,10 @@ class _NestWriter(NestReductions):
             at.iterations[x.var] if isinstance(x, Iteration) else self.bound(x, at)
             for x in node.numbers
         ]
-        addresses = [self.address(k, at) for k in node.buffers]
+        addresses: list[Value] = []
+        for k in node.buffers:
+            in_registers = [value for value, _ in self.tiles.get(k, ())]
+            addresses += in_registers or [self.address(k, at)]
         node.routine.call(self.b, self.functions, addresses, numbers)
 
     def pack(self, node: Pack, at: Point) -> None:

@@ -9,8 +9,9 @@ The check works on the text of a module, so it covers what every emitter writes.
 leaves its buffer ends the process, as with an address sanitizer: the memory of its caller can no
 longer be trusted.
 
-Not checked: `memcpy` of the stacks of loops, the tables of addresses themselves, and small matmuls,
-whose code does not know the sizes of its operands. Temporaries in scratch memory are one buffer.
+Small matmuls have the sizes of their operands among the numbers of a call. Not checked: `memcpy` of
+the stacks of loops, and the tables of addresses themselves. Temporaries in scratch memory are one
+buffer.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from string import Template
 from typing import Final
 
 from pirkit.diag.errors import InternalError
-from pirkit.runtime.native.function import Code
+from pirkit.runtime.native.function import Code, size_from_words
 
 _BYTES: Final = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, "i64": 8,
                  "double": 8}  # fmt: skip
@@ -225,7 +226,7 @@ class _Checks:
 
     def fresh(self) -> str:
         self.number += 1
-        return f"%pirkit_s{self.number}"
+        return f"%pirkit_t{self.number}"
 
     def entry(self) -> list[str]:
         """The table of buffers, at the start of the function that is called from outside."""
@@ -236,6 +237,10 @@ class _Checks:
         ]
         for k, size in enumerate(sizes):
             shift = "%pirkit_shift" if k == len(sizes) - 1 else "0"
+            if size < 0:
+                number = size_from_words(size)
+                lines += [*self.word(k, "f", number), *self.word(k, "s", number + 1)]
+                shift, size = f"%pirkit_f{k}", f"%pirkit_s{k}"
             lines += [
                 f"  %pirkit_a{k} = getelementptr i64, ptr %args, i64 {k}",
                 f"  %pirkit_l{k} = load i64, ptr %pirkit_a{k}, align 8",
@@ -246,6 +251,16 @@ class _Checks:
                 f"  store i64 {size}, ptr %pirkit_n{k}, align 8",
             ]
         return lines
+
+    def word(self, operand: int, name: str, number: int) -> list[str]:
+        """Load a number of the call, which is in the last operand."""
+        here, last = f"%pirkit_{name}{operand}", len(self.code.sizes) - 1
+        return [
+            f"  {here}a = getelementptr i64, ptr %args, i64 {last}",
+            f"  {here}w = load ptr, ptr {here}a, align 8",
+            f"  {here}p = getelementptr i64, ptr {here}w, i64 {number}",
+            f"  {here} = load i64, ptr {here}p, align 8",
+        ]
 
 
 def _vector(type_: str) -> tuple[int, str]:

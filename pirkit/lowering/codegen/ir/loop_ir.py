@@ -47,7 +47,32 @@ class Count:
     within: Count | None = None
 
 
-Bound = int | Count
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A number that is known when the nest is called: int64 ``number`` of the buffer `Nest.words`.
+
+    It is rounded down to a multiple of ``multiple``, and 0 if it is below ``least``.
+    """
+
+    number: int
+    name: str
+    multiple: int = 1
+    least: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Offsets in place of a stride: that of index i is word ``first + i * step`` of a call.
+
+    ``offsets`` are those of a nest for one call. One loop alone runs along such an axis.
+    """
+
+    first: int
+    step: int
+    offsets: tuple[int, ...] = ()
+
+
+Bound = int | Count | Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +93,8 @@ class Buffer:
     ``per_block`` adds bytes per iteration of a loop, for accumulators of its own.
     ``shares`` is the scratch buffer whose memory this one is. With ``image`` there is a tile of so
     many bytes for each of `Images`, and this buffer is that of this image of the present one.
+    ``dynamic`` has further strides, by axis, and ``size_word`` is the number of the word that has
+    the size, where both are known when the nest is called.
     """
 
     dtype: DType
@@ -80,6 +107,8 @@ class Buffer:
     per_block: tuple[str, int] | None = None
     shares: int | None = None
     image: tuple[int, int] | None = None
+    dynamic: tuple[tuple[int, Word | Table], ...] = ()
+    size_word: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +174,8 @@ class Loop:
     tree before they reach the accumulator; else they accumulate in order.
     With ``align`` all blocks but the first begin where vectors of a buffer do not cross a line: the
     first one ends there. Where that is, is only known at run time; there is one block more.
+    With ``moved_back`` the last iteration begins early enough to end at ``stop``, which is at least
+    ``step``: it repeats some of the iteration before, so that no body is partial.
     """
 
     var: str
@@ -157,6 +188,7 @@ class Loop:
     lanes: int = 1
     copies: Literal["in order", "own", "tree"] = "in order"
     align: int | None = None
+    moved_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +213,10 @@ class NonTemporal:
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Calls a routine, such as a microkernel, on the elements of buffers at this iteration."""
+    """Calls a routine, such as a microkernel, on the elements of buffers at this iteration.
+
+    In place of the address of a buffer in registers it gets the vectors of that.
+    """
 
     routine: Routine
     buffers: tuple[int, ...]
@@ -231,11 +266,15 @@ Path = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """A program over buffers: first the operands of ``kernel``, then scratch memory."""
+    """A program over buffers: first the operands of ``kernel``, then scratch memory.
+
+    ``words`` is the operand with the numbers of a call (`call_words.py`), if it has any.
+    """
 
     kernel: Kernel
     buffers: tuple[Buffer, ...]
     body: tuple[Node, ...]
+    words: int | None = None
 
     @property
     def rank(self) -> int:
@@ -330,14 +369,16 @@ def is_multiple(bound: Bound, multiple: int) -> bool:
     """Whether a bound is a multiple of a number in all blocks."""
     if isinstance(bound, int):
         return bound % multiple == 0
-    if bound.multiple % multiple == 0:
-        return True
+    if bound.multiple % multiple == 0 or isinstance(bound, Word):
+        return bound.multiple % multiple == 0
     sizes_fit = bound.extent % multiple == 0 and bound.size % multiple == 0
     return sizes_fit and not bound.aligned
 
 
 def most(bound: Bound) -> int:
-    """The largest value of a bound."""
+    """The largest value of a bound. Raises InternalError if only the call knows it."""
+    if isinstance(bound, Word):
+        raise InternalError(f"loop IR: {bound.name} has no largest value")
     return bound if isinstance(bound, int) else min(bound.size, bound.extent)
 
 
