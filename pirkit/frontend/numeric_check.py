@@ -20,7 +20,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.frontend.derivative_check import split_difference
 from pirkit.frontend.native_compile import GRADIENTS
 from pirkit.frontend.random_inputs import (
-    BOUNDS,
+    RANGES,
     Integers,
     on_draws,
     random_inputs,
@@ -171,6 +171,10 @@ class NumberCheck:
                 found = effect_of(plan, BACKEND, bound_inputs, self.seed)
         except PirkitError as error:
             return f"does not run any more: {error.message}"
+        found, expected = (
+            _with_unwritten(found, expected, bound_inputs),
+            _with_unwritten(expected, found, bound_inputs),
+        )
         if self.hostile:
             found, expected = _where_finite(found, expected)
         return first_difference(found, expected, loosest_of(_dtypes(ports)))
@@ -222,7 +226,7 @@ class Inputs:
         inputs: Mapping[str, Array] | None = None,
         params: Mapping[str, Array] | None = None,
     ) -> Inputs:
-        """Random arrays, integers below ``integers``; but for what is given."""
+        """Random arrays, integers of ``integers``; but for what is given."""
         given = {**(inputs or {}), **(params or {})}
         missing = [
             [p for p in ports if p.name not in given] for ports in (plan.inputs, plan.params)
@@ -242,42 +246,52 @@ def on_drawn_inputs(
     inputs: Mapping[str, Array] | None = None,
     params: Mapping[str, Array] | None = None,
 ) -> T:
-    """What ``check`` gives for the largest integers that the program takes.
+    """What ``check`` gives for the widest range of integers that the program takes.
 
     Raises the first RuntimeFault of ``check`` if it raises one for each draw.
     """
-    largest = _index_bounds(plan, seed, inputs, params)
-    bounds = (largest, *BOUNDS) if largest else BOUNDS
-    return on_draws(lambda n: check(Inputs.drawn(plan, seed, n, inputs, params)), seed, bounds)
+    widest = _widest_ranges(plan, seed, inputs, params)
+    ranges = (widest, *RANGES) if widest else RANGES
+    return on_draws(lambda n: check(Inputs.drawn(plan, seed, n, inputs, params)), seed, ranges)
 
 
-def _index_bounds(
+def _widest_ranges(
     plan: Plan,
     seed: int,
     inputs: Mapping[str, Array] | None,
     params: Mapping[str, Array] | None,
-) -> Mapping[str, int]:
-    """The largest size of an axis below which the program takes integers, for each port of them.
+) -> Mapping[str, range]:
+    """The widest range of integers that the program takes, for each port of them.
 
-    An index is then drawn up to the last element, a number of iterations up to 3 at least. Large
-    programs are not tried out.
+    They go up to the largest size of an axis, so that an index is drawn up to the last element and
+    a number of iterations up to 3 at least. Arrays have negative integers too if the program takes
+    them. Large programs are not tried out.
     """
     metas = [m for m in plan.slots if isinstance(m, TensorMeta)]
     sizes = sorted({4, *[d for m in metas for d in m.shape if d > 1]}, reverse=True)
     work = sum(m.numel for m in metas if m.is_static)
     given = {**(inputs or {}), **(params or {})}
-    found: dict[str, int] = {}
-    for port in (*plan.inputs, *plan.params):
-        whole = isinstance(port.meta, TensorMeta) and port.meta.dtype.kind in ("int", "uint")
-        if not whole or port.name in given or work > _TRIED:
+
+    def takes(name: str, integers: range) -> bool:
+        # Zeros in the other ports, which may be indices into shorter axes.
+        trial = {p.name: range(1) for p in (*plan.inputs, *plan.params)} | {name: integers}
+        with suppress(PirkitError):
+            effect_of(plan, BACKEND, Inputs.drawn(plan, seed, trial, inputs, params), seed)
+            return True
+        return False
+
+    found: dict[str, range] = {}
+    for name, meta in ((p.name, p.meta) for p in (*plan.inputs, *plan.params)):
+        if not isinstance(meta, TensorMeta) or meta.dtype.kind not in ("int", "uint"):
             continue
-        for size in sizes:
-            # Zeros in the other ports, which may be indices into shorter axes.
-            trial = {p.name: 1 for p in (*plan.inputs, *plan.params)} | {port.name: size}
-            with suppress(PirkitError):
-                effect_of(plan, BACKEND, Inputs.drawn(plan, seed, trial, inputs, params), seed)
-                found[port.name] = size
-                break
+        if name in given or work > _TRIED:
+            continue
+        size = next((n for n in sizes if takes(name, range(n))), 0)
+        if size:
+            signed = (
+                meta.dtype.kind == "int" and meta.numel != 1 and takes(name, range(-size, size))
+            )
+            found[name] = range(-size if signed else 0, size)
     return found
 
 
@@ -290,8 +304,21 @@ def effect_of(plan: Plan, backend: str, bound_inputs: Inputs, seed: int) -> Effe
     executable = Executable(plan, KernelLibrary(backend), bound_inputs.of(plan.params), seed)
     outputs = executable.run(bound_inputs.of(plan.inputs))
     seen = {f"output `{name}`": value for name, value in outputs.items()}
-    seen |= {f"written `{name}`": value for name, value in executable.updates.items()}
+    seen |= {_written(name): value for name, value in executable.updates.items()}
     return {name: value for name, value in seen.items() if isinstance(value, np.ndarray)}
+
+
+def _written(name: str) -> str:
+    """What an input or parameter is called among the effects."""
+    return f"written `{name}`"
+
+
+def _with_unwritten(effect: Effect, other: Effect, bound_inputs: Inputs) -> Effect:
+    """An effect with what only the other run writes as it was before: a pass may leave out writes
+    that change nothing, as those of batch norm in inference.
+    """
+    before = {_written(name): array for name, array in bound_inputs.arrays.items()}
+    return {**{name: before[name] for name in other if name in before}, **effect}
 
 
 def _short_loops() -> AbstractContextManager[Any]:

@@ -19,19 +19,20 @@ T = TypeVar("T")
 DYNAMIC_DIMENSION: Final = 2
 """Size that is used for a dimension that the program does not determine."""
 
-Integers = int | Mapping[str, int]
-"""Integers are drawn below this bound; ports that a table does not name have 2."""
-BOUNDS: Final[Sequence[Integers]] = (4, 2, 1)
-"""Bounds of random integers, in the order in which checks try them: some are indices."""
+_BITS: Final = range(2)
+Integers = range | Mapping[str, range]
+"""Integers are drawn from this range; ports that a table does not name have 0 and 1."""
+RANGES: Final[Sequence[Integers]] = (range(4), _BITS, range(1))
+"""Ranges of random integers, in the order in which checks try them: some are indices."""
 
 
-def on_draws(run: Callable[[Integers], T], seed: int, bounds: Sequence[Integers] = BOUNDS) -> T:
-    """What ``run`` gives for the first of some bounds of random integers that the program takes.
+def on_draws(run: Callable[[Integers], T], seed: int, ranges: Sequence[Integers] = RANGES) -> T:
+    """What ``run`` gives for the first of some ranges of random integers that the program takes.
 
-    Raises the first RuntimeFault of ``run`` if it raises one for each bound.
+    Raises the first RuntimeFault of ``run`` if it raises one for each range.
     """
     error: RuntimeFault | None = None
-    for integers in bounds:
+    for integers in ranges:
         try:
             return run(integers)
         except RuntimeFault as fault:
@@ -41,19 +42,21 @@ def on_draws(run: Callable[[Integers], T], seed: int, bounds: Sequence[Integers]
     raise error
 
 
-def random_inputs(ports: Iterable[Port], seed: int, integers: Integers = 2) -> dict[str, Array]:
-    """An input for each port: standard normal numbers, or integers below ``integers``.
+def random_inputs(ports: Iterable[Port], seed: int, integers: Integers = _BITS) -> dict[str, Array]:
+    """An input for each port: standard normal numbers, or integers of ``integers``.
 
     The last integer of a port is the largest one: indices reach the end of an axis, and loops whose
     number of iterations is an input repeat. The values depend only on the name and type of the port
     and on the seed. Raises UsageError for a port that is not a tensor.
     """
-    bounds: Mapping[str, int] = {} if isinstance(integers, int) else integers
-    below = integers if isinstance(integers, int) else 2
-    return {p.name: _draw(p.name, p.meta, seed, bounds.get(p.name, below)) for p in ports}
+    if isinstance(integers, range):
+        return {p.name: _draw(p.name, p.meta, seed, integers) for p in ports}
+    return {p.name: _draw(p.name, p.meta, seed, integers.get(p.name, _BITS)) for p in ports}
 
 
-def random_weights(ports: Iterable[Port], seed: int, integers: Integers = 2) -> dict[str, Array]:
+def random_weights(
+    ports: Iterable[Port], seed: int, integers: Integers = _BITS
+) -> dict[str, Array]:
     """A weight for each port, scaled so that networks compute finite numbers.
 
     Vectors, which may be variances, are near 1; matrices and filters are scaled by the number of
@@ -80,15 +83,15 @@ def with_hostile(arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
     return found
 
 
-def _draw(name: str, meta: Meta, seed: int, integers: int) -> Array:
+def _draw(name: str, meta: Meta, seed: int, integers: range) -> Array:
     if not isinstance(meta, TensorMeta):
         raise UsageError(f"`{name}` is a {meta}, which cannot be drawn; give inputs as a file")
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     shape = tuple(DYNAMIC_DIMENSION if d < 0 else d for d in meta.shape)
     if meta.dtype.kind in ("bool", "int", "uint"):
-        drawn = rng.integers(0, integers, shape).astype(meta.dtype.np)
+        drawn = rng.integers(integers.start, integers.stop, shape).astype(meta.dtype.np)
         # The last index of an axis is where bounds are off by one.
-        drawn.reshape(-1)[-1:] = integers - 1
+        drawn.reshape(-1)[-1:] = integers.stop - 1
         return drawn
     return np.asarray(rng.standard_normal(shape)).astype(meta.dtype.np)
 

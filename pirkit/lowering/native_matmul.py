@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from pirkit.runtime.native.launch import LaunchFunction, LaunchPart
 from pirkit.runtime.native.segment import NativeStep
 
 Array = np.ndarray[Any, Any]
+_MIN_MULTIPLICATIONS: Final = 1 << 15
+"""A smaller matmul that runs alone is not worth the compilation of a function for its sizes."""
 
 
 def bind_matmul(b: Binding) -> NativeStep | None:
@@ -30,7 +32,9 @@ def bind_matmul(b: Binding) -> NativeStep | None:
         product = matmul_of(*metas, transposed)
     except NotNativeError:
         return None
-    return LargeMatmul(metas, product, transposed) if isinstance(product, Gemm) else None
+    if isinstance(product, Gemm) and product.multiplications > _MIN_MULTIPLICATIONS:
+        return LargeMatmul(metas, product, transposed)
+    return None
 
 
 def bind_panels(b: Binding) -> NativeStep | None:

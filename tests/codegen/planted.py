@@ -38,7 +38,7 @@ from pirkit.lowering.codegen.emit import (
 )
 from pirkit.lowering.codegen.ir import loop_rewrites
 from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
-from pirkit.lowering.codegen.math import vecmath
+from pirkit.lowering.codegen.math import division, vecmath
 from pirkit.lowering.codegen.matmul import gemm, macrokernel, microkernel, small_gemm
 from pirkit.lowering.whole_program import kernel_sequence
 from pirkit.runtime.arena import Arena
@@ -64,6 +64,8 @@ class Plant:
     shapes: tuple[tuple[int, ...], ...]
     also: tuple[str, ...] = ()
     pipeline: str = "@default"
+    integers: tuple[int, ...] = ()
+    """The inputs that are int64, the others are float32."""
 
 
 def short_mask(old: Any) -> Any:
@@ -109,6 +111,11 @@ def too_large(old: Any) -> Any:
 
 def one_less(old: Any) -> Any:
     return property(lambda self: max(1, old.fget(self) - 1))
+
+
+def truncated(old: Any) -> Any:
+    """Quotients of integers that are rounded towards zero, not down."""
+    return lambda b, args: division._safe_quotient(b, args[0][0], args[1][0], True)[:2]
 
 
 def doubled(old: Any) -> Any:
@@ -315,6 +322,16 @@ PLANTS: Final = {
         ((2000,),),
         ("vecmath.py",),
     ),
+    "floor division": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        division,
+        "_floor_parts",
+        truncated,
+        lambda x: ops.floor_divide(x, x * 0 + 3) + 1,
+        ((50,),),
+        integers=(0,),
+    ),
     "lowering": Plant(
         emitter("nest_writer.py"),
         "pir.map_expr",
@@ -391,6 +408,7 @@ PLANTS: Final = {
         subtracted,
         scattered,
         ((50, 8), (20, 1), (20, 8)),
+        integers=(1,),
     ),
     "last index": Plant(
         emitter("nest_writer.py"),
@@ -401,6 +419,7 @@ PLANTS: Final = {
         scattered,
         ((50, 8), (20, 1), (20, 8)),
         ("lowering of the MapExpr",),
+        integers=(1,),
     ),
     "in place": Plant(
         "pirkit/runtime/kernels/numpy/",
@@ -457,9 +476,8 @@ REDUCED: Final = ("row tail", "scatter", "in place")
 
 
 def program_of(plant: Plant) -> str:
-    given = [np.zeros(shape, np.float32) for shape in plant.shapes]
-    if plant.function is scattered:
-        given[1] = given[1].astype(np.int64)
+    dtypes = [np.int64 if k in plant.integers else np.float32 for k in range(len(plant.shapes))]
+    given = [np.zeros(shape, dtype) for shape, dtype in zip(plant.shapes, dtypes, strict=True)]
     return print_mlir(trace(plant.function, given).program.module)
 
 

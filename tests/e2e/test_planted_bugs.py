@@ -11,10 +11,12 @@ from unittest import mock
 import pytest
 
 import pirkit
+from pirkit.dialect.operation import PirOp
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend import kernel_check
 from pirkit.frontend.derivative_check import difference_quotient
 from pirkit.frontend.kernel_check import check_kernels, check_module
+from pirkit.frontend.numeric_check import NumberCheck
 from pirkit.passes import run_pipeline
 from tools.planted_bugs import BUGS, CORPUS
 
@@ -78,3 +80,23 @@ def test_labels_and_stopped_gradients_are_no_wrong_derivatives() -> None:
       pir.shadow_output(%y) {output_name = "y"} : (tensor<4xf32>) -> ()
     }"""
     assert difference_quotient(parse_mlir(text)) is None
+
+
+def test_writes_that_change_nothing_may_go() -> None:
+    """Batch norm in inference writes its statistics as they were; `functionalize` drops that."""
+    module = pirkit.load(str(CORPUS / "dropout_eval" / "program.txt")).module
+    check = NumberCheck.of(module)
+    run_pipeline(module, "functionalize,dce")
+    assert check.difference(module) is None
+
+
+def test_writes_that_change_something_may_not_go() -> None:
+    module = pirkit.load(str(CORPUS / "buffer_update" / "program.txt")).module
+    check = NumberCheck.of(module)
+    *_, last = (o for o in module.walk() if isinstance(o, PirOp) and o.definition.writes)
+    last.results[0].replace_all_uses_with(last.operands[0])
+    last.detach()
+    last.erase()
+    found = check.difference(module)
+    assert found is not None
+    assert "written" in found.what
