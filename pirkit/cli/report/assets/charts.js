@@ -61,7 +61,8 @@ function costView(part, state) {
       make("td", { className: "text" }, part.place([file, line])), make("td", { className: "text mono" }, text.trim())));
   }
   view.append(make("h2", {}, "Lines"), table(["time", "share", "", "instructions", "line", "source"], body, 4));
-  if (part.profiled) view.append(make("h2", {}, "Roofline"), roofline(part, items, state));
+  if (part.profiled) view.append(make("h2", {}, "Roofline"),
+    make("p", { className: "note" }, "A point is an instruction: its area is its time, its colour its kind, and a click shows its code. The line is what this machine reaches."), roofline(part, items, state));
   const rows = make("tbody");
   for (const item of items.slice(0, 60)) {
     const row = item.ops[item.ops.length - 1];
