@@ -16,7 +16,7 @@ from typing import Any
 from pirkit.diag.errors import InternalError
 from pirkit.torch.attention import Composed
 from pirkit.torch.capture_outputs import outputs_of, storage_of
-from pirkit.torch.captured_graph import CALLED, CUT, SOURCE, Captured, Result
+from pirkit.torch.captured_graph import CUT, SOURCE, Captured, Result
 from pirkit.torch.custom_derivative import APPLY, apply
 from pirkit.torch.decompositions import decompositions
 from pirkit.torch.libtorch import (
@@ -222,7 +222,7 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
             node.meta.setdefault("stack_trace", None)
             node.meta["stack_trace"] = n.stack_trace or node.meta["stack_trace"]
             node.meta[CUT] = is_cut
-            node.meta[SOURCE], node.meta[CALLED] = n.name, n.target
+            node.meta[SOURCE] = n.name
         return result
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:

@@ -11,9 +11,6 @@ CUT: Final = "pirkit_cut"
 SOURCE: Final = "pirkit_source"
 """The name of the node of Dynamo's graph that a node comes from."""
 
-CALLED: Final = "pirkit_called"
-"""What that node of Dynamo's graph calls."""
-
 
 @dataclass(frozen=True)
 class View:

@@ -13,7 +13,7 @@ from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.capture_outputs import storage_of
-from pirkit.torch.captured_graph import CALLED, SOURCE
+from pirkit.torch.captured_graph import SOURCE
 from pirkit.torch.element_types import OF_TORCH
 from pirkit.torch.libtorch import torch
 from pirkit.torch.node_error import NodeError
@@ -214,13 +214,7 @@ def _(
     b: AtenBuilder, x: Value, source: Value, size: Sequence[int], stride: Sequence[int],
     offset: int | None = None,
 ) -> Any:  # fmt: skip
-    """``x`` with ``source`` where such a view of it lies; all of the view has to be in ``x``.
-
-    torch's derivative of the function gives the cotangent of what is overwritten to ``x``, unlike
-    that of a write through a view, which becomes this op, too: torch computes the function.
-    """
-    if b.node.meta.get(CALLED) in ("as_strided_scatter", torch.as_strided_scatter):
-        return NotImplemented
+    """``x`` with ``source`` where such a view of it lies; all of the view has to be in ``x``."""
     fake = b.node.args[0].meta["val"]
     start = b.read(fake.storage_offset()) if offset is None else offset
     numbers, is_own = _held_at(b, b.node.args[0], _addresses(size, stride, start))
