@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Value
 from pirkit.dialect.map_expr.call import OPAQUE
 from pirkit.dialect.map_expr.tree import Opaque
@@ -143,10 +144,16 @@ def _evaluate(
         wanted = [t for t in floats if t.requires_grad]
         if not live or not wanted:
             return [torch.zeros_like(t) for t in floats]
-        found = iter(torch.autograd.grad(
-            [y for y, _ in live], wanted, [s for _, s in live],
-            create_graph=graph, allow_unused=True, materialize_grads=True,
-        ))  # fmt: skip
+        try:
+            found = iter(torch.autograd.grad(
+                [y for y, _ in live], wanted, [s for _, s in live],
+                create_graph=graph, allow_unused=True, materialize_grads=True,
+            ))  # fmt: skip
+        except RuntimeError as error:
+            raise UnsupportedError(
+                f"torch has no derivative of `{function}` here: {error}", code="PK0409",
+                help="write the function by ops that torch can differentiate so often",
+            ) from error  # fmt: skip
         return [next(found) if t.requires_grad else torch.zeros_like(t) for t in floats]
 
 

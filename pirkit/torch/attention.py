@@ -115,8 +115,29 @@ _ENCODER: Final[Any] = torch._transformer_encoder_layer_fwd
 _NATIVE: Final[Any] = torch._native_multi_head_attention
 
 
+_SCATTERS: Final[Any] = (torch.as_strided_scatter, torch.Tensor.as_strided_scatter)
+
+
+def _strided_scatter(function: Any, x: Any, source: Any = None, *view: Any, **options: Any) -> Any:
+    """`as_strided_scatter` with torch's derivative.
+
+    It gives ``x`` the cotangent of what is overwritten. That of a write through a view, which
+    becomes the same op, is another one.
+    """
+    found = function(x, source, *view, **options)
+    pairs = [t for t in (x, source) if t.is_floating_point()]
+    if len(pairs) < 2:
+        return found
+    seed = torch.ops.pirkit.stand_in(found)
+    part = torch.as_strided(seed, *view, **options)
+    zeros = torch.zeros_like(x)
+    met = function(zeros, torch.ones_like(source), *view, **options) != 0
+    gradients = [torch.where(met, seed, zeros), part]
+    return torch.ops.pirkit.custom([found], pairs, [seed], gradients)[0]
+
+
 class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBaseClass]
-    """While it is active, fused ops of transformers are computed by their parts."""
+    """While it is active, fused ops of transformers, and those with own derivatives, have parts."""
 
     def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is _ATTENTION:
@@ -127,4 +148,7 @@ class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBas
             found = native_attention(*args, **(kwargs or {}))
             if found is not NotImplemented:
                 return found
+        depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+        if function in _SCATTERS and not depth:  # transforms use torch's derivative by themselves
+            return _strided_scatter(function, *args, **(kwargs or {}))
         return function(*args, **(kwargs or {}))

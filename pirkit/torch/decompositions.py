@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
@@ -33,8 +35,12 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             aten.histc.default: _histc,
             aten._embedding_bag.default: _embedding_bag,
             aten._embedding_bag_forward_only.default: _embedding_bag,
+            aten.max_unpool2d.default: _max_unpool,
+            aten.max_unpool3d.default: _max_unpool,
         }
         table = {op: d for op, d in {**more, **known, **own}.items() if str(op) not in RULES}
+        table |= {op: partial(_linspace, d) for op, d in known.items()
+                  if str(op).startswith("aten.linspace.")}  # fmt: skip
         for op in (aten.bernoulli.p, aten.bernoulli.default):
             table.pop(op, None)  # its parts draw other numbers than torch does
         _TABLES.append(table)
@@ -106,3 +112,28 @@ def _embedding_bag(
     if mode == 1:
         found = found / sizes.clamp(min=1)[:, None].to(weight.dtype)
     return found, bag, sizes, sizes
+
+
+def _max_unpool(x: Any, indices: Any, output_size: Any, *_: Any) -> Any:
+    """Elements at their places in a plane of zeros.
+
+    As torch's, the gradient is that at an element's place, also if another element has been written
+    there.
+    """
+    rank = len(output_size)
+    shape = (*x.shape[:-rank], *output_size)
+    held = x.flatten(-rank)
+    zeros = x.new_zeros(*held.shape[:-1], math.prod(output_size))
+    places = indices.flatten(-rank)
+    found = zeros.scatter(-1, places, held)
+    if found.is_floating_point() and found.numel():
+        seed = torch.ops.pirkit.stand_in(found)
+        (found,) = torch.ops.pirkit.custom([found], [held], [seed], [seed.gather(-1, places)])
+    return found.reshape(shape)
+
+
+def _linspace(plain: Callable[..., Any], *args: Any, dtype: Any = None, **options: Any) -> Any:
+    """Equidistant numbers; the rounding of integers is that of torch's kernel."""
+    if dtype is None or dtype.is_floating_point or dtype.is_complex:
+        return plain(*args, dtype=dtype, **options)
+    return NotImplemented

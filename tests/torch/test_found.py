@@ -9,6 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from pirkit.diag.errors import UnsupportedError  # noqa: E402
 from tests.torch.comparing import same  # noqa: E402
 from tools.campaigns.driver import SEVERE  # noqa: E402
 from tools.campaigns.torch_ops import _ops, case, examine  # noqa: E402
@@ -45,6 +46,93 @@ def test_a_gradient_that_is_a_cotangent() -> None:
     """An argument and a result of the backward have one name."""
     x, y = (torch.randn(3, requires_grad=True) for _ in range(2))
     same(lambda x, y: x + y.sin() * y.exp(), x, y)
+
+
+def _derivatives(function: Any, *args: Any) -> list[Any]:
+    """The value, gradients of its sine and gradients of their squares."""
+    wanted = [a for a in args if a.requires_grad]
+    y = function(*args)
+    weights = torch.linspace(0.5, 1.5, y.numel(), dtype=y.dtype).reshape(y.shape)
+    first = torch.autograd.grad((y.sin() * weights).sum(), wanted, create_graph=True)
+    seen = [y.detach(), *[g.detach() for g in first]]
+    if any(g.requires_grad for g in first):
+        seen += torch.autograd.grad(sum(g.square().sum() for g in first), wanted)
+    return seen
+
+
+def _same_derivatives(function: Any, *args: Any) -> list[Any]:
+    found = _derivatives(torch.compile(function, backend="pirkit"), *args)
+    torch.testing.assert_close(found, _derivatives(function, *args), rtol=1e-6, atol=1e-9)
+    return found
+
+
+@pytest.mark.parametrize(("strides", "start"), [((2, 1), 0), ((2, 1), 3), ((1, 3), 2)])
+def test_the_gradient_of_a_scatter_by_strides(strides: tuple[int, int], start: int) -> None:
+    """torch gives the cotangent of what is overwritten; a write through a view has none."""
+    x, source = (torch.randn(n, n, dtype=torch.float64, requires_grad=True) for n in (3, 2))
+
+    def written(x: Any, source: Any) -> Any:
+        y = x.sin()
+        y.as_strided((2, 2), (2, 1), start).mul_(source)
+        return y
+
+    _same_derivatives(lambda x, s: x.as_strided_scatter(s, (2, 2), strides, start), x, source)
+    _same_derivatives(lambda x, s: torch.as_strided_scatter(x.sin(), s, (2, 2), strides, start),
+                      x, source)  # fmt: skip
+    _same_derivatives(written, x, source)
+
+
+def test_unpooling_to_equal_places() -> None:
+    places = torch.tensor([[1, 1], [3, 8]])
+    x = torch.randn(3, 2, 2, dtype=torch.float64, requires_grad=True)
+    unpool = torch.nn.functional.max_unpool2d
+    _same_derivatives(lambda x: unpool(x.sin(), places.expand(3, 2, 2), 2, output_size=(4, 3)), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+@pytest.mark.parametrize("ends", [(1.9, 7.7, 50), (204, 8, 7), (3.5, 9.0, 1), (1, 5, 0)])
+def test_integers_between_numbers(dtype: Any, ends: tuple[float, float, int]) -> None:
+    first, last, count = ends
+    same(lambda x: x + torch.linspace(first, last, count, dtype=dtype), torch.ones((), dtype=dtype))
+    same(lambda x: torch.linspace(x, last, count, dtype=dtype), torch.tensor(first))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_second_gradient_of_a_soft_margin_where_a_square_overflows(dtype: Any) -> None:
+    x = torch.tensor([-7.8, -6.5, 0.3, 6.8, -0.5, 9.0], dtype=dtype, requires_grad=True)
+    y = torch.tensor([8.8, 9.0, -2.0, -8.6, 0.0, 7.0], dtype=dtype)
+    _same_derivatives(
+        lambda x: torch.nn.functional.soft_margin_loss(x, y, reduction="none"), x
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["sign", "sgn"])
+def test_the_sign_of_nan(name: str) -> None:
+    x = torch.tensor([NAN, -2.0, -0.0, 0.0, float("inf")])
+    found = torch.compile(getattr(torch, name), backend="pirkit")(x)
+    torch.testing.assert_close(found, getattr(torch, name)(x), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_cross_entropy_in_chunks(reduction: str) -> None:
+    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+    loss = torch.nn.functional.linear_cross_entropy
+    x, w = torch.randn(6, 5, requires_grad=True), torch.randn(7, 5, requires_grad=True)
+    same(lambda x, w, t: loss(x, w, t, reduction=reduction, options=options),
+         x, w, torch.randint(7, (6,)), fullgraph=False)  # fmt: skip
+
+
+def test_a_derivative_that_torch_does_not_have() -> None:
+    options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+    loss = torch.nn.functional.linear_cross_entropy
+    x, w = torch.randn(6, 5, requires_grad=True), torch.randn(7, 5, requires_grad=True)
+    target = torch.randint(7, (6,))
+    made = torch.compile(lambda x: loss(x, w, target, reduction="none", options=options),
+                         backend="pirkit")  # fmt: skip
+    (first,) = torch.autograd.grad(made(x).square().sum(), x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="torch has no derivative") as raised:
+        first.square().sum().backward()
+    assert raised.value.code == "PK0409"
 
 
 @pytest.mark.parametrize("name", ["softplus", "prod", "logcumsumexp"])

@@ -169,6 +169,14 @@ def _(b: AtenBuilder, x: Value, y: Value, reduction: int = 1, width: float = 1.0
     return reduced(b, found * (1 / width) if is_smooth else found, reduction)
 
 
+@rule("soft_margin_loss")
+def _(b: AtenBuilder, x: Value, y: Value, reduction: int = 1) -> Value:
+    """Finite wherever the number is, where squares of the exponential in torch's form overflow."""
+    (x, y), _ = b.promoted(x, y)
+    loss = b.softplus(b.multiply(x, y) * -1.0, beta=1.0, threshold=40.0)
+    return reduced(b, loss, reduction)
+
+
 @rule("binary_cross_entropy")
 def _(b: AtenBuilder, x: Value, y: Value, weight: Value | None = None, reduction: int = 1) -> Value:
     """Logarithms are at least -100, as torch's are."""

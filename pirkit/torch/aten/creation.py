@@ -10,6 +10,8 @@ import numpy as np
 from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.element_types import TO_TORCH
+from pirkit.torch.libtorch import torch
 from pirkit.torch.rules import rule
 
 
@@ -54,6 +56,15 @@ def _(b: AtenBuilder, *args: Any, **_: Any) -> Any:
         count = b.arange(start=0, end=b.shape[0], step=1, dtype=dt.int64)
         return b.add(b.cast(count, b.dtype) * step, b.const(start, b.dtype))
     return b.cast(b.arange(start=start, end=end, step=step, dtype=dt.int64), b.dtype)
+
+
+@rule("linspace")
+def _(b: AtenBuilder, start: Any, end: Any, steps: int, **_: Any) -> Any:
+    """Integers, as torch's kernel rounds them; floating numbers are decomposed before."""
+    if isinstance(start, Value) or isinstance(end, Value) or steps > 4096:
+        return NotImplemented
+    found = torch.linspace(start, end, steps, dtype=TO_TORCH[b.dtype])
+    return b.cast(b.reshape(b.integers(found.tolist()), b.shape), b.dtype)
 
 
 @rule("prims.iota")

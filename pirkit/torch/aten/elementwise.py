@@ -103,7 +103,13 @@ for _name in ("maximum", "minimum"):
 
 @rule("sign", "sgn")
 def _(b: AtenBuilder, x: Value) -> Value:
-    return b.sign(x) if x.dtype is not dt.bool_ else x
+    """Signs; that of NaN is zero, as torch's."""
+    if x.dtype is dt.bool_:
+        return x
+    found = b.sign(x)
+    if not x.dtype.is_float:
+        return found
+    return b("pd_op.where", b("pd_op.isnan", x), b.const(0.0, x.dtype), found)
 
 
 def _predicate(op: str, b: AtenBuilder, x: Value) -> Value:

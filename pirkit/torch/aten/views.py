@@ -213,7 +213,7 @@ def _(
 def _(
     b: AtenBuilder, x: Value, source: Value, size: Sequence[int], stride: Sequence[int],
     offset: int | None = None,
-) -> Value:  # fmt: skip
+) -> Any:  # fmt: skip
     """``x`` with ``source`` where such a view of it lies; all of the view has to be in ``x``."""
     fake = b.node.args[0].meta["val"]
     start = b.read(fake.storage_offset()) if offset is None else offset
