@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 import pirkit
 import pirkit.numpy as pnp
 from pirkit.diag.errors import PirkitError
+from pirkit.frontend.safetensors_files import read_safetensors
+from tools.campaigns.oracle import Oracle
 
 
 @pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
@@ -172,3 +175,24 @@ def test_lists_of_more_parts_than_memory_holds_are_refused() -> None:
     ):
         with pytest.raises(PirkitError, match="list_elements"):
             b("pd_op." + name, x, axis=axis, **more)
+
+
+def test_weights_of_a_size_that_arrays_cannot_have_are_refused(tmp_path: Path) -> None:
+    head = b'{"x":{"dtype":"F32","shape":[0,9223372036854775808],"data_offsets":[0,0]}}'
+    (tmp_path / "w.safetensors").write_bytes(len(head).to_bytes(8, "little") + head)
+    with pytest.raises(PirkitError) as refusal:
+        read_safetensors(str(tmp_path / "w.safetensors"))
+    assert refusal.value.code == "PK0504"
+
+
+def test_the_oracle_takes_no_write_for_a_write_of_what_is_there() -> None:
+    b = pirkit.ProgramBuilder()
+    x, held = b.input("x", (3, 2), "float64"), [b.input(n, (2,), "float64") for n in "mvst"]
+    flags = {"use_global_stats": False, "trainable_statistics": False, "data_format": "NCHW"}
+    y = b("pd_op.sync_batch_norm_", x, *held, is_test=True, momentum=0.9, epsilon=1e-5, **flags)
+    b.output("y", y[0])
+    rows = {n: np.array([1.0, 2.0]) for n in "mvst"}
+    oracle = Oracle(b.finish(), {"x": np.ones((3, 2)), **rows})
+    assert oracle.difference({"y": oracle.want["y"]}) is None
+    oracle.want["m"] = oracle.want["m"] + 1
+    assert oracle.difference({"y": oracle.want["y"]}) == ("wrong", "m is missing")
