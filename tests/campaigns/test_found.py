@@ -11,6 +11,7 @@ import pytest
 import pirkit
 import pirkit.numpy as pnp
 from pirkit.diag.errors import PirkitError
+from pirkit.diag.settings import SETTINGS, chosen
 from pirkit.frontend.safetensors_files import read_safetensors
 from tools.campaigns.oracle import Oracle
 
@@ -196,3 +197,16 @@ def test_the_oracle_takes_no_write_for_a_write_of_what_is_there() -> None:
     assert oracle.difference({"y": oracle.want["y"]}) is None
     oracle.want["m"] = oracle.want["m"] + 1
     assert oracle.difference({"y": oracle.want["y"]}) == ("wrong", "m is missing")
+
+
+@pytest.mark.parametrize("variable", ["PIRKIT_SANITIZE", "PIRKIT_NATIVE_CACHE"])
+def test_settings_of_the_environment_that_are_none_are_refused(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in ("", *next(s.choices for s in SETTINGS.values() if s.variable == variable)):
+        monkeypatch.setenv(variable, value)
+        assert chosen(variable) == value
+    monkeypatch.setenv(variable, "maybe")
+    with pytest.raises(PirkitError) as refusal:
+        chosen(variable)
+    assert refusal.value.code == "PK0705"
