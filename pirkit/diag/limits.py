@@ -36,6 +36,7 @@ Knob = Literal[
     "rank",
     "dimension",
     "constant_elements",
+    "list_elements",
     "rewrites_per_op",
     "decomposition_depth",
     "derivative_order",
@@ -69,6 +70,7 @@ class Limits:
     rank: int = _knob(32, "dimensions of one tensor", code="PK0305", floor=9)
     dimension: int = _knob(2**63 - 1, "elements along one dimension", code="PK0305", floor=2**31)
     constant_elements: int = _knob(1_000_000, "elements of one written constant", code="PK0306")
+    list_elements: int = _knob(65_536, "tensors in one list", floor=4096)
     rewrites_per_op: int = _knob(100, "rewrites by one pass, per op of its program")
     decomposition_depth: int = _knob(32, "nested decompositions of one op", floor=8)
     derivative_order: int = _knob(8, "nested derivatives", floor=3)

@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
+from pirkit.diag.errors import UsageError
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -100,6 +102,19 @@ def setting(variable: str) -> str | None:
         if variable in values:
             return values[variable]
     return None
+
+
+def chosen(variable: str) -> str:
+    """The value of a setting that has choices; empty if nothing sets it.
+
+    Raises UsageError (PK0705) for another value.
+    """
+    value = setting(variable) or ""
+    (choices,) = (s.choices for s in SETTINGS.values() if s.variable == variable)
+    if value and value not in choices:
+        message = f"{variable} is {value!r}"
+        raise UsageError(message, code="PK0705", help=f"it is one of {', '.join(choices)}")
+    return value
 
 
 def assign(variable: str, value: str | None) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pirkit.diag.limits import current_limits
 from pirkit.diag.plugin_additions import FOREIGN
-from pirkit.diag.settings import setting
+from pirkit.diag.settings import chosen
 from pirkit.diag.source_files import SOURCES
 from pirkit.diag.version import VERSION
 from pirkit.dialect.fingerprint import fingerprint_of
@@ -179,7 +179,7 @@ def from_bytes(data: bytes) -> Any:
 
 def store() -> ObjectCache | None:
     """The user's cache, or None: ``PIRKIT_NATIVE_CACHE=objects`` limits it to code of functions."""
-    only_objects = setting("PIRKIT_NATIVE_CACHE") == "objects"
+    only_objects = chosen("PIRKIT_NATIVE_CACHE") == "objects"
     return None if only_objects else user_cache()
 
 

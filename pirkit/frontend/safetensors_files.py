@@ -69,7 +69,14 @@ def _array(path: str, name: str, tensor: Mapping[str, Any]) -> Array:
             span=Span(path),
             help=f"the types of programs are {', '.join(_DTYPES)}",
         )
-    return np.frombuffer(tensor["data"], dtype.np).reshape(tensor["shape"])
+    try:
+        return np.frombuffer(tensor["data"], dtype.np).reshape(tensor["shape"])
+    except (ValueError, OverflowError) as error:  # no elements, but a size that numpy cannot have
+        raise ArtifactError(
+            f"{name!r} in {path} has the shape {tensor['shape']}: {error}",
+            code="PK0504",
+            span=Span(path),
+        ) from error
 
 
 def write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:

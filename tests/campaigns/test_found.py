@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 import pirkit
 import pirkit.numpy as pnp
 from pirkit.diag.errors import PirkitError
+from pirkit.diag.settings import SETTINGS, chosen
+from pirkit.frontend.safetensors_files import read_safetensors
+from tools.campaigns.oracle import Oracle
 
 
 @pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
@@ -100,3 +106,107 @@ def test_sequences_longer_than_their_logits_have_no_loss(pipeline: str) -> None:
     for wrong in (([1, 2], 3, 2), ([1, 2], 0, 2), ([1, 2], 2, 3), ([1, 9], 2, 2)):
         with pytest.raises(PirkitError, match="PK0901"):
             call(*wrong)
+
+
+def _refuses(b: pirkit.ProgramBuilder, pipeline: str, code: str = "PK0901", **given: Any) -> None:
+    run = pirkit.compile(b.finish(), pipeline=pipeline)
+    with pytest.raises(PirkitError) as refusal:
+        run(**{n: np.asarray(a) for n, a in given.items()})
+    assert refusal.value.code == code
+
+
+def _looked_up(how: str, b: pirkit.ProgramBuilder) -> Any:
+    """A value of which axis 0 has one element, or the same ones again."""
+    x = b.input("x", (4, 1), "float32")
+    match how:
+        case "computed":
+            return b.transpose(x, perm=(1, 0)) * 2.0
+        case "expanded":
+            return b.expand(x, shape=(3, 4, 5)) * 2.0
+        case "reshaped":
+            return b.reshape(x, shape=(1, 4))
+        case "summed":
+            return b.sum(x, axis=(0,))
+        case _:
+            again = b.input("again", (1,), "int64")
+            return b.gather(b.transpose(x, perm=(1, 0)), again, axis=0)
+
+
+@pytest.mark.parametrize("fused", ["native", "nest", "interpret"])
+@pytest.mark.parametrize("how", ["computed", "expanded", "reshaped", "summed", "looked up"])
+def test_lookups_in_one_element_are_compared_with_its_bounds(how: str, fused: str) -> None:
+    b = pirkit.ProgramBuilder()
+    b.output("y", b.gather(_looked_up(how, b), b.input("place", (1,), "int64"), axis=0))
+    run = pirkit.compile(b.finish(), pipeline="@default", fused=fused)
+    given = {"x": np.ones((4, 1), "f4"), "again": np.array([0])}
+    given = {p.name: given[p.name] for p in run.plan.inputs if p.name in given}
+    assert run(**given, place=np.array([-1]))["y"].shape[0] == 1
+    with pytest.raises(PirkitError, match=r"an index does not lie|outside"):
+        run(**given, place=np.array([70]))
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+@pytest.mark.parametrize("label", [-1, 5, 2**40])
+def test_labels_of_a_hierarchical_sigmoid_that_are_no_class(pipeline: str, label: int) -> None:
+    b = pirkit.ProgramBuilder()
+    x, w = b.input("x", (1, 4), "float32"), b.input("w", (4, 4), "float32")
+    y = b("pd_op.hsigmoid_loss", x, b.input("label", (1, 1), "int64"), w, num_classes=5,
+          is_sparse=False)  # fmt: skip
+    b.output("y", y[0])
+    _refuses(b, pipeline, x=np.ones((1, 4), "f4"), w=np.ones((4, 4), "f4"), label=[[label]])
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+@pytest.mark.parametrize(("repeats", "size"), [((1, 2), 4), ((1, 2), 2), ((-1, 2), -1)])
+def test_repeats_that_do_not_add_up(pipeline: str, repeats: tuple[int, ...], size: int) -> None:
+    b = pirkit.ProgramBuilder()
+    x, n = b.input("x", (2, 3), "float32"), b.input("n", (2,), "int64")
+    name = "pd_op.repeat_interleave_with_tensor_index"
+    b.output("y", b(name, x, n, axis=0, output_size=size))
+    _refuses(b, pipeline, x=np.ones((2, 3), "f4"), n=repeats)
+
+
+def test_lists_of_more_parts_than_memory_holds_are_refused() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (0, 2**31 - 1), "float64")
+    for name, axis, more in (
+        ("split_with_num", 0, {"num": 2**31 - 1}),
+        ("unbind", 1, {}),
+        ("unstack", 1, {"num": 2**31 - 1}),
+    ):
+        with pytest.raises(PirkitError, match="list_elements"):
+            b("pd_op." + name, x, axis=axis, **more)
+
+
+def test_weights_of_a_size_that_arrays_cannot_have_are_refused(tmp_path: Path) -> None:
+    head = b'{"x":{"dtype":"F32","shape":[0,9223372036854775808],"data_offsets":[0,0]}}'
+    (tmp_path / "w.safetensors").write_bytes(len(head).to_bytes(8, "little") + head)
+    with pytest.raises(PirkitError) as refusal:
+        read_safetensors(str(tmp_path / "w.safetensors"))
+    assert refusal.value.code == "PK0504"
+
+
+def test_the_oracle_takes_no_write_for_a_write_of_what_is_there() -> None:
+    b = pirkit.ProgramBuilder()
+    x, held = b.input("x", (3, 2), "float64"), [b.input(n, (2,), "float64") for n in "mvst"]
+    flags = {"use_global_stats": False, "trainable_statistics": False, "data_format": "NCHW"}
+    y = b("pd_op.sync_batch_norm_", x, *held, is_test=True, momentum=0.9, epsilon=1e-5, **flags)
+    b.output("y", y[0])
+    rows = {n: np.array([1.0, 2.0]) for n in "mvst"}
+    oracle = Oracle(b.finish(), {"x": np.ones((3, 2)), **rows})
+    assert oracle.difference({"y": oracle.want["y"]}) is None
+    oracle.want["m"] = oracle.want["m"] + 1
+    assert oracle.difference({"y": oracle.want["y"]}) == ("wrong", "m is missing")
+
+
+@pytest.mark.parametrize("variable", ["PIRKIT_SANITIZE", "PIRKIT_NATIVE_CACHE"])
+def test_settings_of_the_environment_that_are_none_are_refused(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in ("", *next(s.choices for s in SETTINGS.values() if s.variable == variable)):
+        monkeypatch.setenv(variable, value)
+        assert chosen(variable) == value
+    monkeypatch.setenv(variable, "maybe")
+    with pytest.raises(PirkitError) as refusal:
+        chosen(variable)
+    assert refusal.value.code == "PK0705"

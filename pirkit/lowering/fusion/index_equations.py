@@ -18,6 +18,7 @@ from pirkit.dialect.kinds import STACK
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of, tensors_of
 from pirkit.dialect.map_expr.tree import (
     Apply,
+    Choose,
     Fill,
     Load,
     Node,
@@ -31,7 +32,7 @@ from pirkit.dialect.map_expr.tree import (
 )
 from pirkit.dialect.opdef import IO, PURE, RANDOM
 from pirkit.dialect.operation import PirOp, bodies, declares, with_nested
-from pirkit.index.index_maps import Index
+from pirkit.index.index_maps import Index, space
 from pirkit.index.substitution import reads_of
 from pirkit.lowering.fusion.shapes import Shapes
 from pirkit.runtime.meta import TensorMeta
@@ -181,14 +182,39 @@ def equations(
     for op in [op for op, u in found.units.items() if u.is_free and u.result in lookup_result]:
         del found.units[op]
         found.opaque[op] = PLACES
-    looked_up = {
-        r.source for u in found.units.values() for r in u.reads if any(map(reads_of, r.index))
-    }
-    for op, unit in list(found.units.items()):
-        if isinstance(unit.value, Fill) and unit.result in looked_up:
-            del found.units[op]
-            found.opaque[op] = LOOKED_UP
+    for read in [r for u in found.units.values() for r in u.reads]:
+        looked_up = [axis for axis, e in enumerate(read.index) if reads_of(e)]
+        source = found.unit_of(read.source)
+        if source is not None and not all(_is_bounded(read.source, a, found) for a in looked_up):
+            del found.units[source.op]
+            found.opaque[source.op] = LOOKED_UP
     return found
+
+
+def _is_bounded(value: SSAValue, axis: int, found: Equations) -> bool:
+    """Whether an index from data on an axis would still be compared with its bounds in a kernel.
+
+    The comparison is a part of the index of a load, a guard or a position, and a fused broadcast
+    or fill, which have none on that axis, would drop it.
+    """
+    stack, seen = [(value, axis)], set[tuple[SSAValue, int]]()
+    while stack:
+        place = stack.pop()
+        unit = found.unit_of(place[0])
+        if unit is None or unit.is_reduction:
+            return True
+        own = space(unit.meta.shape)[place[1]].iter
+        if place in seen or own is None:
+            continue
+        seen.add(place)
+        for node in (n for root in unit.roots for n in walk(root)):
+            if isinstance(node, Position) and own in node.index.iters:
+                return True
+            if isinstance(node, Choose) and any(own in g.value.iters for g in node.guards):
+                return True
+        reads = [r for r in unit.reads if not r.decides]
+        stack += [(r.source, a) for r in reads for a, e in enumerate(r.index) if own in e.iters]
+    return False
 
 
 def _renames(op: PirOp, found: Equations) -> bool:

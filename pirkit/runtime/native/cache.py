@@ -25,7 +25,7 @@ from typing import BinaryIO, Final
 import platformdirs
 
 from pirkit.diag.errors import ArtifactError
-from pirkit.diag.settings import setting
+from pirkit.diag.settings import chosen, setting
 from pirkit.diag.source_files import SOURCES, Sources
 from pirkit.runtime.atomic_write import atomic_write
 
@@ -147,7 +147,7 @@ def user_cache() -> ObjectCache | None:
 
     ``PIRKIT_NATIVE_CACHE=off`` disables it: then this is None. ``PIRKIT_CACHE_DIR`` is its folder.
     """
-    return None if setting("PIRKIT_NATIVE_CACHE") == "off" else _opened(cache_folder())
+    return None if chosen("PIRKIT_NATIVE_CACHE") == "off" else _opened(cache_folder())
 
 
 def cache_folder() -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pirkit.diag.errors import UsageError
-from pirkit.diag.settings import setting
+from pirkit.diag.settings import chosen, setting
 from pirkit.runtime.native.llvm import llvm
 
 _L2_WHEN_UNKNOWN = 1 << 18
@@ -71,7 +71,7 @@ def host() -> Target:
     bits = _allowed_bits(bits)
     if bits == 512:
         text += ",-prefer-256-bit"
-    return Target(triple, cpu, text, bits, _l2_bytes(), setting("PIRKIT_SANITIZE") == "1")
+    return Target(triple, cpu, text, bits, _l2_bytes(), chosen("PIRKIT_SANITIZE") == "1")
 
 
 def _vector_bits(on: frozenset[str]) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.diag.limits import check
 from pirkit.dialect.kinds import MOVEMENT, VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -100,6 +101,12 @@ def _(x: Sequence[Array], *, axis: int) -> Array:
     return np.stack(x, axis=axis)
 
 
+def _parts(part: TensorMeta, count: int) -> VecMeta:
+    """A list of equal parts; LimitError for more than `list_elements` of them."""
+    check("list_elements", count)
+    return VecMeta((part,) * count)
+
+
 @op
 class Split:
     """`x` split along `axis` into parts of the sizes `sections`, of which one may be -1.
@@ -162,12 +169,12 @@ class SplitWithNum:
 def _(x: TensorMeta, *, axis: int | None, num: int) -> VecMeta:
     require(num > 0, "C2", f"num is {num}")
     if axis is None:
-        return VecMeta((x.with_shape((UNKNOWN,) * x.rank),) * num)
+        return _parts(x.with_shape((UNKNOWN,) * x.rank), num)
     at = normalize_axis(axis, x.rank)
     size = x.shape[at]
     require(size == UNKNOWN or size % num == 0, "C2", f"{num} does not divide {size}")
     piece = UNKNOWN if size == UNKNOWN else size // num
-    return VecMeta((x.with_shape((*x.shape[:at], piece, *x.shape[at + 1 :])),) * num)
+    return _parts(x.with_shape((*x.shape[:at], piece, *x.shape[at + 1 :])), num)
 
 
 @reference(SplitWithNum)
@@ -196,7 +203,7 @@ def _(input: TensorMeta, *, axis: int) -> VecMeta:
     count = input.shape[at]
     require(count != UNKNOWN, "C1", f"dimension {axis} of {show(input.shape)} is unknown")
     piece = input.with_shape((*input.shape[:at], *input.shape[at + 1 :]))
-    return VecMeta((piece,) * count)
+    return _parts(piece, count)
 
 
 @reference(Unbind)
@@ -224,7 +231,7 @@ def _(x: TensorMeta, *, axis: int, num: int) -> VecMeta:
     at = normalize_axis(axis, x.rank)
     fits = num >= 0 and same_dim(num, x.shape[at])
     require(fits, "C2", f"num is {num} for dimension {axis} of {show(x.shape)}")
-    return VecMeta((x.with_shape((*x.shape[:at], *x.shape[at + 1 :])),) * num)
+    return _parts(x.with_shape((*x.shape[:at], *x.shape[at + 1 :])), num)
 
 
 @reference(Unstack)

@@ -9,8 +9,11 @@ import numpy as np
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
+OUTSIDE: Final = 1 << 40
+"""Beyond all places."""
 END: Final = 2**31 - 1
 """As the end of a slice: to the end of the axis."""
 
@@ -128,6 +131,11 @@ def counted(b: Builder, index: Value, places: Value) -> Value:
     if index.rank == 1:
         return b.gather(places, index, axis=0)
     return b.reshape_like(b.gather(places, b.reshape(index, (-1,)), axis=0), index)
+
+
+def refused(b: Builder, wrong: Value) -> Value:
+    """Zeros in the shape of a condition, looked up so that a run where it holds is refused."""
+    return counted(b, b.cast(wrong, dt.int64) * OUTSIDE, b.integers((0,)))
 
 
 def add_at(b: Builder, g: Value, x: Value, axis: int, places: Value) -> Value:

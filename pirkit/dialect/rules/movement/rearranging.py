@@ -8,7 +8,7 @@ from typing import cast
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement.movement import arange, part
+from pirkit.dialect.rules.movement.movement import arange, part, refused
 from pirkit.dialect.rules.movement.sizes import (
     Size,
     as_list,
@@ -74,9 +74,12 @@ def _(c: OpCall) -> Value:
     b, x = c.b, c.x
     axis: int = c.axis % x.rank
     source = arange(b, x, axis)
-    repeats = b.expand_like(b.cast(c.repeats, dt.int64), source)
+    repeats = b.cast(c.repeats, dt.int64)
+    repeats = b.expand_like(repeats + refused(b, repeats < 0), source)
     ends = b.cumsum(repeats, axis=0)
     total = b.sum(repeats, (0,))
+    if c.output_size > 0:
+        total = total + refused(b, b.not_equal(total, b.like(c.output_size, total)))
     places = b.arange(start=0, end=total, step=1, dtype=dt.int64)
     return b.gather(x, b.searchsorted(ends, places, right=True), axis=axis)
 

@@ -6,6 +6,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.nn.hsigmoid_loss import depth
+from pirkit.dialect.rules.movement.movement import refused
 from pirkit.dialect.rules.movement.sizes import in_shape, sizes_of
 
 
@@ -33,7 +34,9 @@ def _way(c: OpCall) -> tuple[Value, Value]:
     """Nodes and decisions in a complete tree, from the node above the leaf to the root."""
     b = c.b
     bits = b.unsqueeze(b.integers([*range(depth(c.num_classes))]), axis=(0,))
-    number = in_shape(b, c.label, [-1, 1]) + c.num_classes
+    label = in_shape(b, c.label, [-1, 1])
+    label = label + refused(b, b.logical_or(label < 0, label >= c.num_classes))
+    number = label + c.num_classes
     node = b.bitwise_right_shift(number, bits + 1) - 1
     odd = b.bitwise_and(b.bitwise_right_shift(number, bits), b.integers((1,)))
     return node, odd

@@ -10,8 +10,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.ops.loss.ctc import NEVER
-from pirkit.dialect.rules.movement.movement import counted
-from pirkit.dialect.rules.vision.grid_sample import NO_IMAGE
+from pirkit.dialect.rules.movement.movement import refused
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -110,7 +109,7 @@ def _lengths(c: OpCall) -> tuple[Value, Value]:
     wrong = b.any(b.logical_and(is_label, unknown), axis=(1,), keepdim=False)
     for lengths, least, most in ((steps, 1, time), (counts, 0, width - 1)):
         wrong = b.logical_or(wrong, b.logical_or(lengths < least, lengths > most))
-    none = counted(b, b.cast(wrong, dt.int64) * NO_IMAGE, b.integers((0,)))
+    none = refused(b, wrong)
     steps, counts = (b.unsqueeze(v + none, axis=(1,)) for v in (steps, counts))
     return steps, counts
 

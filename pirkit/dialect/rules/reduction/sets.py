@@ -7,8 +7,7 @@ from typing import Any
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement.movement import END, arange, counted, part
-from pirkit.dialect.rules.vision.grid_sample import NO_IMAGE
+from pirkit.dialect.rules.movement.movement import END, arange, part, refused
 from pirkit.runtime import dtype as dt
 
 
@@ -92,10 +91,9 @@ def _(c: OpCall) -> tuple[Value | None, ...]:
 
 @decompose("pd_op.shard_index")
 def _(c: OpCall) -> Value:
-    """An index outside of the shards is looked up in one number, far behind it."""
+    """An index outside of the shards is refused."""
     b, dtype, x = c.b, c.input.dtype, c.b.cast(c.input, dt.int64)
-    wrong = b.cast(b.logical_or(x < 0, x >= c.index_num), dt.int64) * NO_IMAGE
-    x = x + counted(b, wrong, b.integers((0,)))
+    x = x + refused(b, b.logical_or(x < 0, x >= c.index_num))
     size = b.const(max(1, -(-c.index_num // c.nshards)), dt.int64)
     is_here = b.equal(b.floor_divide(x, size), b.const(c.shard_id, dt.int64))
     other = b.const(c.ignore_value, dt.int64)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product as combinations
-from typing import Final
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement.movement import part
+from pirkit.dialect.rules.movement.movement import OUTSIDE, part
 from pirkit.dialect.rules.movement.sizes import Size, as_list, in_shape, product, sizes_of
 from pirkit.dialect.windows import slides
 from pirkit.runtime import dtype as dt
@@ -211,10 +210,6 @@ def _points(
     return at, weight, points
 
 
-NO_IMAGE: Final = 1 << 40
-"""Beyond all images."""
-
-
 def images(c: OpCall, count: Size) -> Value:
     """The image of each box; none, which lookups refuse, if the boxes are not those counted."""
     b = c.b
@@ -226,7 +221,7 @@ def images(c: OpCall, count: Size) -> Value:
     past = b.cast(b.greater_equal(b.unsqueeze(place, axis=(1,)), ends), dt.int64)
     other = b.not_equal(b.sum(counts, (0,)), b.sum(b.ones_like(place), (0,)))
     wrong = b.logical_or(other, b.any(b.less_than(counts, b.zeros_like(counts))))
-    return b.sum(past, (1,)) + b.cast(wrong, dt.int64) * NO_IMAGE
+    return b.sum(past, (1,)) + b.cast(wrong, dt.int64) * OUTSIDE
 
 
 def _arange(b: Builder, size: Size) -> Value:

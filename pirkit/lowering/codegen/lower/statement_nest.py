@@ -334,6 +334,8 @@ class StatementNestBuilder:
         if value not in self.values:
             return indexing.element(source, index, needed)
         self.load_same_iteration(number, value, index)
+        for looked_up in (e for e in index if e.has_reads):  # on an axis of one element
+            indexing.number(looked_up, needed)  # asserts that it is in bounds
         # A constant is emitted in each phase that uses it.
         if value in self.constants:
             again = self.constants[value]
