@@ -341,15 +341,16 @@ _RULES: Final[dict[str, Callable[[Forms, PirOp], Form | None]]] = {
 
 def _is_taken_apart(value: SSAValue) -> bool:
     """Whether elements of a value are moved, or are summed along some axes, in a linear form."""
-    pending = [value]
-    for value in pending:
-        for op in [cast(PirOp, use.operation) for use in value.uses]:
+    pending, seen = [value], {value}
+    for held in pending:
+        for op in [cast(PirOp, use.operation) for use in held.uses]:
             rule, is_same = _RULES.get(op.name), op.name == "pd_op.assign"
             if rule in (_reduced, _trace):
                 if rule is _trace or np.prod(static(shape_of(op.results[0]))) > 1:
                     return True
             elif rule is not None or is_same:
-                pending += [r for r in op.results if r not in pending]
+                pending += [r for r in op.results if r not in seen]
+                seen.update(op.results)
             elif moves(op):
                 return True
     return False

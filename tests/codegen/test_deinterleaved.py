@@ -40,7 +40,7 @@ def nest(dtype: DType, separate: int, count: int) -> Kernel:
 
 
 def reversal(dtype: DType, count: int) -> Kernel:
-    """Rows turned round."""
+    """Rows in reversed order."""
     size = dtype.itemsize
     x = Operand(dtype, (count * size, -size), (), 3 * count * size, (count - 1) * size)
     y = Operand(dtype, (count * size, size), (), 3 * count * size)

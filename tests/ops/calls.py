@@ -124,16 +124,16 @@ def maker(definition: OpDef, dtype: DType, turn: int = 0) -> SampleMaker:
 def calls(definition: OpDef, dtype: DType, turn: int = 0) -> Iterator[Call]:
     """The samples of an op for one element type, completed; each ``turn`` draws other numbers.
 
-    A boolean attribute with one value in all of them is turned round in each that allows it.
+    A boolean attribute with one value in all of them is negated in each that allows it.
     """
     made = [complete(definition, s) for s in samples.of(definition)(maker(definition, dtype, turn))]
     yield from made
     for name in (n for n, kind in definition.attr_kinds.items() if kind == "bool"):
         if len({c.attrs[name] for c in made}) == 1:
-            yield from filter(_is_valid, (_turned(c, name) for c in made))
+            yield from filter(_is_valid, (_negated(c, name) for c in made))
 
 
-def _turned(call: Call, flag: str) -> Call:
+def _negated(call: Call, flag: str) -> Call:
     return replace(call, attrs={**call.attrs, flag: not call.attrs[flag]})
 
 

@@ -115,7 +115,7 @@ def _is_wide(type_: Type, mask: Value | None) -> bool:
 
 
 def _reversed(b: Builder, type_: Type, address: Value, mask: Value | None) -> Value:
-    """Elements whose addresses fall from lane to lane: one vector, turned round."""
+    """Elements whose addresses fall from lane to lane: one vector, reversed."""
     lanes, size = type_.lanes, type_.bits // 8
     begin, back = b.at(address, (1 - lanes) * size), range(lanes - 1, -1, -1)
     if mask is None:
