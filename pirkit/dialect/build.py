@@ -286,6 +286,20 @@ class Builder:
 
     # --- shapes ---
 
+    def arg_extreme(self, op: str, x: Value, axis: int, *, keepdims: bool = False) -> Value:
+        """The first place of the extreme element along an axis, or of the first NaN.
+
+        ``op`` is ``argmax`` or ``argmin``. Those ops skip NaN, as Paddle does; NumPy, torch and
+        JAX take the first NaN for the extreme element.
+        """
+        place = self(f"pd_op.{op}", x, axis=axis, keepdims=keepdims)
+        if not x.dtype.is_float:
+            return place
+        is_nan = self.cast(self("pd_op.isnan", x), dt.int32)
+        first = self("pd_op.argmax", is_nan, axis=axis, keepdims=keepdims)
+        found = self("pd_op.amax", is_nan, axis=(axis,), keepdim=keepdims)
+        return self.where(self.cast(found, dt.bool_), first, place)
+
     def shape_of(self, x: Value) -> Value:
         """The sizes of ``x`` as a tensor of int64."""
         return self("pd_op.shape64", x)

@@ -220,6 +220,19 @@ for _name, _fill in (("sum", 0.0), ("prod", 1.0), ("max", -np.inf), ("min", np.i
     function(f"nan{_name}")(_without_nan(_name, _fill))
 
 
+def _accumulated_without_nan(name: str, fill: float) -> Callable[..., Any]:
+    def rule(b: Builder, a: Any, axis: int | None = None, dtype: Any = None) -> Value:
+        x = value_of(b, a)
+        held = _call(b, "where", _call(b, "isnan", x), fill, x) if x.dtype.is_float else x
+        return _call(b, name, held, axis=axis, dtype=dtype)
+
+    return rule
+
+
+for _name, _fill in (("cumsum", 0.0), ("cumprod", 1.0)):
+    function(f"nan{_name}")(_accumulated_without_nan(_name, _fill))
+
+
 @function("nan_to_num")
 def _nan_to_num(
     b: Builder, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
@@ -239,6 +252,9 @@ def _nan_to_num(
 def _isclose(
     b: Builder, a: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Value:
+    kind = dtype_of(other) if not is_number(other) else None
+    if kind is not None and not (kind.is_float or kind.is_complex):
+        other = _call(b, "astype", other, np.float64)  # so that no difference overflows
     x, y = together(b, a, other)
     near = _call(b, "absolute", _call(b, "subtract", x, y))
     bound = _call(b, "add", atol, _call(b, "multiply", rtol, _call(b, "absolute", y)))
@@ -272,7 +288,7 @@ def _trapezoid(b: Builder, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1)
     y = _call(b, "moveaxis", y, axis, -1)
     width = dx if x is None else _call(b, "diff", x)
     pairs = y[..., 1:] + y[..., :-1]
-    return _call(b, "sum", _call(b, "multiply", pairs, width), axis=-1) / 2
+    return _call(b, "sum", _call(b, "multiply", pairs, width) / 2, axis=-1)
 
 
 @function("convolve")
@@ -291,7 +307,8 @@ def _convolve(b: Builder, a: Any, v: Any, mode: str = "full") -> Value:
 
 @function("angle")
 def _angle(b: Builder, z: Any, deg: bool = False) -> Value:
-    found = _call(b, "arctan2", _call(b, "imag", z), _call(b, "real", z))
+    imaginary = _call(b, "imag", z) if dtype_of(z).is_complex else 0
+    found = _call(b, "arctan2", imaginary, _call(b, "real", z))
     return _call(b, "rad2deg", found) if deg else found
 
 

@@ -135,37 +135,3 @@ def _linspace(
 
 def _inexact(dtype: DType) -> DType:
     return dtype if dtype.is_float or dtype.is_complex else dt.float64
-
-
-@function("signbit")
-def _signbit(b: Builder, x: Any) -> Value:
-    x = value_of(b, x)
-    if x.dtype.is_float:
-        x = apply_ufunc(b, np.copysign, (b.ones_like(x), x))  # -0 and NaN have a sign, too
-    return apply_ufunc(b, np.less, (x, 0))
-
-
-@function("hypot")
-def _hypot(b: Builder, x: Any, y: Any) -> Value:
-    """The root of ``x**2 + y**2``, scaled by the larger so that no square overflows."""
-    x, y = [b.abs(v) for v in together(b, x, y)]
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    x, y = broadcast_to(b, x, shape), broadcast_to(b, y, shape)
-    large, small = apply_ufunc(b, np.maximum, (x, y)), apply_ufunc(b, np.minimum, (x, y))
-    scaled = b.where(
-        apply_ufunc(b, np.greater, (large, 0)), small / b.where(large == 0, 1.0, large), 0.0
-    )
-    found = large * b.sqrt(scaled * scaled + 1.0)
-    is_infinite = apply_ufunc(b, np.logical_or, (b.isinf(x), b.isinf(y)))
-    return b.where(is_infinite, float("inf"), found)
-
-
-@function("logaddexp")
-def _logaddexp(b: Builder, x: Any, y: Any) -> Value:
-    """The logarithm of ``exp(x) + exp(y)``; equal operands, infinite ones too, differ by log(2)."""
-    x, y = together(b, x, y)
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    x, y = broadcast_to(b, x, shape), broadcast_to(b, y, shape)
-    is_equal = apply_ufunc(b, np.equal, (x, y))
-    gap = b.where(is_equal, 0.0, x - y)
-    return apply_ufunc(b, np.maximum, (x, y)) + b.log1p(b.exp(-b.abs(gap)))

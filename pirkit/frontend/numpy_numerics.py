@@ -10,7 +10,7 @@ import numpy
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from pirkit.dialect.build import Builder
-from pirkit.frontend.numpy_rules import FUNCTIONS, composed, function
+from pirkit.frontend.numpy_rules import FUNCTIONS, composed, elementwise, function
 from pirkit.frontend.numpy_ufuncs import refused
 
 Array = Any
@@ -22,16 +22,50 @@ np: Final[Any] = numpy
 # --- elements ---
 
 
-@composed("fmod")
-def _fmod(x: Array, y: Any) -> Any:
-    found: Any = np.remainder(x, y)  # of the sign of y
-    return np.where((found != 0) & ((found < 0) != (x < 0)), found - y, found)
+@elementwise("signbit")
+def _signbit(x: Array) -> Any:
+    return np.copysign(1, x) < 0 if x.dtype.is_float else x < 0  # -0 and NaN have a sign, too
 
 
-@composed("cbrt")
+@elementwise("fmod")
+def _fmod(x: Array, y: Array) -> Any:
+    if not x.dtype.is_float:
+        found = np.remainder(x, y)  # of the sign of y
+        return np.where((found != 0) & ((found < 0) != (x < 0)), found - y, found)
+    return np.copysign(np.remainder(np.abs(x), np.abs(y)), x)
+
+
+@elementwise("cbrt")
 def _cbrt(x: Array) -> Any:
-    x = x if x.dtype.is_float else x.astype("float64")
-    return np.sign(x) * np.abs(x) ** (1 / 3)
+    return np.copysign(np.abs(x) ** (1 / 3), x)
+
+
+@elementwise("heaviside")
+def _heaviside(x: Array, y: Array) -> Any:
+    return np.where(x == 0, y, np.where(np.isnan(x), x, x > 0))
+
+
+@elementwise("hypot")
+def _hypot(x: Array, y: Array) -> Any:
+    """The root of ``x**2 + y**2``, scaled by the larger so that no square overflows."""
+    x, y = np.abs(x), np.abs(y)
+    large, small = np.maximum(x, y), np.minimum(x, y)
+    ratio = np.where(large > 0, small / np.where(large == 0, 1, large), 0)
+    found = large * np.sqrt(ratio * ratio + 1)
+    return np.where(np.isinf(x) | np.isinf(y), np.inf, found)
+
+
+@elementwise("logaddexp")
+def _logaddexp(x: Array, y: Array) -> Any:
+    """The logarithm of ``exp(x) + exp(y)``; equal operands, infinite ones too, differ by log(2)."""
+    gap = np.where(x == y, 0, x - y)
+    return np.maximum(x, y) + np.log1p(np.exp(-np.abs(gap)))
+
+
+@elementwise("logaddexp2")
+def _logaddexp2(x: Array, y: Array) -> Any:
+    gap = np.where(x == y, 0, x - y)
+    return np.maximum(x, y) + np.log1p(np.exp2(-np.abs(gap))) / np.log(2)
 
 
 @composed("sinc")
@@ -42,15 +76,21 @@ def _sinc(x: Array) -> Any:
     return np.where(x == 0, series, np.sin(safe) / safe)
 
 
-@composed("modf")
+@elementwise("modf")
 def _modf(x: Array) -> tuple[Any, Any]:
     whole = np.trunc(x)
-    return np.copysign(np.where(np.isinf(x), 0.0, x - whole), x), whole
+    return np.copysign(np.where(np.isinf(x), 0, x - whole), x), whole
 
 
-@composed("ldexp")
-def _ldexp(x: Array, exponent: Any) -> Any:
-    return x * np.exp2(np.asarray(exponent, np.float64) if isinstance(exponent, int) else exponent)
+@elementwise("ldexp")
+def _ldexp(x: Array, exponent: Array) -> Any:
+    """In three factors: each is finite where the product of all three is not."""
+    left: Any = np.clip(exponent, -2100, 2100)
+    wide = x.astype("float64")
+    for _ in range(3):
+        part = np.clip(left, -700, 700)
+        wide, left = wide * np.exp2(part.astype("float64")), left - part
+    return wide
 
 
 @composed("isin")

@@ -123,9 +123,9 @@ def _place(op: str) -> Callable[..., Value]:
         if 0 in x.shape:
             raise refused(f"`{op}` of no elements", "search a value that has elements")
         if axis is None:
-            found = b(f"pd_op.{op}", b.reshape(x, (-1,)), axis=0)
+            found = b.arg_extreme(op, b.reshape(x, (-1,)), 0)
             return b.reshape(found, (1,) * x.rank if keepdims else ())
-        return b(f"pd_op.{op}", x, axis=normalize_axis_index(axis, x.rank), keepdims=keepdims)
+        return b.arg_extreme(op, x, normalize_axis_index(axis, x.rank), keepdims=keepdims)
 
     return rule
 

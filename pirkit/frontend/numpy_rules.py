@@ -17,6 +17,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_ufuncs import (
     dtype_of,
     is_number,
+    loop_types,
     operand,
     recorded,
     refused,
@@ -48,6 +49,26 @@ def composed(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             return rule(value_of(b, first), *args, **options)
 
         FUNCTIONS.update(dict.fromkeys(names, update_wrapper(recording, rule)))
+        return rule
+
+    return register
+
+
+def elementwise(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a rule for a ufunc, written in numpy, whose operands have the types of its loop."""
+    ufunc: np.ufunc = getattr(np, name)
+
+    def register(rule: Callable[..., Any]) -> Callable[..., Any]:
+        def recording(b: Builder, *inputs: Any) -> Any:
+            types = loop_types(ufunc, inputs)
+            operands = zip(inputs, types, strict=False)
+            found = rule(*[operand(b, x, t) for x, t in operands])
+            if ufunc.nout == 1:
+                return b.cast(found, types[-1])
+            outs = types[len(inputs) :]
+            return tuple([b.cast(x, t) for x, t in zip(found, outs, strict=True)])
+
+        FUNCTIONS[name] = update_wrapper(recording, rule)
         return rule
 
     return register

@@ -64,12 +64,20 @@ def _at_each(find: Callable[[Array, float], Any]) -> Callable[..., Any]:
     return rule
 
 
+def _between(low: Array, high: Array, part: Any) -> Any:
+    """The number at a part of the way, which is the mean at one half: infinite ends are kept."""
+    middle = (low + high) / 2
+    found = np.where(part == 0.5, middle, low + (high - low) * part)
+    return np.where((part == 0) | (low == high), low, found)
+
+
 def _linear(ordered: Array, q: float) -> Any:
     """By linear interpolation; NaN stands at the end of the sorted elements, and gives NaN."""
     place = q * (ordered.shape[-1] - 1)
     low = int(place)
     one, other = ordered[..., low], ordered[..., min(low + 1, ordered.shape[-1] - 1)]
-    return one + (other - one) * (place - low) + 0.0 * ordered[..., -1]
+    last = ordered[..., -1]
+    return np.where(np.isnan(last), last, _between(one, other, place - low))
 
 
 def _linear_of_numbers(ordered: Array, q: float) -> Any:
@@ -78,7 +86,7 @@ def _linear_of_numbers(ordered: Array, q: float) -> Any:
     low: Any = np.floor(place).astype("int64")
     high = np.minimum(low + 1, np.maximum(count - 1, 0))
     one, other = (np.take_along_axis(ordered, at, axis=-1) for at in (low, high))
-    return (one + (other - one) * (place - low))[..., 0]
+    return _between(one, other, (place - low).astype(ordered.dtype.np))[..., 0]
 
 
 _quantile = composed("quantile")(_at_each(_linear))
@@ -107,15 +115,19 @@ def _nanpercentile(a: Array, q: Any, axis: Any = None, **options: Any) -> Any:
 
 @composed("nanmean")
 def _nanmean(a: Array, axis: Axis = None, keepdims: bool = False) -> Any:
-    count = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
-    return np.nansum(a, axis=axis, keepdims=keepdims) / count
+    if not a.dtype.is_float:
+        return np.mean(a, axis=axis, keepdims=keepdims)
+    count: Any = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
+    return np.nansum(a, axis=axis, keepdims=keepdims) / count.astype(a.dtype.np)
 
 
 @composed("nanvar")
 def _nanvar(a: Array, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Any:
-    count = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
-    off = a - np.nanmean(a, axis=axis, keepdims=True)
-    return np.nansum(off * off, axis=axis, keepdims=keepdims) / (count - ddof)
+    if not a.dtype.is_float:
+        return np.var(a, axis=axis, ddof=ddof, keepdims=keepdims)
+    count: Any = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
+    off = np.where(np.isnan(a), 0, a - np.nanmean(a, axis=axis, keepdims=True))
+    return np.sum(off * off, axis=axis, keepdims=keepdims) / (count - ddof).astype(a.dtype.np)
 
 
 @composed("nanstd")

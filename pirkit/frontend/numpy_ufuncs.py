@@ -36,7 +36,7 @@ _BINARY: Final = """
     add subtract divide floor_divide remainder maximum minimum fmax fmin arctan2:atan2 copysign
     less:less_than less_equal greater:greater_than greater_equal equal not_equal logical_and
     logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift:bitwise_left_shift
-    right_shift:bitwise_right_shift matmul heaviside nextafter
+    right_shift:bitwise_right_shift matmul nextafter
 """
 
 

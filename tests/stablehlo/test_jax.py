@@ -111,3 +111,14 @@ def test_symbolic_sizes_are_refused() -> None:
     text = export.export(jax.jit(jnp.sin))(jax.ShapeDtypeStruct(shape, jnp.float32)).mlir_module()
     with pytest.raises(pirkit.diag.errors.UnsupportedError, match="size is not known"):
         load(text)
+
+
+def test_the_first_nan_is_the_extreme_element() -> None:
+    x = np.array([[1.0, np.nan, 3.0], [np.nan, 5.0, np.nan], [2.0, 1.0, -1.0]])
+
+    def places(x: Any) -> Any:
+        return jnp.argmax(x, 1), jnp.argmin(x, 0)
+
+    with jax.enable_x64(True):
+        program = from_jax(places, x)
+        require_equal(run(program, [x]), list(places(x)), 0.0)

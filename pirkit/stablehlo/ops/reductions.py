@@ -128,7 +128,7 @@ def _first(
         return None
     held = b.ordered(x, b.ins[0])
     is_narrow = not held.dtype.is_float and held.dtype.itemsize < 4
-    at = b(f"pd_op.{op}", b.cast(held, dt.int32) if is_narrow else held, axis=axis)
+    at = b.arg_extreme(op, b.cast(held, dt.int32) if is_narrow else held, axis)
     best = b.apply("max" if op == "argmax" else "min", held, axis=(axis,))
     return b.ordered(best, b.ins[0]), b.cast(at, places.dtype)
 

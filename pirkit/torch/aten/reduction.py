@@ -66,17 +66,6 @@ rule("max")(partial(_whole, "amax"))
 rule("min")(partial(_whole, "amin"))
 
 
-def _place_of(op: str, b: AtenBuilder, x: Value, dim: int, keepdims: bool) -> Value:
-    """The place of the extreme element; torch takes the first NaN for it, if there is any."""
-    place = b(f"pd_op.{op}", x, axis=dim, keepdims=keepdims)
-    if not x.dtype.is_float:
-        return place
-    is_nan = b.cast(b.isnan(x), dt.int32)
-    first = b("pd_op.argmax", is_nan, axis=dim, keepdims=keepdims)
-    found = b("pd_op.amax", is_nan, axis=(dim,), keepdim=keepdims)
-    return b.where(b.cast(found, dt.bool_), first, place)
-
-
 def _with_place(op: str, b: AtenBuilder, x: Value, dim: int, keepdim: bool = False) -> Any:
     """The extreme element and its place, through which the gradient goes."""
     if not x.rank:
@@ -85,7 +74,7 @@ def _with_place(op: str, b: AtenBuilder, x: Value, dim: int, keepdim: bool = Fal
         return NotImplemented
     dim %= x.rank
     kept = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
-    place = b.reshape(_place_of(op, b, x, dim, True), kept)
+    place = b.reshape(b.arg_extreme(op, x, dim, keepdims=True), kept)
     found = b.take_along_axis(x, place, axis=dim)
     return b.reshape(found, b.shapes[0]), b.reshape(place, b.shapes[1])
 
@@ -101,7 +90,7 @@ def _place(op: str, b: AtenBuilder, x: Value, dim: int | None = None, keepdim: b
         return b.const(0, dt.int64)
     if dim is None:
         x, dim = b.reshape(x, (math.prod(x.shape),)), 0
-    return b.reshape(_place_of(op, b, x, dim % x.rank, False), b.shape)
+    return b.reshape(b.arg_extreme(op, x, dim % x.rank), b.shape)
 
 
 rule("argmax")(partial(_place, "argmax"))

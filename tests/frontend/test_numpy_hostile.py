@@ -1,0 +1,83 @@
+"""numpy's functions of traced values at infinities, NaN, signed zeros and the ends of integers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import pirkit
+from tests import tolerance
+
+HOSTILE: Final = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.5, 3.0, 1e30, 1e-30]
+ELEMENTS: Final = "cbrt signbit modf sign isfinite rint sqrt log1p trunc".split()
+PAIRS: Final = """
+    fmod heaviside hypot logaddexp logaddexp2 maximum fmin remainder copysign isclose arctan2
+""".split()
+REDUCTIONS: Final = """
+    argmax argmin max nanmax nanmean nanvar nanstd nancumsum nancumprod median nanmedian sort
+""".split()
+ROWS: Final = np.array([[1.0, np.nan, 3.0, -np.inf], [np.inf, 2.0, -1.0, -0.0],
+                        [5.0, 4.0, np.inf, -np.inf], [np.nan, 0.5, 0.25, 2.0]])  # fmt: skip
+
+
+def _check(function: Any, *operands: np.ndarray) -> None:
+    with np.errstate(all="ignore"):
+        wanted = function(*operands)
+    found = pirkit.jit(function)(*operands)
+    pairs = zip(wanted, found, strict=True) if isinstance(wanted, tuple) else [(wanted, found)]
+    for want, got in pairs:
+        want, got = np.asarray(want), np.asarray(got)
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        assert not tolerance.difference(got, want)
+        if want.dtype.kind == "f":
+            zeros = want == 0
+            assert np.array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements(name: str, dtype: Any) -> None:
+    _check(getattr(np, name), np.array(HOSTILE, dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs(name: str, dtype: Any) -> None:
+    x, y = np.meshgrid(np.array(HOSTILE, dtype), np.array(HOSTILE, dtype))
+    _check(getattr(np, name), x, y)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.filterwarnings("ignore:All-NaN", "ignore:invalid value", "ignore:Degrees of freedom")
+def test_reductions(name: str, dtype: Any) -> None:
+    for axis in (0, 1, None):
+        _check(partial(getattr(np, name), axis=axis), ROWS.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("name", ["hypot", "isclose", "logaddexp", "copysign"])
+def test_ends_of_integers(name: str, dtype: Any) -> None:
+    ends = np.iinfo(dtype)
+    x, y = np.meshgrid(*[np.array([ends.min, ends.max, 0, 5], dtype)] * 2)
+    _check(getattr(np, name), x, y)
+
+
+def test_ldexp_by_large_exponents() -> None:
+    x = np.array([0.0, 1.5, np.inf, 1e300, 5e-324, np.nan])
+    for exponent in (0, 60, 1100, 2000, -1100, 2**31 - 1, -(2**31)):
+        _check(np.ldexp, x, np.int32(exponent))
+    _check(np.ldexp, np.array([1.0, 1e30, -0.0], np.float32), np.int32(50))
+
+
+def test_types_of_small_integers() -> None:
+    for name in ("cbrt", "hypot", "modf"):
+        function = getattr(np, name)
+        operands = [np.array([3, 4], np.int8)] * function.nin
+        found = pirkit.jit(function)(*operands)
+        wanted = function(*operands)
+        pairs = zip(wanted, found, strict=True) if function.nout > 1 else [(wanted, found)]
+        assert [np.asarray(g).dtype for _, g in pairs] == [w.dtype for w in np.atleast_2d(wanted)]
