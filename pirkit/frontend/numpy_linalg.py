@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.rules.reduction.vector_norm import euclidean
 from pirkit.frontend.numpy_elements import conj
 from pirkit.frontend.numpy_reductions import total
 from pirkit.frontend.numpy_rules import FUNCTIONS, axes_of, function, together, value_of
@@ -259,6 +260,8 @@ def vector_norm(
         return total(b, counted, axes, keepdims=keepdims)
     if ord == 1:
         return total(b, size, axes, keepdims=keepdims)
+    if ord == 2 and not x.dtype.is_complex:  # not by `size`, whose derivative at 0 is 0
+        return b.cast(euclidean(b, b.wide(x), axes, keepdims), x.dtype)
     if ord == 2:
         return b.sqrt(total(b, size * size, axes, keepdims=keepdims))
     powers = apply_ufunc(b, np.power, (size, float(ord)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final, cast
 
@@ -27,17 +27,23 @@ def _signbit(x: Array) -> Any:
     return np.copysign(1, x) < 0 if x.dtype.is_float else x < 0  # -0 and NaN have a sign, too
 
 
+# What follows chooses by `where` instead of by `abs` and `maximum`, whose derivatives at 0 and at
+# equal operands would be those of the functions.
+
+
 @elementwise("fmod")
 def _fmod(x: Array, y: Array) -> Any:
-    if not x.dtype.is_float:
-        found = np.remainder(x, y)  # of the sign of y
-        return np.where((found != 0) & ((found < 0) != (x < 0)), found - y, found)
-    return np.copysign(np.remainder(np.abs(x), np.abs(y)), x)
+    """The remainder of the absolute values, of the sign of ``x``."""
+    is_negative = np.signbit(x)
+    rest = np.remainder(np.where(is_negative, -x, x), np.where(np.signbit(y), -y, y))
+    return np.where(is_negative, -rest, rest)
 
 
 @elementwise("cbrt")
 def _cbrt(x: Array) -> Any:
-    return np.copysign(np.abs(x) ** (1 / 3), x)
+    is_negative = np.signbit(x)
+    root = np.where(is_negative, -x, x) ** (1 / 3)
+    return np.where(is_negative, -root, root)
 
 
 @elementwise("heaviside")
@@ -47,33 +53,47 @@ def _heaviside(x: Array, y: Array) -> Any:
 
 @elementwise("hypot")
 def _hypot(x: Array, y: Array) -> Any:
-    """The root of ``x**2 + y**2``, scaled by the larger so that no square overflows."""
-    x, y = np.abs(x), np.abs(y)
-    large, small = np.maximum(x, y), np.minimum(x, y)
-    ratio = np.where(large > 0, small / np.where(large == 0, 1, large), 0)
-    found = large * np.sqrt(ratio * ratio + 1)
-    return np.where(np.isinf(x) | np.isinf(y), np.inf, found)
+    """The root of ``x**2 + y**2``, scaled by a power of two so that no square overflows."""
+    most = np.finfo(x.dtype.np).maxexp
+    large = np.maximum(np.abs(x), np.abs(y))
+    down, up = 2.0 ** -(most * 5 // 8), 2.0 ** (most * 11 // 16)
+    limit = 2.0 ** (most // 2 - 4)
+    scale = np.where(large > limit, down, np.where(large < 1 / limit, up, 1)).astype(x.dtype.np)
+    one, other = x * scale, y * scale
+    squares = one * one + other * other
+    root = np.sqrt(np.where(large == 0, 1, squares)) / scale
+    is_infinite = np.isinf(x) | np.isinf(y)
+    return np.where(is_infinite, np.inf, np.where(large == 0, large, root))
+
+
+def _log_of_sum(x: Array, y: Array, tail: Callable[[Array], Any]) -> Any:
+    """The larger operand and the tail of their difference; equal infinities differ by 0."""
+    is_first = x >= y
+    large, small = np.where(is_first, x, y), np.where(is_first, y, x)
+    return large + tail(np.where(np.isinf(x) & (x == y), 0, small - large))
 
 
 @elementwise("logaddexp")
 def _logaddexp(x: Array, y: Array) -> Any:
-    """The logarithm of ``exp(x) + exp(y)``; equal operands, infinite ones too, differ by log(2)."""
-    gap = np.where(x == y, 0, x - y)
-    return np.maximum(x, y) + np.log1p(np.exp(-np.abs(gap)))
+    """The logarithm of ``exp(x) + exp(y)``."""
+    return _log_of_sum(x, y, lambda gap: np.log1p(np.exp(gap)))
 
 
 @elementwise("logaddexp2")
 def _logaddexp2(x: Array, y: Array) -> Any:
-    gap = np.where(x == y, 0, x - y)
-    return np.maximum(x, y) + np.log1p(np.exp2(-np.abs(gap))) / np.log(2)
+    return _log_of_sum(x, y, lambda gap: np.log1p(np.exp2(gap)) / np.log(2))
 
 
 @composed("sinc")
 def _sinc(x: Array) -> Any:
+    """By its series near 0, where the derivatives of the quotient cancel."""
     x = (x if x.dtype.is_float else x.astype("float64")) * np.pi
-    safe = np.where(x == 0, 1.0, x)
-    series = 1 - x * x / 6 + x**4 / 120  # derivatives at 0
-    return np.where(x == 0, series, np.sin(safe) / safe)
+    is_near = np.abs(x) < 0.3
+    square, safe = x * x, np.where(is_near, 1.0, x)
+    series: Any = 1.0
+    for n in range(14, 0, -2):
+        series = 1 - square / (n * (n + 1)) * series
+    return np.where(is_near, series, np.sin(safe) / safe)
 
 
 @elementwise("modf")

@@ -23,7 +23,7 @@ ROWS: Final = np.array([[1.0, np.nan, 3.0, -np.inf], [np.inf, 2.0, -1.0, -0.0],
                         [5.0, 4.0, np.inf, -np.inf], [np.nan, 0.5, 0.25, 2.0]])  # fmt: skip
 
 
-def _check(function: Any, *operands: np.ndarray) -> None:
+def _check(function: Any, *operands: Any) -> None:
     with np.errstate(all="ignore"):
         wanted = function(*operands)
     found = pirkit.jit(function)(*operands)
@@ -81,3 +81,25 @@ def test_types_of_small_integers() -> None:
         wanted = function(*operands)
         pairs = zip(wanted, found, strict=True) if function.nout > 1 else [(wanted, found)]
         assert [np.asarray(g).dtype for _, g in pairs] == [w.dtype for w in np.atleast_2d(wanted)]
+
+
+SMOOTH: Final[dict[str, tuple[Any, tuple[float, float], tuple[float, float, float]]]] = {
+    # where `abs`, `maximum` or a cancelling quotient would give other derivatives: by the first
+    # operand, twice by it, and by both
+    "hypot": (np.hypot, (0.0, 2.0), (0.0, 0.5, 0.0)),
+    "hypot of equals": (np.hypot, (3.0, 3.0), (0.5**0.5, 0.5**1.5 / 3, -(0.5**1.5) / 3)),
+    "logaddexp": (np.logaddexp, (2.0, 2.0), (0.5, 0.25, -0.25)),
+    "logaddexp2": (np.logaddexp2, (2.0, 2.0), (0.5, np.log(2) / 4, -np.log(2) / 4)),
+    "fmod": (np.fmod, (0.0, 3.0), (1.0, 0.0, 0.0)),
+    "sinc": (lambda x, y: np.sinc(x) * y, (1e-8, 1.0),
+             (-(np.pi**2) / 3e8, -(np.pi**2) / 3, -(np.pi**2) / 3e8)),
+    "norm": (lambda x, y: np.linalg.norm(np.stack([x, y])), (0.0, 2.0), (0.0, 0.5, 0.0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives_where_pieces_meet(name: str) -> None:
+    function, (x, y), (first, second, mixed) = SMOOTH[name]
+    by_x = pirkit.grad(function)
+    found = [pirkit.jit(f)(x, y) for f in (by_x, pirkit.grad(by_x), pirkit.grad(by_x, 1))]
+    np.testing.assert_allclose(found, (first, second, mixed), rtol=1e-7, atol=1e-15)

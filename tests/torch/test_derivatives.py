@@ -139,3 +139,29 @@ def test_derivatives_of_torch() -> None:
     (found,) = torch.autograd.grad(compiled(x).square().sum(), x)
     (expected,) = torch.autograd.grad(F.gelu(x).softmax(1).square().sum(), x)
     torch.testing.assert_close(found, expected)
+
+
+AT_ZEROS = {
+    "hypot": torch.hypot,
+    "xlogy": lambda x, y: torch.xlogy(x, y.abs() + 1),
+    "xlog1py": lambda x, y: torch.special.xlog1py(x, y.abs() + 1),
+    "std": lambda x, y: torch.stack([x, y * y]).std(0),
+    "std_mean": lambda x, y: torch.std_mean(torch.stack([x * y, x]), 0)[0],
+    "logaddexp": torch.logaddexp,
+    "fmod": lambda x, y: torch.fmod(x * x + x, y.abs() + 3),
+    "norm": lambda x, y: torch.stack([x, y + 1]).norm(dim=0),
+}
+
+
+@pytest.mark.parametrize("name", AT_ZEROS)
+def test_derivatives_at_zeros_and_at_equal_operands(name: str) -> None:
+    function, found = AT_ZEROS[name], []
+    x = torch.tensor([0.0, 0.0, 3.0, -4.0, 2.0], dtype=F64, requires_grad=True)
+    y = torch.tensor([1.0, -2.0, 4.0, 0.0, 2.0], dtype=F64, requires_grad=True)
+    weights = torch.arange(1.0, 6.0, dtype=F64)
+    for called in (function, torch.compile(function, backend="pirkit", fullgraph=True)):
+        firsts = torch.autograd.grad(called(x, y), (x, y), weights, create_graph=True)
+        total = (firsts[0] * weights).sum() + (firsts[1] * weights).sum() + 0 * (x + y).sum()
+        found.append([*firsts, *torch.autograd.grad(total, (x, y))])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)

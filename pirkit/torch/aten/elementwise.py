@@ -167,12 +167,27 @@ def _(b: AtenBuilder, x: Any, y: Any, rounding_mode: str | None = None) -> Value
 
 @rule("fmod.Tensor", "fmod.Scalar")
 def _(b: AtenBuilder, x: Any, y: Any) -> Value:
-    """The remainder with the sign of the dividend, as C's."""
+    """The remainder with the sign of the dividend, as C's; its derivative by it is 1 at 0, too."""
     (left, right), result = b.promoted(x, y)
-    size = b.remainder(b.abs(left), b.abs(right))
-    zero = b.const(0, left.dtype)
-    negative = b.binary("pd_op.multiply", size, b.const(-1, size.dtype))
-    return b.cast(b.where(b.less_than(left, zero), negative, size), result)
+    is_negative = b.less_than(left, b.const(0, left.dtype))
+    size = b.where(is_negative, b.scaled(left, -1), left)
+    rest = b.remainder(size, b.abs(right))
+    return b.cast(b.where(is_negative, b.scaled(rest, -1), rest), result)
+
+
+def _x_log(log: str, b: AtenBuilder, x: Any, y: Any) -> Value:
+    """Zero where ``x`` is; its derivative there is the finite logarithm, as torch's, or zero."""
+    (x, y), result = b.promoted(x, y, kind=FLOATING)
+    zero, one = b.const(0.0, x.dtype), b.const(1.0, x.dtype)
+    has_log = b.isfinite(b(f"pd_op.{log}", y))
+    undefined = b.logical_and(b.equal(x, zero), b.logical_not(b.logical_or(has_log, b.isnan(y))))
+    return b.cast(b.multiply(x, b(f"pd_op.{log}", b.where(undefined, one, y))), result)
+
+
+rule("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other")(partial(_x_log, "log"))
+rule("special_xlog1py", "special_xlog1py.other_scalar", "special_xlog1py.self_scalar")(
+    partial(_x_log, "log1p")
+)
 
 
 @rule("pow.Tensor_Tensor", "pow.Scalar")
@@ -261,12 +276,11 @@ def _(b: AtenBuilder, x: Value) -> Value:
 def _(b: AtenBuilder, x: Value, y: Value) -> Value:
     """Scaled by the larger leg, so that squares are finite; the gradient at zero is zero."""
     (x, y), result = b.promoted(x, y)
-    legs = b.abs(x), b.abs(y)
-    most = b.stopped(b.maximum(*legs))
+    most = b.stopped(b.maximum(b.abs(x), b.abs(y)))
     zero, one = b.const(0.0, x.dtype), b.const(1.0, x.dtype)
     is_zero = b.equal(most, zero)
     scale = b.where(is_zero, one, most)
-    parts = [b.divide(leg, scale) for leg in legs]
+    parts = [b.divide(leg, scale) for leg in (x, y)]
     total = b.add(*[b.multiply(p, p) for p in parts])
     root = b.sqrt(b.where(is_zero, one, total))
     return b.cast(b.where(is_zero, zero, b.multiply(root, scale)), result)

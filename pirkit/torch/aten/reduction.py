@@ -160,6 +160,23 @@ def _(
     return b.cast(_moments(b, x, dim, correction, keepdim)[0], b.dtype)
 
 
+@rule("std.correction")
+def _(
+    b: AtenBuilder, x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Value:
+    """The gradient of equal elements is zero, as torch's."""
+    variance = _moments(b, x, dim, correction, keepdim)[0]
+    return b.cast(_off_zero(b, b.sqrt, variance), b.dtype)
+
+
+@rule("std_mean.correction")
+def _(
+    b: AtenBuilder, x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Any:
+    variance, mean = _moments(b, x, dim, correction, keepdim)
+    return b.cast(_off_zero(b, b.sqrt, variance), b.types[0]), b.cast(mean, b.types[1])
+
+
 @rule("var_mean.correction")
 def _(
     b: AtenBuilder, x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False
