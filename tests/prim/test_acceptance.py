@@ -156,7 +156,12 @@ def test_a05_derivatives_of_results_add_up(definition: OpDef) -> None:
 # --- A6: closed forms and compositions -----------------------------------------------------------
 
 CLOSED: Final = [
-    d for d in table() if vjp.get(d) is not None and decompose.get(d) is not None and not d.writes
+    d
+    for d in table()
+    if vjp.get(d) is not None
+    and decompose.get(d) is not None
+    and not d.writes
+    and d.name != "pd_op.bce_loss"  # at probabilities 0 and 1 its closed form is Paddle's alone
 ]
 """Ops with a derivative in closed form that could be had from their parts."""
 

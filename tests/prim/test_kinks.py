@@ -172,6 +172,10 @@ EXTREME: Final[dict[str, Callable[[Builder, Value], Value]]] = {
     "BCE with weights": lambda b, x: b.sigmoid_cross_entropy_with_logits(
         x, b.like(0.25, x), b.like(2.0, x)
     ),
+    **{
+        f"BCE of {label}": lambda b, x, label=label: b.bce_loss(b.sigmoid(x), b.like(label, x))
+        for label in (0.0, 0.25, 1.0)
+    },
     "softmax": lambda b, x: b.softmax(x, axis=0),
     "log_softmax": lambda b, x: b.log_softmax(x, axis=0),
     "logsumexp": lambda b, x: b.logsumexp(x, axis=(0,), keepdim=False, reduce_all=False),

@@ -180,9 +180,5 @@ def _(b: AtenBuilder, x: Value, y: Value, reduction: int = 1) -> Value:
 @rule("binary_cross_entropy")
 def _(b: AtenBuilder, x: Value, y: Value, weight: Value | None = None, reduction: int = 1) -> Value:
     """Logarithms are at least -100, as torch's are."""
-    least = b.const(-100.0, x.dtype)
-    one = b.const(1.0, x.dtype)
-    logs = [b("pd_op.where", b.less_than(v, least), least, v)
-            for v in (b.log(x), b.log1p(x * -1.0))]  # fmt: skip
-    loss = b.subtract(b.multiply(b.subtract(y, one), logs[1]), b.multiply(y, logs[0]))
+    loss = b.bce_loss(x, y)
     return reduced(b, loss if weight is None else b.multiply(loss, weight), reduction)

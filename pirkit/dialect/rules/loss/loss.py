@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import exp
 from typing import Any, Final
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose
+from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.movement.movement import from_start
 from pirkit.dialect.rules.movement.sizes import as_list, sizes_of
 from pirkit.dialect.rules.reduction.reduction import count
@@ -78,12 +79,23 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.bce_loss")
 def _(c: OpCall) -> Value:
-    """Logarithms are not less than -100, as in Paddle."""
+    """Logarithms are not less than -100, as in Paddle, and constant beyond."""
     b, p, y = c.b, c.b.wide(c.input), c.b.wide(c.label)
     floor = b.value(-100.0, p)
-    yes = b.maximum(b.log(p), floor)
-    no = b.maximum(b.log(1 - p), floor)
-    return b.cast(-(y * yes + (1 - y) * no), c.input.dtype)
+
+    def log_of(x: Value) -> Value:
+        is_far = b.less_equal(b.abs(x), b.value(exp(-100.0), x))
+        return b.where(is_far, floor, b.maximum(b.log(b.where(is_far, 1.0, x)), floor))
+
+    return b.cast(-(y * log_of(p) + (1 - y) * log_of(1 - p)), c.input.dtype)
+
+
+@vjp("pd_op.bce_loss")
+def _(c: OpCall, g: Value) -> Value:
+    """Paddle's, of `bce_loss_grad`: finite at probabilities 0 and 1, which a sigmoid reaches."""
+    b, p, y = c.b, c.b.wide(c.input), c.b.wide(c.label)
+    slope = (p - y) / b.maximum((1 - p) * p, b.value(1e-12, p))
+    return g * b.cast(slope, g.dtype)
 
 
 @decompose("pd_op.huber_loss")
