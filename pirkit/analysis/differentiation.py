@@ -245,7 +245,7 @@ class _Flow:
             return given
         direct = any(v in self.active for v in op.operands)
         if not bodies(op):
-            return direct and (given or op.name == "pir.tuple_push")
+            return direct and (given or op.name == "pir.tuple_push" or op.name in ARRAY_OPS)
         inner = (v for region in bodies(op) for o in operations(region.block) for v in o.operands)
         return direct or any(v in self.active for v in inner)
 

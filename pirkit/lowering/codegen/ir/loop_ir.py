@@ -91,8 +91,8 @@ class Buffer:
     ``register``: vectors, of which constant indices of unrolled loops pick one.
     Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
     ``per_block`` adds bytes per iteration of a loop, for accumulators of its own.
-    ``shares`` is the scratch buffer whose memory this one is. With ``image`` there is a tile of so
-    many bytes for each of `Images`, and this buffer is that of this image of the present one.
+    ``shares`` is the buffer before this one whose memory it is. With ``image`` there is a tile of
+    so many bytes for each of `Images`, and this buffer is that of this image of the present one.
     ``dynamic`` has further strides, by axis, and ``size_word`` is the number of the word that has
     the size, where both are known when the nest is called.
     """
@@ -224,6 +224,34 @@ class Invoke:
 
 
 @dataclass(frozen=True, slots=True)
+class OnChange:
+    """A body that a thread skips while the loops ``vars`` stand where they did at its last block.
+
+    It comes first in the innermost of parallel loops, of which ``vars`` are the outermost: so what
+    it packs into scratch memory serves all blocks that a thread takes along the other loops.
+    """
+
+    vars: tuple[str, ...]
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallRows:
+    """Runs ``count`` rows of another nest: iterations of its parallel loops, numbered in order.
+
+    The number of the first one is that of the present iteration over ``axes``. ``buffers`` are
+    those of its operands. Of one whose pitch is not 0 there are only these rows, so many bytes
+    apart.
+    """
+
+    nest: Nest
+    buffers: tuple[int, ...]
+    pitches: tuple[int, ...]
+    axes: tuple[int, ...]
+    count: Bound
+
+
+@dataclass(frozen=True, slots=True)
 class OncePerOrbit:
     """A body that runs only where the block comes first among its images (see `Images`)."""
 
@@ -254,10 +282,10 @@ class Images:
 
 
 Node = (
-    Block | Prefetch | PrefetchTile | Pack | Invoke | Loop | Reducing | NonTemporal | OncePerOrbit
-    | Images
+    Block | Prefetch | PrefetchTile | Pack | Invoke | CallRows | Loop | Reducing | NonTemporal
+    | OnChange | OncePerOrbit | Images
 )  # fmt: skip
-NESTED: Final = (Loop, Reducing, NonTemporal, OncePerOrbit, Images)
+NESTED: Final = (Loop, Reducing, NonTemporal, OnChange, OncePerOrbit, Images)
 """Nodes with a body."""
 
 Path = tuple[tuple[int, int], ...]
@@ -290,6 +318,21 @@ class Nest:
         return replace(self, buffers=(*self.buffers, buffer)), len(self.buffers)
 
 
+def rows_of(nest: Nest, first: Bound, end: Bound) -> Nest:
+    """Some iterations of the parallel loops of a nest, which are all outer axes, in one loop."""
+    body = nest.body
+    for axis in range(nest.rank):
+        (loop,) = body
+        require(
+            isinstance(loop, Loop) and (loop.kind, loop.axes) == ("parallel", (axis,)),
+            "rows of a nest", "each of its outer axes has to be a parallel loop",
+        )  # fmt: skip
+        assert isinstance(loop, Loop)
+        body = loop.body
+    axes = tuple(range(nest.rank))
+    return replace(nest, body=(Loop("row", axes, first, end, 1, body),))
+
+
 # what is known of a tree
 
 
@@ -319,7 +362,7 @@ def buffers_of(nodes: Sequence[Node]) -> set[int]:
             found.update([s.operand for s in node.statements if isinstance(s, _ACCESSES)])
         elif isinstance(node, (Prefetch, PrefetchTile)):
             found.add(node.buffer)
-        elif isinstance(node, Invoke):
+        elif isinstance(node, (Invoke, CallRows)):
             found.update(node.buffers)
         elif isinstance(node, Pack):
             found |= {node.source, node.dest}

@@ -268,7 +268,7 @@ class SmallTile:
         depth, columns, biased, x_row, x_depth, out_row, panel_row = numbers
         columns = columns if self.short else vectors * self.lanes
         x = matrix(memory[0], self.dtype, (rows, depth), (x_row, x_depth))
-        panel = matrix(memory[1], self.dtype, (depth, columns), (panel_row, size))
+        panel = matrix(memory[1], self.dtype, (depth, columns), (panel_row, size), panel=True)
         out = matrix(memory[2], self.dtype, (rows, columns), (out_row, size))
         out[...] = x @ panel
         if biased:
