@@ -43,8 +43,8 @@ def pack_function(
 
     One of the strides of B is the size of an element. Columns beyond n in the last panel are
     undefined. ``divisible`` says whether k is a multiple of the lanes, and n of a panel. With
-    ``scales`` B is row-major and its rows are multiplied by scalars at a last parameter, so many
-    bytes apart.
+    ``scales`` B is row-major and its rows are multiplied by scalars, so many bytes apart, at a
+    parameter behind ``panels``.
     """
     size = shape.dtype.itemsize
 
@@ -54,7 +54,7 @@ def pack_function(
         else:
             _pack_columns(b, shape, b_strides[1], depth, divisible)
 
-    parameters = "ptr %b, ptr %panels, i64 %k, i64 %n" + (", ptr %factors" if scales else "")
+    parameters = f"ptr %b, ptr %panels,{' ptr %factors,' if scales else ''} i64 %k, i64 %n"
     return functions.add(("pack", shape, b_strides, depth, divisible, scales), parameters, write)
 
 
