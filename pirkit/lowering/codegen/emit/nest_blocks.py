@@ -26,7 +26,7 @@ class NestBlocks(NestReductions):
     def __init__(self, b: Builder, nest: Nest, line_aligned: Value | None) -> None:
         super().__init__(b, nest, line_aligned)
         self.functions: Functions | None = None
-        self.called: dict[Nest, tuple[str, int]] = {}
+        self.called: dict[tuple[Nest, tuple[int, ...]], tuple[str, int]] = {}
         """Nests that are functions of the module, and where their scratch memory begins."""
         self.is_other = Value("true", I1)
         """Whether the outermost parallel loops moved since the block before of this thread."""
@@ -47,16 +47,18 @@ class NestBlocks(NestReductions):
         for k, pitch in zip(node.buffers, node.pitches, strict=True):
             back = b.emit(I64, f"sub i64 0, {b.times(first, pitch).text}") if pitch else ZERO
             addresses.append(b.at(self.address(k, at), back))
-        name, scratch = self.called.get(node.nest) or self.function_of(node.nest)
+        key = node.nest, node.pitches
+        name, scratch = self.called.get(key) or self.function_of(*key)
         own = b.at(Value("%scratch", PTR), scratch)
         end = b.plus(first, self.bound(node.count, at))
         given = ", ".join(map(str, [*addresses, own, first, end]))
         b.emit_void(f"call void @{name}({given})")
 
-    def function_of(self, nest: Nest) -> tuple[str, int]:
+    def function_of(self, nest: Nest, pitches: tuple[int, ...]) -> tuple[str, int]:
         """The function of a nest that is called, and where its scratch memory begins."""
         assert self.functions is not None
-        pointers = [Value(f"%a{k}", PTR) for k in range(len(nest.kernel.operands))]
+        names = [f"%{'moved' if pitch else 'a'}{k}" for k, pitch in enumerate(pitches)]
+        pointers = [Value(name, PTR) for name in names]
         sizes: list[int] = []
 
         def write(b: Builder) -> None:
@@ -67,9 +69,9 @@ class NestBlocks(NestReductions):
             sizes.append(writer.scratch)
 
         parameters = ", ".join(map(str, [*pointers, "ptr %scratch, i64 %lo, i64 %hi"]))
-        found = self.functions.add(nest, parameters, write), self.scratch
+        found = self.functions.add((nest, pitches), parameters, write), self.scratch
         self.scratch += sum(sizes)
-        self.called[nest] = found
+        self.called[nest, pitches] = found
         return found
 
     def once_per_orbit(self, node: OncePerOrbit, at: Point) -> None:

@@ -217,7 +217,7 @@ class _Blocks:
         whole = replace(self.buffers[of.operand], shares=of.operand, outside=(outside,))
         return self._add(whole, dict(enumerate(of.batch)) | strides)
 
-    def _rows(self, rows: Rows, axis: int) -> tuple[int, Strides]:
+    def _rows(self, rows: Rows, axis: int = -1) -> tuple[int, Strides]:
         """The buffer of rows whose elements lie along an axis, and its strides."""
         if isinstance(rows, ScratchRows):
             tile, size = self.tiles[rows.number], self.group.dtype.itemsize
@@ -280,7 +280,7 @@ class _Blocks:
         """Pack the block's rows of y, scaled, and accumulate ``x' y``."""
         shape, axis, depth = self.shape, self.axes[n], self.block_rows
         x, (x_row, x_column) = self._rows(step.x, axis + 1)
-        y, strides = self._rows(step.y, axis)
+        y, strides = self._rows(step.y)  # it is packed outside of the loop over columns
         c_row, c_column = step.out.strides
         out = self._view(step.out, {axis + 1: c_row, axis: c_column})
         panels = self._panels(n, depth, step.columns)
