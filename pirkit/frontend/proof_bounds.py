@@ -40,9 +40,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Reducing,
     Table,
     Word,
-    inside,
-    rows_of,
 )
+from pirkit.lowering.codegen.ir.loop_tree import inside, rows_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Load,

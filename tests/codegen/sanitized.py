@@ -1,8 +1,8 @@
 """Programs in sanitized code, for a process of their own; with `planted`, a tail is too long.
 
-With `small`, operands of a small matmul count as one element shorter. With `rows`, the tail of a row
-kernel between two matmuls is too long. With `page`, what is written
-is the byte behind an array of the allocator.
+With `small`, operands of a small matmul count as one element shorter. With `rows`, the tail of a
+row kernel between two matmuls is too long. With `page`, what is written is the byte behind an array
+of the allocator.
 """
 
 from __future__ import annotations

@@ -33,10 +33,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Pack,
     Path,
     Reducing,
-    copies_of,
-    inside,
-    rows_of,
 )
+from pirkit.lowering.codegen.ir.loop_tree import copies_of, inside, rows_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,

@@ -23,8 +23,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Prefetch,
     PrefetchTile,
     Word,
-    buffers_of,
 )
+from pirkit.lowering.codegen.ir.loop_tree import buffers_of
 from pirkit.lowering.codegen.nest_text import statement_line
 
 _COPIES = {"in order": "", "own": ", own accumulators", "tree": ", reduced as a tree"}

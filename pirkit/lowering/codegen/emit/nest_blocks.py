@@ -9,14 +9,7 @@ from dataclasses import replace
 from pirkit.lowering.codegen.emit.nest_reductions import NestReductions
 from pirkit.lowering.codegen.emit.nest_state import ZERO, Move, Point, Scope
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Value
-from pirkit.lowering.codegen.ir.loop_ir import (
-    CallRows,
-    Images,
-    Nest,
-    Node,
-    OncePerOrbit,
-    OnChange,
-)
+from pirkit.lowering.codegen.ir.loop_ir import CallRows, Images, Nest, Node, OncePerOrbit, OnChange
 from pirkit.lowering.codegen.ir.routine import Functions
 
 

@@ -34,10 +34,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     PrefetchTile,
     Table,
     Word,
-    buffers_of,
-    inside,
-    statements,
 )
+from pirkit.lowering.codegen.ir.loop_tree import buffers_of, inside, statements
 from pirkit.lowering.codegen.ir.loopnest import Index, ReduceKind, reads
 from pirkit.lowering.codegen.math.casts import Typed
 

@@ -47,9 +47,9 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     PrefetchTile,
     Reducing,
     Word,
-    inside,
     is_multiple,
 )
+from pirkit.lowering.codegen.ir.loop_tree import inside
 from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Statement, Store
 from pirkit.lowering.codegen.ir.routine import Functions
 from pirkit.lowering.codegen.math.casts import stored, widen

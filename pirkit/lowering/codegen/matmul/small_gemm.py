@@ -22,17 +22,8 @@ from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
-from pirkit.lowering.codegen.ir.loop_ir import (
-    Block,
-    Buffer,
-    Invoke,
-    Loop,
-    Nest,
-    Node,
-    Table,
-    Word,
-    changed,
-)
+from pirkit.lowering.codegen.ir.loop_ir import Block, Buffer, Invoke, Loop, Nest, Node, Table, Word
+from pirkit.lowering.codegen.ir.loop_tree import changed
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Kernel,
