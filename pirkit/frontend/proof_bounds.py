@@ -26,6 +26,7 @@ from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
+    CallRows,
     Images,
     Invoke,
     Iteration,
@@ -34,12 +35,13 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Node,
     NonTemporal,
     OncePerOrbit,
+    OnChange,
     Pack,
     Reducing,
     Table,
     Word,
-    inside,
 )
+from pirkit.lowering.codegen.ir.loop_tree import inside, rows_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Load,
@@ -48,7 +50,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Statement,
     Store,
 )
-from pirkit.lowering.codegen.ir.routine import Reach
+from pirkit.lowering.codegen.ir.routine import PrefetchRoutine, Reach
 from pirkit.lowering.codegen.nest_text import statement_line
 
 EFFORT: Final = 2_000_000
@@ -153,8 +155,10 @@ class _Proof:
                         self.statement(statement, at)
                 case Loop():
                     self.loop(node, at)
-                case Reducing() | NonTemporal() | OncePerOrbit():
+                case Reducing() | NonTemporal() | OnChange() | OncePerOrbit():
                     self.run(node.body, at)
+                case CallRows():
+                    self.call_rows(node, at)
                 case Images():
                     self.images(node, at)
                 case Pack():
@@ -283,6 +287,30 @@ class _Proof:
             at = replace(at, holds=(*at.holds, place < extent, rest == above * extent + place))
             found[axis], rest = place, above
         return {**found, outermost: rest}, at
+
+    def call_rows(self, node: CallRows, at: _Point) -> None:
+        """The accesses of another nest, for rows from the present one on, in the buffers of this.
+
+        Buffers of operands that have the present rows only end where those do.
+        """
+        first, (count, at) = 0, self.bound(node.count, at)
+        for axis in node.axes:
+            first = first * self.nest.extents[axis] + at.index.get(axis, 0)
+        given = list(zip(node.buffers, node.pitches, strict=True))
+        own, places = node.nest.buffers, list[Term]()
+        for (k, pitch), buffer in zip(given, own, strict=False):
+            places.append(at.address[k] - first * pitch + buffer.offset)
+        limits = [replace(b, size=self.limit(k)) for (k, _), b in zip(given, own, strict=False)]
+        nest = replace(node.nest, buffers=(*limits, *own[len(given) :]))
+        proof = _Proof(self.z3, nest)
+        proof.found, proof.names, proof.values.count = self.found, self.names, self.values.count
+        number, at = proof.fresh("row", at)
+        at = replace(at, holds=(*at.holds, number < count))
+        (loop,) = rows_of(nest, 0, 0).body
+        assert isinstance(loop, Loop)
+        here = _Point({}, (*places, *[b.offset for b in own[len(given) :]]), at.holds)
+        proof.run(loop.body, proof.moved(loop, here, first + number, number))
+        del self.names[-1]
 
     def images(self, node: Images, at: _Point) -> None:
         for number, image in enumerate(node.images):
@@ -415,6 +443,8 @@ class _Proof:
 
     def invoke(self, node: Invoke, at: _Point) -> None:
         """What a routine reaches with each combination of numbers that it may get."""
+        if isinstance(node.routine, PrefetchRoutine):
+            return
         numbers: list[Term] = []
         for x in node.numbers:
             if isinstance(x, Iteration):
@@ -435,8 +465,8 @@ class _Proof:
             same = [n == g for n, g in zip(numbers, given, strict=True)]
             holds = (*at.holds, *[h for h in same if not isinstance(h, bool)])
             for number, reach in zip(node.buffers, reached, strict=True):
-                whole = self.nest.buffers[number].space == "scratch"
-                for low, high in reach.spans(whole):
+                scratch = self.nest.buffers[number].space == "scratch"
+                for low, high in reach.spans(scratch):
                     self.require(number, at.address[number] + low, high - low, holds, told)
 
     def _calls(self, numbers: Sequence[Term], holds: Sequence[Term]) -> Iterator[list[int]]:

@@ -39,7 +39,13 @@ from pirkit.lowering.codegen.emit import (
 from pirkit.lowering.codegen.ir import loop_rewrites
 from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
 from pirkit.lowering.codegen.math import division, vecmath
-from pirkit.lowering.codegen.matmul import gemm, macrokernel, microkernel, small_gemm
+from pirkit.lowering.codegen.matmul import (
+    fused_row_blocks,
+    gemm,
+    macrokernel,
+    microkernel,
+    small_gemm,
+)
 from pirkit.lowering.whole_program import kernel_sequence
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.launch_fusion import PendingLaunch
@@ -390,6 +396,17 @@ PLANTS: Final = {
         short_mask,
         attention,
         ((2, 3, 130, 24), (2, 3, 140, 24), (2, 3, 140, 17)),
+        ("a routine that the loops call is wrong",),
+    ),
+    "attention's loops": Plant(
+        emitter("fused_row_blocks.py"),
+        "pir.rows",
+        fused_row_blocks,
+        "rounded",
+        lambda old: lambda bound, multiple: old(bound, 2 * multiple),
+        attention,
+        ((2, 3, 130, 24), (2, 3, 140, 24), (2, 3, 140, 17)),
+        ("its loops are wrong after `block rows and pack`",),
     ),
     "convolution": Plant(
         emitter("blocked_conv.py"),

@@ -1,7 +1,8 @@
 """Programs in sanitized code, for a process of their own; with `planted`, a tail is too long.
 
-With `small`, operands of a small matmul count as one element shorter. With `page`, what is written
-is the byte behind an array of the allocator.
+With `small`, operands of a small matmul count as one element shorter. With `rows`, the tail of a
+row kernel between two matmuls is too long. With `page`, what is written is the byte behind an array
+of the allocator.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pirkit
 from pirkit import ops
 from pirkit.frontend.tracing import trace
 from pirkit.lowering import gemm_kernel
+from pirkit.lowering.codegen.emit import nest_writer
 from pirkit.lowering.whole_program import loop_emit
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.allocator import HOST
@@ -27,8 +29,20 @@ def network(x: Any, w: Any, at: Any) -> Any:
     return ops.gather(y[:, ::2], at, axis=0).sum(1) + ops.max(x, (1,), keepdim=False)[:2]
 
 
+def attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """A row kernel between two matmuls, in blocks of rows."""
+    return ops.matmul(ops.softmax(ops.matmul(q, k, transpose_y=True) + mask, -1), v)
+
+
+def attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    scores = np.exp(q @ k.swapaxes(1, 2) + mask)
+    return scores / scores.sum(-1, keepdims=True) @ v
+
+
 def main(what: str) -> None:
     rng = np.random.default_rng(0)
+    shapes = ((8, 70, 16), (8, 90, 16), (8, 90, 12), (8, 70, 90))
+    heads = [rng.standard_normal(s).astype(np.float32) for s in shapes]
     x, w = (rng.standard_normal(s).astype(np.float32) for s in ((37, 53), (53, 29)))
     if what == "page":
         array = HOST.empty((5,), dt.float32.np)
@@ -41,6 +55,13 @@ def main(what: str) -> None:
 
         setattr(loop_emit, "lane_mask", too_long)  # noqa: B010  one that ruff knows no type of
         pirkit.jit(lambda x: ops.exp(x) * 2.0)(x[:, 0])
+    if what == "rows":
+        mask: Any = nest_writer.tail_mask
+        longer: Any = lambda b, lanes, count: mask(b, lanes, b.plus(count, 1))  # noqa: E731
+        setattr(nest_writer, "tail_mask", longer)  # noqa: B010
+    program = trace(attention, tuple(heads)).program
+    found = np.asarray(pirkit.compile(program, fast_math=True).native(*heads)[0])
+    np.testing.assert_allclose(found, attended(*heads), rtol=1e-4, atol=1e-6)
     if what == "small":
         old = gemm_kernel._reach  # pyright: ignore[reportPrivateUsage]
         less: Any = lambda *given: (0, old(*given)[1] - 4)  # noqa: E731

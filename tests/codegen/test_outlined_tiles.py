@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows, row_blocks_draft
 from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
 from pirkit.lowering.codegen.matmul.row_block_plan import (
@@ -19,6 +22,8 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import host
+
+Array = np.ndarray[Any, Any]
 
 BATCH = 8
 
@@ -64,11 +69,22 @@ def test_even_products_are_one_tile() -> None:
     assert not any("llvm.masked" in pack for pack in packs)
 
 
+def native(group: RowBlocks, arrays: list[Array]) -> None:
+    native_rows(group).bind(arrays)()
+
+
+def interpreted(group: RowBlocks, arrays: list[Array]) -> None:
+    run_loops(row_blocks_draft(group, host()).stages[-1].nest, arrays)
+
+
+@pytest.mark.parametrize("run", [native, interpreted])
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
 @pytest.mark.parametrize(
     "extents", [(64, 64, 64, 64), (1, 1, 1, 1), (33, 17, 9, 41), (130, 5, 70, 3), (7, 96, 33, 64)]
 )
-def test_products_of_any_sizes(extents: tuple[int, int, int, int], dtype: DType) -> None:
+def test_products_of_any_sizes(
+    extents: tuple[int, int, int, int], dtype: DType, run: Callable[[RowBlocks, list[Array]], None]
+) -> None:
     rows, depth, middle, columns = extents
     draw = np.random.default_rng(0).integers
     x, y, w = (
@@ -78,7 +94,7 @@ def test_products_of_any_sizes(extents: tuple[int, int, int, int], dtype: DType)
     x[0, 0, 0], w[1, 0, 0] = np.nan, np.inf
     out = np.full((BATCH, rows, columns), np.nan, dtype.np)
     total = np.full((BATCH, middle, columns), np.nan, dtype.np)
-    native_rows(group(*extents, dtype)).bind((x, y.swapaxes(1, 2).copy(), w, out, total))()
+    run(group(*extents, dtype), [x, y.swapaxes(1, 2).copy(), w, out, total])
     with np.errstate(invalid="ignore"):
         z = x @ y
         np.testing.assert_array_equal(out, z @ w)

@@ -46,6 +46,12 @@ def test_small_matmuls_are_checked(tmp_path: Path) -> None:
     assert re.search(r"small_gemm\.py\), `.*load.*`: \d+ bytes from", told), told
 
 
+def test_row_kernels_between_matmuls_are_checked(tmp_path: Path) -> None:
+    status, told = ended("rows", tmp_path)
+    assert status == -signal.SIGABRT
+    assert re.search(r"fused_row_blocks\.py\), `.*load.*`: \d+ bytes from", told), told
+
+
 def test_arrays_end_at_a_forbidden_page(tmp_path: Path) -> None:
     assert ended("page", tmp_path)[0] == -signal.SIGSEGV
 

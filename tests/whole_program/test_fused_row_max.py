@@ -11,6 +11,7 @@ import pirkit
 from pirkit import ops
 from pirkit.frontend.tracing import trace
 from pirkit.lowering.codegen.emit.compile import compiled
+from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul import fused_row_blocks, fused_row_max
 from pirkit.lowering.codegen.matmul.fused_row_max import with_row_max
 from pirkit.lowering.codegen.matmul.row_block_plan import RowBlocks, RowGemm
@@ -58,6 +59,13 @@ def run(group: RowBlocks, values: list[Array]) -> list[Array]:
     return arrays
 
 
+def interpreted(group: RowBlocks, values: list[Array]) -> list[Array]:
+    """The same by the interpreter of the loop IR."""
+    arrays = [v.copy() for v in values]
+    run_loops(fused_row_blocks.row_blocks_draft(group, host()).stages[-1].nest, arrays)
+    return arrays
+
+
 def operands(group: RowBlocks, special: bool) -> list[Array]:
     found: list[Array] = []
     for number, size in enumerate(group.sizes):
@@ -94,6 +102,19 @@ def test_bits_are_those_of_a_sweep(
     assert products_with(group) == 1
     for special in (False, True):
         same_bits(group, operands(group, special), monkeypatch)
+
+
+@pytest.mark.parametrize("function", [attention, with_gradients(attention)])
+def test_loops_are_interpreted_with_their_row_kernels(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several blocks, whose last one is shorter; the maxima, scales and packs of gradients too."""
+    given = heads(130, 93, 20, 9, (8,))
+    given = given if function is attention else (normal(8, 130, 9, seed=7), *given)
+    group = group_of(monkeypatch, function, given)
+    values = operands(group, False)
+    for made, right in zip(interpreted(group, values), run(group, values), strict=True):
+        np.testing.assert_allclose(made, right, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("what", [1.0, np.nan, np.inf, -np.inf])

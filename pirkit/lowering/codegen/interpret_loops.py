@@ -19,6 +19,7 @@ from pirkit.lowering.codegen.ir.element_types import identity, types_of
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
+    CallRows,
     Count,
     Images,
     Invoke,
@@ -28,12 +29,12 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Node,
     NonTemporal,
     OncePerOrbit,
+    OnChange,
     Pack,
     Path,
     Reducing,
-    copies_of,
-    inside,
 )
+from pirkit.lowering.codegen.ir.loop_tree import copies_of, inside, rows_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -88,6 +89,8 @@ class _Run:
     def __init__(self, nest: Nest, buffers: Sequence[Array], shift: int) -> None:
         self.nest, self.types = nest, types_of(nest.kernel)
         self.shift, self.end = shift, 0
+        self.standing: list[int] | None = None
+        """Where the loops of `OnChange` stood at the block before."""
         self.memory = [buffer.reshape(-1).view(np.uint8) for buffer in buffers]
         for x in nest.buffers[len(buffers) :]:
             own = np.full(x.size + _PADDING, 0xA5, np.uint8)
@@ -109,6 +112,13 @@ class _Run:
                     self.reducing(node, at)
                 case NonTemporal():
                     self.run(node.body, at)
+                case OnChange():
+                    standing = [at.blocks[var] for var in node.vars]
+                    if standing != self.standing:
+                        self.standing = standing
+                        self.run(node.body, at)
+                case CallRows():
+                    self.call_rows(node, at)
                 case OncePerOrbit():
                     begin, *others = _images(node.images, at)
                     if all(begin <= other for other in others):
@@ -160,6 +170,19 @@ class _Run:
             terms, self.terms = self.terms or {}, None
             for name, values in terms.items():
                 self.add(name, at, self.tree(name, values))
+
+    def call_rows(self, node: CallRows, at: _Point) -> None:
+        first, count = 0, self.bound(node.count, at)
+        for axis in node.axes:
+            first = first * self.nest.extents[axis] + at.index.get(axis, 0)
+        operands = zip(node.buffers, node.pitches, strict=True)
+        begins = [at.address[k] - first * pitch for k, pitch in operands]
+        nest = rows_of(node.nest, first, first + count)
+        run = _Run(nest, [self.memory[k] for k in node.buffers], 0)
+        own = [buffer.offset for buffer in nest.buffers[len(begins) :]]
+        offsets = [buffer.offset for buffer in nest.buffers[: len(begins)]]
+        begins = [begin + offset for begin, offset in zip(begins, offsets, strict=True)]
+        run.run(nest.body, _Point({}, (*begins, *own)))
 
     def images(self, node: Images, at: _Point) -> None:
         begins = _images(node.images, at)

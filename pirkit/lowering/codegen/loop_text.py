@@ -9,6 +9,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
     Buffer,
+    CallRows,
     Images,
     Invoke,
     Iteration,
@@ -17,12 +18,13 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Node,
     NonTemporal,
     OncePerOrbit,
+    OnChange,
     Pack,
     Prefetch,
     PrefetchTile,
     Word,
-    buffers_of,
 )
+from pirkit.lowering.codegen.ir.loop_tree import buffers_of
 from pirkit.lowering.codegen.nest_text import statement_line
 
 _COPIES = {"in order": "", "own": ", own accumulators", "tree": ", reduced as a tree"}
@@ -35,10 +37,12 @@ def scheduled_lines(stages: Sequence[Stage], names: Sequence[str]) -> Iterator[s
     yield from loop_lines(stages[-1].nest, names)
 
 
-def loop_lines(nest: Nest, names: Sequence[str]) -> Iterator[str]:
+def loop_lines(nest: Nest, names: Sequence[str], scratch: str = "s") -> Iterator[str]:
     """A nest, one node in a line; ``names`` are those of the operands."""
-    names = [*names, *(f"s{k}" for k in range(len(names), len(nest.buffers)))]
-    used = buffers_of(nest.body)
+    names, used = list(names), buffers_of(nest.body)
+    for number, buffer in enumerate(nest.buffers[len(names) :], len(names)):
+        shown = scratch + str(number)
+        names.append(shown if buffer.space != "memory" else names[buffer.shares or 0])
     for number, buffer in enumerate(nest.buffers):
         if buffer.space != "memory" and number in used:
             yield f"// {names[number]}: {_scratch(buffer)}"
@@ -68,6 +72,14 @@ def _lines(nodes: Sequence[Node], names: Sequence[str], axes: Sequence[str]) -> 
                 shown = [x.var if isinstance(x, Iteration) else _bound(x) for x in numbers]
                 yield routine.show([names[k] for k in buffers], shown)
                 continue
+            case CallRows(nest, buffers):
+                yield f"{_bound(node.count)} rows of"
+                own = [names[k] for k in buffers]
+                yield from (f"  {line}" for line in loop_lines(nest, own, "own"))
+                continue
+            case OnChange():
+                when = f", or if {', '.join(node.vars)} moved since" if node.vars else ""
+                yield f"at the first block of a thread{when}:"
             case Pack(source, dest):
                 columns = "lanes" if node.columns is None else _bound(node.columns)
                 size = f"{_bound(node.rows)} x {columns}"

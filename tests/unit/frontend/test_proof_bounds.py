@@ -11,7 +11,8 @@ import pytest
 import pirkit
 from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.compile import run_passes
-from pirkit.lowering.codegen.ir.loop_ir import Block, Count, Loop, Nest, Node, changed
+from pirkit.lowering.codegen.ir.loop_ir import Block, CallRows, Count, Loop, Nest, Node
+from pirkit.lowering.codegen.ir.loop_tree import changed
 from pirkit.lowering.codegen.ir.loopnest import Constant, Load
 
 pytest.importorskip("z3", reason="proofs need z3-solver")
@@ -77,6 +78,13 @@ def small(b: Any) -> Any:
     return b.tanh(b.matmul(b.exp(z), u)) * 2.0
 
 
+def attention(b: Any) -> Any:
+    """A row kernel between two matmuls: blocks of rows, the last one shorter, of two batch axes."""
+    q, k = b.input("q", (2, 5, 130, 24), "float32"), b.input("k", (2, 5, 140, 24), "float32")
+    scores = b.matmul(q, k, transpose_y=True) * 0.25
+    return b.matmul(b.softmax(scores, axis=-1), b.input("v", (2, 5, 140, 17), "float32"))
+
+
 def columns(b: Any) -> Any:
     return b.softmax(b.input("x", (37, 103), "float32"), axis=0)
 
@@ -91,7 +99,7 @@ def norm(b: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "build", [flat, padded, gathered, mirrored, product, small, columns, rows, norm]
+    "build", [flat, padded, gathered, mirrored, product, small, attention, columns, rows, norm]
 )
 def test_kernels_are_proved(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     nests_of(build, monkeypatch)
@@ -146,9 +154,17 @@ def whole_tile(node: Node) -> Any:
     return [replace(node, moved_back=False)] if is_last else None
 
 
+def row_too_many(node: Node) -> Any:
+    """A row kernel between matmuls runs for one row more than a block has."""
+    if not isinstance(node, CallRows) or not isinstance(node.count, Count):
+        return None
+    return [replace(node, count=replace(node.count, size=node.count.size + 1))]
+
+
 PLANTED = {"tail mask": (flat, tail), "tile remainder": (mirrored, remainder),
            "pad guard": (padded, guard), "gather offset": (gathered, offset),
-           "tile moved back": (small, whole_tile)}  # fmt: skip
+           "tile moved back": (small, whole_tile), "last rows": (attention, remainder),
+           "row kernel": (attention, row_too_many)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -166,7 +182,7 @@ def test_planted_bugs_are_refuted(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert told[0].at
 
 
-@pytest.mark.parametrize("build", [product, columns, mirrored])
+@pytest.mark.parametrize("build", [product, columns, mirrored, attention])
 def test_a_panel_that_is_too_small_is_refuted(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     refuted = 0
     for nest in nests_of(build, monkeypatch):

@@ -13,15 +13,8 @@ from pirkit.lowering.codegen.emit.vector_emit import (
 )
 from pirkit.lowering.codegen.ir.element_types import identity
 from pirkit.lowering.codegen.ir.llvm_text import Type, Value
-from pirkit.lowering.codegen.ir.loop_ir import (
-    Loop,
-    Node,
-    Path,
-    Reducing,
-    copies_of,
-    inside,
-    statements,
-)
+from pirkit.lowering.codegen.ir.loop_ir import Loop, Node, Path, Reducing
+from pirkit.lowering.codegen.ir.loop_tree import copies_of, inside, statements
 from pirkit.lowering.codegen.ir.loopnest import Reduce
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.math.primitives import select_extremum

@@ -21,6 +21,7 @@ from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
 from pirkit.lowering.codegen.ir.loop_ir import (
     NESTED,
     Bound,
+    CallRows,
     Count,
     Images,
     Invoke,
@@ -33,10 +34,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     PrefetchTile,
     Table,
     Word,
-    buffers_of,
-    inside,
-    statements,
 )
+from pirkit.lowering.codegen.ir.loop_tree import buffers_of, inside, statements
 from pirkit.lowering.codegen.ir.loopnest import Index, ReduceKind, reads
 from pirkit.lowering.codegen.math.casts import Typed
 
@@ -78,6 +77,8 @@ class NestState:
     def __init__(self, b: Builder, nest: Nest, line_aligned: Value | None) -> None:
         self.b, self.nest, self.line_aligned = b, nest, line_aligned
         self.types = types_of(nest.kernel)
+        self.arguments: Sequence[Value] = ()
+        """The addresses of the operands, where they are no table in memory."""
         self.scratch = 0
         self.used: dict[int, set[int]] = {}
         self.bounds = _bounds(nest)
@@ -107,12 +108,13 @@ class NestState:
         b, address = self.b, list[Value]()
         used = self.used_buffers(self.nest.body)
         for number, buffer in enumerate(self.nest.buffers):
-            if buffer.space == "memory":
-                address.append(argument(b, number))
+            if buffer.shares is not None:
+                address.append(address[buffer.shares])
+            elif buffer.space == "memory":
+                known = self.arguments
+                address.append(known[number] if known else argument(b, number))
             elif buffer.space == "register":
                 address.append(ZERO)
-            elif buffer.shares is not None:
-                address.append(address[buffer.shares])
             else:
                 address.append(b.at(Value("%scratch", PTR), self.scratch))
                 # Whole vectors are written: one more line for what is beyond the last element.
@@ -306,6 +308,8 @@ def _bounds(nest: Nest) -> dict[str, set[Count]]:
             bounds = n.rows, n.columns
         elif isinstance(n, PrefetchTile):
             bounds = (n.columns,)
+        elif isinstance(n, CallRows):
+            bounds = (n.count,)
         elif isinstance(n, Invoke):
             bounds = tuple([x for x in n.numbers if not isinstance(x, Iteration)])
         for x in bounds:
@@ -327,6 +331,8 @@ def _indexed(nest: Nest, blocks: Collection[str]) -> set[int]:
     for n in inside(nest.body):
         if isinstance(n, PrefetchTile):
             found.add(n.column_axis)
+        elif isinstance(n, CallRows):
+            found |= set(n.axes)
         elif isinstance(n, Loop) and n.var in blocks:
             found.add(n.axes[0])
         elif isinstance(n, Images):

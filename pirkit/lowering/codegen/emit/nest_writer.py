@@ -7,16 +7,16 @@ buffer, and each loop adds its stride.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.interleave import interleaved
 from pirkit.lowering.codegen.emit.memory_access import Memory
-from pirkit.lowering.codegen.emit.nest_reductions import NestReductions
+from pirkit.lowering.codegen.emit.nest_blocks import NestBlocks
 from pirkit.lowering.codegen.emit.nest_state import ZERO, Move, Point, Scope
 from pirkit.lowering.codegen.emit.transpose_tile import pack, transposed
 from pirkit.lowering.codegen.emit.vector_emit import (
@@ -28,10 +28,11 @@ from pirkit.lowering.codegen.emit.vector_emit import (
     tree_reduce,
 )
 from pirkit.lowering.codegen.ir.element_types import LINE, compute_type
-from pirkit.lowering.codegen.ir.llvm_text import I1, I64, Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
     Bound,
+    CallRows,
     Images,
     Invoke,
     Iteration,
@@ -40,14 +41,15 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Node,
     NonTemporal,
     OncePerOrbit,
+    OnChange,
     Pack,
     Prefetch,
     PrefetchTile,
     Reducing,
     Word,
-    inside,
     is_multiple,
 )
+from pirkit.lowering.codegen.ir.loop_tree import inside
 from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Statement, Store
 from pirkit.lowering.codegen.ir.routine import Functions
 from pirkit.lowering.codegen.math.casts import stored, widen
@@ -67,9 +69,7 @@ def write_nest(
     return writer.scratch
 
 
-class _NestWriter(NestReductions):
-    functions: Functions | None = None
-
+class _NestWriter(NestBlocks):
     def run(self, nodes: Sequence[Node], at: Point) -> None:
         """Write nodes in order."""
         for node in nodes:
@@ -88,6 +88,10 @@ class _NestWriter(NestReductions):
                     self.reducing(node, at)
                 case NonTemporal():
                     self.non_temporal(node, at)
+                case CallRows():
+                    self.call_rows(node, at)
+                case OnChange():
+                    self.on_change(node, at)
                 case OncePerOrbit():
                     self.once_per_orbit(node, at)
                 case Images():
@@ -108,9 +112,15 @@ class _NestWriter(NestReductions):
             loops.append(inner)
         aligned = [loop.align for loop in loops if loop.align is not None]
         shift = self.shift(aligned[0], at) if aligned else ZERO
+        trips = [-(-_known(loop.stop) // loop.step) for loop in loops]
+        first_node = loops[-1].body[0]
+        outer = len(first_node.vars) if isinstance(first_node, OnChange) else None
 
-        def block(number: Value, _: list[Value]) -> Sequence[Value]:
-            trips = [-(-_known(loop.stop) // loop.step) for loop in loops]
+        def block(number: Value, carried: list[Value]) -> Sequence[Value]:
+            if outer is not None:
+                standing = b.op("udiv", number, prod(trips[outer:]))
+                self.is_other = b.compare("ne", standing, carried[0])
+                carried = [standing]
             moves: list[tuple[Move, Value | None]] = []
             for loop, place in zip(loops, split_index(b, number, trips), strict=True):
                 first, count = b.times(place, loop.step), None
@@ -125,9 +135,10 @@ class _NestWriter(NestReductions):
             for move, iterations in moves:
                 here = self.with_counts(move[0], here, iterations)
             self.run(loops[-1].body, here)
-            return []
+            return carried
 
-        b.block_loop(block)
+        # No block stands where the loops stood before the first one.
+        b.block_loop(block, [] if outer is None else [Value("-1", I64)])
 
     def serial(self, node: Loop, at: Point) -> None:
         """A loop; the accumulators that it changes are carried."""
@@ -200,64 +211,6 @@ class _NestWriter(NestReductions):
                 )
         if node.copies == "own":
             self.note_nan(None)
-
-    def once_per_orbit(self, node: OncePerOrbit, at: Point) -> None:
-        """The body, if the block is lexicographically not after any of its images."""
-        b, holds = self.b, Value("true", I1)
-        begin, *others = _images(node.images, at)
-        for other in others:
-            is_first = Value("true", I1)
-            for x, y in reversed(list(zip(begin, other, strict=True))):
-                if x.text != y.text:
-                    is_same = b.both(b.compare("eq", x, y), is_first)
-                    is_first = b.op("or", b.compare("slt", x, y), is_same)
-            holds = b.both(is_first, holds)
-        self.guarded(holds, node.body, at)
-
-    def guarded(self, condition: Value, nodes: Sequence[Node], at: Point) -> None:
-        """Nodes under a condition."""
-
-        def body() -> list[Value]:
-            with Scope(self):
-                self.run(nodes, at)
-            return []
-
-        self.b.branch(condition, body)
-
-    def images(self, node: Images, at: Point) -> None:
-        """The body at each image of a block; those that are the same block run once."""
-        b, count = self.b, len(node.images)
-        begins = _images(node.images, at)
-        # The first image that is the same block: on a diagonal several are.
-        first = [Value(str(k), I64) for k in range(count)]
-        for k, other in itertools.product(range(count), reversed(range(count))):
-            if other < k:
-                pairs = zip(begins[k], begins[other], strict=True)
-                is_same = Value("true", I1)
-                for x, y in pairs:
-                    if x.text != y.text:
-                        is_same = b.both(b.compare("eq", x, y), is_same)
-                first[k] = b.select(is_same, Value(str(other), I64), first[k])
-
-        def body(image: Value, _: list[Value]) -> Sequence[Value]:
-            moves: list[Move] = []
-            for axis, loop in enumerate(node.moves()):
-                begin = b.pick(image, [found[axis] for found in begins])
-                by = b.emit(I64, f"sub {begin}, {at.index[axis].text}")
-                moves.append((loop, by, None))
-            here = self.moved(at, node.body, *moves)
-            for move in moves:
-                here = self.with_counts(move[0], here)
-            address = list(here.address)
-            for k in self.used_buffers(node.body):
-                if (tile := self.nest.buffers[k].image) is not None:
-                    slot = b.pick(image, [first[n] for n in node.composed(tile[0])])
-                    address[k] = b.at(address[k], b.times(slot, tile[1]))
-            is_new = b.compare("eq", b.pick(image, first), image)
-            self.guarded(is_new, node.body, replace(here, address=tuple(address)))
-            return []
-
-        b.loop(0, count, 1, [], body)
 
     def block(self, node: Block, at: Point) -> None:
         """Statements at a point, then what their reductions accumulate."""
@@ -383,11 +336,6 @@ class _NestWriter(NestReductions):
 
             found = self.b.branch(condition, body, before)
             self.registers.update(zip(keys, found, strict=True))
-
-
-def _images(images: Sequence[Sequence[int]], at: Point) -> list[list[Value]]:
-    """Where the images of a block begin along each axis."""
-    return [[at.index[axis] for axis in image] for image in images]
 
 
 def _known(bound: Bound) -> int:

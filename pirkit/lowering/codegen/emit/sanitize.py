@@ -3,8 +3,8 @@
 Each load and store of an element, masked, gathered or plain, is preceded by a comparison with the
 buffers of the call: its operands and the scratch memory of its thread. An access has to stay in the
 buffer that its address was derived from (Jones and Kelly, 1997): addresses are followed back
-through `getelementptr` to the operand or parameter. A nest of a larger kernel has a table of its
-own, with addresses that may point before their buffer: there an access has to stay in some buffer.
+through `getelementptr` to the operand or parameter. Some parameters of a nest that another one
+calls (`%moved`) point before their buffer: there an access has to stay in some buffer.
 The check works on the text of a module, so it covers what every emitter writes. An access that
 leaves its buffer ends the process, as with an address sanitizer: the memory of its caller can no
 longer be trusted.
@@ -29,7 +29,7 @@ _TYPE: Final = r"(<\d+ x \w+>|\w+)"
 _DEFINE: Final = re.compile(r"define (?:internal |private )?\w+ (@\w+)\(")
 _CALL: Final = re.compile(r"(call (?:<\d+ x \w+>|\w+) )(@[\w.]+)\(")
 _GEP: Final = re.compile(r"  (%[\w.]+) = getelementptr (?:inbounds )?\w+, ptr (%[\w.]+),")
-_TABLE: Final = re.compile(r"  (%[\w.]+) = load ptr,")
+_MOVED: Final = re.compile(r"ptr (%moved\d+)")
 _STACK: Final = re.compile(r"  (%[\w.]+) = alloca ")
 _LOAD: Final = re.compile(rf"  %[\w.]+ = load {_TYPE}, ptr (%[\w.]+)")
 _STORE: Final = re.compile(rf"  store {_TYPE} .*, ptr (%[\w.]+)(?:,|$)")
@@ -145,7 +145,7 @@ class _Checks:
         self.roots: dict[str, str] = {}
         self.stack: set[str] = set()
         self.number = 0
-        self.entered = self.outer = False
+        self.entered = False
 
     def line(self, line: str) -> list[str]:
         """The lines that replace a line."""
@@ -154,13 +154,11 @@ class _Checks:
             first = self.entry()
             return [line, *first] if line == "entry:" else [*first, *self.line(line)]
         if defined := _DEFINE.match(line):
-            self.roots, self.stack = {}, set()
-            self.entered = self.outer = defined[1] == f"@{self.code.symbol}"
+            self.roots, self.stack = dict.fromkeys(_MOVED.findall(line), "null"), set()
+            self.entered = defined[1] == f"@{self.code.symbol}"
             return [line if self.entered else line.replace("(", "(ptr %pirkit_buffers, ", 1)]
         if made := _GEP.match(line):
             self.roots[made[1]] = self.roots.get(made[2], made[2])
-        elif not self.outer and (made := _TABLE.match(line)):
-            self.roots[made[1]] = "null"
         elif made := _STACK.match(line):
             self.stack.add(made[1])
         elif call := _CALL.search(line):

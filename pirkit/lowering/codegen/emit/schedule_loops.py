@@ -19,15 +19,8 @@ from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
 from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
 from pirkit.lowering.codegen.ir import memory_rewrites as memory
 from pirkit.lowering.codegen.ir.element_types import LINE
-from pirkit.lowering.codegen.ir.loop_ir import (
-    Count,
-    Loop,
-    Nest,
-    Prefetch,
-    PrefetchTile,
-    inside,
-    statements,
-)
+from pirkit.lowering.codegen.ir.loop_ir import Count, Loop, Nest, Prefetch, PrefetchTile
+from pirkit.lowering.codegen.ir.loop_tree import inside, statements
 from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Store, varying_inside
 from pirkit.lowering.codegen.ir.plain_loops import inner_var, loops_of, outer_var
 

@@ -20,9 +20,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Node,
     Table,
     Word,
-    changed,
-    inside,
 )
+from pirkit.lowering.codegen.ir.loop_tree import changed, inside
 
 
 def words_of(nest: Nest) -> list[Word]:

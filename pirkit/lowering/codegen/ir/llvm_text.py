@@ -381,12 +381,14 @@ class Builder:
         """
         return self.call("llvm.expect.i64", I64, count, Value("0", I64))
 
-    def block_loop(self, body: Callable[[Value, list[Value]], Sequence[Value]]) -> None:
+    def block_loop(
+        self, body: Callable[[Value, list[Value]], Sequence[Value]], carried: Sequence[Value] = ()
+    ) -> None:
         """The loop over the blocks of this call: a range, or the only one."""
         if self.blocks == 1:
-            body(Value("0", I64), [])
+            body(Value("0", I64), list(carried))
         else:
-            self.loop(Value("%lo", I64), Value("%hi", I64), 1, [], body)
+            self.loop(Value("%lo", I64), Value("%hi", I64), 1, carried, body)
 
     def both(self, x: Value, y: Value) -> Value:
         """``x and y`` of scalars; nothing is emitted if one is the constant ``true``."""

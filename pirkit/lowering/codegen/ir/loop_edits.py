@@ -14,10 +14,9 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     LoopKind,
     Nest,
     Node,
-    changed,
-    inside,
     most,
 )
+from pirkit.lowering.codegen.ir.loop_tree import changed, inside
 from pirkit.lowering.codegen.ir.loopnest import (
     Load,
     Statement,

@@ -10,8 +10,6 @@ is a loop with a step around a loop over the tile, and no index has to be rewrit
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -19,14 +17,12 @@ from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.ir.loopnest import (
     Effect,
     Kernel,
-    Load,
     Reduce,
     Statement,
 )
 from pirkit.lowering.codegen.ir.routine import Routine
 from pirkit.runtime.dtype import DType
 
-_ACCESSES: Final = (Load, *Effect)
 LoopKind = Literal["serial", "parallel", "vector", "unroll", "interleave"]
 
 
@@ -91,8 +87,8 @@ class Buffer:
     ``register``: vectors, of which constant indices of unrolled loops pick one.
     Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
     ``per_block`` adds bytes per iteration of a loop, for accumulators of its own.
-    ``shares`` is the scratch buffer whose memory this one is. With ``image`` there is a tile of so
-    many bytes for each of `Images`, and this buffer is that of this image of the present one.
+    ``shares`` is the buffer before this one whose memory it is. With ``image`` there is a tile of
+    so many bytes for each of `Images`, and this buffer is that of this image of the present one.
     ``dynamic`` has further strides, by axis, and ``size_word`` is the number of the word that has
     the size, where both are known when the nest is called.
     """
@@ -224,6 +220,34 @@ class Invoke:
 
 
 @dataclass(frozen=True, slots=True)
+class OnChange:
+    """A body that a thread skips while the loops ``vars`` stand where they did at its last block.
+
+    It comes first in the innermost of parallel loops, of which ``vars`` are the outermost: so what
+    it packs into scratch memory serves all blocks that a thread takes along the other loops.
+    """
+
+    vars: tuple[str, ...]
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallRows:
+    """Runs ``count`` rows of another nest: iterations of its parallel loops, numbered in order.
+
+    The number of the first one is that of the present iteration over ``axes``. ``buffers`` are
+    those of its operands. Of one whose pitch is not 0 there are only these rows, so many bytes
+    apart.
+    """
+
+    nest: Nest
+    buffers: tuple[int, ...]
+    pitches: tuple[int, ...]
+    axes: tuple[int, ...]
+    count: Bound
+
+
+@dataclass(frozen=True, slots=True)
 class OncePerOrbit:
     """A body that runs only where the block comes first among its images (see `Images`)."""
 
@@ -254,10 +278,10 @@ class Images:
 
 
 Node = (
-    Block | Prefetch | PrefetchTile | Pack | Invoke | Loop | Reducing | NonTemporal | OncePerOrbit
-    | Images
+    Block | Prefetch | PrefetchTile | Pack | Invoke | CallRows | Loop | Reducing | NonTemporal
+    | OnChange | OncePerOrbit | Images
 )  # fmt: skip
-NESTED: Final = (Loop, Reducing, NonTemporal, OncePerOrbit, Images)
+NESTED: Final = (Loop, Reducing, NonTemporal, OnChange, OncePerOrbit, Images)
 """Nodes with a body."""
 
 Path = tuple[tuple[int, int], ...]
@@ -288,74 +312,6 @@ class Nest:
     def with_buffer(self, buffer: Buffer) -> tuple[Nest, int]:
         """The nest with one more buffer, and the number of that."""
         return replace(self, buffers=(*self.buffers, buffer)), len(self.buffers)
-
-
-# what is known of a tree
-
-
-def inside(nodes: Sequence[Node]) -> Iterator[Node]:
-    """All nodes of a tree in order, those that contain others first."""
-    # An explicit stack: compilation spends its time in such loops.
-    left = list(reversed(nodes))
-    while left:
-        node = left.pop()
-        yield node
-        if isinstance(node, NESTED):
-            left.extend(reversed(node.body))
-
-
-def statements(nodes: Sequence[Node]) -> Iterator[Statement]:
-    """All statements of a tree in order."""
-    for node in inside(nodes):
-        if isinstance(node, Block):
-            yield from node.statements
-
-
-def buffers_of(nodes: Sequence[Node]) -> set[int]:
-    """The buffers that a tree uses."""
-    found = set[int]()
-    for node in inside(nodes):
-        if isinstance(node, Block):
-            found.update([s.operand for s in node.statements if isinstance(s, _ACCESSES)])
-        elif isinstance(node, (Prefetch, PrefetchTile)):
-            found.add(node.buffer)
-        elif isinstance(node, Invoke):
-            found.update(node.buffers)
-        elif isinstance(node, Pack):
-            found |= {node.source, node.dest}
-    return found
-
-
-def changed(
-    nodes: tuple[Node, ...], change: Callable[[Node], Sequence[Node] | None]
-) -> tuple[Node, ...]:  # fmt: skip
-    """The tree with nodes replaced where ``change`` gives others; inner nodes are changed first.
-
-    What does not change is shared with the tree before.
-    """
-    found: list[Node] = []
-    for node in nodes:
-        after = node
-        if isinstance(node, NESTED):
-            body = changed(node.body, change)
-            after = node if body is node.body else replace(node, body=body)
-        new = change(after)
-        found += [after] if new is None else new
-    is_same = len(found) == len(nodes) and all(map(operator.is_, found, nodes))
-    return nodes if is_same else tuple(found)
-
-
-def copies_of(nodes: Sequence[Node], path: Path = ()) -> list[Path]:
-    """The copies that have accumulators of their own; none if there is only one."""
-    found: dict[Path, None] = {}
-    for node in nodes:
-        if isinstance(node, Loop) and node.copies == "own":
-            for place in range(most(node.start), most(node.stop), node.step):
-                here = (*path, (node.axes[0], place))
-                found |= dict.fromkeys(copies_of(node.body, here) or [here])
-        elif isinstance(node, (Loop, NonTemporal, Reducing)):
-            found |= dict.fromkeys(copies_of(node.body, path))
-    return list(found)
 
 
 def rounded(bound: Bound, multiple: int) -> Bound:

@@ -28,15 +28,13 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Node,
     Prefetch,
     Reducing,
-    buffers_of,
-    changed,
     is_multiple,
     most,
     pure,
     require,
     rounded,
-    statements,
 )
+from pirkit.lowering.codegen.ir.loop_tree import buffers_of, changed, statements
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,

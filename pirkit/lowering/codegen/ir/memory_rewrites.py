@@ -35,16 +35,13 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Prefetch,
     PrefetchTile,
     Reducing,
-    buffers_of,
-    changed,
-    inside,
     is_multiple,
     most,
     require,
     rounded,
-    statements,
 )
 from pirkit.lowering.codegen.ir.loop_rewrites import tile, unroll_and_jam, vectorize
+from pirkit.lowering.codegen.ir.loop_tree import buffers_of, changed, inside, statements
 from pirkit.lowering.codegen.ir.loopnest import (
     Constant,
     Load,

@@ -21,15 +21,15 @@ class Reach:
     """Stands for the memory of a buffer and notes what a routine uses of it (`proof_bounds.py`)."""
 
     def __init__(self) -> None:
-        self.matrices: list[tuple[int, int, tuple[int, int], tuple[int, int]]] = []
+        self.matrices: list[tuple[int, int, tuple[int, int], tuple[int, int], bool]] = []
 
-    def spans(self, whole: bool) -> Iterator[tuple[int, int]]:
-        """The first byte of each matrix and the one behind it; of ``whole`` rows where they are."""
-        for offset, size, shape, strides in self.matrices:
+    def spans(self, scratch: bool) -> Iterator[tuple[int, int]]:
+        """The first byte of each matrix and the one behind it; in scratch memory whole panels."""
+        for offset, size, shape, strides, panel in self.matrices:
             reach = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
             low, high = (sum(r for r in reach if r * sign > 0) for sign in (-1, 1))
             high += size
-            if whole and strides[0] > shape[1] * strides[1] > 0:
+            if scratch and panel and strides[0] > shape[1] * strides[1] > 0:
                 high += strides[0] - shape[1] * strides[1]
             yield offset + low, offset + high
 
@@ -62,16 +62,27 @@ class Routine(Protocol):
         ...
 
 
+class PrefetchRoutine:
+    """A routine that only prefetches: it changes no memory, and any address is valid."""
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        """Nothing."""
+
+
 def matrix(
-    location: Location, dtype: DType, shape: tuple[int, int], strides: tuple[int, int]
-) -> Array:
-    """A matrix in memory. Raises TypeError or ValueError if it does not lie inside of a buffer."""
+    location: Location, dtype: DType, shape: tuple[int, int], strides: tuple[int, int], *,
+    panel: bool = False,
+) -> Array:  # fmt: skip
+    """A matrix in memory. Raises TypeError or ValueError if it does not lie inside of a buffer.
+
+    The rows of a ``panel`` are read and written in whole vectors.
+    """
     memory, offset = location
     # The interpreter relies on numpy to refuse what leaves the buffer, but an empty matrix reads
     # nothing and may begin behind the end.
     if 0 in shape:
         return np.empty(shape, dtype.np)
     if isinstance(memory, Reach):
-        memory.matrices.append((offset, dtype.itemsize, shape, strides))
+        memory.matrices.append((offset, dtype.itemsize, shape, strides, panel))
         return np.zeros(shape, dtype.np)
     return np.ndarray(shape, dtype.np, memory.data, offset, strides)

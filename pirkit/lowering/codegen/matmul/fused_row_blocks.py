@@ -13,7 +13,8 @@ matrix of the batch, else a block of rows: the bits do not depend on the number 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -21,22 +22,39 @@ from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import kernel_work, key_of
-from pirkit.lowering.codegen.emit.generate import PARAMETERS, emit_body, emit_prologue
+from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.vector_emit import address_at, argument, split_index
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Type, Value
-from pirkit.lowering.codegen.matmul.blocking import ScratchLayout, block_extent
-from pirkit.lowering.codegen.matmul.deferred_normalization import with_deferred_scales
-from pirkit.lowering.codegen.matmul.fused_row_max import end_row_max, init_row_max, with_row_max
-from pirkit.lowering.codegen.matmul.macrokernel import PanelLoop, Strides
-from pirkit.lowering.codegen.matmul.panel_packing import (
-    copied_row_bytes,
-    divisibility,
-    pack_function,
-    scale_function,
+from pirkit.lowering.codegen.emit.schedule import schedule
+from pirkit.lowering.codegen.emit.schedule_loops import Stage, scheduled
+from pirkit.lowering.codegen.ir.loop_ir import (
+    Bound,
+    Buffer,
+    CallRows,
+    Count,
+    Invoke,
+    Iteration,
+    Loop,
+    Nest,
+    Node,
+    OnChange,
+    rounded,
 )
-from pirkit.lowering.codegen.matmul.prefetch import Prefetch, prefetches
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand, with_numbered_names
+from pirkit.lowering.codegen.ir.piecewise_poly_match import with_composite_functions
+from pirkit.lowering.codegen.matmul.deferred_normalization import with_deferred_scales
+from pirkit.lowering.codegen.matmul.fused_row_max import with_row_max
+from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile
+from pirkit.lowering.codegen.matmul.panel_packing import copied_row_bytes, divisibility
+from pirkit.lowering.codegen.matmul.panel_routines import (
+    EndRowMax,
+    InitRowMax,
+    PackPanel,
+    PrefetchBlock,
+    ScaleRows,
+)
+from pirkit.lowering.codegen.matmul.prefetch import prefetches
 from pirkit.lowering.codegen.matmul.row_block_plan import (
+    MemoryRows,
     RowAccumulation,
     RowBlocks,
     RowGemm,
@@ -48,6 +66,7 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
     tile_shape,
     with_scratch_strides,
 )
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import Target, host
@@ -70,11 +89,14 @@ def native_rows(group: RowBlocks) -> NativeFunction:
 def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
     """The module of a group, not yet compiled."""
     group = with_row_max(with_deferred_scales(group, target), _MAX_DEPTH, target)
-    writer = _Writer(group, target)
-    writer.emit()
-    sizes = {"lanes": writer.shape.lanes, "rows": writer.block_rows, "blocks": writer.blocks}
-    known = about(_Writer, "blocks of rows", **sizes)
-    return writer.routines.draft(writer.b, writer.layout.size, group.sizes, writer.work, known)
+    blocks = _Blocks(group, target)
+    stage = Stage("block rows and pack", blocks.nest())
+    routines = Routines(scalef=target.x86 and target.has("avx512f"))
+    b = routines.builder()
+    scratch = write_nest(b, stage.nest, functions=routines)
+    sizes = {"lanes": blocks.shape.lanes, "rows": blocks.block_rows, "blocks": blocks.count}
+    known = about(row_blocks_draft, "blocks of rows", **sizes)
+    return routines.draft(b, scratch, group.sizes, blocks.work, known, [stage])
 
 
 def block_rows(group: RowBlocks, target: Target) -> int:
@@ -101,250 +123,248 @@ def is_profitable(group: RowBlocks, target: Target) -> bool:
     return many or panels <= _MAX_SHARED_PANELS
 
 
-class _Writer:
-    """Emits one function: units of work, the steps of a block; nests are private functions."""
+class _Blocks:
+    """Builds the loops over matrices and blocks of rows, and in each block those of all steps.
+
+    Beside those of the batch and the rows, each matmul has two axes of its own: its columns, and
+    its depth or, where it accumulates over the rows, the rows of its result.
+    """
 
     def __init__(self, group: RowBlocks, target: Target) -> None:
         self.group, self.target = group, target
         self.shape = tile_shape(group.dtype, target)
-        self.routines = Routines(scalef=target.x86 and target.has("avx512f"))
-        self.b = self.routines.builder()
         self.block_rows = block_rows(group, target)
-        self.layout = ScratchLayout()
-        self.pitch = [copied_row_bytes(self.shape, columns) for columns in group.tiles]
-        self.tile_offsets = [self.layout.reserve(self.block_rows * pitch) for pitch in self.pitch]
-        self.blocks_per_matrix = -(-group.rows // self.block_rows)
-        self.matrices = prod(group.batch)
-        self.blocks = self.matrices * (1 if group.sums else self.blocks_per_matrix)
+        down = -(-group.rows // self.block_rows)
+        self.count = prod(group.batch) * (1 if group.sums else down)
+        self.present = Count("b", group.rows, self.block_rows)
+        self.row = len(group.batch)
+        matmuls = [n for n, step in enumerate(group.steps) if not isinstance(step, RowNest)]
+        self.axes = {n: self.row + 1 + 2 * k for k, n in enumerate(matmuls)}
         # One tile function serves all GEMMs of the group, so one that accumulates decides for all.
         self.accumulates = group.sums or any(
             isinstance(s, RowGemm) and s.depth > _MAX_DEPTH for s in group.steps
         )
         # With strides as arguments LLVM compiles one tile function for all GEMMs of the group.
-        self.shared = sum(not isinstance(s, RowNest) for s in group.steps) > 1
+        self.shared = len(matmuls) > 1
         self.prefetches = prefetches(group, self.block_rows, self.shape, target)
         self.work = 0
-        self.panels: dict[int, int] = {}
-        self.nests: dict[int, tuple[str, int]] = {}
-        self.pointers: list[Value] = []
-        for number, step in enumerate(group.steps):
-            self._prepare(number, step)
+        self.packs: list[Node] = []
+        self.buffers: list[Buffer] = []
+        self.strides: list[dict[int, int]] = []
+        """The strides of each buffer by axis; steps add those of their own axes."""
 
-    def _prepare(self, number: int, step: RowStep) -> None:
-        """Reserve the scratch of a step and emit its nest as a private function."""
-        group, shape = self.group, self.shape
-        rows = self.matrices * group.rows
-        match step:
-            case RowGemm(depth=depth, columns=columns):
-                # The right operand of a matrix is packed whole: all of its blocks of rows read it.
-                self.panels[number] = self.layout.reserve(shape.panels_bytes(depth, columns))
-                self.work += rows * depth * columns // (VECTOR_FMAS_PER_NS * shape.lanes)
-            case RowAccumulation(rows=out_rows, columns=columns):
-                self.panels[number] = self.layout.reserve(
-                    shape.panels_bytes(self.block_rows, columns)
-                )
-                self.work += rows * out_rows * columns // (VECTOR_FMAS_PER_NS * shape.lanes)
-            case RowNest():
-                kernel = with_scratch_strides(step, group.tiles, shape)
-                # Blocks of the nest are called by row number, so its schedule must match.
-                if not runs_by_rows(kernel, rows, self.target):
-                    raise InternalError("a nest of fused row blocks is not scheduled by rows")
-                b, plan, scratch = emit_body(kernel, self.target)
-                name = f"nest{number}"
-                count = len(kernel.operands)
-                self.routines.define(
-                    f"private void @{name}({PARAMETERS})", b, emit_prologue(count, 0)
-                )
-                self.nests[number] = name, self.layout.reserve(scratch)
-                self.work += kernel_work(kernel, plan)
+    def nest(self) -> Nest:
+        group = self.group
+        types = dict(self._types())
+        for k, size in enumerate(group.sizes):
+            self._add(Buffer(types.get(k, group.dtype), (), size), {})
+        self.pitch = [copied_row_bytes(self.shape, columns) for columns in group.tiles]
+        # All blocks of a matrix use the same tiles.
+        self.tiles = [
+            self._scratch(self.block_rows * pitch, {self.row: pitch}) for pitch in self.pitch
+        ]
+        steps = tuple([node for n, s in enumerate(group.steps) for node in self._step(n, s)])
+        names = tuple([f"i{axis}" for axis in range(self.row)])
+        packs, kind = tuple(self.packs), "serial" if group.sums else "parallel"
+        if not group.sums:
+            # The right operand of a matrix is packed whole: all of its blocks of rows read it.
+            steps, packs = (OnChange(names, packs), *steps), ()
+        body: tuple[Node, ...] = (
+            *packs, Loop("b", (self.row,), 0, group.rows, self.block_rows, steps, kind),
+        )  # fmt: skip
+        for axis in reversed(range(self.row)):
+            body = (Loop(names[axis], (axis,), 0, group.batch[axis], 1, body, "parallel"),)
+        inner: list[int] = []
+        for n in self.axes:
+            step = group.steps[n]
+            assert not isinstance(step, RowNest)
+            inner += step.columns, step.depth if isinstance(step, RowGemm) else step.rows
+        outer, rank = (*group.batch, group.rows), self.row + 1 + len(inner)
+        buffers = [
+            replace(buffer, strides=tuple([strides.get(axis, 0) for axis in range(rank)]))
+            for buffer, strides in zip(self.buffers, self.strides, strict=True)
+        ]
+        operands = [
+            Operand(x.dtype, (0,) * len(outer), (0,) * len(inner), x.size)
+            for x in buffers[: len(group.sizes)]
+        ]
+        kernel = Kernel(outer, tuple(inner), tuple(operands), ())
+        return Nest(kernel, tuple(buffers), body)
 
-    def emit(self) -> None:
-        """The loop over the units of work; ``%block`` holds the argument block of the nests."""
-        b, group = self.b, self.group
-        max_rows = max([len(s.operands) for s in group.steps if isinstance(s, RowNest)], default=0)
-        b.emit_void(f"%block = alloca [{max_rows + 1} x ptr], align 8")
-        self.pointers = [argument(b, k) for k in range(len(group.sizes))]
+    def _types(self) -> Iterator[tuple[int, DType]]:
+        """The element types of operands of row kernels; those of matmuls have that of the group."""
+        for step in self.group.steps:
+            if isinstance(step, RowNest):
+                for where, operand in zip(step.operands, step.kernel.operands, strict=True):
+                    if isinstance(where, int):
+                        yield where, operand.dtype
 
-        def matrix_of_sums(number: Value, _: list[Value]) -> Sequence[Value]:
-            positions = split_index(b, number, group.batch)
-            self._pack(positions)
+    # --- buffers ---
 
-            def block(row_block: Value, _: list[Value]) -> Sequence[Value]:
-                self._block(number, positions, row_block)
-                return []
+    def _add(self, buffer: Buffer, strides: dict[int, int]) -> int:
+        self.buffers.append(buffer)
+        self.strides.append(strides)
+        return len(self.buffers) - 1
 
-            b.loop(0, self.blocks_per_matrix, 1, [], block)
-            return []
+    def _scratch(self, nbytes: int, strides: dict[int, int]) -> int:
+        """Scratch memory, which begins anew with each block of rows."""
+        return self._add(
+            Buffer(self.group.dtype, (), nbytes, space="scratch", outside=("b",)), strides
+        )
 
-        def block_of_rows(number: Value, carried: list[Value]) -> Sequence[Value]:
-            matrix, row_block = split_index(b, number, [self.matrices, self.blocks_per_matrix])
-            positions = split_index(b, matrix, group.batch)
-            # Consecutive blocks of one matrix reuse its panels: the loop carries the packed matrix.
-            other = b.emit(Type("i1"), f"icmp ne {matrix}, {carried[0].text}")
+    def _view(self, of: MemoryRows, strides: dict[int, int], outside: str = "") -> int:
+        """An operand with the strides that it has in one step; a loop may stand outside of it."""
+        whole = replace(self.buffers[of.operand], shares=of.operand, outside=(outside,))
+        return self._add(whole, dict(enumerate(of.batch)) | strides)
 
-            def pack() -> Sequence[Value]:
-                self._pack(positions)
-                return []
-
-            b.branch(other, pack)
-            self._block(matrix, positions, row_block)
-            return [matrix]
-
-        lo, hi = Value("%lo", I64), Value("%hi", I64)
-        if group.sums:
-            b.loop(lo, hi, 1, [], matrix_of_sums)
-        else:
-            b.loop(lo, hi, 1, [Value("-1", I64)], block_of_rows)
-
-    def _pack(self, positions: list[Value]) -> None:
-        """Pack the right operands of the GEMMs, which all blocks of a matrix share."""
-        b = self.b
-        for number, step in enumerate(self.group.steps):
-            if not isinstance(step, RowGemm):
-                continue
-            even = divisibility(self.shape, step.columns, step.depth)
-            pack = pack_function(self.routines, self.shape, step.y.strides, step.depth, even)
-            source = address_at(b, self.pointers[step.y.operand], step.y.batch, positions)
-            panel = self.layout.at(b, self.panels[number])
-            b.emit_void(
-                f"call void @{pack}({source}, {panel}, i64 {step.depth}, i64 {step.columns})"
-            )
-
-    def _block(self, matrix: Value, positions: list[Value], row_block: Value) -> None:
-        """All steps for one block of rows."""
-        b, group = self.b, self.group
-        first = b.times(row_block, self.block_rows)
-        count = block_extent(b, self.block_rows, group.rows, first)
-        row = b.plus(b.times(matrix, group.rows), first)
-        for number, step in enumerate(group.steps):
-            match step:
-                case RowGemm():
-                    prefetch_lines = [
-                        (a, self._prefetch_address(a, matrix, row_block))
-                        for a in self.prefetches.get(number, ())
-                    ]
-                    self._gemm(number, step, positions, first, count, prefetch_lines)
-                case RowAccumulation():
-                    self._accumulate(number, step, positions, first, count)
-                case RowNest():
-                    self._nest(number, step, row, count)
-
-    def _prefetch_address(self, what: Prefetch, matrix: Value, row_block: Value) -> Value:
-        """The address that tiles prefetch from; beyond the last block it may be invalid."""
-        b, operand = self.b, what.operand
-        if what.next_matrix:
-            matrix = b.binary("smin", b.plus(matrix, 1), Value(str(self.matrices - 1), I64))
-        else:
-            row_block = b.plus(row_block, 1)
-        positions = split_index(b, matrix, self.group.batch)
-        base = address_at(b, self.pointers[operand.operand], operand.batch, positions)
-        return b.at(base, b.times(row_block, what.nbytes))
-
-    def _rows(self, rows: Rows, positions: list[Value], first: Value) -> tuple[Value, Strides]:
-        """The address of the first row of the present block, and the strides."""
-        b = self.b
+    def _rows(self, rows: Rows, axis: int = -1) -> tuple[int, Strides]:
+        """The buffer of rows whose elements lie along an axis, and its strides."""
         if isinstance(rows, ScratchRows):
-            strides = (self.pitch[rows.number], self.group.dtype.itemsize)
-            return self.layout.at(b, self.tile_offsets[rows.number]), strides
-        base = address_at(b, self.pointers[rows.operand], rows.batch, positions)
-        return b.at(base, b.times(first, rows.strides[0])), rows.strides
+            tile, size = self.tiles[rows.number], self.group.dtype.itemsize
+            self.strides[tile][axis] = size
+            return tile, (self.pitch[rows.number], size)
+        row, column = rows.strides
+        return self._view(rows, {self.row: row, axis: column}), rows.strides
 
-    def _gemm(
-        self, number: int, step: RowGemm, positions: list[Value], first: Value, count: Value,
-        prefetch_lines: Sequence[tuple[Prefetch, Value]],
-    ) -> None:  # fmt: skip
+    def _panels(self, n: int, depth: int, columns: int) -> int:
+        """Memory for packed panels: a column's share of a panel is the stride along columns."""
+        shape, axis = self.shape, self.axes[n]
+        strides = {axis: shape.panel_bytes(depth) // shape.columns}
+        if isinstance(self.group.steps[n], RowGemm):
+            strides[axis + 1] = shape.columns * shape.dtype.itemsize
+        return self._scratch(shape.panels_bytes(depth, columns), strides)
+
+    # --- steps ---
+
+    def _step(self, n: int, step: RowStep) -> Iterator[Node]:
+        """The loops of a step for one block of rows."""
+        match step:
+            case RowGemm():
+                yield from self._gemm(n, step)
+            case RowAccumulation():
+                yield from self._accumulate(n, step)
+            case RowNest():
+                yield self._call(step)
+
+    def _gemm(self, n: int, step: RowGemm) -> Iterator[Node]:
         """``out = x y`` in parts of the depth, then the maxima or scales of its rows."""
-        x, strides = self._rows(step.x, positions, first)
-        out, (c_row, _) = self._rows(step.out, positions, first)
-        rest = (self.group.rows % self.shape.rows, step.columns % self.shape.columns)
-        b, size = self.b, self.shape.dtype.itemsize
-        lines = [what.lines for what, _ in prefetch_lines]
-        row_stride = 0 if step.row_max is None else self.pitch[step.row_max.number]
-        loop_name = PanelLoop(
-            self.shape, strides, step.depth, c_row, rest, shared=self.shared,
-            prefetch_lines=tuple(lines), row_max_stride=row_stride,
-            accumulates=step.depth > _MAX_DEPTH if row_stride else self.accumulates,
-        ).function(self.routines)  # fmt: skip
-        more = [location for _, location in prefetch_lines]
+        shape, axis, depth = self.shape, self.axes[n], step.depth
+        panels = self._panels(n, depth, step.columns)
+        even = divisibility(shape, step.columns, depth)
+        pack = PackPanel(shape, step.y.strides, depth, even)
+        self.packs.append(Invoke(pack, (self._view(step.y, {}), panels), (depth, step.columns)))
+        x, left = self._rows(step.x, axis + 1)
+        out, (c_row, _) = self._rows(step.out, axis)
+        buffers, row_max_stride = [x, panels, out], 0
         if step.row_max is not None:
-            more.append(self.layout.at(b, self.tile_offsets[step.row_max.number]))
-            init = init_row_max(self.routines, self.shape, row_stride)
-            b.emit_void(f"call void @{init}({more[-1]}, {count})")
-        others = "".join([f", {location}" for location in more])
-        panels = self.layout.at(b, self.panels[number])
-        depth_parts = -(-step.depth // _MAX_DEPTH)
+            buffers.append(self.tiles[step.row_max.number])
+            row_max_stride = self.pitch[step.row_max.number]
+            yield Invoke(InitRowMax(shape, row_max_stride), (buffers[-1],), (self.present,))
         # Parts of about equal depth, at most `_MAX_DEPTH` each.
-        part_depth = -(-step.depth // depth_parts)
-
-        def one(k: Value, _: list[Value]) -> Sequence[Value]:
-            left = b.at(x, b.times(k, strides[1]))
-            right = b.at(panels, b.times(k, self.shape.columns * size))
-            rest_of = b.emit(I64, f"sub i64 {step.depth}, {k.text}")
-            depth_left = b.binary("smin", Value(str(part_depth), I64), rest_of)
-            fresh = b.compare("eq", k, 0)
-            b.emit_void(
-                f"call void @{loop_name}({left}, {right}, {out}, {count}, i64 {step.columns}, "
-                f"{depth_left}, {fresh}{others})"
-            )
-            return []
-
-        b.loop(0, step.depth, part_depth, [], one)
+        part = -(-depth // -(-depth // _MAX_DEPTH))
+        here = Count(f"k{n}", depth, part), Iteration(f"k{n}")
+        tiles = self._macrokernel(
+            n, (self.row, self.present, self.group.rows), (*left, c_row), buffers, here,
+            row_max_stride,
+        )  # fmt: skip
+        yield Loop(f"k{n}", (axis + 1,), 0, depth, part, tiles)
         if step.row_max is not None:
-            end = end_row_max(self.routines, self.shape, row_stride)
-            b.emit_void(f"call void @{end}({more[-1]}, {count})")
+            yield Invoke(EndRowMax(shape, row_max_stride), (buffers[-1],), (self.present,))
         if step.row_scale is not None:
-            scale = scale_function(
-                self.routines, self.shape, c_row, self.pitch[step.row_scale.number]
-            )
-            factors = self.layout.at(b, self.tile_offsets[step.row_scale.number])
-            b.emit_void(f"call void @{scale}({out}, {factors}, {count}, i64 {step.columns})")
+            factors = step.row_scale.number
+            scale = ScaleRows(shape, c_row, self.pitch[factors])
+            yield Invoke(scale, (out, self.tiles[factors]), (self.present, step.columns))
+        self._count_work(step.columns * depth)
 
-    def _accumulate(
-        self, number: int, step: RowAccumulation, positions: list[Value], first: Value, count: Value
-    ) -> None:
+    def _accumulate(self, n: int, step: RowAccumulation) -> Iterator[Node]:
         """Pack the block's rows of y, scaled, and accumulate ``x' y``."""
-        b, depth = self.b, self.block_rows
-        x, (x_row, x_column) = self._rows(step.x, positions, first)
-        y, strides = self._rows(step.y, positions, first)
-        out = address_at(b, self.pointers[step.out.operand], step.out.batch, positions)
-        panels = self.layout.at(b, self.panels[number])
-        given = f"{y}, {panels}, {count}, i64 {step.columns}"
-        row_stride = 0
+        shape, axis, depth = self.shape, self.axes[n], self.block_rows
+        x, (x_row, x_column) = self._rows(step.x, axis + 1)
+        y, strides = self._rows(step.y)  # it is packed outside of the loop over columns
+        c_row, c_column = step.out.strides
+        out = self._view(step.out, {axis + 1: c_row, axis: c_column})
+        panels = self._panels(n, depth, step.columns)
+        even = divisibility(shape, step.columns, depth, self.group.rows)
+        buffers, scale_stride = [y, panels], 0
         if step.row_scale is not None:
-            row_stride = self.pitch[step.row_scale.number]
-            given += f", {self.layout.at(b, self.tile_offsets[step.row_scale.number])}"
-        even = divisibility(self.shape, step.columns, depth, self.group.rows)
-        pack = pack_function(self.routines, self.shape, strides, depth, even, row_stride)
-        b.emit_void(f"call void @{pack}({given})")
-        rest = (step.rows % self.shape.rows, step.columns % self.shape.columns)
-        x_strides = (x_column, x_row)
-        c_row = step.out.strides[0]
-        loop_name = PanelLoop(
-            self.shape, x_strides, depth, c_row, rest, shared=self.shared,
-            accumulates=self.accumulates,
-        ).function(self.routines)  # fmt: skip
-        fresh = b.compare("eq", first, 0)
-        b.emit_void(
-            f"call void @{loop_name}({x}, {panels}, {out}, i64 {step.rows}, i64 {step.columns}, "
-            f"{count}, {fresh})"
+            buffers.append(self.tiles[step.row_scale.number])
+            scale_stride = self.pitch[step.row_scale.number]
+        pack = PackPanel(shape, strides, depth, even, scale_stride)
+        yield Invoke(pack, tuple(buffers), (self.present, step.columns))
+        here = self.present, Iteration("b")
+        yield from self._macrokernel(
+            n, (axis + 1, step.rows, step.rows), (x_column, x_row, c_row), [x, panels, out], here
         )
+        self._count_work(step.rows * step.columns)
 
-    def _nest(self, number: int, step: RowNest, row: Value, count: Value) -> None:
-        """Call the nest for the rows of the block.
+    def _count_work(self, per_row: int) -> None:
+        rows = prod(self.group.batch) * self.group.rows
+        self.work += rows * per_row // (VECTOR_FMAS_PER_NS * self.shape.lanes)
 
-        It addresses row r at ``base + r * stride``; the base of a tile is moved back so that the
-        first row of the block falls on the tile's first row.
+    def _macrokernel(
+        self, n: int, rows: tuple[int, Bound, int], strides: tuple[int, int, int],
+        buffers: list[int], here: tuple[Bound, Iteration], row_max_stride: int = 0,
+    ) -> tuple[Node, ...]:  # fmt: skip
+        """Panel by panel, all rows: a panel stays in the L1 cache, the rows of A in L2.
+
+        ``rows`` are their axis, how many there are now, and all of them; ``here`` is the depth and
+        its part.
         """
-        b, (name, scratch) = self.b, self.nests[number]
-        block = Value("%block", PTR)
-        for k, location in enumerate(step.operands):
-            if isinstance(location, ScratchRows):
-                back = b.emit(I64, f"sub i64 0, {b.times(row, self.pitch[location.number]).text}")
-                address = b.at(self.layout.at(b, self.tile_offsets[location.number]), back)
-            else:
-                address = self.pointers[location]
-            b.emit_void(f"store {address}, {b.at(block, 8 * k)}, align 8")
-        b.emit_void(
-            f"store {self.layout.at(b, scratch)}, {b.at(block, 8 * len(step.operands))}, align 8"
-        )
-        b.emit_void(f"call void @{name}({block}, i64 0, {row}, {b.plus(row, count)})")
+        shape, step = self.shape, self.group.steps[n]
+        assert not isinstance(step, RowNest)
+        axis, count, extent = rows
+        # A tile that tracks maxima serves one GEMM: constant strides cost nothing.
+        shared = self.shared and not row_max_stride
+        numbers = (*here, *strides) if shared else here
+        accumulates = self.accumulates and not row_max_stride
+        ahead = tuple(self._prefetches(n))
+
+        def tiles(width: int) -> Iterator[Node]:
+            for start, stop, height in _cut(count, shape.rows, extent):
+                tile = Tile(
+                    shape, None if shared else strides, (height, width), None, row_max_stride,
+                    accumulates,
+                )  # fmt: skip
+                call = Invoke(tile, tuple(buffers), numbers)
+                yield Loop(f"m{n}", (axis,), start, stop, shape.rows, (*ahead, call))
+
+        return tuple([
+            Loop(f"n{n}", (self.axes[n],), start, stop, shape.columns, tuple(tiles(width)))
+            for start, stop, width in _cut(step.columns, shape.columns, step.columns)
+        ])  # fmt: skip
+
+    def _prefetches(self, n: int) -> Iterator[Node]:
+        """What each tile of a GEMM prefetches for the next block."""
+        for what in self.prefetches.get(n, ()):
+            strides = {} if what.next_matrix else {self.row: what.operand.strides[0]}
+            view = self._view(what.operand, strides, f"m{n}")
+            distance, per_block = what.nbytes, 0
+            if what.next_matrix:
+                distance, per_block = what.operand.batch[-1], what.nbytes
+            ahead = PrefetchBlock(what.lines, self.shape.rows, distance, per_block)
+            tile = Iteration(f"n{n}"), Iteration(f"m{n}")
+            yield Invoke(ahead, (view,), (*tile, self.present, Iteration("b")))
+
+    def _call(self, step: RowNest) -> Node:
+        """The call of a row kernel for the rows of the block."""
+        rows = prod(self.group.batch) * self.group.rows
+        kernel = with_numbered_names(with_scratch_strides(step, self.group.tiles, self.shape))
+        # Blocks of the nest are called by row number, so its schedule must match.
+        if not runs_by_rows(kernel, rows, self.target):
+            raise InternalError("a nest of fused row blocks is not scheduled by rows")
+        plan = schedule(with_composite_functions(kernel, self.target), self.target)
+        self.work += kernel_work(kernel, plan)
+        places = [(x, 0) if isinstance(x, int) else (self.tiles[x.number], self.pitch[x.number])
+                  for x in step.operands]  # fmt: skip
+        buffers, pitches = zip(*places, strict=True)
+        return CallRows(scheduled(plan), buffers, pitches, tuple(range(self.row + 1)), self.present)
+
+
+def _cut(count: Bound, size: int, extent: int) -> Iterator[tuple[Bound, Bound, int]]:
+    """Where whole tiles begin and end and how large they are; then a smaller one, if any is."""
+    whole = rounded(count, size)
+    if whole:
+        yield 0, whole, size
+    # The extents of a microkernel are constants.
+    if rest := extent % size:
+        yield whole, count, rest

@@ -8,14 +8,10 @@ the bits are the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, prod
 from typing import Final
 
-from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.vector_emit import reduce_lanes
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Constant,
@@ -30,8 +26,6 @@ from pirkit.lowering.codegen.ir.loopnest import (
     renamed,
     saved_values,
 )
-from pirkit.lowering.codegen.matmul.macrokernel import TileShape
-from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 from pirkit.lowering.codegen.matmul.row_block_plan import (
     RowBlocks,
     RowGemm,
@@ -159,35 +153,3 @@ def _is_contiguous_row(kernel: Kernel, operand: Operand, columns: int) -> bool:
         and (operand.inner, operand.offset) == ((size,), 0)
         and all(e == 1 or a == d for e, a, d in zip(outer, operand.outer, dense, strict=True))
     )
-
-
-def init_row_max(routines: Routines, shape: TileShape, stride: int) -> str:
-    """The function ``(row_max, count)`` that sets the maxima of the rows to -inf."""
-
-    def write(b: Builder) -> None:
-        def row(number: Value, _: list[Value]) -> Sequence[Value]:
-            place = b.at(Value("%row_max", PTR), b.times(number, stride))
-            write_vector(b, b.const(shape.vector, -inf), place)
-            return []
-
-        b.loop(0, Value("%count", I64), 1, [], row)
-
-    return routines.add(("init row max", shape, stride), "ptr %row_max, i64 %count", write)
-
-
-def end_row_max(routines: Routines, shape: TileShape, stride: int) -> str:
-    """The function ``(row_max, count)`` that reduces the lanes of each row into its first lane."""
-    size = shape.dtype.itemsize
-
-    def write(b: Builder) -> None:
-        def row(number: Value, _: list[Value]) -> Sequence[Value]:
-            place = b.at(Value("%row_max", PTR), b.times(number, stride))
-            vector = read_vector(b, shape.vector, place)
-            b.emit_void(
-                f"store {reduce_lanes(b, 'max', vector, shape.dtype)}, {place}, align {size}"
-            )
-            return []
-
-        b.loop(0, Value("%count", I64), 1, [], row)
-
-    return routines.add(("end row max", shape, stride), "ptr %row_max, i64 %count", write)

@@ -4,8 +4,8 @@
 register per vector for the accumulators. Elements of A are broadcast, so A may have any strides. B
 is read from panels of as many columns as a tile has, packed row by row.
 
-`TileShape` gives the sizes of panels, `panel_packing.py` packs them, `PanelLoop` runs the tiles.
-All are functions of one LLVM module; strides are constants of their code, extents are arguments.
+`TileShape` gives the sizes of panels, `panel_packing.py` packs them, loops of the loop IR call
+`Tile` on them. Tiles and copies are functions of one LLVM module.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pirkit.lowering.codegen.emit.routines import Routines
+import numpy as np
+
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
-from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
 from pirkit.lowering.codegen.math.casts import element
-from pirkit.lowering.codegen.matmul.blocking import for_tiles
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Stride, microkernel
-from pirkit.lowering.codegen.matmul.output_tile import L2, OutputTile, prefetch_bytes
+from pirkit.lowering.codegen.matmul.output_tile import OutputTile, prefetch_bytes
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
@@ -75,79 +74,6 @@ def tile_shape_for(dtype: DType, target: Target, columns: int | None = None) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class PanelLoop:
-    """The function ``(a, panels, c, m, n, k, fresh)``: ``C = A B`` of m by n, or ``C += A B`` if
-    not fresh.
-
-    ``a`` are the strides of A, ``c_row`` is the row stride of C, ``depth`` the allocated depth of
-    panels, ``rest`` the rows and columns beyond full tiles if m and n have such a rest. With
-    ``shared`` the tile functions take strides as arguments, so that all GEMMs of a module share
-    them. Each of ``prefetch_lines`` adds a parameter: an address
-    from which each tile prefetches that many cache lines. With ``row_max_stride`` a last parameter
-    points to one vector of maxima per row, so many bytes apart. Without ``accumulates`` C is always
-    fresh.
-    """
-
-    shape: TileShape
-    a: Strides
-    depth: int
-    c_row: int
-    rest: tuple[int, int]
-    shared: bool = False
-    prefetch_lines: tuple[int, ...] = ()
-    row_max_stride: int = 0
-    accumulates: bool = True
-
-    def function(self, routines: Routines) -> str:
-        """The name of the function."""
-        parameters = ["ptr %a, ptr %b, ptr %c, i64 %m, i64 %n, i64 %k, i1 %fresh"]
-        parameters += [f"ptr %ahead{k}" for k in range(len(self.prefetch_lines))]
-        parameters += ["ptr %row_max"] * (self.row_max_stride > 0)
-        return routines.add(self, ", ".join(parameters), lambda b: self._write(b, routines))
-
-    def _write(self, b: Builder, routines: Routines) -> None:
-        """Panel by panel, all rows: a panel stays in the L1 cache, the rows of A in L2."""
-        shape = self.shape
-        m, n = Value("%m", I64), Value("%n", I64)
-
-        def panel(number: Value, columns: int) -> None:
-            here = b.at(Value("%b", PTR), b.times(number, shape.panel_bytes(self.depth)))
-            c = b.at(Value("%c", PTR), b.times(number, shape.columns * shape.dtype.itemsize))
-            # Tiles are numbered over all panels: each prefetches its own lines.
-            position = b.op("mul", number, b.emit(I64, f"udiv {m}, {shape.rows}"))
-
-            def tile(row: Value, rows: int) -> None:
-                for k, lines in enumerate(self.prefetch_lines):
-                    first = b.times(b.plus(position, row), lines * LINE)
-                    prefetch_bytes(b, b.at(Value(f"%ahead{k}", PTR), first), lines * LINE, L2)
-                self._call(b, routines, (here, c, row), (rows, columns))
-
-            for_tiles(b, m, shape.rows, self.rest[0], tile)
-
-        for_tiles(b, n, shape.columns, self.rest[1], panel)
-
-    def _call(
-        self, b: Builder, routines: Routines, at: tuple[Value, Value, Value],
-        extent: tuple[int, int],
-    ) -> None:  # fmt: skip
-        """Call the function of a tile; ``at`` are panel, columns of C and number of the tile."""
-        panel, c, number = at
-        distance, by_row = self.row_max_stride, b.times(number, self.shape.rows)
-        # A tile that tracks maxima serves one GEMM: constant strides cost nothing.
-        strides = (*self.a, self.c_row)
-        is_shared = self.shared and not distance
-        tile = Tile(
-            self.shape, None if is_shared else strides, extent, None, distance, self.accumulates
-        )
-        a = b.at(Value("%a", PTR), b.times(by_row, self.a[0]))
-        given = [a, panel, b.at(c, b.times(by_row, self.c_row)), "i64 %k", "i1 %fresh"]
-        if distance:
-            given.append(b.at(Value("%row_max", PTR), b.times(by_row, distance)))
-        given += [f"i64 {stride}" for stride in strides] * is_shared
-        b.emit_void(f"call void @{tile.function(routines)}({', '.join(map(str, given))})")
-
-
-@dataclass(frozen=True, slots=True)
 class Tile:
     """The function ``(a, panel, c, k, fresh)`` of a tile of ``extent`` rows and columns.
 
@@ -156,7 +82,8 @@ class Tile:
     panel is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
     parameter. If it ``accumulates``, results are added to C unless it is fresh.
 
-    As a routine of the loop IR it has constant strides and no maxima.
+    As a routine of the loop IR its buffers are a, panel and c, then the maxima or the source, and
+    its numbers k, the part of the depth, which is fresh if it is the first, then the strides.
     """
 
     shape: TileShape
@@ -175,30 +102,38 @@ class Tile:
         return functions.add(self, ", ".join(parameters), self._write)
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
-        (rows, columns), (a, panel, c, *source) = self.extent, buffers
-        depth, first = numbers
+        (rows, columns), (a, panel, c, *other) = self.extent, buffers
+        depth, first = numbers[:2]
         how = f", added if {first} > 0" if self.accumulates else ""
-        packs = f", packs {panel} from {source[0]}" if source else ""
+        packs = f", packs {panel} from {other[0]}" if self.source_row is not None else ""
+        packs += f", row maxima in {other[0]}" if self.row_max_stride else ""
         return f"microkernel {c}[{rows} x {columns}] = {a} {panel}, depth {depth}{how}{packs}"
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        assert self.strides is not None
-        (rows, columns), (depth, first) = self.extent, numbers
-        dtype, (a_row, a_column, c_row) = self.shape.dtype, self.strides
+        (rows, columns), (depth, first, *strides) = self.extent, numbers
+        dtype, (a_row, a_column, c_row) = self.shape.dtype, self.strides or strides
         size = dtype.itemsize
         a = matrix(memory[0], dtype, (rows, depth), (a_row, a_column))
-        panel = matrix(memory[1], dtype, (depth, columns), (self.shape.columns * size, size))
+        panel = matrix(
+            memory[1], dtype, (depth, columns), (self.shape.columns * size, size), panel=True
+        )
         if self.source_row is not None:
             panel[...] = matrix(memory[3], dtype, (depth, columns), (self.source_row, size))
         c = matrix(memory[2], dtype, (rows, columns), (c_row, size))
         c[...] = c + a @ panel if self.accumulates and first > 0 else a @ panel
+        if self.row_max_stride:
+            lanes = self.shape.lanes
+            row_max = matrix(memory[3], dtype, (rows, lanes), (self.row_max_stride, size))
+            for first in range(0, columns, lanes):
+                part = c[:, first : first + lanes]
+                row_max[:, : part.shape[1]] = np.maximum(row_max[:, : part.shape[1]], part)
 
     def call(
         self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
     ) -> None:
-        """Call the function for buffers a, panel, c, perhaps source; numbers are k and its part."""
-        depth, first = numbers
-        given = [*addresses[:3], depth, b.compare("eq", first, 0), *addresses[3:]]
+        """Call the function."""
+        depth, first, *strides = numbers
+        given = [*addresses[:3], depth, b.compare("eq", first, 0), *addresses[3:], *strides]
         b.emit_void(f"call void @{self.function(functions)}({', '.join(map(str, given))})")
 
     def _write(self, b: Builder) -> None:

@@ -8,8 +8,9 @@ All are functions of the module of the GEMM, as in `macrokernel.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
-from pirkit.lowering.codegen.emit.vector_emit import tail_mask
+from pirkit.lowering.codegen.emit.vector_emit import reduce_lanes, tail_mask
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.routine import Functions
@@ -42,8 +43,8 @@ def pack_function(
 
     One of the strides of B is the size of an element. Columns beyond n in the last panel are
     undefined. ``divisible`` says whether k is a multiple of the lanes, and n of a panel. With
-    ``scales`` B is row-major and its rows are multiplied by scalars at a last parameter, so many
-    bytes apart.
+    ``scales`` B is row-major and its rows are multiplied by scalars, so many bytes apart, at a
+    parameter behind ``panels``.
     """
     size = shape.dtype.itemsize
 
@@ -53,7 +54,7 @@ def pack_function(
         else:
             _pack_columns(b, shape, b_strides[1], depth, divisible)
 
-    parameters = "ptr %b, ptr %panels, i64 %k, i64 %n" + (", ptr %factors" if scales else "")
+    parameters = f"ptr %b, ptr %panels,{' ptr %factors,' if scales else ''} i64 %k, i64 %n"
     return functions.add(("pack", shape, b_strides, depth, divisible, scales), parameters, write)
 
 
@@ -240,6 +241,38 @@ def scale_function(functions: Functions, shape: TileShape, row: int, scales: int
 
     parameters = "ptr %rows, ptr %factors, i64 %count, i64 %length"
     return functions.add(("scale", shape, row, scales), parameters, write)
+
+
+def init_row_max(functions: Functions, shape: TileShape, stride: int) -> str:
+    """The function ``(row_max, count)`` that sets the maxima of the rows to -inf."""
+
+    def write(b: Builder) -> None:
+        def row(number: Value, _: list[Value]) -> Sequence[Value]:
+            place = b.at(Value("%row_max", PTR), b.times(number, stride))
+            write_vector(b, b.const(shape.vector, -inf), place)
+            return []
+
+        b.loop(0, Value("%count", I64), 1, [], row)
+
+    return functions.add(("init row max", shape, stride), "ptr %row_max, i64 %count", write)
+
+
+def end_row_max(functions: Functions, shape: TileShape, stride: int) -> str:
+    """The function ``(row_max, count)`` that reduces the lanes of each row into its first lane."""
+    size = shape.dtype.itemsize
+
+    def write(b: Builder) -> None:
+        def row(number: Value, _: list[Value]) -> Sequence[Value]:
+            place = b.at(Value("%row_max", PTR), b.times(number, stride))
+            vector = read_vector(b, shape.vector, place)
+            b.emit_void(
+                f"store {reduce_lanes(b, 'max', vector, shape.dtype)}, {place}, align {size}"
+            )
+            return []
+
+        b.loop(0, Value("%count", I64), 1, [], row)
+
+    return functions.add(("end row max", shape, stride), "ptr %row_max, i64 %count", write)
 
 
 def _row_scale(b: Builder, shape: TileShape, number: Value, stride: int) -> Value:

@@ -6,13 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
-from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
+from pirkit.lowering.codegen.ir.routine import Functions, Location, PrefetchRoutine, matrix
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import L2, prefetch_bytes
 from pirkit.lowering.codegen.matmul.panel_packing import (
     copy_function,
+    end_row_max,
+    init_row_max,
     pack_function,
+    scale_function,
     unpack_function,
 )
 from pirkit.runtime.dtype import DType
@@ -33,23 +39,35 @@ class PanelCopy(ABC):
 
 @dataclass(frozen=True, slots=True)
 class PackPanel(PanelCopy):
-    """Packs a panel of B; numbers are its rows and columns."""
+    """Packs rows and columns of B, whose numbers it gets, into panels of ``depth`` rows.
+
+    With ``scale_row`` rows are multiplied by scalars in a third buffer, so many bytes apart.
+    """
 
     shape: TileShape
     strides: Strides
     depth: int
     divisible: tuple[bool, bool]
+    scale_row: int = 0
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
-        return f"{buffers[1]} = pack {buffers[0]} [{numbers[0]} x {numbers[1]}]"
+        scaled = f", rows times {buffers[2]}" if self.scale_row else ""
+        return f"{buffers[1]} = pack {buffers[0]} [{numbers[0]} x {numbers[1]}]{scaled}"
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        dtype, size, (rows, columns) = self.shape.dtype, self.shape.dtype.itemsize, numbers
-        panel = matrix(memory[1], dtype, (rows, columns), (self.shape.columns * size, size))
-        panel[...] = matrix(memory[0], dtype, (rows, columns), self.strides)
+        shape, size, (rows, columns) = self.shape, self.shape.dtype.itemsize, numbers
+        found = matrix(memory[0], shape.dtype, (rows, columns), self.strides)
+        if self.scale_row:
+            found = found * matrix(memory[2], shape.dtype, (rows, 1), (self.scale_row, size))
+        for number, first in enumerate(range(0, columns, shape.columns)):
+            part = found[:, first : first + shape.columns]
+            begin = memory[1][0], memory[1][1] + number * shape.panel_bytes(self.depth)
+            panel = matrix(begin, shape.dtype, part.shape, (shape.columns * size, size), panel=True)
+            panel[...] = part
 
     def function(self, functions: Functions) -> str:
-        return pack_function(functions, self.shape, self.strides, self.depth, self.divisible)
+        given = self.shape, self.strides, self.depth, self.divisible, self.scale_row
+        return pack_function(functions, *given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +90,7 @@ class UnpackPanel(PanelCopy):
         (depth, width), columns, dtype = numbers, self.shape.columns, self.shape.dtype
         row, size = columns * self.kind.itemsize, dtype.itemsize
         found = matrix(memory[0], self.kind, (depth, width), (row, self.kind.itemsize))
-        panel = matrix(memory[1], dtype, (depth, width), (columns * size, size))
+        panel = matrix(memory[1], dtype, (depth, width), (columns * size, size), panel=True)
         scales = matrix(memory[2], dtype, (1, width), (0, size)) if self.scales else 1
         panel[...] = found.astype(dtype.np) * scales
 
@@ -93,7 +111,7 @@ class CopyRows(PanelCopy):
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
         dtype, size, shape = self.shape.dtype, self.shape.dtype.itemsize, (numbers[0], numbers[1])
-        rows = matrix(memory[1], dtype, shape, (self.to_row, size))
+        rows = matrix(memory[1], dtype, shape, (self.to_row, size), panel=True)
         rows[...] = matrix(memory[0], dtype, shape, (self.from_row, size))
 
     def function(self, functions: Functions) -> str:
@@ -101,7 +119,94 @@ class CopyRows(PanelCopy):
 
 
 @dataclass(frozen=True, slots=True)
-class PrefetchPanel:
+class ScaleRows(PanelCopy):
+    """Multiplies rows, ``row`` bytes apart, by scalars in a second buffer, ``factor_row`` apart.
+
+    Numbers are rows and their length.
+    """
+
+    shape: TileShape
+    row: int
+    factor_row: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"{buffers[0]} [{numbers[0]} rows of {numbers[1]}] times {buffers[1]}"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        (count, length), dtype, size = numbers, self.shape.dtype, self.shape.dtype.itemsize
+        rows = matrix(memory[0], dtype, (count, length), (self.row, size))
+        rows *= matrix(memory[1], dtype, (count, 1), (self.factor_row, size))
+
+    def function(self, functions: Functions) -> str:
+        return scale_function(functions, self.shape, self.row, self.factor_row)
+
+
+@dataclass(frozen=True, slots=True)
+class InitRowMax(PanelCopy):
+    """Sets a vector of maxima for each row, ``row`` bytes apart, to -inf; the number is of rows."""
+
+    shape: TileShape
+    row: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"{buffers[0]} [{numbers[0]} rows] = -inf"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        dtype, extent = self.shape.dtype, (numbers[0], self.shape.lanes)
+        matrix(memory[0], dtype, extent, (self.row, dtype.itemsize))[...] = -np.inf
+
+    def function(self, functions: Functions) -> str:
+        return init_row_max(functions, self.shape, self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class EndRowMax(PanelCopy):
+    """Reduces a vector of maxima for each row into its first lane; the number is of rows."""
+
+    shape: TileShape
+    row: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"{buffers[0]} [{numbers[0]} rows] = maximum of their lanes"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        dtype, extent = self.shape.dtype, (numbers[0], self.shape.lanes)
+        lanes = matrix(memory[0], dtype, extent, (self.row, dtype.itemsize))
+        lanes[:, 0] = lanes.max(1)
+
+    def function(self, functions: Functions) -> str:
+        return end_row_max(functions, self.shape, self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchBlock(PrefetchRoutine):
+    """Each tile prefetches ``lines`` cache lines of what the next block or matrix reads.
+
+    That begins ``distance`` bytes further on, and ``per_block`` for each block of the matrix.
+    Numbers are those of the panel and the tile of rows, the rows of the block, and its number.
+    """
+
+    lines: int
+    tile_rows: int
+    distance: int
+    per_block: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"prefetch {self.lines} lines of {buffers[0]} for the next block"
+
+    def call(
+        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
+    ) -> None:
+        panel, tile, rows, block = numbers
+        # Tiles are numbered over all panels: each prefetches its own lines.
+        before = b.op("mul", panel, b.emit(I64, f"udiv {rows}, {self.tile_rows}"))
+        first = b.times(b.plus(before, tile), self.lines * LINE)
+        base = b.at(b.at(addresses[0], self.distance), b.times(block, self.per_block))
+        prefetch_bytes(b, b.at(base, first), self.lines * LINE, L2)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchPanel(PrefetchRoutine):
     """Prefetches the share of one of ``tiles`` of the next panel of B, or of its source.
 
     The next panel lies ``distance`` bytes further on: ``lines`` pieces of ``length`` bytes,
@@ -116,9 +221,6 @@ class PrefetchPanel:
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         return f"prefetch part {numbers[0]} of {self.tiles} of the next panel of {buffers[0]}"
-
-    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        """Nothing: a prefetch changes no memory."""
 
     def call(
         self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]

@@ -46,7 +46,7 @@ def prefetches(
             continue
         tiles = -(-at_once // shape.rows) * -(-step.columns // shape.columns)
         found_prefetches: list[Prefetch] = []
-        if _is_dense(step.y.strides, step.columns, step.depth, size) and any(step.y.batch):
+        if _is_dense(step.y.strides, step.columns, step.depth, size) and any(step.y.batch[-1:]):
             found_prefetches.append(
                 _prefetch(step.y, True, -(-step.depth * step.columns * size // down), tiles)
             )

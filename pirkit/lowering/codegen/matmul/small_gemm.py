@@ -22,17 +22,8 @@ from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
-from pirkit.lowering.codegen.ir.loop_ir import (
-    Block,
-    Buffer,
-    Invoke,
-    Loop,
-    Nest,
-    Node,
-    Table,
-    Word,
-    changed,
-)
+from pirkit.lowering.codegen.ir.loop_ir import Block, Buffer, Invoke, Loop, Nest, Node, Table, Word
+from pirkit.lowering.codegen.ir.loop_tree import changed
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Kernel,
@@ -268,7 +259,7 @@ class SmallTile:
         depth, columns, biased, x_row, x_depth, out_row, panel_row = numbers
         columns = columns if self.short else vectors * self.lanes
         x = matrix(memory[0], self.dtype, (rows, depth), (x_row, x_depth))
-        panel = matrix(memory[1], self.dtype, (depth, columns), (panel_row, size))
+        panel = matrix(memory[1], self.dtype, (depth, columns), (panel_row, size), panel=True)
         out = matrix(memory[2], self.dtype, (rows, columns), (out_row, size))
         out[...] = x @ panel
         if biased:
