@@ -101,8 +101,8 @@ class _Axis:
     def _checked(self, size: Value) -> Value:
         """A computed size, which a lookup in one zero refuses if it is not positive."""
         b = self.b
-        below = b.minimum(size - b.integers((1,)), b.integers((0,)))
-        return b.reshape(size + b.gather(b.integers((0,)), below, axis=0), ())
+        missing = b.integers((1,)) - b.minimum(size, b.integers((1,)))
+        return b.reshape(size + b.gather(b.integers((0,)), missing, axis=0), ())
 
     def _ratio(self, align_corners: bool, *, shrinks: bool) -> Value:
         """How far in the image one step in the result goes; ``shrinks``: not at all to a point."""
