@@ -251,3 +251,34 @@ def test_images_of_any_element_type_keep_their_elements(dtype: str, backend: str
     found = pirkit.compile(b.finish(), backend=backend)(x=image)["y"]
     assert found.dtype == image.dtype
     assert not np.isnan(found).any()
+
+
+def test_more_steps_of_the_power_method_than_a_loop_may_have_are_refused() -> None:
+    b = pirkit.ProgramBuilder()
+    given = [b.input(n, s, "float32") for n, s in (("x", (3, 4)), ("u", (3,)), ("v", (4,)))]
+    with pytest.raises(PirkitError, match="loop_steps"):
+        b("pd_op.spectral_norm", *given, power_iters=2**31 - 1)
+
+
+@pytest.mark.parametrize("pipeline", ["", "@fused"])
+def test_regions_with_edges_that_are_no_numbers_are_outside(pipeline: str) -> None:
+    b = pirkit.ProgramBuilder()
+    x, boxes = b.input("x", (1, 1, 6, 7), "float32"), b.input("boxes", (2, 4), "float32")
+    sizes = {"pooled_height": 2, "pooled_width": 2, "sampling_ratio": 2, "spatial_scale": 1.0}
+    number = b.input("number", (1,), "int32")
+    b.output("y", b("pd_op.roi_align", x, boxes, number, **sizes, aligned=True))
+    given = {"x": np.ones((1, 1, 6, 7), "f4"), "number": np.array([2], np.int32)}
+    edges = np.array([[0.5, 0.5, 3, 3], [np.nan, 1, 4, 4]], "f4")
+    program = b.finish()
+    for backend in ("reference", "cpu"):
+        run = pirkit.compile(program, pipeline=pipeline, backend=backend)
+        found = run(**given, boxes=edges)["y"]
+        np.testing.assert_allclose(found[0], 1, rtol=1e-6)
+        assert not found[1].any() or np.isnan(found[1]).all()
+
+
+def test_rows_are_chosen_by_integers() -> None:
+    b = pirkit.ProgramBuilder()
+    x, index = b.input("x", (2, 2), "float32"), b.input("i", (2, 1), "complex64")
+    with pytest.raises(PirkitError, match="`index` has dtype complex64"):
+        b("pd_op.multiplex", [x, x], index)
