@@ -67,8 +67,9 @@ TESTS: Final = {
     " split/test_small_programs.py attacks/test_attacks_json.py campaigns/test_survivors.py",
     "liveness": "unit/{analysis,lowering} unit/passes/test_equivalence.py",
     "planner": "unit/{runtime,lowering}",
-    "fusion": "campaigns/test_survivors.py fusion/test_{bounds,cases,certificates,counts,default,dynamic_shapes,growth}.py"
-    " fusion/test_{indices,not_fused,precision,print,recompute,refusals,scatter,tiles,writes}.py",
+    "fusion": "fusion/test_{bounds,cases,certificates,counts,default,dynamic_shapes,growth}.py"
+    " fusion/test_{indices,not_fused,precision,print,recompute,refusals,scatter,tiles,writes}.py"
+    " campaigns/test_survivors.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
     " codegen/test_{accumulate,register_transpose,streams,work}.py campaigns/test_survivors.py",
