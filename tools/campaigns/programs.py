@@ -83,12 +83,15 @@ def _jit(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
 
 
 def _vmap(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
-    """Row 0 or 1 of two; the other has other numbers, but for integers, which may be indices."""
+    """Row 0 or 1 of two; the other has other numbers, integers in another order."""
     rng = np.random.default_rng(draw.randrange(1 << 30))
     row = draw.randrange(2)
 
     def both(a: Array) -> Array:
-        other = a if a.dtype.kind in "iub" else a * rng.uniform(0.5, 1.5, a.shape).astype(a.dtype)
+        if a.dtype.kind in "iub":  # which may be indices
+            other = rng.permutation(a.ravel()).reshape(a.shape)
+        else:
+            other = a * rng.uniform(0.5, 1.5, a.shape).astype(a.dtype)
         return np.stack([a, other] if row == 0 else [other, a])
 
     mapped = pirkit.vmap(lambda given: program(**given))
