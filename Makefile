@@ -83,7 +83,7 @@ campaign: $(VENV)/.dev ## look for defects (NAME=programs, op_table, files, proc
 	$(BIN)/python -m tools.campaigns $(NAME) --seed $$(date +%j) --count 1000000 --hours $(HOURS) --out $(NAME).jsonl
 
 CALLS ?= 1000000
-COMPILATIONS ?= 500
+COMPILATIONS ?= 2000
 
 soak: $(VENV)/.dev ## memory, open files and threads stay flat (CALLS=..., COMPILATIONS=...)
 	$(BIN)/python tools/soak.py --calls $(CALLS) --compilations $(COMPILATIONS)

@@ -59,32 +59,39 @@ ROOMS: Final = {
 TESTS: Final = {
     "passes": "ir unit/passes unit/cli/test_pass_files.py",
     "rules": "fusion/test_{rules,indices,cases,random,dynamic_shapes}.py"
-    " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py",
+    " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py"
+    " campaigns/test_survivors.py",
     "split": "split/test_{budget,cases_interface,cases_regions,cases_runs,cases_storage}.py"
     " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
     " split/test_{runnable,runnable_files}.py"
-    " split/test_small_programs.py attacks/test_attacks_json.py",
+    " split/test_small_programs.py attacks/test_attacks_json.py campaigns/test_survivors.py",
     "liveness": "unit/{analysis,lowering} unit/passes/test_equivalence.py",
     "planner": "unit/{runtime,lowering}",
     "fusion": "fusion/test_{bounds,cases,certificates,counts,default,dynamic_shapes,growth}.py"
-    " fusion/test_{indices,not_fused,precision,print,recompute,refusals,scatter,tiles,writes}.py",
+    " fusion/test_{indices,not_fused,precision,print,recompute,refusals,scatter,tiles,writes}.py"
+    " campaigns/test_survivors.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
-    " codegen/test_{register_transpose,streams,work}.py",
+    " codegen/test_{accumulate,register_transpose,streams,work}.py campaigns/test_survivors.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
     " attacks/test_endless_files.py",
     "readers": "frontend/test_{checkpoint,json_damage,json_values,paddle_json,paddle_text}.py"
     " frontend/test_{params,single,tensor_arrays,unfilled,wrong_types}.py unit/frontend attacks"
     " dialect/test_{attribute_names,declared_types,text}.py campaigns/test_survivors.py",
-    "vmap": "frontend/test_transform_table.py",
+    "vmap": "frontend/test_{checkpoint,one_tensor,transform_table}.py campaigns/test_programs.py",
 }
 """Folders and files of tests that may notice mutants of a room."""
 LIMIT: Final = 60
 """CPU seconds of a mutant at most."""
 SURVEY: Final = 4
 """CPU seconds in which the tests of a file are measured."""
-LONG: Final = {"tests/prim/test_rules.py": 150, "tests/fusion/test_named_sizes.py": 20}
+LONG: Final = {
+    "tests/prim/test_rules.py": 150,
+    "tests/fusion/test_named_sizes.py": 20,
+    "tests/frontend/test_transform_table.py": 90,
+    "tests/campaigns/test_programs.py": 20,
+}
 """The same of files that have tests of their own for each op."""
 SLOW: Final = 8
 """Tests that take more CPU seconds than this are left out."""

@@ -11,6 +11,7 @@ from typing import Final, TextIO
 
 from pirkit.diag.errors import ArtifactError, InternalError, PirkitError, RuntimeFault
 from pirkit.diag.paths import remedy
+from pirkit.diag.settings import check_choices
 from pirkit.diag.source import trust_source
 from pirkit.diag.span import Span
 
@@ -32,6 +33,7 @@ def run_main(main: Callable[[], int | None], *, as_json: bool | None = None) -> 
     for argument in sys.argv[1:]:
         trust_source(argument.rpartition("=")[2])
     try:
+        check_choices()
         code = _exit_code(main)
         sys.stdout.flush()
     except PirkitError as error:

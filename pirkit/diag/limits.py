@@ -127,6 +127,16 @@ def check(name: Knob, value: int, span: Span | None = None) -> None:
     )
 
 
+MAX_RATIO: Final = 100
+"""Bytes that a byte of a packed file may become, if the limit `input_bytes` does not admit them."""
+
+
+def check_unpacked(stored: int, unpacked: int, span: Span | None = None) -> None:
+    """Raise LimitError (PK0302) for a packed file that would become too large for what it is."""
+    if unpacked > stored * MAX_RATIO:
+        check("input_bytes", unpacked, span)
+
+
 def read_at_most(file: BinaryIO) -> bytes:
     """Read a file, or a little more of it than ``input_bytes`` admits, which `check` then refuses.
 

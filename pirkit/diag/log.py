@@ -25,5 +25,5 @@ def show_from(level: str | None) -> None:
         LOG.addHandler(_SHOWN)
 
 
-if _level := setting(SETTINGS["log_level"].variable):
+if _level := setting(SETTINGS["log_level"].variable):  # the first compilation refuses others
     show_from(_level.upper() if _level.upper() in SETTINGS["log_level"].choices else "WARNING")

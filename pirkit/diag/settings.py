@@ -105,16 +105,25 @@ def setting(variable: str) -> str | None:
 
 
 def chosen(variable: str) -> str:
-    """The value of a setting that has choices; empty if nothing sets it.
+    """The value of a setting that has choices; empty if nothing sets it. Levels may be lower case.
 
     Raises UsageError (PK0705) for another value.
     """
     value = setting(variable) or ""
     (choices,) = (s.choices for s in SETTINGS.values() if s.variable == variable)
+    if value.upper() in choices:
+        return value.upper()
     if value and value not in choices:
         message = f"{variable} is {value!r}"
         raise UsageError(message, code="PK0705", help=f"it is one of {', '.join(choices)}")
     return value
+
+
+def check_choices() -> None:
+    """Raise UsageError (PK0705) if any setting has a value that is none of its choices."""
+    for s in SETTINGS.values():
+        if s.choices:
+            chosen(s.variable)
 
 
 def assign(variable: str, value: str | None) -> None:

@@ -374,7 +374,7 @@ def is_discardable(name: str) -> bool:
     return name in DISCARDABLE or name in _OTHERS or "." in name
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _encode_shared(kind: str, value: Any, sign: str) -> Attribute:
     del sign  # part of the key: 0.0 == -0.0 and True == 1 would share an entry otherwise
     return KINDS[kind].encode(value)

@@ -61,7 +61,7 @@ def constants_of(
     )
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def infer_call(
     definition: OpDef,
     rule: Rule,

@@ -63,7 +63,7 @@ def infer_sizes(
     return _infer(definition, metas, tuple(sizes), tuple(sorted(symbols)), constants, held)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _infer(
     definition: OpDef,
     metas: tuple[Meta | None, ...],

@@ -173,7 +173,7 @@ def dtype_of(element: Attribute) -> DType:
     return found
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def tensor_type(
     shape: tuple[int, ...], dtype: DType, encoding: Attribute | None = None
 ) -> AnyTensor:
@@ -195,7 +195,7 @@ def _addressable(meta: TensorMeta) -> TensorMeta:
 
 
 _METAS: Final[dict[int, tuple[Attribute, Meta]]] = {}
-_METAS_LIMIT: Final = 65536
+_METAS_LIMIT: Final = 4096
 
 
 def meta_of(type_: Attribute) -> Meta:
@@ -208,7 +208,7 @@ def meta_of(type_: Attribute) -> Meta:
     return held[1]
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def _meta_of(type_: Attribute) -> Meta:
     if isinstance(type_, mlir.TensorType):
         tensor = cast(AnyTensor, type_)
@@ -230,7 +230,7 @@ def _meta_of(type_: Attribute) -> Meta:
     raise VerifyError(f"`{type_}` is no type of a program's values", code="PK0105")
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def type_of(meta: Meta) -> Attribute:
     """The type of values with that meta; the inverse of `meta_of` up to layout."""
     if isinstance(meta, TensorMeta):
@@ -245,7 +245,7 @@ def vec_type(items: Sequence[Attribute]) -> VecType:
     return VecType(mlir.ArrayAttr(items))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def sizes_of(type_: Attribute) -> Sizes:
     """The size of each dimension as far as the type determines it; empty if it is not a tensor."""
     if isinstance(type_, VecType):
@@ -298,7 +298,7 @@ def retyped(type_: Attribute, meta: Meta) -> Attribute:
     return tensor_type(meta.shape, meta.dtype, encoding)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def check_names(type_: Attribute) -> None:
     """Raise VerifyError unless symbolic sizes are on dynamic dimensions only, one entry for each.
 

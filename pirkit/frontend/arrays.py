@@ -6,23 +6,20 @@ import os
 import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from pirkit.diag.errors import ArtifactError
+from pirkit.diag.limits import check_unpacked
 from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
 from pirkit.runtime.atomic_write import atomic_write
 from pirkit.runtime.dtype import BY_NAME, DType, bfloat16
 
 Array = np.ndarray[Any, Any]
-
-MAX_BYTES: Final = 16 << 30
-"""Most bytes to which the members of one file may unpack."""
-MAX_RATIO: Final = 2000
-"""Most bytes per byte of the file to which they may unpack: above it the file is a zip bomb."""
 
 _DAMAGE: Final = (
     EOFError,
@@ -46,7 +43,8 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
     """The arrays of a file by name.
 
     ``dtypes`` names the true dtype of members that numpy cannot store (bfloat16 is stored as its
-    bits in uint16). Raises ArtifactError for a missing or damaged file, objects, or a zip bomb.
+    bits in uint16). Raises ArtifactError for a missing or damaged file, objects, and two members
+    of one name, LimitError (PK0302) for a file that unpacks to far more than it is.
     """
     try:
         status = os.stat(path)
@@ -54,9 +52,10 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
             raise _damaged(path, "it is no regular file")
         size = status.st_size
         with zipfile.ZipFile(path) as archive:
-            unpacked = sum(info.file_size for info in archive.infolist())
-            if unpacked > min(MAX_BYTES, max(size, 1 << 10) * MAX_RATIO):
-                raise _damaged(path, f"unpacks from {size:,} to {unpacked:,} bytes")
+            check_unpacked(size, sum(i.file_size for i in archive.infolist()), Span(path))
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            if twice := [name for name, count in Counter(names).items() if count > 1]:
+                raise _damaged(path, f"it has two arrays of the name {twice[0]!r}")
         with np.load(path, allow_pickle=False) as held:
             arrays = {name: np.asarray(held[name]) for name in held.files}
     except FileNotFoundError as error:

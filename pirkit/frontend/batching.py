@@ -246,7 +246,8 @@ def _leading(one: OneRow) -> Any:
     pairs = zip(given, shapes, strict=True)
     found = one.emit([one.b.reshape(one.value(i), shape) for i, shape in pairs])
     if isinstance(found, tuple):
-        return cast("Any", found)
+        results = zip(cast("tuple[Value, ...]", found), one.op.results, strict=True)
+        return tuple([one.b.reshape(v, (one.count, *meta_of(r.type).shape)) for v, r in results])
     if one.op.name == "pd_op.slogdet":  # signs, then logarithms, of all matrices
         found = one.b.transpose(found, perm=(1, 0, *range(2, found.rank)))
     return one.b.reshape(found, (one.count, *one.result.shape))
@@ -357,49 +358,36 @@ def _matmul(one: OneRow) -> Any:
     return b.reshape(one.emit(sides), (one.count, *one.result.shape))
 
 
-def _numbers(one: OneRow, like: TensorMeta) -> Value:
-    """The number of each row, of shape [rows, 1, ...] as an index tensor wants it."""
-    b = one.b
-    found = b("pd_op.arange", start=0, end=one.count, step=1, dtype=like.dtype)
-    return b.reshape(found, (one.count, *[1] * like.rank))
-
-
 def _gather(one: OneRow) -> Any:
-    """Rows of one tensor, or of each row's own: then as one long tensor."""
+    """Rows of one tensor, or of each row's own: then places have the number of the row in front."""
     b, axis = one.b, int(one.attrs["axis"]) % max(one.rank, 1)
     index = one.operands[1]
     if not index.rows:
         return one.emit([one.value(0), index.value], axis=axis + 1)
     x, places = one.value(0), one.value(1)
-    size = one.meta(0).shape[axis]
-    flat = b.reshape(places, (one.count, -1))
     front = [1 + axis, *[a for a in range(1, x.rank) if a != 1 + axis]]
     rows = b("pd_op.transpose", x, perm=(0, *front))
-    rest = rows.shape[2:]
-    shifted = flat + _numbers(one, TensorMeta((1,), one.meta(1).dtype)) * size
-    taken = b.gather(b.reshape(rows, (one.count * size, *rest)), b.reshape(shifted, (-1,)), axis=0)
-    taken = b.reshape(taken, (one.count, flat.shape[1], *rest))
+    taken = b.gather_nd(rows, _paired(one, b.reshape(places, (one.count, -1, 1))))
     order = [0, *range(2, 2 + axis), 1, *range(2 + axis, taken.rank)]
     return b.reshape(b("pd_op.transpose", taken, perm=order), (one.count, *one.result.shape))
 
 
-def _with_numbers(one: OneRow) -> Value:
+def _paired(one: OneRow, places: Value) -> Value:
     """Places along the first axes, with the number of the row in front."""
-    b, index = one.b, one.value(1)
-    meta = one.meta(1)
-    front = TensorMeta((*meta.shape[:-1], 1), meta.dtype)
-    numbers = b("pd_op.expand", _numbers(one, front), shape=(one.count, *front.shape))
-    return b.concat([numbers, index], axis=index.rank - 1)
+    b, front = one.b, (*places.shape[:-1], 1)
+    numbers = b("pd_op.arange", start=0, end=one.count, step=1, dtype=places.dtype)
+    numbers = b.reshape(numbers, (one.count, *[1] * (len(front) - 1)))
+    return b.concat([b("pd_op.expand", numbers, shape=front), places], axis=len(front) - 1)
 
 
 def _gather_nd(one: OneRow) -> Any:
     if not one.operands[0].rows:
         return one.emit([one.operands[0].value, one.value(1)])
-    return one.emit([one.value(0), _with_numbers(one)])
+    return one.emit([one.value(0), _paired(one, one.value(1))])
 
 
 def _scatter_nd(one: OneRow) -> Any:
-    return one.emit([one.value(0), _with_numbers(one), one.value(2)])
+    return one.emit([one.value(0), _paired(one, one.value(1)), one.value(2)])
 
 
 def _along_axis(one: OneRow) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
 from pirkit.diag.log import LOG
-from pirkit.diag.settings import SETTINGS, setting
+from pirkit.diag.settings import SETTINGS, check_choices, chosen
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile_cache import (
     Made,
@@ -150,6 +150,7 @@ def compile(
     UnsupportedError for an op without a kernel, for a device that this machine does not have, and
     (PK0407) for a program that is not one native call where that is required.
     """
+    check_choices()
     program = _as_program(program, examples)
     require(isinstance(cast(object, params), Mapping | None),
             f"`params` are arrays by name, not a {type(params).__name__}",
@@ -159,7 +160,7 @@ def compile(
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
     _ = library.device.xp
     if fast_math is None and pipeline is None and not require_native:
-        fast_math = setting(SETTINGS["fast_math"].variable) == "1"
+        fast_math = chosen(SETTINGS["fast_math"].variable) == "1"
     form: Form = "whole" if require_native else "segments"
     form = "fast" if fast_math else "lanes" if batch_lanes else form
     is_plain = form == "segments" and pipeline is not None
@@ -233,16 +234,13 @@ def _in_pages(array: Array) -> Array:
 
 def _fused_by(fused: str | None) -> str:
     """What runs fused kernels. Raises UsageError (PK0701, PK0705) for an unknown name."""
-    given = setting("PIRKIT_FUSED")
-    chosen = fused or given or NATIVE
-    if chosen not in FUSED_BY:
+    wanted = fused or chosen("PIRKIT_FUSED") or NATIVE
+    if wanted not in FUSED_BY:
         names = ", ".join(f"`{name}`" for name in FUSED_BY)
         raise UsageError(
-            f"nothing called `{chosen}` runs fused kernels",
-            code="PK0701" if fused else "PK0705",
-            help=f"`fused` and PIRKIT_FUSED are one of {names}",
+            f"nothing called `{wanted}` runs fused kernels", help=f"`fused` is one of {names}"
         )
-    return chosen
+    return wanted
 
 
 def _as_program(given: Any, examples: Sequence[Any]) -> Program:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
@@ -46,18 +47,36 @@ _deserialize: Final[Callable[[bytes], list[tuple[str, dict[str, Any]]]]] = cast(
 def read_safetensors(path: str) -> dict[str, Array]:
     """The arrays of a file by name; bfloat16 included.
 
-    Raises ArtifactError for a missing file (PK0506), for a damaged one and for an element type that
-    programs do not have (PK0504).
+    Raises ArtifactError for a missing file (PK0506), for a damaged one, for two arrays of one name
+    and for an element type that programs do not have (PK0504).
     """
     try:
-        held = _deserialize(Path(path).read_bytes())
+        data = Path(path).read_bytes()
+        held = _deserialize(data)
     except OSError as error:
         raise unreadable(path, error) from error
     except SafetensorError as error:
         raise ArtifactError(
             f"{path} is no usable .safetensors file: {error}", code="PK0504", span=Span(path)
         ) from error
+    _check_names(path, data)
     return {name: _array(path, name, tensor) for name, tensor in held}
+
+
+def _check_names(path: str, data: bytes) -> None:
+    """Refuse names that the header has twice; the library keeps one of them."""
+
+    def named(entries: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(entries)
+        if len(found) < len(entries):
+            names = [name for name, _ in entries]
+            name = next(n for n in names if names.count(n) > 1)
+            problem = f"{path} has two entries of the name {name!r}"
+            raise ArtifactError(problem, code="PK0504", span=Span(path))
+        return found
+
+    length = int.from_bytes(data[:8], "little")
+    json.loads(data[8 : 8 + length], object_pairs_hook=named)
 
 
 def _array(path: str, name: str, tensor: Mapping[str, Any]) -> Array:

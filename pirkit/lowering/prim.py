@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pirkit.diag.errors import UsageError
-from pirkit.diag.settings import setting
+from pirkit.diag.settings import chosen, setting
 from pirkit.runtime.registry import CPU, KERNELS, REFERENCE
 
 SWITCH: Final = "PIRKIT_PRIM"
@@ -41,13 +40,11 @@ def default_pipeline(backend: str, *, watched: bool = False) -> str:
 def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> str:
     """The pipeline, preceded by a decomposition if the switch is on.
 
-    Raises UsageError if the environment variable is not one of 0, 1, forward and backward.
+    Raises UsageError (PK0705) if the environment variable is not one of 0, 1, forward and backward.
     """
-    said = "1" if prim else "0" if prim is not None else setting(SWITCH) or "0"
+    said = "1" if prim else "0" if prim is not None else chosen(SWITCH) or "0"
     if said == "0":
         return pipeline
-    if said not in HALF_PIPELINES:
-        raise UsageError(f"{SWITCH} is {said!r}", help=f"it is 0, {', '.join(HALF_PIPELINES)}")
     lists = {"keep": _names(KEEP) if keep is None else keep, "only": _names(ONLY)}
     given = [f"{name}={','.join(ops)}" for name, ops in lists.items() if ops]
     given += [HALF_PIPELINES[said]] if HALF_PIPELINES[said] else []

@@ -58,7 +58,7 @@ def _bin_weights(
     at = start + np.arange(bins, dtype=kind)[:, None] * step
     at = at + (np.arange(points, dtype=kind) + kind(0.5)) * step / kind(points)
     inside = (at >= -1) & (at <= length)
-    at = np.clip(at, 0, length - 1)
+    at = np.clip(np.where(inside, at, 0), 0, length - 1)  # an edge may be NaN
     low = at.astype(np.int64)
     part = (at - low) * inside
     first, last = int(low.min()), int(min(low.max() + 1, length - 1))

@@ -6,15 +6,17 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import ArtifactError, UsageError
+from pirkit.diag.errors import ArtifactError, PirkitError, UsageError
 from pirkit.diag.span import Span
 from pirkit.frontend.files import Program
 from pirkit.runtime.plan import SEGMENT
 from pirkit.runtime.trace import Entry
+from pirkit.torch.archive_check import check_archive
 from pirkit.torch.backend import WATCH, Outside, pirkit
 from pirkit.torch.capture import functional_graph
 from pirkit.torch.compiled_graph import CompiledGraph, Specialized
@@ -162,12 +164,19 @@ def load_archive(path: str | os.PathLike[str]) -> Program:
     """The program of an archive of `torch.export.save`, with its weights.
 
     Inputs are ``x0``, ``x1``... by their place among all inputs of the archive's graph, outputs
-    ``y0``, ``y1``...; parameters have their names. Raises ArtifactError (PK0506) for a file that
-    torch does not read. torch reads archives by its own code: open only files that you trust.
+    ``y0``, ``y1``...; parameters have their names. Raises ArtifactError for a file that torch does
+    not read (PK0506), or with which torch could run code (PK0500): torch reads archives by its own
+    code, partly with pickle.
     """
     name = os.fspath(path)
     try:
-        exported = torch.export.load(name)
+        with open(name, "rb") as file:
+            check_archive(name, file)
+            file.seek(0)
+            package: Any = import_module("torch.export.pt2_archive._package")  # from torch 2.8 on
+            exported = package.load_pt2(file).exported_programs["model"]
+    except PirkitError:
+        raise
     except Exception as error:  # torch states no type for what damaged archives raise
         raise ArtifactError(
             f"torch cannot read {name}: {error}", code="PK0506", span=Span(name)

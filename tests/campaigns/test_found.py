@@ -210,3 +210,75 @@ def test_settings_of_the_environment_that_are_none_are_refused(
     with pytest.raises(PirkitError) as refusal:
         chosen(variable)
     assert refusal.value.code == "PK0705"
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+def test_transposed_convolutions_of_filters_without_elements(pipeline: str) -> None:
+    b = pirkit.ProgramBuilder()
+    x, filter = b.input("x", (2, 4, 3, 5), "float32"), b.input("w", (4, 3, 4, 0), "float32")
+    sizes = {"strides": (2, 2), "output_padding": (1, 1), "groups": 2}
+    b.output("y", b("pd_op.conv2d_transpose", x, filter, **sizes))
+    given = {"x": np.ones((2, 4, 3, 5), "f4"), "w": np.ones((4, 3, 4, 0), "f4")}
+    assert not pirkit.compile(b.finish(), pipeline=pipeline)(**given)["y"].any()
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize(
+    ("op", "given"),
+    [("nearest", [0, 2]), ("bilinear", [1, -(2**31)]), ("bicubic", [-1, 2]), ("nearest", [np.inf]),
+     ("bilinear", [0.0]), ("nearest", [0.1])],
+)  # fmt: skip
+def test_images_resized_to_sizes_that_are_none(op: str, given: list[float], backend: str) -> None:
+    """Sizes are known when the program runs; each backend refuses them."""
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (2, 3, 5, 4), "float32")
+    kind = np.int32 if len(given) == 2 else np.float32
+    size = b.input("size", (len(given),), np.dtype(kind).name)
+    operands = (x, size) if len(given) == 2 else (x, None, None, size)
+    b.output("y", b(f"pd_op.{op}_interp", *operands, interp_method=op))
+    exe = pirkit.compile(b.finish(), backend=backend)
+    with pytest.raises(PirkitError, match="PK0901"):
+        exe(x=np.ones((2, 3, 5, 4), "f4"), size=np.array(given, kind))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "complex128"])
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_images_of_any_element_type_keep_their_elements(dtype: str, backend: str) -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (1, 1, 2, 2), dtype)
+    b.output("y", b("pd_op.nearest_interp", x, interp_method="nearest", out_h=3, out_w=5))
+    image = np.array([[[[0, np.inf], [1, 0]]]], dtype)
+    found = pirkit.compile(b.finish(), backend=backend)(x=image)["y"]
+    assert found.dtype == image.dtype
+    assert not np.isnan(found).any()
+
+
+def test_more_steps_of_the_power_method_than_a_loop_may_have_are_refused() -> None:
+    b = pirkit.ProgramBuilder()
+    given = [b.input(n, s, "float32") for n, s in (("x", (3, 4)), ("u", (3,)), ("v", (4,)))]
+    with pytest.raises(PirkitError, match="loop_steps"):
+        b("pd_op.spectral_norm", *given, power_iters=2**31 - 1)
+
+
+@pytest.mark.parametrize("pipeline", ["", "@fused"])
+def test_regions_with_edges_that_are_no_numbers_are_outside(pipeline: str) -> None:
+    b = pirkit.ProgramBuilder()
+    x, boxes = b.input("x", (1, 1, 6, 7), "float32"), b.input("boxes", (2, 4), "float32")
+    sizes = {"pooled_height": 2, "pooled_width": 2, "sampling_ratio": 2, "spatial_scale": 1.0}
+    number = b.input("number", (1,), "int32")
+    b.output("y", b("pd_op.roi_align", x, boxes, number, **sizes, aligned=True))
+    given = {"x": np.ones((1, 1, 6, 7), "f4"), "number": np.array([2], np.int32)}
+    edges = np.array([[0.5, 0.5, 3, 3], [np.nan, 1, 4, 4]], "f4")
+    program = b.finish()
+    for backend in ("reference", "cpu"):
+        run = pirkit.compile(program, pipeline=pipeline, backend=backend)
+        found = run(**given, boxes=edges)["y"]
+        np.testing.assert_allclose(found[0], 1, rtol=1e-6)
+        assert not found[1].any() or np.isnan(found[1]).all()
+
+
+def test_rows_are_chosen_by_integers() -> None:
+    b = pirkit.ProgramBuilder()
+    x, index = b.input("x", (2, 2), "float32"), b.input("i", (2, 1), "complex64")
+    with pytest.raises(PirkitError, match="`index` has dtype complex64"):
+        b("pd_op.multiplex", [x, x], index)

@@ -11,7 +11,7 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.errors import PirkitError, RuntimeFault
 from pirkit.dialect.program import Program
 from pirkit.runtime import dtype as dt
 from tests.execution import parsed
@@ -131,6 +131,31 @@ def test_vmap_aligns_batches_of_matrices(
 def test_vmap_of_an_op_that_is_decomposed_first_and_last() -> None:
     found = np.asarray(pirkit.vmap(lambda x: ops.tile(x, [2]))(np.array([True, False])))
     assert found.tolist() == [[True, True], [False, False]]
+
+
+@pytest.mark.parametrize("axes", [(0, 0), (None, 0), (0, None)])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("of", [ops.gather, ops.index_select])
+def test_vmap_counts_places_within_a_row(
+    of: Any, axis: int, axes: tuple[int | None, int | None]
+) -> None:
+    """From the end, too; and what is outside of its row is refused, not read in the next one."""
+    x = np.random.default_rng(0).standard_normal((2, 3, 3))
+    places = np.array([[0, -1, 1], [2, -3, 0]], np.int32)
+    x, places = (a if at == 0 else a[0] for a, at in zip((x, places), axes, strict=True))
+    rows = [(x if axes[0] is None else x[k], places if axes[1] is None else places[k])
+            for k in range(2)]  # fmt: skip
+    mapped = pirkit.vmap(lambda a, i: of(a, i, axis=axis), in_axes=axes)
+    want = np.stack([np.take(a, i, axis=axis) for a, i in rows])
+    np.testing.assert_array_equal(np.asarray(mapped(x, places)), want)
+    for outside in (3, -4):
+        with pytest.raises(PirkitError, match="PK0901"):
+            mapped(x, np.where(places == 1, outside, places))
+
+
+def test_vmap_of_a_result_without_elements_has_rows() -> None:
+    q, r = pirkit.vmap(lambda a: ops.qr(a, mode="r"))(np.ones((2, 2, 3)))
+    assert (np.shape(q), np.shape(r)) == ((2, 0), (2, 2, 3))
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit.diag.errors import ParseError
+from pirkit.dialect.attrs import decode
+from pirkit.dialect.map_expr.tree import Apply
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.text import print_mlir
 from pirkit.frontend.files import READERS, WRITERS
+from pirkit.frontend.paddle.spelling import read_value
+from pirkit.lowering.codegen.ir.nest_builder import NotLowerableError, StatementBuilder
+from pirkit.lowering.codegen.lower.scalar_ops import apply
+from pirkit.lowering.fusion.index_equations import MISMATCHED, equations
+from pirkit.runtime import dtype as dt
+from pirkit.split.backward_reads import _becomes  # pyright: ignore[reportPrivateUsage]
+from pirkit.split.slot_assignment import slot_wiring
 from tests.execution import parsed
+from tests.split.model import T, split
+from tests.split.test_cases_regions import JOINT
 
 ROLES = """
 pir.program @main {
@@ -24,3 +44,85 @@ def test_attributes_of_distribution_have_their_own_place_in_the_json_of_a_parame
     assert "op_role" not in [a["N"] for a in parameter["QA"]]
     again = READERS["paddle-json"](text, "again.json")
     assert WRITERS["paddle-json"](again) == text
+
+
+def test_a_string_of_paddles_text_may_have_several_lines() -> None:
+    head = '(%0) = "pd_op.data" () {dtype:float32,name:"'
+    rest = '",place:Place(undefined:0),shape:[2],stop_gradient:[true]} : () -> tensor<2xf32>'
+    text = f"{{\n    {head}a\nb{rest}\n}}\n"
+    module = READERS["paddle-text"](text, "dump.txt")
+    assert 'name = "a\\0Ab"' in print_mlir(module) or 'name = "a\\nb"' in print_mlir(module)
+    assert WRITERS["paddle-text"](module) == text
+
+
+def test_a_scalar_of_paddles_text_may_be_a_truth_value() -> None:
+    """And only a scalar: other numbers are written as numbers."""
+    assert decode("scalar", read_value("true", "scalar")) is True
+    with pytest.raises(ParseError):
+        read_value("true", "f32")
+
+
+def test_what_a_loop_carries_is_followed_into_its_own_place() -> None:
+    program = parsed(f"""
+pir.program @main(%a "a" : {T}, %b "b" : {T}, %c "c" : tensor<i1>) {{
+  %x, %y = pd_op.while(%c, %a, %b) : (tensor<i1>, {T}, {T}) -> ({T}, {T}) {{
+  ^body(%p : {T}, %q : {T}):
+    %r = pd_op.tanh(%p) : ({T}) -> {T}
+    %n = pd_op.any(%r) {{axis = array<i64>, keepdim = false}} : ({T}) -> tensor<i1>
+    pir.yield(%n, %r, %q) : (tensor<i1>, {T}, {T}) -> ()
+  }}
+  pir.shadow_output(%x) {{output_name = "x"}} : ({T}) -> ()
+  pir.shadow_output(%y) {{output_name = "y"}} : ({T}) -> ()
+}}
+""")
+    (loop,) = [op for op in program.walk() if op.name == "pd_op.while"]
+    assert isinstance(loop, PirOp)
+    for place in (1, 2):
+        found = _becomes(loop, place)
+        assert found == [loop.results[place - 1], loop.regions[0].block.args[place - 1]]
+
+
+def test_slots_of_which_only_the_shape_is_read_are_not_saved() -> None:
+    names = split(JOINT.replace("MORE", f"%r = pd_op.multiply(%g, %gx) : ({T}, {T}) -> {T}")).names
+    wiring = slot_wiring(names)
+    lent = {wiring.backward[n] for n in names.no_need_buffers}
+    assert lent
+    assert set(wiring.shapes) == lent
+    assert not lent & set(wiring.saved)
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_a_fused_slice_counts_axes_from_the_end(axis: int) -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (4, 5), "float32")
+    cut = {"starts": (1,), "ends": (4,), "axes": (axis,), "infer_flags": (1,), "decrease_axis": ()}
+    b.output("y", b("pd_op.slice", b.exp(x), **cut) * 2.0)
+    given = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)
+    found = pirkit.compile(b.finish(), pipeline="@fused", fused="interpret")(x=given)["y"]
+    np.testing.assert_allclose(found, 2 * np.exp(given)[:, 1:4], rtol=1e-6)
+
+
+def test_a_scalar_op_with_attributes_that_change_it_has_no_native_code() -> None:
+    lines = StatementBuilder(itertools.count(), lambda _: 0)
+    plain = Apply("pd_op.tanh", (), dt.float32, {"axis": -1})
+    assert apply(plain, ["x"], [dt.float32], lines, None)
+    with pytest.raises(NotLowerableError, match=r"pd_op\.tanh"):
+        apply(replace(plain, attrs={"scale": 2.0}), ["x"], [dt.float32], lines, None)
+    with pytest.raises(NotLowerableError, match=r"pd_op\.nothing"):
+        apply(replace(plain, op="pd_op.nothing"), ["x"], [dt.float32], lines, None)
+
+
+def test_a_value_of_a_wrong_type_keeps_its_users_alone_out_of_kernels() -> None:
+    module = parsed(f"""
+pir.program @main(%a "a" : {T}) {{
+  %b = pd_op.tanh(%a) : ({T}) -> {T}
+  %c = pd_op.exp(%a) : ({T}) -> {T}
+  pir.shadow_output(%b) {{output_name = "b"}} : ({T}) -> ()
+  pir.shadow_output(%c) {{output_name = "c"}} : ({T}) -> ()
+}}
+""")
+    (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
+    tanh, exp, *_ = program.block.ops
+    found = equations(program.block, mismatched_values={tanh.results[0]})
+    assert found.opaque[tanh] is MISMATCHED
+    assert found.opaque.get(exp) is not MISMATCHED

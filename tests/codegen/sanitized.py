@@ -2,12 +2,14 @@
 
 With `small`, operands of a small matmul count as one element shorter. With `rows`, the tail of a
 row kernel between two matmuls is too long. With `page`, what is written is the byte behind an array
-of the allocator.
+of the allocator. With `push` and `pop`, the stack of a loop gets and gives more than it has room
+for.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from typing import Any
 
@@ -17,7 +19,7 @@ import pirkit
 from pirkit import ops
 from pirkit.frontend.tracing import trace
 from pirkit.lowering import gemm_kernel
-from pirkit.lowering.codegen.emit import nest_writer
+from pirkit.lowering.codegen.emit import nest_writer, stack_access
 from pirkit.lowering.whole_program import loop_emit
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.allocator import HOST
@@ -37,6 +39,14 @@ def attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
 def attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
     scores = np.exp(q @ k.swapaxes(1, 2) + mask)
     return scores / scores.sum(-1, keepdims=True) @ v
+
+
+def looped(x: Any, turns: Any) -> Any:
+    """A loop whose turns are known when it runs: its derivative reads a stack."""
+    state = pirkit.while_loop(
+        lambda s: s[0] < turns, lambda s: (s[0] + 1.0, ops.sin(s[1])), (turns * 0.0, x)
+    )
+    return state[1].sum()
 
 
 def main(what: str) -> None:
@@ -69,6 +79,18 @@ def main(what: str) -> None:
         w = np.ascontiguousarray(w[:, :7])
         traced = trace(lambda x, w: ops.matmul(ops.exp(x) * 2.0, w), (x, w))
         pirkit.compile(traced.program, pipeline="@default").run({"x0": x, "x1": w})
+    if what in ("push", "pop"):
+        old = stack_access._text  # pyright: ignore[reportPrivateUsage]
+
+        def moved(action: Any, sizes: Any) -> str:
+            text: str = old(action, sizes)
+            beyond = f"i64 {1 << 30 if action == 'push' else -(1 << 30)}"
+            return re.sub(r"(%at0 = .*), i64 0", rf"\1, {beyond}", text) if action == what else text
+
+        setattr(stack_access, "_text", moved)  # noqa: B010
+    slope = pirkit.jit(pirkit.grad(looped))(x[0, :5], np.float32(3))
+    by_hand = np.cos(np.sin(np.sin(x[0, :5]))) * np.cos(np.sin(x[0, :5])) * np.cos(x[0, :5])
+    np.testing.assert_allclose(np.asarray(slope), by_hand, rtol=1e-4)
     found = np.asarray(pirkit.jit(network)(x, w, np.array([3, 36])))
     y = np.exp(np.tanh(x @ w))
     y /= y.sum(1, keepdims=True)

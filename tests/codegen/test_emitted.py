@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from pirkit.lowering.codegen.emit.generate import generate
 from pirkit.lowering.codegen.emit.interleave import interleaved
+from pirkit.lowering.codegen.ir import memory_rewrites
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
@@ -106,6 +110,25 @@ def turned_sum(side: int) -> Kernel:
     body = (Load("x", 0), Load("y", 1), Compute("z", "add", ("x", "y"), dt.float32))
     phase = LoopPhase((*body, Reduce("total", "sum", "z")), (Store(2, "total"),))
     return Kernel((side,), (side,), operands, (phase,))
+
+
+def test_a_phase_asks_for_what_it_reads_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first phase reads rows in tiles, which are asked for there; the second one columns."""
+    target = replace(host(), l2_bytes=1 << 20)
+    both = turned_sum(1024)
+    (phase,) = both.loop_phases
+    first = LoopPhase((Load("y", 1), Reduce("sums", "sum", "y")))
+    terms = (Load("x", 0), Compute("z", "multiply", ("x", "sums"), dt.float32))
+    second = LoopPhase((*terms, Reduce("total", "sum", "z")), phase.after)
+    asked: dict[str, list[int]] = {}
+
+    def noted(nest: Any, row: str, var: str, requests: Any) -> Any:
+        asked[row] = [r.buffer for r in requests]
+        return nest
+
+    monkeypatch.setattr(memory_rewrites, "prefetch_rows", noted)
+    generate(replace(both, loop_phases=(first, second)), target)
+    assert asked["r0.1"] == [0]
 
 
 def test_what_is_turned_is_asked_for_a_tile_ahead() -> None:

@@ -52,6 +52,13 @@ def test_row_kernels_between_matmuls_are_checked(tmp_path: Path) -> None:
     assert re.search(r"fused_row_blocks\.py\), `.*load.*`: \d+ bytes from", told), told
 
 
+@pytest.mark.parametrize("action", ["push", "pop"])
+def test_stacks_of_loops_are_checked(action: str, tmp_path: Path) -> None:
+    status, told = ended(action, tmp_path)
+    assert status == -signal.SIGABRT, told
+    assert re.search(rf"stack {action}, .*`.*memcpy.*`: 20 bytes from byte -?\d+", told), told
+
+
 def test_arrays_end_at_a_forbidden_page(tmp_path: Path) -> None:
     assert ended("page", tmp_path)[0] == -signal.SIGSEGV
 

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import pirkit
+from pirkit.diag.entry import run_main
 from pirkit.diag.errors import PirkitError, UsageError
-from pirkit.diag.settings import SETTINGS, setting
+from pirkit.diag.settings import SETTINGS, Setting, check_choices, chosen, setting
 from pirkit.frontend.tracing import trace as record
 from pirkit.runtime.native.cores import allowed_threads
 from tests.frontend.wrong_calls import EXE, PROGRAM, WRONG, X, square_sum
@@ -163,6 +164,23 @@ def test_settings_of_the_process_come_first(
     assert allowed_threads() > 1
     with pytest.raises(UsageError, match="`prim` is not"):
         pirkit.config.prim = "maybe"
+
+
+@pytest.mark.parametrize("s", [s for s in SETTINGS.values() if s.choices], ids=lambda s: s.name)
+def test_other_values_in_the_environment_are_refused(
+    s: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By compilation and by every command."""
+    monkeypatch.setenv(s.variable, "maybe")
+    for call in (lambda: pirkit.compile(PROGRAM), lambda: check_choices()):
+        with pytest.raises(UsageError, match=f"{s.variable} is 'maybe'") as caught:
+            call()
+        assert caught.value.code == "PK0705"
+    ran: list[int] = []
+    assert run_main(lambda: ran.append(0)) == 2
+    assert not ran
+    monkeypatch.setenv(s.variable, s.choices[0].lower())
+    assert chosen(s.variable) == s.choices[0]
 
 
 def test_the_cache_can_have_a_folder_of_its_own(tmp_path: Path) -> None:

@@ -19,13 +19,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from tools.campaigns.driver import Campaign, Found
 
 SECONDS: Final = 300
-"""Wall time after which a process hangs; machines are busy."""
+"""Wall time after which a process hangs if all its threads sleep; machines are busy."""
+LONGEST: Final = 4
+"""So many times that long, and it hangs whatever it does."""
 
 _MAKE: Final = """
 import os, sys, threading, time
@@ -143,16 +146,32 @@ def _run(code: str, seed: int, folder: str, stop: Callable[[subprocess.Popen[str
         text=True, env=environment, start_new_session=True,
     ) as child:  # fmt: skip
         stop(child)
-        try:
-            status = child.wait(SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            return f"hang: more than {SECONDS} s"
+        for turn in range(LONGEST):
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(SECONDS)
+            if child.returncode is not None:
+                break
+            if turn + 1 == LONGEST or not _runs(child.pid):
+                os.killpg(child.pid, signal.SIGKILL)
+                return f"hang: more than {SECONDS * (turn + 1)} s"
+        status = child.returncode
         out.seek(0)
         told = out.read()
     if status == 0 and told.rstrip().endswith("right"):
         return ""
     return f"exit {status}: {told.strip()[-250:]}"
+
+
+def _runs(group: int) -> bool:
+    """Whether a thread of a group of processes runs, or would if it had a core, within 5 s."""
+    for _ in range(50):
+        for path in Path("/proc").glob("[0-9]*/task/*/stat"):
+            with suppress(OSError):
+                state, _, of = path.read_text().rpartition(")")[2].split()[:3]
+                if int(of) == group and state in "RD":
+                    return True
+        time.sleep(0.1)
+    return False
 
 
 def _nothing(child: subprocess.Popen[str]) -> None:

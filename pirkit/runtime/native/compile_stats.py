@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,14 +14,14 @@ from typing import Final
 class CompileStats:
     """Functions ``compiled`` and ``read`` from the disk cache, and the wall time of both, in s.
 
-    ``costs`` are the CPU seconds of each function that this thread emitted and compiled,
+    ``costs`` are the CPU seconds of the latest functions that this thread emitted and compiled,
     ``linking`` those of linking the ``linked`` images.
     """
 
     compiled: int = 0
     read: int = 0
     seconds: float = 0.0
-    costs: list[float] = field(default_factory=list[float])
+    costs: deque[float] = field(default_factory=lambda: deque[float](maxlen=4096))
     linked: int = 0
     linking: float = 0.0
 
@@ -35,18 +36,19 @@ class CompileStats:
 
     def since(self, before: CompileStats) -> CompileStats:
         """The difference from an earlier copy."""
+        compiled = self.compiled - before.compiled
         return CompileStats(
-            self.compiled - before.compiled,
+            compiled,
             self.read - before.read,
             self.seconds - before.seconds,
-            self.costs[len(before.costs) :],
+            deque(list(self.costs)[max(0, len(self.costs) - compiled) :]),
             self.linked - before.linked,
             self.linking - before.linking,
         )
 
     def copy(self) -> CompileStats:
         """A snapshot."""
-        return replace(self, costs=list(self.costs))
+        return replace(self, costs=self.costs.copy())
 
     def __str__(self) -> str:
         return f"{self.compiled} compiled, {self.read} from the cache, {self.seconds * 1e3:.2f} ms"

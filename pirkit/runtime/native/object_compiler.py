@@ -120,7 +120,8 @@ def _parsed(text: str, triple: str, cpu: str, features: str) -> tuple[Any, Any]:
     chosen = machine(triple, cpu, features, 0 if f"\n{QUICK}\n" in text else 1)
     if " half" in text and triple.startswith("x86_64") and "+f16c" not in features.split(","):
         text += _HALVES
-    module = llvm.parse_assembly(text)
+    # A context keeps all types and constants that its modules had, until it goes with the last one.
+    module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
     module.triple = triple
     module.data_layout = str(chosen.target_data)

@@ -19,7 +19,7 @@ DTypeLike = DType | str | np.dtype[Any] | type[Any]
 
 _Key = tuple[tuple[int, ...], np.dtype[Any]]
 
-_RECENT_LIMIT: Final = 4096
+_RECENT_LIMIT: Final = 1024
 _RECENT: Final[dict[_Key, TensorMeta]] = {}
 _LIVE: Final[WeakValueDictionary[_Key, TensorMeta]] = WeakValueDictionary()
 _LOCK: Final = renewed(Lock())

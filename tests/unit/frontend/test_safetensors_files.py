@@ -49,6 +49,18 @@ def test_a_truncated_file_is_refused(length: int, tmp_path: Path) -> None:
     assert caught.value.code == "PK0504"
 
 
+@pytest.mark.parametrize("second", ["[4,8]", "[0,4]"])
+def test_two_arrays_of_one_name_are_refused(second: str, tmp_path: Path) -> None:
+    """Without this the library keeps one of them, or calls the other one's bytes unused."""
+    entry = '"w":{"dtype":"F32","shape":[1],"data_offsets":'
+    header = f"{{{entry}[0,4]}},{entry}{second}}}}}".encode()
+    data = len(header).to_bytes(8, "little") + header + bytes(4 if second == "[0,4]" else 8)
+    (tmp_path / "w.safetensors").write_bytes(data)
+    with pytest.raises(ArtifactError) as caught:
+        read_safetensors(str(tmp_path / "w.safetensors"))
+    assert caught.value.code == "PK0504"
+
+
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError) as caught:
         pirkit.load(LENET / "model.json", params=tmp_path / "no.safetensors")

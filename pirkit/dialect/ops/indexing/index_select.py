@@ -127,6 +127,7 @@ class Multiplex:
     name = "pd_op.multiplex"
     signature = "inputs[], index -> out"
     dtypes = (dt.float32, dt.float64, dt.int32, dt.int64)
+    operand_dtypes = {"index": dt.INTS}
 
 
 @infer_meta(Multiplex)
@@ -145,7 +146,7 @@ def _(inputs: VecMeta, index: TensorMeta) -> TensorMeta:
 
 @reference(Multiplex)
 def _(inputs: list[Array], index: Array) -> Array:
-    which = index[:, 0]
+    which = index[:, 0].astype(np.int64)  # bools would be a mask
     if which.size and not (which.min() >= 0 and which.max() < len(inputs)):
         raise RuntimeFault(f"multiplex: an index is outside [0, {len(inputs)})")
     return np.stack(inputs)[which, np.arange(len(which))]

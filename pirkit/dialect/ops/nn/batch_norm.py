@@ -43,6 +43,7 @@ class BatchNorm:
     C1: `x` has two to five dimensions.
     C2: `data_format` is a layout with channels first or last.
     C3: `mean`, `variance`, `scale` and `bias` are vectors with one element per channel.
+    C4: they have the element type of `x`, where float16 and bfloat16 count as float32.
     """
 
     name = "pd_op.batch_norm"
@@ -58,6 +59,7 @@ class SyncBatchNorm:
     C1: `x` has two to five dimensions.
     C2: `data_format` is a layout with channels first or last.
     C3: `mean`, `variance`, `scale` and `bias` are vectors with one element per channel.
+    C4: they have the element type of `x`, where float16 and bfloat16 count as float32.
     """
 
     name = "pd_op.sync_batch_norm_"
@@ -85,8 +87,11 @@ def _(
         fits = running.rank == 1 and same_dim(running.shape[0], channels)
         require(fits, "C3", f"{what} {running} is no vector of {channels} elements")
     check_weights(scale, bias, channels, "C3")
+    wide = statistics_dtype(x.dtype)
+    for row in (mean, variance, *(w for w in (scale, bias) if w is not None)):
+        require(statistics_dtype(row.dtype) is wide, "C4", f"{row} beside {x}")
     known = channels if channels != UNKNOWN else mean.shape[0]
-    row = TensorMeta((known,), statistics_dtype(x.dtype))
+    row = TensorMeta((known,), wide)
     return x, row, row, row, row, TensorMeta((0,), dt.uint8)
 
 
@@ -172,3 +177,6 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(x, two, two, two, two, **{**_TRAIN, "data_format": "CN"})
     yield "C3", s(x, three, two, two, two, **_TRAIN)
     yield "C3", s(x, two, two, three, two, **_TRAIN)
+    other = s.tensor(2, dtype=dt.float32 if s.dtype is dt.float64 else dt.float64)
+    yield "C4", s(x, two, other, two, two, **_TRAIN)
+    yield "C4", s(x, two, two, other, two, **_TRAIN)

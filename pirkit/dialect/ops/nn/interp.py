@@ -229,9 +229,9 @@ def _resampled(x: Array, first: int, every: Sequence[Taps]) -> Array:
     for axis, taps in enumerate(every, first):
         shape = (-1, *(1,) * (x.ndim - axis - 1))
         parts = (
-            np.take(x, at, axis=axis)
-            * (1 if weight is None else weight.astype(x.dtype).reshape(shape))
+            taken if weight is None else taken * weight.astype(x.dtype).reshape(shape)
             for at, weight in taps
+            for taken in [np.take(x, at, axis=axis)]
         )
         total = next(parts)
         for part in parts:

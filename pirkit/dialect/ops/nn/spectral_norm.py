@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.diag.limits import check
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import numel, show
@@ -28,7 +29,7 @@ class SpectralNorm:
 
     C1: `weight` has two to five dimensions.
     C2: `dim` is 0 or 1.
-    C3: `power_iters` is not negative.
+    C3: `power_iters` is not negative; LimitError for more than `loop_steps`.
     C4: `u` has the length of dimension `dim`, `v` that of the others together.
     """
 
@@ -45,6 +46,7 @@ def _(
     require(2 <= weight.rank <= 5, "C1", f"a weight of shape {show(weight.shape)}")
     require(dim in (0, 1), "C2", f"dim {dim}")
     require(power_iters >= 0, "C3", f"{power_iters} steps")
+    check("loop_steps", power_iters)
     others = numel([d for i, d in enumerate(weight.shape) if i != dim])
     for vector, length in ((u, weight.shape[dim]), (v, others)):
         fits = UNKNOWN in (length, numel(vector.shape)) or numel(vector.shape) == length

@@ -90,13 +90,19 @@ class _Axis:
         """Neighbours and weights for each element of the result."""
         b = self.b
         ratio = self._ratio(align_corners, shrinks=align_corners or method.startswith("bi"))
-        end: Any = self.size if isinstance(self.size, int) else b.reshape(self.size, ())
+        end: Any = self.size if isinstance(self.size, int) else self._checked(self.size)
         i = b.cast(b.arange(start=0, end=end, step=1, dtype=dt.int64), dt.float32)
         if method == "nearest":
             return [(self._inside(b.cast(ratio * i + 0.5 * align_corners, dt.int64)), None)]
         edges = not align_corners and (align_mode == 0 or method == "bicubic")
         at = b.cast(ratio, dt.float64) * b.cast(i + 0.5, dt.float64) - 0.5 if edges else ratio * i
         return self._cubic(at) if method == "bicubic" else self._linear(at)
+
+    def _checked(self, size: Value) -> Value:
+        """A computed size, which a lookup in one zero refuses if it is not positive."""
+        b = self.b
+        missing = b.integers((1,)) - b.minimum(size, b.integers((1,)))
+        return b.reshape(size + b.gather(b.integers((0,)), missing, axis=0), ())
 
     def _ratio(self, align_corners: bool, *, shrinks: bool) -> Value:
         """How far in the image one step in the result goes; ``shrinks``: not at all to a point."""

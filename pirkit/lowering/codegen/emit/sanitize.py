@@ -9,9 +9,9 @@ The check works on the text of a module, so it covers what every emitter writes.
 leaves its buffer ends the process, as with an address sanitizer: the memory of its caller can no
 longer be trusted.
 
-Small matmuls have the sizes of their operands among the numbers of a call. Not checked: `memcpy` of
-the stacks of loops, and the tables of addresses themselves. Temporaries in scratch memory are one
-buffer.
+Small matmuls have the sizes of their operands among the numbers of a call. What is copied to and
+from the stack of a loop has to stay in the room that the stack has. Not checked: the tables of
+addresses themselves. Temporaries in scratch memory are one buffer.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Final
 
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.native.function import Code, size_from_words
+from pirkit.runtime.native.records_ir import STACK
 
 _BYTES: Final = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "float": 4, "i64": 8,
                  "double": 8}  # fmt: skip
@@ -30,9 +31,11 @@ _DEFINE: Final = re.compile(r"define (?:internal |private )?\w+ (@\w+)\(")
 _CALL: Final = re.compile(r"(call (?:<\d+ x \w+>|\w+) )(@[\w.]+)\(")
 _GEP: Final = re.compile(r"  (%[\w.]+) = getelementptr (?:inbounds )?\w+, ptr (%[\w.]+),")
 _MOVED: Final = re.compile(r"ptr (%moved\d+)")
+_TABLE: Final = re.compile(r"  (%[\w.]+) = load ptr, ptr (%[\w.]+)")
 _STACK: Final = re.compile(r"  (%[\w.]+) = alloca ")
 _LOAD: Final = re.compile(rf"  %[\w.]+ = load {_TYPE}, ptr (%[\w.]+)")
 _STORE: Final = re.compile(rf"  store {_TYPE} .*, ptr (%[\w.]+)(?:,|$)")
+_COPY: Final = re.compile(r"  call void @llvm\.memcpy\S*\(ptr (%\S+), ptr (%\S+), i64 (\d+),")
 _MASKED: Final = re.compile(r"call .*@llvm\.masked\.(load|store|gather|scatter)\.\w+\.\w+\((.*)\)$")
 
 _CHECK: Final = Template("""
@@ -112,6 +115,27 @@ bad:
 done:
   ret void
 }
+
+; Bytes in the memory of a stack, which has some room.
+define private void @pirkit_room(ptr %stack, ptr %from, i64 %bytes, ptr %what) {
+  %data = load i64, ptr %stack, align 8
+  %p_room = getelementptr i64, ptr %stack, i64 $capacity
+  %room = load i64, ptr %p_room, align 8
+  %address = ptrtoint ptr %from to i64
+  %begin = sub i64 %address, %data
+  %end = add i64 %begin, %bytes
+  %behind = icmp sle i64 %end, %room
+  %before = icmp sge i64 %begin, 0
+  %fine = and i1 %behind, %before
+  br i1 %fine, label %done, label %bad
+bad:
+  %written = call i32 (i32, ptr, ...) @dprintf(i32 2, ptr @pirkit_report, ptr %what, i64 %bytes,
+                                               i64 %begin, i64 0, i64 %room)
+  call void @abort()
+  unreachable
+done:
+  ret void
+}
 """)
 _REPORT: Final = (
     "error[PK0910]: %s: %ld bytes from byte %ld on of operand %ld, which has %ld bytes\n"
@@ -129,7 +153,8 @@ def sanitized(text: str, code: Code, name: str) -> str:
     lines = [new for line in text.splitlines() for new in checks.line(line)]
     count = len(code.sizes) + 1
     report, length = _bytes(_REPORT)
-    shared = _CHECK.substitute(count=count, report=report, length=length)
+    room = STACK.index("capacity")
+    shared = _CHECK.substitute(count=count, report=report, length=length, capacity=room)
     for line in lines:  # a module declares a function once
         shared = shared.replace(f"{line}\n", "") if line.startswith("declare") else shared
     return "\n".join([*lines, *checks.constants.values(), shared]) + "\n"
@@ -144,6 +169,8 @@ class _Checks:
         self.constants: dict[str, str] = {}
         self.roots: dict[str, str] = {}
         self.stack: set[str] = set()
+        self.held: dict[str, str] = {}
+        """By the address of the memory of a stack of a loop: where that stack is."""
         self.number = 0
         self.entered = False
 
@@ -155,10 +182,16 @@ class _Checks:
             return [line, *first] if line == "entry:" else [*first, *self.line(line)]
         if defined := _DEFINE.match(line):
             self.roots, self.stack = dict.fromkeys(_MOVED.findall(line), "null"), set()
+            self.held = {}
             self.entered = defined[1] == f"@{self.code.symbol}"
             return [line if self.entered else line.replace("(", "(ptr %pirkit_buffers, ", 1)]
         if made := _GEP.match(line):
             self.roots[made[1]] = self.roots.get(made[2], made[2])
+        elif made := _TABLE.match(line):
+            if self.roots.get(made[2], made[2]) != "%args":
+                self.held[made[1]] = made[2]
+        elif made := _COPY.match(line):
+            return [*(self.copied(a, made[3], line) for a in (made[1], made[2])), line]
         elif made := _STACK.match(line):
             self.stack.add(made[1])
         elif call := _CALL.search(line):
@@ -180,6 +213,16 @@ class _Checks:
             f"  call void @pirkit_check(ptr %pirkit_buffers, ptr {address},"
             f" i64 {lanes * _BYTES[element]}, {self.tail(address, line)})"
         ]
+
+    def copied(self, address: str, bytes_: str, line: str) -> str:
+        """The check of one side of a copy."""
+        tail = self.tail(address, line)
+        stack = self.held.get(self.roots.get(address, address))
+        if stack is not None:
+            what = tail.partition(", ")[2]
+            return f"  call void @pirkit_room(ptr {stack}, ptr {address}, i64 {bytes_}, {what})"
+        given = f"ptr %pirkit_buffers, ptr {address}, i64 {bytes_}, {tail}"
+        return f"  call void @pirkit_check({given})"
 
     def masked(self, form: str, arguments: list[str], line: str) -> list[str]:
         """The check of an access under a mask; lanes of a gather or scatter one by one."""

@@ -63,7 +63,7 @@ def conv_transpose(b: Binding) -> Step | None:
     """One product, whose shares are added up where the elements of the filter fall."""
     xp, dtype = b.xp, b.dtype.np
     channels, each, *sizes = b.input(1).shape
-    if not b.output().numel or not b.input(0).numel:
+    if not all(m.numel for m in (b.output(), b.input(0), b.input(1))):
         return None
     groups, n = b.attrs["groups"], b.input(0).shape[0]
     g = geometry(b, sizes, b.attrs["dilations"])

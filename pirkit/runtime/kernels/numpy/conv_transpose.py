@@ -86,7 +86,7 @@ def _phases(g: Geometry) -> _Phases:
 def conv_transpose(b: Binding) -> Step | None:
     """Chooses by shape: a product for each group, or one factor for each channel."""
     channels, each, *sizes = b.input(1).shape
-    if not b.output().numel or not b.input(0).numel:
+    if not all(m.numel for m in (b.output(), b.input(0), b.input(1))):
         return None
     g = geometry(b, sizes, b.attrs["dilations"])
     groups = b.attrs["groups"]
