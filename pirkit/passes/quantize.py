@@ -165,6 +165,7 @@ class _Quantization:
     activations: dict[tuple[SSAValue, float], tuple[Value, Value]] = field(
         default_factory=dict[tuple[SSAValue, float], "tuple[Value, Value]"]
     )
+    reader: PirOp | None = None
     images: dict[tuple[SSAValue, float], tuple[Value, Value, int]] = field(
         default_factory=dict[tuple[SSAValue, float], "tuple[Value, Value, int]"]
     )
@@ -200,6 +201,7 @@ class _Quantization:
 
     def convolution(self, b: Builder, op: PirOp) -> Value:
         """The convolution of an image in uint8, less what stands for 0 in it times each filter."""
+        self.reader = op
         x, x_scale, zero = self.image(op.operands[0], self.ranges.get(weights_name(op), 0.0))
         filter = b.wrap(op.operands[1])
         largest = b.max(b.abs(filter), axis=(1, 2, 3), keepdim=True)
@@ -224,6 +226,7 @@ class _Quantization:
         key = value, largest
         if key in self.images:
             return self.images[key]
+        readers = [u for u in value.uses if u.operation is not self.reader] if largest else []
         b, kind = _behind(self.program, value), dt.float32
         x, zero = b.wrap(value), 0 if _is_positive(value) else _MIDDLE
         steps = _LARGEST if zero else 2 * _LARGEST + 1
@@ -231,8 +234,9 @@ class _Quantization:
         if window is not None:
             # A maximum of bytes is the byte of the maximum.
             inner, scale, zero = self.image(window.operands[0], largest)
-            window.operands[0] = b.cast(inner, kind).ssa
-            found = b.cast(x, dt.uint8)
+            wide = Builder(self.program.block, before=window, location=window.location)
+            window.operands[0] = wide.cast(inner, kind).ssa
+            found, wide = b.cast(x, dt.uint8), x
         else:
             if largest:
                 scale, rate = (b("pd_op.full", shape=(1,), value=v, dtype=kind)
@@ -246,7 +250,15 @@ class _Quantization:
             found = b.add(found, b.const(float(zero), kind)) if zero else found
             found = b.maximum(found, b.const(0.0, kind))
             found = b.cast(b.minimum(found, b.const(255.0, kind)), dt.uint8)
+            wide = b.cast(found, kind) if readers else x
         self.images[key] = found, scale, zero
+        if readers:
+            # What is stored in bytes need not be stored a second time.
+            wide = b.subtract(wide, b.const(float(zero), kind)) if zero else wide
+            wide = b.multiply(wide, scale)
+            for use in readers:
+                use.operation.operands[use.index] = wide.ssa
+            self.images[wide.ssa, largest] = self.images[key]
         return self.images[key]
 
     def rows(self, b: Builder, op: PirOp) -> Value:
