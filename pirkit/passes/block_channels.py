@@ -88,6 +88,7 @@ class _Layouts:
             "pd_op.depthwise_conv2d": self.convolution,
             "pir.quantized_conv2d": self.quantized_convolution,
             "pd_op.cast": self.cast,
+            "pd_op.pad": self.pad,
             "pd_op.pool2d": self.pool,
             "pd_op.concat": self.concat,
             "pd_op.batch_norm": self.batch_norm,
@@ -202,12 +203,12 @@ class _Layouts:
         channels, filters = image.shape[1], weights.shape[0]
         if filter not in self.frozen or not image.is_static or not weights.is_static:
             return
-        if not self.fills(filters) or not (self.fills(channels) or channels < self.block):
-            return
         end = self.epilogue(op, channels=filters)
         self.quantization(end)
         b = self.builder(end.chain[-1])
-        block = self.block if self.fills(channels) or x in self.blocked else channels + -channels % 4
+        # A byte more is cheap: any number of filters and channels is in blocks.
+        few = channels + -channels % 4
+        block = self.block if x in self.blocked else min(few, self.block)
         given = self.filled(b, b.wrap(filter), 0)
         given = self.filled(b, given, 1, block=block)
         (rows, depth, *sizes), size = given.shape, self.block
@@ -320,11 +321,10 @@ class _Layouts:
         return end
 
     def is_bias(self, value: SSAValue, channels: int) -> bool:
-        """True for a known vector with one element for each channel, in the channels' place."""
+        """True for a vector with one element for each channel, in the channels' place."""
         meta = meta_of(value.type)
         return (
-            value in self.frozen
-            and isinstance(meta, TensorMeta)
+            isinstance(meta, TensorMeta)
             and meta.numel == channels
             and meta.shape[-3:] == (channels, 1, 1)
         )
@@ -390,6 +390,15 @@ class _Layouts:
         last = {"data_format": encode("str", "NHWC")}
         made = _again(b, op, [b.reshape(x, (n * blocks, *rest)), None], last)
         self.kept(op, b, b.reshape(made, (n, blocks, *made.shape[1:])))
+
+    def pad(self, op: PirOp) -> None:
+        """A padding of height and width."""
+        x, paddings = self.blocked.get(op.operands[0]), op.attribute("paddings")
+        if x is None or len(op.operands) > 1 or any(paddings[:4]):
+            return
+        b = self.builder(op)
+        sides = (0, 0, 0, 0, *paddings[4:], 0, 0)
+        self.kept(op, b, b("pd_op.pad", x, pad_value=op.attribute("pad_value"), paddings=sides))
 
     def concat(self, op: PirOp) -> None:
         owner = op.operands[0].owner

@@ -134,7 +134,7 @@ def _reason_of_convolution(op: PirOp, exact: bool) -> str:
     x, weights = (meta_of(v.type) for v in op.operands)
     if not isinstance(x, TensorMeta) or not isinstance(weights, TensorMeta):
         return "its operands are no tensors"
-    if x.dtype is not dt.float32 or not weights.is_static:
+    if x.dtype is not dt.float32 or not x.is_static or not weights.is_static:
         return f"its image is {x}"
     terms = prod(weights.shape[1:])
     return f"sums of {terms:,} products may leave int32" if terms > MAX_TERMS else ""
@@ -339,9 +339,9 @@ def _scales(b: Builder, largest: Value) -> Value:
 
 def _is_large(value: SSAValue, least: int) -> bool:
     meta = meta_of(value.type)
-    if not isinstance(meta, TensorMeta) or not meta.is_static or meta.rank < 2:
+    if not isinstance(meta, TensorMeta) or not meta.is_static or meta.dtype is not dt.float32:
         return False
-    return meta.dtype is dt.float32 and meta.numel >= least
+    return meta.numel >= least and sum(n > 1 for n in meta.shape) > 1  # a vector is none
 
 
 def _range(text: str) -> tuple[str, float]:
