@@ -5,10 +5,12 @@
 `decode` is one token of GPT-2 small with random weights and a cache of 1024 places; a call counts
 in tokens per second of CPU time. `bert` is BERT-base with 128 tokens; a call counts in CPU
 milliseconds, and so does one of a network of `benchmarks.networks.vision`, whose activations are
-quantized by ranges that are known (static), and by those of each run (dynamic). Each is the median of the rounds; calls of all rows take turns in one process. The
-signal-to-noise ratio (SNR, in dB) is that of the first output to the one of the same framework in
-float32. ONNX Runtime gets the program that pirkit writes, for int8 through its `quantize_dynamic`
-(per channel) or `quantize_static` (QDQ, per channel, unsigned activations), torch a module with the same sizes, for int8 through its `quantize_dynamic`.
+quantized by ranges that are known (static), and by those of each run (dynamic). Each is the median
+of the rounds; calls of all rows take turns in one process. The signal-to-noise ratio (SNR, in dB)
+is that of the first output to the one of the same framework in float32. ONNX Runtime gets the
+program that pirkit writes, for int8 through its `quantize_dynamic` (per channel), for images
+`quantize_static` (QDQ, per channel, unsigned activations), torch a module with the same sizes, for
+int8 through its `quantize_dynamic`.
 """
 
 from __future__ import annotations

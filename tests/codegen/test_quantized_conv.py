@@ -16,10 +16,10 @@ from pirkit.lowering.whole_program.nchwc import nchwc_conv_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.target import Target, host
-from tests.execution import Array
 
 OP = "pir.nchwc_quantized_conv2d"
-# blocks of channels, channels of one, image, filters in blocks, channels, sizes, strides, paddings, dilations
+# blocks of channels, channels of one, image, filters in blocks, filters of one, sizes, strides,
+# paddings, dilations
 CASES: dict[str, tuple[Any, ...]] = {
     "plain": (2, 16, (9, 13), 3, 16, (3, 3), (1, 1), (1, 1), (1, 1)),
     "one by one": (5, 8, (7, 9), 5, 8, (1, 1), (1, 1), (0, 0), (1, 1)),
@@ -36,11 +36,17 @@ def target_of(kind: str) -> Target:
     bits, vnni = kind.split()
     if int(bits) > host().vector_bits or (vnni == "vnni" and not host().has("avx512vnni")):
         pytest.skip("the CPU has no such vectors")
-    features = host().features if vnni == "vnni" else host().features.replace("+avx512vnni", "-avx512vnni").replace("+avxvnni", "-avxvnni")
+    features = (
+        host().features
+        if vnni == "vnni"
+        else host().features.replace("+avx512vnni", "-avx512vnni").replace("+avxvnni", "-avxvnni")
+    )
     return replace(host(), vector_bits=int(bits), features=features)
 
 
-def check(case: tuple[Any, ...], activation: str, residual: str, narrow: bool, extreme: bool) -> None:
+def check(
+    case: tuple[Any, ...], activation: str, residual: str, narrow: bool, extreme: bool
+) -> None:
     blocks, depth, image, filters, block, sizes, strides, paddings, dilations = case
     random = np.random.default_rng(0)
     x = random.integers(0, 256, (2, blocks, *image, depth), np.uint8)

@@ -54,7 +54,9 @@ def _(
 ) -> Array:
     moves = slides(x.shape[2:4], kernel_size, strides, paddings, "EXPLICIT", (1, 1), "C2")
     more = ((0, 0), (0, 0), *[(m.before, m.after) for m in moves], (0, 0))
-    image = np.moveaxis(np.pad(x, more, constant_values=0 if x.dtype == np.uint8 else -np.inf), 4, 2)
+    image = np.moveaxis(
+        np.pad(x, more, constant_values=0 if x.dtype == np.uint8 else -np.inf), 4, 2
+    )
     inner = slides(image.shape[3:], kernel_size, strides, (0, 0), "EXPLICIT", (1, 1), "C2")
     return np.moveaxis(patches(image, inner).max((-2, -1)), 2, 4)
 

@@ -15,9 +15,9 @@ from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I1, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.math.primitives import extremum
+from pirkit.lowering.codegen.matmul.integer_products import quad_products
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
-from pirkit.lowering.codegen.matmul.integer_products import quad_products
 from pirkit.lowering.codegen.matmul.register_tile import (
     MIN_ACCUMULATORS,
     fits_registers,
@@ -231,9 +231,12 @@ class NchwcTile:
         return microkernel(
             b,
             Ahead(Type(e.sums.elem), left, [moved[k] for k in keep], ahead=ahead),
-            Elements(kind, right, [weights[k] for k in keep],
-                     widen=lambda b, v: b.emit(e.sums, f"bitcast {v} to {e.sums}")
-                     if c.quantized else v),
+            Elements(
+                kind,
+                right,
+                [weights[k] for k in keep],
+                widen=lambda b, v: b.emit(e.sums, f"bitcast {v} to {e.sums}") if c.quantized else v,
+            ),
             [extents[k] for k in keep],
             sums,
             chains if isinstance(extents[keep[-1]], int) else 1,
