@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final, TypeGuard
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -163,22 +164,24 @@ class _Layouts:
             or not weights.is_static
             or not str(op.attribute("data_format")).startswith("NC")
             or op.attribute("padding_algorithm") != "EXPLICIT"
-            or not (depthwise or groups == 1)
+            or not (depthwise or groups == 1 or self.takes_groups(groups, channels, filters))
             or not self.fills(filters)
-            or not (self.fills(channels) or channels <= size)
+            or not (self.fills(channels) or (channels <= size and groups == 1))
         ):
             return
         end = self.epilogue(op, channels=filters)
         last, residual = end.chain[-1], end.residual
         b = self.builder(last)
-        planar = channels < size and not depthwise and x not in self.blocked
+        planar = channels < size and groups == 1 and x not in self.blocked
         operands = [
             b.wrap(x) if planar else self.in_blocks(b, x),
-            self.packed_filter(b, filter, planar, depthwise),
+            self.packed_filter(b, filter, planar, depthwise)
+            if depthwise or groups == 1 or weights.shape[1] % size == 0
+            else self.diagonal_filter(b, filter),
             self.bias(b, end, filters),
             None if residual is None else self.blocked[residual],
         ]
-        counted = channels if channels % size and not (planar or depthwise) else 0
+        counted = channels if channels % size and not planar and groups == 1 else 0
         same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
         made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation,
                  channels=counted)  # fmt: skip
@@ -296,6 +299,28 @@ class _Layouts:
         inner = depth if planar else size
         split = b.reshape(given, (filters // size, size, depth // inner, inner, *sizes))
         return b.transpose(split, perm=(0, 2, 4, 5, 3, 1))
+
+    def takes_groups(self, groups: int, channels: int, filters: int) -> bool:
+        """Whether groups are whole blocks, or blocks whole groups, at most four of them: then a
+        filter has zeros for the other groups of its block.
+        """
+        width = channels // groups
+        if width % self.block == 0:
+            return filters // groups % self.block == 0
+        return channels == filters and self.block % width == 0 and 4 * width >= self.block
+
+    def diagonal_filter(self, b: Builder, filter: SSAValue) -> Value:
+        """The filter of groups that are parts of a block, with zeros beside them."""
+        given, size = self.filled(b, b.wrap(filter), 0), self.block
+        filters, width, *sizes = given.shape
+        count = size // width
+        split = b.reshape(given, (filters // size, count, width, 1, width, *sizes))
+        spread = b.transpose(split, perm=(0, 5, 6, 3, 4, 1, 2))
+        same = b.reshape(
+            b.integers(np.eye(count, dtype=int).reshape(-1).tolist()), (count, 1, count, 1)
+        )
+        dense = b.multiply(spread, b.cast(same, given.dtype))
+        return b.reshape(dense, (filters // size, 1, *sizes, size, size))
 
     def epilogue(self, op: PirOp, channels: int) -> _Epilogue:
         """What follows a convolution and becomes part of it."""

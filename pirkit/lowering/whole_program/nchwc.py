@@ -50,12 +50,15 @@ def nchwc_conv_of(
     lengths = x.shape[2:4]
     moves = slides(lengths, sizes, attrs["strides"], attrs["paddings"], "EXPLICIT",
                    attrs["dilations"], "C3")  # fmt: skip
+    groups = 1 if planar or depthwise else x.shape[1] // filter.shape[1]
+    blocks = 1 if planar else x.shape[1] // groups
     made = NchwcConv(
-        x.shape[0], out.shape[4], 1 if planar else x.shape[1], x.shape[1 if planar else 4],
+        x.shape[0], out.shape[4], blocks, x.shape[1 if planar else 4],
         out.shape[1], _pair(lengths), _pair(sizes), _pair(out.shape[2:4]),
         _pair([m.stride for m in moves]), _pair([m.dilation for m in moves]),
         _pair([m.before for m in moves]), x.dtype, planar, depthwise, bias is not None,
         residual is not None, attrs["activation"], attrs.get("channels", 0) % x.shape[-1],
+        groups=groups,
     )  # fmt: skip
     return made if not quantized else replace(
         made, narrow=out.dtype is dt.uint8, zeros=_pair(attrs["zeros"]),

@@ -42,7 +42,8 @@ class NchwcConv:
 
     Images of uint8 have filters of int8, ``[K/b, C/d, kh, kw, d/4, b, 4]`` with d the ``depth``,
     and ``scales [K]``; the result is float32, or uint8 if it is ``narrow``, and so is the summand
-    with ``narrow_residual``. ``zeros`` are the numbers that stand for 0 in both.
+    with ``narrow_residual``. With ``groups`` the image has ``blocks`` for each of them, and the
+    filters of a group multiply its own. ``zeros`` are the numbers that stand for 0 in both.
     """
 
     n: int
@@ -67,6 +68,7 @@ class NchwcConv:
     narrow: bool = False
     narrow_residual: bool = False
     zeros: tuple[int, int] = (0, 0)
+    groups: int = 1
 
     @property
     def quantized(self) -> bool:
@@ -105,7 +107,7 @@ class NchwcConv:
         weights = filters * prod(self.sizes)
         weights *= 1 if self.depthwise else self.blocks * self.depth
         result = self.n * filters * prod(self.positions)
-        image = self.n * self.blocks * self.depth * prod(self.lengths)
+        image = self.n * self.groups * self.blocks * self.depth * prod(self.lengths)
         summand = self.dtype if self.narrow_residual else wide
         known = {
             "x": image * size,
@@ -155,18 +157,19 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     size = c.dtype.itemsize
     lanes = min(c.block, target.vector_bits // (8 * c.summed.itemsize))
     each = c.block // lanes
-    filters, point = 1, prod(c.sizes) == 1
+    filters, point, of_group = 1, prod(c.sizes) == 1, c.filter_blocks // c.groups
     if not c.depthwise:
         most = max(1, 3 // each)
-        exact = [f for f in (2, 3) if f <= most and c.filter_blocks % f == 0]
-        filters = exact[0] if exact else min(2, most, c.filter_blocks)
+        exact = [f for f in (2, 3) if f <= most and of_group % f == 0]
+        few = 1 if c.groups > 1 else min(2, most, of_group)  # a tile is within a group
+        filters = exact[0] if exact else few
         # Tiles of four vectors read an image less often; two of them may need no parts, and they
         # meet a summand in fewer places (64 to 256 channels at 56 x 56: 4 % on a Cascade Lake).
         pair_bytes = c.blocks * c.depth * 2 * lanes * size
         parted = pair_bytes <= _POINT_FILTER_BYTES
         parted = parted and (c.residual or pair_bytes > _POINT_FILTER_BYTES // 2)
         parted = parted and not c.quantized
-        wide = point and not parted and c.filter_blocks * each % 4 == 0
+        wide = point and not parted and of_group * each % 4 == 0
         if wide and fits_registers(_WIDE_ROWS, 4, target):
             filters = 4 // each
     vectors = filters * each

@@ -48,9 +48,12 @@ class NchwcEmitter(NchwcFrame):
             # The last stack overlaps the one before, rather than being smaller.
             first = b.times(stack, cut.filters)
             first = b.binary("smin", first, Value(str(c.filter_blocks - cut.filters), I64))
-            source = b.at(image, b.times(which, c.blocks * self.image[0]))
+            source = b.at(image, b.times(which, c.groups * c.blocks * self.image[0]))
             if c.depthwise:
                 source = b.at(source, b.times(first, self.image[0]))
+            if c.groups > 1:
+                group = b.emit(I64, f"udiv {first}, {c.filter_blocks // c.groups}")
+                source = b.at(source, b.times(group, c.blocks * self.image[0]))
             weights = b.at(filters, b.times(first, self.filter_bytes))
             begin = b.times(band, cut.rows)
             rows = block_extent(b, cut.rows, c.positions[0], begin)
