@@ -1,13 +1,16 @@
 """Networks with weights of fewer bits beside ONNX Runtime and torch: time and accuracy.
 
-``python -m benchmarks.low_precision [decode] [bert] [--rounds N] [--threads N]``
+``python -m benchmarks.low_precision [decode] [bert] [resnet18] [resnet50]... [--rounds N]``
 
 `decode` is one token of GPT-2 small with random weights and a cache of 1024 places; a call counts
 in tokens per second of CPU time. `bert` is BERT-base with 128 tokens; a call counts in CPU
-milliseconds. Each is the median of the rounds; calls of all rows take turns in one process. The
-signal-to-noise ratio (SNR, in dB) is that of the first output to the one of the same framework in
-float32. ONNX Runtime gets the program that pirkit writes, for int8 through its `quantize_dynamic`
-(per channel), torch a module with the same sizes, for int8 through its `quantize_dynamic`.
+milliseconds, and so does one of a network of `benchmarks.networks.vision`, whose activations are
+quantized by ranges that are known (static), and by those of each run (dynamic). Each is the median
+of the rounds; calls of all rows take turns in one process. The signal-to-noise ratio (SNR, in dB)
+is that of the first output to the one of the same framework in float32. ONNX Runtime gets the
+program that pirkit writes, for int8 through its `quantize_dynamic` (per channel), for images
+`quantize_static` (QDQ, per channel, unsigned activations), torch a module with the same sizes, for
+int8 through its `quantize_dynamic`.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import pirkit
+from benchmarks.networks import vision
 from benchmarks.networks.building import Built
 from benchmarks.networks.sequences import bert, gpt_decode
 
@@ -31,19 +35,22 @@ Array = np.ndarray[Any, Any]
 Row = tuple[str, Callable[[], Array], str]
 """A name, a call that gives the first output, and the row to which it is compared."""
 
+DYNAMIC: dict[str, Any] = {"activations": "int8"}
 HOW: dict[str, dict[str, Any]] = {
     "bf16 weights": {"weights": "bfloat16"},
     "f16 weights": {"weights": "float16"},
     "int8 weights": {},
-    "int8 dynamic": {"activations": "int8"},
+    "int8 dynamic": DYNAMIC,
 }
+HOW_OF_IMAGES = {"int8 dynamic": DYNAMIC, "int8 static": {**DYNAMIC, "static": True}}
 
 
-def own_rows(built: Built, threads: int) -> Iterator[Row]:
+def own_rows(built: Built, threads: int, ways: dict[str, dict[str, Any]]) -> Iterator[Row]:
     """pirkit in float32, and each way to quantize."""
     programs = {"f32": built.program}
-    for name, how in HOW.items():
-        programs[name] = pirkit.quantize(built.program, **how)[0]
+    for name, how in ways.items():
+        programs[name] = pirkit.quantize(built.program, built.inputs if "static" in how else (),
+                                         **how)[0]  # fmt: skip
     for name, program in programs.items():
         exe = pirkit.compile(program, freeze=True, threads=threads, in_place=True)
         yield (
@@ -53,17 +60,28 @@ def own_rows(built: Built, threads: int) -> Iterator[Row]:
         )
 
 
-def onnx_rows(built: Built, threads: int, folder: Path) -> Iterator[Row]:
-    """ONNX Runtime in float32, and in int8 with activations quantized in each run."""
+def onnx_rows(built: Built, threads: int, folder: Path, static: bool = False) -> Iterator[Row]:
+    """ONNX Runtime in float32, and in int8 with activations quantized in each run, or by ranges."""
     import onnxruntime
-    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime import quantization as q
 
     path, small = folder / "model.onnx", folder / "int8.onnx"
     pirkit.save(pirkit.run_passes(built.program, "@simplify"), path)
-    quantize_dynamic(path, small, per_channel=True, weight_type=QuantType.QInt8)
+    if static:
+
+        class Given(q.CalibrationDataReader):
+            given = iter([built.inputs])
+
+            def get_next(self) -> Any:
+                return next(self.given, None)
+
+        q.quantize_static(path, small, Given(), per_channel=True, weight_type=q.QuantType.QInt8,
+                          activation_type=q.QuantType.QUInt8)  # fmt: skip
+    else:
+        q.quantize_dynamic(path, small, per_channel=True, weight_type=q.QuantType.QInt8)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    for name, file in (("f32", path), ("int8 dynamic", small)):
+    for name, file in (("f32", path), ("int8 static" if static else "int8 dynamic", small)):
         session = onnxruntime.InferenceSession(str(file), options, ["CPUExecutionProvider"])
         known = {i.name for i in session.get_inputs()}
         given = {k: v for k, v in built.inputs.items() if k in known}
@@ -167,7 +185,8 @@ def snr(wanted: Array, found: Array) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=["decode", "bert"], metavar="decode|bert")
+    parser.add_argument("names", nargs="*", default=["decode", "bert", "resnet50"],
+                        metavar="decode|bert|NETWORK")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--layers", type=int, default=12)
@@ -178,13 +197,17 @@ def main() -> None:
             if decode:
                 built = gpt_decode(layers=arguments.layers)
                 plain = gpt_decode(layers=arguments.layers, held=False)
-                rows = [*own_rows(built, arguments.threads)]
+                rows = [*own_rows(built, arguments.threads, HOW)]
                 rows += onnx_rows(plain, arguments.threads, Path(folder))
                 rows += torch_rows(built, arguments.threads)
-            else:
+            elif name == "bert":
                 built = bert(layers=arguments.layers)
-                rows = [*own_rows(built, arguments.threads)]
+                rows = [*own_rows(built, arguments.threads, HOW)]
                 rows += onnx_rows(built, arguments.threads, Path(folder))
+            else:
+                built = getattr(vision, name)()
+                rows = [*own_rows(built, arguments.threads, HOW_OF_IMAGES)]
+                rows += onnx_rows(built, arguments.threads, Path(folder), static=True)
             results = {label: call() for label, call, _ in rows}
             seconds = measure(rows, arguments.rounds, 5 if decode else 1)
         print(f"{name:28}{'tokens/s' if decode else 'ms':>10}{'SNR, dB':>10}{'same best':>11}")

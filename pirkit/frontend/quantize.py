@@ -15,7 +15,7 @@ from pirkit.dialect.operation import PirOp, create
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.freeze import HOIST, PREPARE, freeze
-from pirkit.passes.quantize import QuantizePass, readers, weights_name
+from pirkit.passes.quantize import CONVOLUTION, QuantizePass, readers, weights_name
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Array]
@@ -105,7 +105,7 @@ def quantize(
     if static:
         ranges: dict[str, float] = {}
         for k, (name, op) in enumerate(names):
-            if op == "pd_op.matmul":
+            if op in ("pd_op.matmul", CONVOLUTION):
                 found = [float(abs(run[_INPUT.format(k)]).max()) for run in wanted]
                 ranges[name] = max(ranges.get(name, 0.0), *found)
         how = replace(how, ranges=tuple(f"{n}:{v!r}" for n, v in ranges.items()))

@@ -36,6 +36,7 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     "pd_op.depthwise_conv2d_transpose": _CONVOLUTION,
     "pir.nchwc_conv2d": _NCHWC,
     "pir.nchwc_max_pool2d": _NCHWC,
+    "pir.nchwc_quantized_conv2d": _NCHWC,
     "pir.packed_matmul": (
         "pirkit.lowering.native_matmul:bind_panels",
         "a matmul with packed weights",

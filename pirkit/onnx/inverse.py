@@ -168,6 +168,17 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     return w.node("MatMul", w(x), wide if scales is None else w.node("Mul", wide, w(scales)))
 
 
+@writes("pir.quantized_conv2d")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x, filter, scales = op.operands
+    sums = w.node("ConvInteger", w(x), w(filter), strides=w.numbers(op, "strides"),
+                  dilations=w.numbers(op, "dilations"),
+                  pads=_sides(w.numbers(op, "paddings"), 2))  # fmt: skip
+    found = w.node("Cast", sums, to=TO_ONNX[dt.float32])
+    spread = w.node("Unsqueeze", w(scales), w.constant(np.array([1, 2])))
+    return w.node("Mul", found, spread)
+
+
 @writes("matmul")
 def _(w: GraphWriter, op: PirOp) -> Any:
     names: list[str] = []
@@ -189,7 +200,10 @@ def _pads(w: GraphWriter, op: PirOp, rank: int) -> list[int]:
     """Padding before each dimension, then behind; Paddle states pairs if both differ."""
     if op.attribute("padding_algorithm") not in ("EXPLICIT", ""):
         raise w.unsupported(op, "has a padding by algorithm")
-    held = w.numbers(op, "paddings")
+    return _sides(w.numbers(op, "paddings"), rank)
+
+
+def _sides(held: list[int], rank: int) -> list[int]:
     return held * 2 if len(held) == rank else [*held[::2], *held[1::2]]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Final, TypeGuard
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -64,9 +66,11 @@ class _Epilogue:
     """A convolution and the ops behind it that become part of it, with what they add and apply."""
 
     chain: list[PirOp]
-    bias: SSAValue | None = None
+    biases: list[SSAValue] = field(default_factory=list[SSAValue])
     residual: SSAValue | None = None
     activation: str = "identity"
+    rate: SSAValue | None = None
+    zero: int = 0
 
 
 @dataclass
@@ -83,6 +87,9 @@ class _Layouts:
         rules: dict[str, Callable[[PirOp], None]] = {
             "pd_op.conv2d": self.convolution,
             "pd_op.depthwise_conv2d": self.convolution,
+            "pir.quantized_conv2d": self.quantized_convolution,
+            "pd_op.cast": self.cast,
+            "pd_op.pad": self.pad,
             "pd_op.pool2d": self.pool,
             "pd_op.concat": self.concat,
             "pd_op.batch_norm": self.batch_norm,
@@ -101,24 +108,27 @@ class _Layouts:
         assert isinstance(block, Block)
         return Builder(block, before=op, location=op.location)
 
-    def in_blocks(self, b: Builder, value: SSAValue) -> Value:
-        """The blocked form of an image."""
+    def in_blocks(self, b: Builder, value: SSAValue, block: int = 0) -> Value:
+        """The blocked form of an image, or one with blocks of another size."""
         found = self.blocked.get(value)
         if found is None:
-            given = self.filled(b, b.wrap(value), 1)
+            size = block or self.block
+            given = self.filled(b, b.wrap(value), 1, block=size)
             n, channels, *sides = given.shape
-            split = b.reshape(given, (n, channels // self.block, self.block, *sides))
+            split = b.reshape(given, (n, channels // size, size, *sides))
             found = b.transpose(split, perm=(0, 1, 3, 4, 2))
-            self.blocked[value] = found
+            if size == self.block:
+                self.blocked[value] = found
         return found
 
     def fills(self, channels: int) -> bool:
         """Whether blocks of so many channels have few beyond them."""
         return 2 * (-channels % self.block) <= channels
 
-    def filled(self, b: Builder, value: Value, *axes: int) -> Value:
+    def filled(self, b: Builder, value: Value, *axes: int, block: int = 0) -> Value:
         """A tensor with zeros behind its elements along axes, up to whole blocks."""
-        more = [-n % self.block if k in axes else 0 for k, n in enumerate(value.shape)]
+        size = block or self.block
+        more = [-n % size if k in axes else 0 for k, n in enumerate(value.shape)]
         if not any(more):
             return value
         paddings = tuple([side for end in more for side in (0, end)])
@@ -154,30 +164,131 @@ class _Layouts:
             or not weights.is_static
             or not str(op.attribute("data_format")).startswith("NC")
             or op.attribute("padding_algorithm") != "EXPLICIT"
-            or not (depthwise or groups == 1)
+            or not (depthwise or groups == 1 or self.takes_groups(groups, channels, filters))
             or not self.fills(filters)
-            or not (self.fills(channels) or channels <= size)
+            or not (self.fills(channels) or (channels <= size and groups == 1))
         ):
             return
         end = self.epilogue(op, channels=filters)
-        last, bias, residual = end.chain[-1], end.bias, end.residual
+        last, residual = end.chain[-1], end.residual
         b = self.builder(last)
-        planar = channels < size and not depthwise and x not in self.blocked
+        planar = channels < size and groups == 1 and x not in self.blocked
         operands = [
             b.wrap(x) if planar else self.in_blocks(b, x),
-            self.packed_filter(b, filter, planar, depthwise),
-            None if bias is None else self.filled(b, b.reshape(b.wrap(bias), (filters,)), 0),
+            self.packed_filter(b, filter, planar, depthwise)
+            if depthwise or groups == 1 or weights.shape[1] % size == 0
+            else self.diagonal_filter(b, filter),
+            self.bias(b, end, filters),
             None if residual is None else self.blocked[residual],
         ]
-        counted = channels if channels % size and not (planar or depthwise) else 0
+        counted = channels if channels % size and not planar and groups == 1 else 0
         same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
         made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation,
                  channels=counted)  # fmt: skip
-        self.ctx.rewrote("convolution", op)
+        self.became(end, b, made)
+
+    def became(self, end: _Epilogue, b: Builder, made: Value) -> None:
+        """Replace a convolution and what follows it."""
+        self.ctx.rewrote("convolution", end.chain[0])
         self.ctx.count("convolutions")
-        self.replace(b, last, made)
+        self.replace(b, end.chain[-1], made)
         for part in end.chain[-2::-1]:
             erase(part)
+
+    def bias(self, b: Builder, end: _Epilogue, filters: int) -> Value | None:
+        """The sum of what is added to each channel, as a vector of whole blocks."""
+        vectors = [b.reshape(b.wrap(v), (filters,)) for v in end.biases]
+        return self.filled(b, reduce(b.add, vectors), 0) if vectors else None
+
+    def quantized_convolution(self, op: PirOp) -> None:
+        x, filter, scales = op.operands
+        image, weights = _meta(x), _meta(filter)
+        channels, filters = image.shape[1], weights.shape[0]
+        if filter not in self.frozen or not image.is_static or not weights.is_static:
+            return
+        end = self.epilogue(op, channels=filters)
+        self.quantization(end)
+        b = self.builder(end.chain[-1])
+        # A byte more is cheap: any number of filters and channels is in blocks.
+        few = channels + -channels % 4
+        block = self.block if x in self.blocked else min(few, self.block)
+        given = self.filled(b, b.wrap(filter), 0)
+        given = self.filled(b, given, 1, block=block)
+        (rows, depth, *sizes), size = given.shape, self.block
+        split = b.reshape(given, (rows // size, size, depth // block, block // 4, 4, *sizes))
+        residual, scale, zero = self.summand(b, end.residual)
+        operands = [
+            self.in_blocks(b, x, block),
+            b.transpose(split, perm=(0, 2, 5, 6, 3, 1, 4)),
+            self.filled(b, b.wrap(scales), 0),
+            self.bias(b, end, filters),
+            residual,
+            scale,
+            None if end.rate is None else b.wrap(end.rate),
+        ]
+        same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
+        made = b("pir.nchwc_quantized_conv2d", *operands, **same, activation=end.activation,
+                 zeros=(end.zero, zero))  # fmt: skip
+        self.became(end, b, made)
+
+    def quantization(self, end: _Epilogue) -> None:
+        """Add the ops to an epilogue that round its result to uint8, if nothing else reads it."""
+        chain, zero, rate = list[PirOp](), 0, None
+        wanted = ["multiply", "round", "add", "maximum", "minimum", "cast"]
+        while wanted and (user := _only_user((chain or end.chain)[-1].results[0])) is not None:
+            name = wanted.pop(0)
+            if name == "add" and user.name == "pd_op.maximum":
+                name = wanted.pop(0)
+            if user.name != f"pd_op.{name}" or user.parent is not end.chain[0].parent:
+                return
+            value = (chain or end.chain)[-1].results[0]
+            others = [v for v in user.operands if v is not value]
+            number = _number(others[0]) if others else None
+            if name == "multiply":
+                rate = others[0] if others and _meta(others[0]).shape == (1,) else None
+                if rate is None:
+                    return
+            elif name == "add":
+                if number is None or number not in range(256):
+                    return
+                zero = int(number)
+            elif name in ("maximum", "minimum") and number != {"maximum": 0, "minimum": 255}[name]:
+                return
+            chain.append(user)
+        if not wanted and _meta(chain[-1].results[0]).dtype is dt.uint8:
+            end.chain += chain
+            end.rate, end.zero = rate, zero
+
+    def summand(
+        self, b: Builder, value: SSAValue | None
+    ) -> tuple[Value | None, Value | None, int]:  # fmt: skip
+        """A blocked summand, or the bytes that it comes from, their scale and what is 0 in them."""
+        if value is None:
+            return None, None, 0
+        whole, zero = self.blocked[value], 0.0
+        product = whole.ssa.owner
+        if isinstance(product, PirOp) and product.name == "pd_op.multiply":
+            inner, scale = product.operands
+            owner = inner.owner
+            if isinstance(owner, PirOp) and owner.name == "pd_op.subtract":
+                zero, owner = _number(owner.operands[1]), owner.operands[0].owner
+            if zero in range(256) and isinstance(owner, PirOp) and owner.name == "pd_op.cast":
+                source = owner.operands[0]
+                if _meta(source).dtype is dt.uint8 and _meta(scale).shape == (1,):
+                    return b.wrap(source), b.wrap(scale), int(zero or 0)
+        return whole, None, 0
+
+    def cast(self, op: PirOp) -> None:
+        """A cast back to the bytes that a blocked image comes from is no op."""
+        x, wanted = self.blocked.get(op.operands[0]), _meta(op.results[0]).dtype
+        owner = x.ssa.owner if x is not None else None
+        if x is not None and isinstance(owner, PirOp) and owner.name == "pd_op.cast":
+            source = owner.operands[0]
+            if wanted is dt.uint8 and _meta(source).dtype is dt.uint8:
+                b = self.builder(op)
+                self.kept(op, b, b.wrap(source))
+                return
+        self.elementwise(op)
 
     def packed_filter(self, b: Builder, filter: SSAValue, planar: bool, depthwise: bool) -> Value:
         """The filter with blocks of filters last, and of channels before them."""
@@ -188,6 +299,28 @@ class _Layouts:
         inner = depth if planar else size
         split = b.reshape(given, (filters // size, size, depth // inner, inner, *sizes))
         return b.transpose(split, perm=(0, 2, 4, 5, 3, 1))
+
+    def takes_groups(self, groups: int, channels: int, filters: int) -> bool:
+        """Whether groups are whole blocks, or blocks whole groups, at most four of them: then a
+        filter has zeros for the other groups of its block.
+        """
+        width = channels // groups
+        if width % self.block == 0:
+            return filters // groups % self.block == 0
+        return channels == filters and self.block % width == 0 and 4 * width >= self.block
+
+    def diagonal_filter(self, b: Builder, filter: SSAValue) -> Value:
+        """The filter of groups that are parts of a block, with zeros beside them."""
+        given, size = self.filled(b, b.wrap(filter), 0), self.block
+        filters, width, *sizes = given.shape
+        count = size // width
+        split = b.reshape(given, (filters // size, count, width, 1, width, *sizes))
+        spread = b.transpose(split, perm=(0, 5, 6, 3, 4, 1, 2))
+        same = b.reshape(
+            b.integers(np.eye(count, dtype=int).reshape(-1).tolist()), (count, 1, count, 1)
+        )
+        dense = b.multiply(spread, b.cast(same, given.dtype))
+        return b.reshape(dense, (filters // size, 1, *sizes, size, size))
 
     def epilogue(self, op: PirOp, channels: int) -> _Epilogue:
         """What follows a convolution and becomes part of it."""
@@ -203,8 +336,8 @@ class _Layouts:
             if user.name != "pd_op.add":
                 break
             other = user.operands[1] if user.operands[0] is value else user.operands[0]
-            if end.bias is None and end.residual is None and self.is_bias(other, channels):
-                end.bias = other
+            if end.residual is None and self.is_bias(other, channels):
+                end.biases.append(other)
             elif end.residual is None and other.type == value.type and other in self.blocked:
                 end.residual = other
             else:
@@ -213,11 +346,10 @@ class _Layouts:
         return end
 
     def is_bias(self, value: SSAValue, channels: int) -> bool:
-        """True for a known vector with one element for each channel, in the channels' place."""
+        """True for a vector with one element for each channel, in the channels' place."""
         meta = meta_of(value.type)
         return (
-            value in self.frozen
-            and isinstance(meta, TensorMeta)
+            isinstance(meta, TensorMeta)
             and meta.numel == channels
             and meta.shape[-3:] == (channels, 1, 1)
         )
@@ -267,6 +399,14 @@ class _Layouts:
         windows = _windows(op, x.shape[2:4])
         if windows is not None:
             size, strides, paddings = windows
+            owner = x.ssa.owner
+            if isinstance(owner, PirOp) and owner.name == "pd_op.cast":
+                source = b.wrap(owner.operands[0])
+                if source.meta.dtype is dt.uint8:  # the same maxima, in fewer bytes
+                    made = b("pir.nchwc_max_pool2d", source, kernel_size=size, strides=strides,
+                             paddings=paddings)  # fmt: skip
+                    self.kept(op, b, b.cast(made, x.meta.dtype))
+                    return
             made = b("pir.nchwc_max_pool2d", x, kernel_size=size, strides=strides,
                      paddings=paddings)  # fmt: skip
             self.kept(op, b, made)
@@ -275,6 +415,15 @@ class _Layouts:
         last = {"data_format": encode("str", "NHWC")}
         made = _again(b, op, [b.reshape(x, (n * blocks, *rest)), None], last)
         self.kept(op, b, b.reshape(made, (n, blocks, *made.shape[1:])))
+
+    def pad(self, op: PirOp) -> None:
+        """A padding of height and width."""
+        x, paddings = self.blocked.get(op.operands[0]), op.attribute("paddings")
+        if x is None or len(op.operands) > 1 or any(paddings[:4]):
+            return
+        b = self.builder(op)
+        sides = (0, 0, 0, 0, *paddings[4:], 0, 0)
+        self.kept(op, b, b("pd_op.pad", x, pad_value=op.attribute("pad_value"), paddings=sides))
 
     def concat(self, op: PirOp) -> None:
         owner = op.operands[0].owner
@@ -342,10 +491,18 @@ def _again(
 
 
 def _is_image(meta: object) -> TypeGuard[TensorMeta]:
-    floats = (dt.float32, dt.float64)
+    kinds = (dt.float32, dt.float64, dt.uint8)
     return isinstance(meta, TensorMeta) and meta.is_static and meta.rank == 4 and (
-        meta.dtype in floats and meta.numel > 0
+        meta.dtype in kinds and meta.numel > 0
     )  # fmt: skip
+
+
+def _number(value: SSAValue) -> float | None:
+    """The number that a constant is full of."""
+    op = value.owner
+    if not isinstance(op, PirOp) or op.name != "pd_op.full":
+        return None
+    return float(op.attribute("value"))
 
 
 def _meta(value: SSAValue) -> TensorMeta:

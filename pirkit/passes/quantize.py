@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
@@ -13,6 +14,7 @@ from pirkit.analysis.frozen_values import PARAMETER, frozen_values
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.ops.nn.quantized_conv import MAX_TERMS
 from pirkit.dialect.ops.nn.quantized_matmul import MAX_DEPTH, STORED, WEIGHT_OPERANDS
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats, option
@@ -23,6 +25,18 @@ from pirkit.runtime.meta import TensorMeta
 
 _LARGEST: Final = 127.0
 """Numbers are quantized to -127 to 127: a type that is symmetric needs no zero points."""
+_MIDDLE: Final = 128
+"""What stands for 0 in an unsigned byte if there are negative numbers."""
+CONVOLUTION: Final = "pd_op.conv2d"
+_POSITIVE: Final = frozenset(
+    {f"pd_op.{name}" for name in "relu relu6 sigmoid hardsigmoid softmax abs square exp".split()}
+)
+"""Ops whose results are not negative."""
+_KEEP_SIGN: Final = frozenset(
+    {f"pd_op.{name}" for name in "pool2d concat reshape transpose flatten add multiply".split()}
+    | {"pir.combine"}
+)
+"""Ops whose results are not negative if their operands are not."""
 _SMALLEST: Final = 1e-30
 """A maximum of 0 counts as this: its scale divides 0 by a number."""
 
@@ -35,8 +49,12 @@ class QuantizePass(Pass):
     `embedding`. In int8 each output channel has a scale, the largest magnitude by 127 (each row, in
     a table); bfloat16 and float16 have none. Products are float32. With `activations=int8` each
     row of the left operand is quantized too when it is known, or by the maxima that `ranges`
-    states, and products are sums of integers. Other ops keep their weights, and a remark names
-    each. The result is for inference: `pir.quantized_matmul` has no derivative.
+    states, and products are sums of integers; so are those of `conv2d`. Its image becomes uint8,
+    with 128 for 0, or with 0 where no element is negative, such as behind `relu`. If its largest
+    magnitude is known, `add` and other readers of the image get it from the same bytes, and so do
+    convolutions behind a maximum of windows. Other ops keep their weights, and a remark names each.
+    The result is for inference: `pir.quantized_matmul` and `pir.quantized_conv2d` have no
+    derivative.
 
     Scales are computed from the weights by ops, which `hoist-constants` takes out of the program;
     `pirkit.quantize` returns a program that holds the small weights.
@@ -89,20 +107,37 @@ def readers(
 def _reason(op: PirOp, held: list[SSAValue], keep: tuple[str, ...], exact: bool) -> str:
     place = WEIGHT_OPERANDS.get(op.name)
     if place is None:
-        return "only matmuls and embeddings are quantized"
+        return "only matmuls, convolutions and embeddings are quantized"
     if held != [op.operands[place]]:
         return "the weights are its left operand"
+    if weights_name(op) in keep:
+        return "option `keep` says so"
+    if op.name == CONVOLUTION:
+        return _reason_of_convolution(op, exact)
     x, weights = (meta_of(v.type) for v in op.operands)
     if not isinstance(x, TensorMeta) or not isinstance(weights, TensorMeta) or weights.rank != 2:
         return "the weights are no matrix"
-    if weights_name(op) in keep:
-        return "option `keep` says so"
     if op.name == "pd_op.matmul":
         if x.dtype is not dt.float32 or x.rank < 2 or op.attribute("transpose_x"):
             return f"its left operand is {x}, or transposed"
         if exact and x.shape[-1] > MAX_DEPTH:
             return f"sums of {x.shape[-1]:,} products may leave int32"
     return ""
+
+
+def _reason_of_convolution(op: PirOp, exact: bool) -> str:
+    if not exact:
+        return "a convolution is quantized together with its activations"
+    plain = op.attribute("groups") == 1 and str(op.attribute("data_format")).startswith("NC")
+    if not plain or op.attribute("padding_algorithm") != "EXPLICIT":
+        return "it has groups, channels last, or a padding by rule"
+    x, weights = (meta_of(v.type) for v in op.operands)
+    if not isinstance(x, TensorMeta) or not isinstance(weights, TensorMeta):
+        return "its operands are no tensors"
+    if x.dtype is not dt.float32 or not x.is_static or not weights.is_static:
+        return f"its image is {x}"
+    terms = prod(weights.shape[1:])
+    return f"sums of {terms:,} products may leave int32" if terms > MAX_TERMS else ""
 
 
 def weights_name(op: PirOp) -> str:
@@ -130,6 +165,10 @@ class _Quantization:
     activations: dict[tuple[SSAValue, float], tuple[Value, Value]] = field(
         default_factory=dict[tuple[SSAValue, float], "tuple[Value, Value]"]
     )
+    reader: PirOp | None = None
+    images: dict[tuple[SSAValue, float], tuple[Value, Value, int]] = field(
+        default_factory=dict[tuple[SSAValue, float], "tuple[Value, Value, int]"]
+    )
 
     def run(self, keep: tuple[str, ...], least: int) -> None:
         found = dict(readers(self.program, keep, least, self.exact))
@@ -141,7 +180,8 @@ class _Quantization:
             self.ctx.rewrote("quantize", op)
             self.ctx.count("quantized")
             b = Builder(self.program.block, before=op, location=op.location)
-            made = self.product(b, op) if op.name == "pd_op.matmul" else self.rows(b, op)
+            rules = {"pd_op.matmul": self.product, CONVOLUTION: self.convolution}
+            made = rules.get(op.name, self.rows)(b, op)
             made.ssa.name_hint = op.results[0].name_hint
             op.results[0].replace_all_uses_with(made.ssa)
             erase(op)
@@ -158,6 +198,68 @@ class _Quantization:
         largest = self.ranges.get(weights_name(op), 0.0)
         x, x_scales = self.quantized(b, op.operands[0], largest)
         return b("pir.quantized_matmul", x, weights, scales, x_scales, columns=columns)
+
+    def convolution(self, b: Builder, op: PirOp) -> Value:
+        """The convolution of an image in uint8, less what stands for 0 in it times each filter."""
+        self.reader = op
+        x, x_scale, zero = self.image(op.operands[0], self.ranges.get(weights_name(op), 0.0))
+        filter = b.wrap(op.operands[1])
+        largest = b.max(b.abs(filter), axis=(1, 2, 3), keepdim=True)
+        scales = _scales(b, largest)
+        held = b.cast(b.round(b.divide(filter, scales)), dt.int8)
+        how = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
+        if zero and any(how["paddings"]):
+            top, bottom, left, right = _four(how["paddings"])
+            sides = (0, 0, 0, 0, top, bottom, left, right)
+            x = b("pd_op.pad", x, pad_value=float(zero), paddings=sides)
+            how["paddings"] = (0, 0)
+        scales = b.multiply(b.reshape(scales, (-1,)), x_scale)
+        made = b("pir.quantized_conv2d", x, held, scales, **how)
+        if not zero:
+            return made
+        sums = b.sum(b.cast(held, dt.float32), axis=(1, 2, 3), keepdim=False)
+        shift = b.multiply(b.multiply(sums, scales), b.const(-float(zero), dt.float32))
+        return b.add(made, b.reshape(shift, (-1, 1, 1)))
+
+    def image(self, value: SSAValue, largest: float) -> tuple[Value, Value, int]:
+        """An image in uint8, its scale, and the number that stands for 0."""
+        key = value, largest
+        if key in self.images:
+            return self.images[key]
+        readers = [u for u in value.uses if u.operation is not self.reader] if largest else []
+        b, kind = _behind(self.program, value), dt.float32
+        x, zero = b.wrap(value), 0 if _is_positive(value) else _MIDDLE
+        steps = _LARGEST if zero else 2 * _LARGEST + 1
+        window = _maximum_of_windows(value) if largest else None
+        if window is not None:
+            # A maximum of bytes is the byte of the maximum.
+            inner, scale, zero = self.image(window.operands[0], largest)
+            wide = Builder(self.program.block, before=window, location=window.location)
+            window.operands[0] = wide.cast(inner, kind).ssa
+            found, wide = b.cast(x, dt.uint8), x
+        else:
+            if largest:
+                scale, rate = (b("pd_op.full", shape=(1,), value=v, dtype=kind)
+                               for v in (largest / steps, steps / largest))  # fmt: skip
+            else:
+                every = b.max(b.abs(x), axis=tuple(range(x.rank)), keepdim=False)
+                every = b.maximum(b.reshape(every, (1,)), b.const(_SMALLEST, kind))
+                scale = b.divide(every, b.const(steps, kind))
+                rate = b.divide(b.const(steps, kind), every)
+            found = b.round(b.multiply(x, rate))
+            found = b.add(found, b.const(float(zero), kind)) if zero else found
+            found = b.maximum(found, b.const(0.0, kind))
+            found = b.cast(b.minimum(found, b.const(255.0, kind)), dt.uint8)
+            wide = b.cast(found, kind) if readers else x
+        self.images[key] = found, scale, zero
+        if readers:
+            # What is stored in bytes need not be stored a second time.
+            wide = b.subtract(wide, b.const(float(zero), kind)) if zero else wide
+            wide = b.multiply(wide, scale)
+            for use in readers:
+                use.operation.operands[use.index] = wide.ssa
+            self.images[wide.ssa, largest] = self.images[key]
+        return self.images[key]
 
     def rows(self, b: Builder, op: PirOp) -> Value:
         """Rows of a table, and their scales, widened."""
@@ -198,6 +300,37 @@ class _Quantization:
         return self.activations[key]
 
 
+def _four(paddings: Sequence[int]) -> Sequence[int]:
+    """Top, bottom, left and right of a padding that may be the same at both ends."""
+    return paddings if len(paddings) == 4 else [p for p in paddings for _ in range(2)]
+
+
+def _behind(program: ProgramOp, value: SSAValue) -> Builder:
+    """A builder directly behind the op that makes a value."""
+    owner = value.owner
+    at = owner.next_op if isinstance(owner, PirOp) else program.block.first_op
+    return Builder(program.block, before=at, location=at.location if at else None)
+
+
+def _is_positive(value: SSAValue) -> bool:
+    """Whether no element is negative, whatever the inputs are."""
+    op = value.owner
+    if not isinstance(op, PirOp):
+        return False
+    if op.name in _POSITIVE:
+        return True
+    return op.name in _KEEP_SIGN and all(map(_is_positive, op.operands))
+
+
+def _maximum_of_windows(value: SSAValue) -> PirOp | None:
+    """The op that takes a maximum of windows of an image that nothing else reads."""
+    op = value.owner
+    if not isinstance(op, PirOp) or op.name != "pd_op.pool2d" or len(op.operands) > 1:
+        return None
+    only = op.attribute("pooling_type") == "max" and len(list(op.operands[0].uses)) == 1
+    return op if only else None
+
+
 def _scales(b: Builder, largest: Value) -> Value:
     return b.divide(
         b.maximum(largest, b.const(_SMALLEST, dt.float32)), b.const(_LARGEST, dt.float32)
@@ -206,9 +339,9 @@ def _scales(b: Builder, largest: Value) -> Value:
 
 def _is_large(value: SSAValue, least: int) -> bool:
     meta = meta_of(value.type)
-    if not isinstance(meta, TensorMeta) or not meta.is_static or meta.rank < 2:
+    if not isinstance(meta, TensorMeta) or not meta.is_static or meta.dtype is not dt.float32:
         return False
-    return meta.dtype is dt.float32 and meta.numel >= least
+    return meta.numel >= least and sum(n > 1 for n in meta.shape) > 1  # a vector is none
 
 
 def _range(text: str) -> tuple[str, float]:

@@ -42,6 +42,24 @@ def test_a_frozen_network_gives_the_same(name: str) -> None:
         np.testing.assert_allclose(found[key], wanted, rtol=1e-4, atol=1e-4 * scale)
 
 
+def test_frozen_convolutions_with_groups() -> None:
+    """Groups of whole blocks, parts of a block (the last one not full), and others, which are not
+    in blocks.
+    """
+    net = Net()
+    x = net.input("x", (2, 104, 9, 8))
+    for channels, groups, stride in ((104, 13, 1), (96, 3, 2), (64, 4, 1), (64, 32, 1), (48, 2, 1)):
+        x = net.b.relu(net.norm(net.conv(x, channels, 1)))
+        x = net.b.relu(net.norm(net.conv(x, channels, 3, stride, groups=groups)))
+    built = net.built(net.head(x, 5))
+    exact = pirkit.compile(built.program, pipeline="", backend="reference").run(built.inputs)
+    frozen = pirkit.compile(built.program, freeze=True)
+    assert frozen.native is not None, frozen.reasons
+    for key, found in frozen.run(built.inputs).items():
+        scale = float(np.abs(exact[key]).max())
+        np.testing.assert_allclose(found, exact[key], rtol=1e-4, atol=1e-4 * scale)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_torch_computes_the_same(name: str) -> None:
     """The modules with which `benchmarks.models` measures torch."""

@@ -227,6 +227,8 @@ OPAQUE: Final[dict[str, Opaque]] = {
     "pir.nchwc_conv2d": Opaque("a kernel of its own computes it"),
     "pir.nchwc_max_pool2d": Opaque("a kernel of its own computes it"),
     "pir.packed_matmul": Opaque("a kernel of its own computes it"),
+    "pir.nchwc_quantized_conv2d": Opaque("a kernel of its own computes it"),
+    "pir.quantized_conv2d": Opaque("a kernel of its own computes it"),
     "pir.quantized_matmul": Opaque("a kernel of its own computes it"),
     **_because("each element needs the one before it", "cumsum", "cumprod", "cummax", "cummin"),
     **_because("the order of the elements depends on their values", "topk", "argsort"),

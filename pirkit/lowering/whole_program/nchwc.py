@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from pirkit.dialect.windows import slides
@@ -28,7 +29,7 @@ def nchwc_conv_of(
     """
     x = metas[0]
     assert x is not None
-    if x.dtype not in (dt.float32, dt.float64):
+    if x.dtype not in (dt.float32, dt.float64, dt.uint8):
         raise NotNativeError(f"no native form over blocked channels: the elements are {x.dtype}")
     if not x.numel or not out.numel:
         raise NotNativeError("no native form over blocked channels: there is nothing to compute")
@@ -40,18 +41,26 @@ def nchwc_conv_of(
             _pair(attrs["kernel_size"]), _pair(out.shape[2:4]), _pair([m.stride for m in moves]),
             (1, 1), _pair([m.before for m in moves]), x.dtype, depthwise=True, pool=True,
         )  # fmt: skip
-    _, filter, bias, residual = metas
+    _, filter, *others = metas
     assert filter is not None
+    quantized = x.dtype is dt.uint8
+    _scales, bias, residual, *_ = others if quantized else (None, *others)
     depthwise, planar = filter.rank == 4, x.rank == 4
     sizes = filter.shape[1:3] if depthwise else filter.shape[2:4]
     lengths = x.shape[2:4]
     moves = slides(lengths, sizes, attrs["strides"], attrs["paddings"], "EXPLICIT",
                    attrs["dilations"], "C3")  # fmt: skip
-
-    return NchwcConv(
-        x.shape[0], out.shape[4], 1 if planar else x.shape[1], x.shape[1 if planar else 4],
+    groups = 1 if planar or depthwise else x.shape[1] // filter.shape[1]
+    blocks = 1 if planar else x.shape[1] // groups
+    made = NchwcConv(
+        x.shape[0], out.shape[4], blocks, x.shape[1 if planar else 4],
         out.shape[1], _pair(lengths), _pair(sizes), _pair(out.shape[2:4]),
         _pair([m.stride for m in moves]), _pair([m.dilation for m in moves]),
         _pair([m.before for m in moves]), x.dtype, planar, depthwise, bias is not None,
-        residual is not None, attrs["activation"], attrs["channels"] % x.shape[-1],
+        residual is not None, attrs["activation"], attrs.get("channels", 0) % x.shape[-1],
+        groups=groups,
+    )  # fmt: skip
+    return made if not quantized else replace(
+        made, narrow=out.dtype is dt.uint8, zeros=_pair(attrs["zeros"]),
+        narrow_residual=residual is not None and residual.dtype is dt.uint8,
     )  # fmt: skip

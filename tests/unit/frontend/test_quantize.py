@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import pirkit
+from benchmarks.networks.building import Built, Net
 from benchmarks.networks.sequences import bert, gpt_decode
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.dialect.program import Program
@@ -35,7 +36,7 @@ def test_a_network(how: dict[str, str], least: float, size: float, tmp_path: Pat
     assert report.after < size * report.before
     assert len(report.layers) >= 12
     assert min(each.snr for each in (*report.layers, *report.outputs)) > least
-    assert all("only matmuls and embeddings" in why for why in report.kept)
+    assert all("only matmuls, convolutions and embeddings" in why for why in report.kept)
     pirkit.save(made, tmp_path / "small.json")
     read = pirkit.compile(pirkit.load(tmp_path / "small.json"), freeze=True)
     found = pirkit.compile(made, freeze=True).run(built.inputs)
@@ -139,3 +140,43 @@ def test_decoding_with_a_cache_in_place(how: dict[str, str] | None) -> None:
     assert len(spaces) == 4
     assert all(exe.params[name] is array for name, array in spaces.items())
     assert all(np.count_nonzero(abs(a).sum(axis=1)) == 2 * 4 for a in spaces.values())
+
+
+def convolutions() -> Built:
+    """Signed and unsigned images, summands, maxima of windows, few channels, a filter of each."""
+    net = Net()
+    x = net.input("x", (2, 3, 17, 18))
+    x = net.pool(net.b.relu(net.norm(net.conv(x, 24, 5, 2, 2))), 3, 2, 1)
+    y = net.b.relu(net.norm(net.conv(x, 24, 3)))
+    x = net.b.relu(x + net.norm(net.conv(y, 24, 3)))  # a summand in uint8
+    z = net.norm(net.conv(x, 40, 1))  # with negative numbers
+    z = z + net.norm(net.conv(z, 40, 3))
+    depthwise = net.b.hardswish(net.norm(net.conv(z, 40, 3, groups=40)))
+    return net.built(net.head(net.conv(depthwise, 10, 1, bias=True), 5))
+
+
+CONVOLUTIONS = [({}, 30.0), ({"static": True}, 28.0)]
+
+
+@pytest.mark.parametrize(("how", "least"), CONVOLUTIONS)
+def test_a_network_of_convolutions(how: dict[str, bool], least: float, tmp_path: Path) -> None:
+    """The numbers are near those of float32, the same frozen or not, and after saving."""
+    built = convolutions()
+    made, report = pirkit.quantize(
+        built.program, built.inputs, activations="int8", min_elements=10, **how
+    )
+    assert min(each.snr for each in (*report.layers, *report.outputs)) > least
+    assert [each.op for each in report.layers].count("pd_op.conv2d") == 6
+    assert sum("depthwise" in why for why in report.kept) == 1
+    frozen = pirkit.compile(made, freeze=True)
+    assert "one native call" in repr(frozen)
+    found = frozen.run(built.inputs)["y0"]
+    plain = pirkit.compile(made, backend="reference").run(built.inputs)["y0"]
+    np.testing.assert_allclose(found, plain, rtol=1e-3, atol=1e-3 * abs(plain).max())
+    pirkit.save(made, tmp_path / "small.json")
+    read = pirkit.compile(pirkit.load(tmp_path / "small.json"), freeze=True)
+    np.testing.assert_array_equal(read.run(built.inputs)["y0"], found)
+    pytest.importorskip("onnx")
+    pirkit.save(pirkit.run_passes(made, "@simplify"), tmp_path / "small.onnx")
+    again = pirkit.compile(pirkit.load(tmp_path / "small.onnx")).run(built.inputs)["y0"]
+    np.testing.assert_allclose(again, plain, rtol=1e-3, atol=1e-3 * abs(plain).max())

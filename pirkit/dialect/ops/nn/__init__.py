@@ -18,6 +18,7 @@ from pirkit.dialect.ops.nn import (  # noqa: F401
     packed_matmul,
     pool,
     pool_index,
+    quantized_conv,
     quantized_matmul,
     rnn,
     softmax,

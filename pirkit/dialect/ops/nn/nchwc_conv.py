@@ -34,12 +34,13 @@ class NchwcConv2d:
 
     A filter `[K/b, C/b, kh, kw, b, b]` has blocks of filters last; `[C/b, kh, kw, b]` has one
     filter for each channel. An image `[N, C, H, W]` has a filter `[K/b, 1, kh, kw, C, b]`. The
-    result is `[N, K/b, OH, OW, b]`. If `channels` is not 0, only so many are multiplied: those
-    behind them in the last block may be anything. Programs of inference get this op from the pass
+    result is `[N, K/b, OH, OW, b]`. An image with g times the blocks of a filter of six dimensions
+    has g groups, and so have the filters. If `channels` is not 0, only so many are multiplied:
+    those behind them in the last block may be anything. Programs of inference get this op from the pass
     `block-channels`; the layout is that of Liu et al. (USENIX ATC 2019) and of MLAS.
 
     C1: `input` has four or five dimensions, `filter` four or six, with the same dtype.
-    C2: the channels of `input` are those of `filter`, and its blocks too.
+    C2: the channels of `input` are those of `filter`, and its blocks too, or those of each group.
     C3: strides, paddings and dilations fit two spatial dimensions, and the filter the image.
     C4: `bias` is a vector with one element per filter, `residual` has the type of the result.
     C5: `activation` is `identity`, `relu`, `relu6` or `hardswish`.
@@ -82,6 +83,10 @@ def _(
     else:
         takes, filters, sizes = filter.shape[1:5:3], filter.shape[0], filter.shape[2:4]
     agree = all(map(same_dim, held, takes))
+    if x.rank == 5 and filter.rank == 6 and UNKNOWN not in (blocks, takes[0], filters):
+        groups = blocks // takes[0] if takes[0] else 0
+        fits = groups > 0 and groups * takes[0] == blocks and filters % groups == 0
+        agree = fits and same_dim(block, takes[1])
     require(agree, "C2", f"input {show(x.shape)} does not fit filter {show(filter.shape)}")
     lengths = x.shape[2:4]
     moves = slides(lengths, sizes, strides, paddings, "EXPLICIT", dilations, "C3")
@@ -94,7 +99,8 @@ def _(
         require(fits, "C4", f"{given} is not {show(want)} of {x.dtype}")
     require(activation in ACTIVATIONS, "C5", f"activation {activation!r} is not known")
     known = UNKNOWN not in (blocks, block)
-    ends = filter.rank == 6 and x.rank == 5 and (not known or 0 < blocks * block - channels < block)
+    ends = filter.rank == 6 and x.rank == 5 and same_dim(blocks, filter.shape[1])
+    ends = ends and (not known or 0 < blocks * block - channels < block)
     require(channels == 0 or ends, "C6", f"{channels} channels do not end in the last block")
     return made
 
@@ -119,6 +125,7 @@ def _(
     else:
         filters, blocks, *sizes, depth, _ = filter.shape
         plain = filter.transpose(0, 5, 1, 4, 2, 3).reshape(filters * block, blocks * depth, *sizes)
+        groups = x.shape[1] // blocks if x.ndim == 5 else 1
     image = x if x.ndim == 4 else np.moveaxis(x, 4, 2).reshape(len(x), -1, *x.shape[2:4])
     if channels:
         image, plain = image[:, :channels], plain[:, :channels]
@@ -141,6 +148,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(1, 3, 7, 7), s.tensor(2, 1, 3, 3, 3, 4), None, None, dilations=(2, 2))
     yield s(x, s.tensor(3, 3, 3, 4), s.tensor(12), None, paddings=(1, 1), activation="hardswish")
     yield s(x, filter, None, None, channels=10)
+    yield s(s.tensor(1, 4, 5, 6, 4), s.tensor(6, 2, 3, 2, 4, 4), None, None, paddings=(1, 0))
 
 
 @bad_samples(NchwcConv2d)

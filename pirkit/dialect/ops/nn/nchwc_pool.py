@@ -30,7 +30,7 @@ class NchwcMaxPool2d:
     """
 
     name = "pir.nchwc_max_pool2d"
-    dtypes = (dt.float32, dt.float64)
+    dtypes = (dt.float32, dt.float64, dt.uint8)
     signature = (
         "input ; kernel_size: i32[], strides: i32[] = [1, 1], paddings: i32[] = [0, 0] -> out"
     )
@@ -54,7 +54,9 @@ def _(
 ) -> Array:
     moves = slides(x.shape[2:4], kernel_size, strides, paddings, "EXPLICIT", (1, 1), "C2")
     more = ((0, 0), (0, 0), *[(m.before, m.after) for m in moves], (0, 0))
-    image = np.moveaxis(np.pad(x, more, constant_values=-np.inf), 4, 2)
+    image = np.moveaxis(
+        np.pad(x, more, constant_values=0 if x.dtype == np.uint8 else -np.inf), 4, 2
+    )
     inner = slides(image.shape[3:], kernel_size, strides, (0, 0), "EXPLICIT", (1, 1), "C2")
     return np.moveaxis(patches(image, inner).max((-2, -1)), 2, 4)
 

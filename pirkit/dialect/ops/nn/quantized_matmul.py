@@ -17,7 +17,7 @@ KIND = "contraction"
 
 Array = np.ndarray[Any, Any]
 
-WEIGHT_OPERANDS: Final = {"pd_op.matmul": 1, "pd_op.embedding": 1}
+WEIGHT_OPERANDS: Final = {"pd_op.matmul": 1, "pd_op.embedding": 1, "pd_op.conv2d": 1}
 """Ops whose weights are quantized, with the operand that holds them."""
 STORED: Final = (dt.int8, dt.bfloat16, dt.float16)
 """The element types of weights beside `x` in float32."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose
+from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.ops.nn.pool import LOWEST, Windows, are_empty, out_sizes, pool_slides, spans
 from pirkit.dialect.rules.movement.movement import END, part
 from pirkit.dialect.rules.movement.sizes import (
@@ -83,24 +83,38 @@ def _(c: OpCall) -> tuple[Value, Value]:
     adaptive = c.adaptive and not c.global_pooling
     every = [spans(*each, adaptive) for each in zip(moves, lengths, positions, strict=True)]
     x = _windows(b, x, axes, every, -math.inf)
-    n = len(axes)
-    x = b.transpose(x, perm=(0, 1, *range(2, 2 + 2 * n, 2), *range(3, 3 + 2 * n, 2)))
-    places = _places(every, lengths)
-    x = in_shape(b, x, [*sizes_of(b, x)[:2], *positions, places.shape[-1]])
-    chosen = b.argmax(x, axis=-1, keepdims=True, flatten=False, dtype=dt.int64)
-    if x.dtype.is_float:  # the last NaN of a window is its greatest element
-        counted = b.integers(range(1, places.shape[-1] + 1))
-        last = b("pd_op.max", b.cast(b.isnan(x), dt.int64) * counted, axis=(-1,), keepdim=True)
-        chosen = b.where(b.greater_than(last, b.zeros_like(last)), last - 1, chosen)
-    out = b.squeeze(b.take_along_axis(x, chosen, axis=-1), axis=(-1,))
-    out = _unless_empty(b, out, axes, every, lengths)
-    first = b.reshape(
-        b.integers((np.arange(len(places)) * places.shape[1]).tolist()), (*positions, 1)
+    largest = b("pd_op.max", x, axis=_within(axes), keepdim=True)
+    places = _places(b, every, lengths)
+    # The first element that is the greatest one; the last NaN of a window is that.
+    none = b.const(int(np.iinfo(np.int32).max), dt.int32)
+    score = b.where(b.equal(x, largest), places, none)
+    if x.dtype.is_float:
+        score = b.where(b.isnan(x), -1 - places, score)
+    mask = b("pd_op.min", score, axis=_within(axes), keepdim=False)
+    if x.dtype.is_float:
+        mask = b.where(mask < 0, -1 - mask, mask)
+    out = b.squeeze(largest, axis=_within(axes))
+    outside = are_empty(every, lengths)
+    if outside.any():
+        held = b.reshape(b.cast(b.integers(outside.reshape(-1).tolist()), dt.bool_), outside.shape)
+        mask = b.where(held, b.cast(b.const(-1, dt.int32), dt.int32), mask)
+    return b.cast(_unless_empty(b, out, axes, every, lengths), c.x.dtype), mask
+
+
+@vjp("pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index")
+def _(c: OpCall, g: Value | None, _mask: None = None) -> Value | None:
+    """The cotangent of a window goes to the element that its index names."""
+    if g is None:
+        return None
+    b, sizes = c.b, sizes_of(c.b, c.x)
+    lines = [*sizes[:2], reduce(partial(product, b), sizes[2:])]
+    places = in_shape(b, b.cast(c.mask, dt.int64), [*sizes[:2], -1])
+    flat = in_shape(b, b.where(c.mask < 0, 0.0, g), [*sizes[:2], -1])  # no element is -1
+    places = b.maximum(places, b.zeros_like(places))
+    found = b.put_along_axis(
+        zeros(b, lines, g.dtype), places, flat, axis=2, reduce="add", include_self=True
     )
-    known = b.integers(places.reshape(-1).tolist())
-    at = in_shape(b, b.squeeze(chosen + first, axis=(-1,)), [-1])
-    mask = b.cast(b.reshape_like(b.gather(known, at, axis=0), out), dt.int32)
-    return b.cast(out, c.x.dtype), mask
+    return b.reshape_like(found, c.x)
 
 
 @decompose("pd_op.lp_pool2d")
@@ -152,15 +166,15 @@ def _(c: OpCall) -> Value:
     return in_shape(b, out, [n, channels, *lengths])
 
 
-def _places(every: Sequence[Windows], lengths: Sequence[int]) -> np.ndarray[Any, Any]:
-    """The index in the image of each element of each window; [windows, elements of a window]."""
-    total: np.ndarray[Any, Any] = np.zeros((1, 1), np.int64)
-    for (starts, ends), length in zip(every, lengths, strict=True):
+def _places(b: Builder, every: Sequence[Windows], lengths: Sequence[int]) -> Value:
+    """The index in the image of each element of each window, along the axes of `_windows`."""
+    total, n = b.const(0, dt.int32), len(lengths)
+    for axis, ((starts, ends), length) in enumerate(zip(every, lengths, strict=True)):
         width = int(np.max(ends - starts))
         at = np.clip(starts[:, None] + np.arange(width), 0, length - 1)
-        both = total[:, None, :, None] * length + at[None, :, None, :]
-        total = both.reshape(total.shape[0] * len(starts), -1)
-    total[are_empty(every, lengths).reshape(-1)] = -1
+        at = at * math.prod(lengths[axis + 1 :])
+        shape = (*at.shape, *(1,) * (2 * (n - axis - 1)))
+        total = total + b.reshape(b.cast(b.integers(at.reshape(-1).tolist()), dt.int32), shape)
     return total
 
 

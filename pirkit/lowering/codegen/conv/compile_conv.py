@@ -59,10 +59,10 @@ def native_nchwc(c: NchwcConv) -> NativeSequence:
         NchwcEmitter(b, routines, c, cut, host()).emit()
         return 0
 
-    sizes = tuple([count * c.dtype.itemsize for count in c.operand_elements])
+    sizes = tuple(c.operand_bytes.values())
     known = about(NchwcEmitter, "convolution over blocked channels", lanes=cut.lanes,
                   rows=cut.positions, vectors=cut.vectors, blocks=cut.tasks(c))  # fmt: skip
-    work = c.multiplications // CONV_FMAS_PER_NS + sizes[-1] // PACKED_BYTES_PER_NS
+    work = c.multiplications // (CONV_FMAS_PER_NS * c.group) + sizes[-1] // PACKED_BYTES_PER_NS
     function = _function(("convolution over blocked channels", c, cut), emit, sizes, work, known)
     return NativeSequence(((function, tuple(range(len(sizes)))),), len(sizes), ())
 

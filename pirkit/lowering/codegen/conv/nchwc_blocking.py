@@ -7,6 +7,7 @@ from math import prod
 from typing import Final
 
 from pirkit.lowering.codegen.matmul.register_tile import fits_registers, rows_that_fit
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
@@ -38,6 +39,11 @@ class NchwcConv:
     as far as there are any, and the result, to which ``activation`` is applied. Of the last block
     of an image only ``tail`` channels count, unless it is 0. With ``pool``, which is ``depthwise``
     without a filter, the result is the largest element of each window that is in the image.
+
+    Images of uint8 have filters of int8, ``[K/b, C/d, kh, kw, d/4, b, 4]`` with d the ``depth``,
+    and ``scales [K]``; the result is float32, or uint8 if it is ``narrow``, and so is the summand
+    with ``narrow_residual``. With ``groups`` the image has ``blocks`` for each of them, and the
+    filters of a group multiply its own. ``zeros`` are the numbers that stand for 0 in both.
     """
 
     n: int
@@ -59,6 +65,34 @@ class NchwcConv:
     activation: str = "identity"
     tail: int = 0
     pool: bool = False
+    narrow: bool = False
+    narrow_residual: bool = False
+    zeros: tuple[int, int] = (0, 0)
+    groups: int = 1
+
+    @property
+    def quantized(self) -> bool:
+        """Whether products of integers are added, four at once."""
+        return self.dtype is dt.uint8 and not self.pool
+
+    @property
+    def group(self) -> int:
+        """Channels that one lane multiplies at once."""
+        return 4 if self.quantized else 1
+
+    @property
+    def summed(self) -> DType:
+        """The element type of sums, which fixes the lanes of a register."""
+        return dt.int32 if self.quantized else self.dtype
+
+    @property
+    def wide(self) -> DType:
+        """The element type of the bias, of the scales, and of what is not narrow."""
+        return dt.float32 if self.quantized else self.dtype
+
+    @property
+    def result(self) -> DType:
+        return self.dtype if self.narrow else self.wide
 
     @property
     def multiplications(self) -> int:
@@ -67,15 +101,25 @@ class NchwcConv:
         return self.n * self.filter_blocks * self.block * prod(self.positions) * terms
 
     @property
-    def operand_elements(self) -> tuple[int, ...]:
-        """Elements of each operand, the result included."""
-        filters = self.filter_blocks * self.block
+    def operand_bytes(self) -> dict[str, int]:
+        """Bytes of each operand, in order, by the name that a tile has for it."""
+        filters, size, wide = self.filter_blocks * self.block, self.dtype.itemsize, self.wide
         weights = filters * prod(self.sizes)
         weights *= 1 if self.depthwise else self.blocks * self.depth
         result = self.n * filters * prod(self.positions)
-        image = self.n * self.blocks * self.depth * prod(self.lengths)
-        weighted = [] if self.pool else [weights]
-        return (image, *weighted, *[filters] * self.bias, *[result] * self.residual, result)
+        image = self.n * self.groups * self.blocks * self.depth * prod(self.lengths)
+        summand = self.dtype if self.narrow_residual else wide
+        known = {
+            "x": image * size,
+            "w": 0 if self.pool else weights * size,
+            "q": filters * wide.itemsize * self.quantized,
+            "s": filters * wide.itemsize * self.bias,
+            "r": result * summand.itemsize * self.residual,
+            "p": wide.itemsize * self.narrow_residual,
+            "v": wide.itemsize * self.narrow,
+            "y": result * self.result.itemsize,
+        }
+        return {name: count for name, count in known.items() if count}
 
     def flat(self, most: int) -> NchwcConv:
         """The same in longer rows, if each position meets one of the image.
@@ -111,17 +155,21 @@ class NchwcBlocking:
 def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     """Block sizes for the caches of a CPU."""
     size = c.dtype.itemsize
-    lanes = min(c.block, target.vector_bits // (8 * size))
+    lanes = min(c.block, target.vector_bits // (8 * c.summed.itemsize))
     each = c.block // lanes
-    filters, point = 1, prod(c.sizes) == 1
+    filters, point, of_group = 1, prod(c.sizes) == 1, c.filter_blocks // c.groups
     if not c.depthwise:
         most = max(1, 3 // each)
-        exact = [f for f in (2, 3) if f <= most and c.filter_blocks % f == 0]
-        filters = exact[0] if exact else min(2, most, c.filter_blocks)
-        # Tiles of four vectors read an image less often; two of them may need no parts.
+        exact = [f for f in (2, 3) if f <= most and of_group % f == 0]
+        few = 1 if c.groups > 1 else min(2, most, of_group)  # a tile is within a group
+        filters = exact[0] if exact else few
+        # Tiles of four vectors read an image less often; two of them may need no parts, and they
+        # meet a summand in fewer places (64 to 256 channels at 56 x 56: 4 % on a Cascade Lake).
         pair_bytes = c.blocks * c.depth * 2 * lanes * size
-        parted = _POINT_FILTER_BYTES // 2 < pair_bytes <= _POINT_FILTER_BYTES
-        wide = point and not parted and c.filter_blocks * each % 4 == 0
+        parted = pair_bytes <= _POINT_FILTER_BYTES
+        parted = parted and (c.residual or pair_bytes > _POINT_FILTER_BYTES // 2)
+        parted = parted and not c.quantized
+        wide = point and not parted and of_group * each % 4 == 0
         if wide and fits_registers(_WIDE_ROWS, 4, target):
             filters = 4 // each
     vectors = filters * each
@@ -141,7 +189,8 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     most = _SHARED_FILTERS if point or rows >= _MANY_ROWS else _WHOLE_FILTERS
     if point and vectors == 4:
         most = _POINT_FILTER_BYTES
-    whole = overlaps or c.depthwise or c.tail > 0 or term_bytes * c.blocks <= most
+    # Sums of integers have no place in the result.
+    whole = overlaps or c.depthwise or c.tail > 0 or term_bytes * c.blocks <= most or c.quantized
     channels = c.blocks if whole else -(-c.blocks // -(-c.blocks // wanted))
     if channels < c.blocks:
         rows = rows_of(channels)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from math import prod
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
 from pirkit.lowering.codegen.conv.nchwc_tile import Ends, Goal, NchwcFrame, NchwcTile, Part, Tile
@@ -35,11 +36,8 @@ class NchwcEmitter(NchwcFrame):
     def emit(self) -> None:
         """The loop over tasks, and in each over ranges of channels, rows, and tiles of a row."""
         b, c, cut = self.b, self.c, self.cut
-        operands = [argument(b, k) for k in range(len(c.operand_elements))]
-        image, result = operands[0], operands[-1]
-        filters = image if c.pool else operands[1]  # nobody reads those of a pool
-        bias = operands[2] if c.bias else None
-        residual = operands[2 + c.bias] if c.residual else None
+        operands = {name: argument(b, k) for k, name in enumerate(c.operand_bytes)}
+        image, filters = operands["x"], operands.get("w", operands["x"])  # pools have no filters
         bands = -(-c.positions[0] // cut.rows)
         stacks = -(-c.filter_blocks // cut.filters)
         blocks = self.summed_blocks
@@ -50,17 +48,19 @@ class NchwcEmitter(NchwcFrame):
             # The last stack overlaps the one before, rather than being smaller.
             first = b.times(stack, cut.filters)
             first = b.binary("smin", first, Value(str(c.filter_blocks - cut.filters), I64))
-            source = b.at(image, b.times(which, c.blocks * self.image[0]))
+            source = b.at(image, b.times(which, c.groups * c.blocks * self.image[0]))
             if c.depthwise:
                 source = b.at(source, b.times(first, self.image[0]))
+            if c.groups > 1:
+                group = b.emit(I64, f"udiv {first}, {c.filter_blocks // c.groups}")
+                source = b.at(source, b.times(group, c.blocks * self.image[0]))
             weights = b.at(filters, b.times(first, self.filter_bytes))
-            at = b.times(b.plus(b.times(which, c.filter_blocks), first), self.plane)
-            shift = None
-            if bias is not None:
-                shift = b.at(bias, b.times(first, c.block * self.size))
             begin = b.times(band, cut.rows)
             rows = block_extent(b, cut.rows, c.positions[0], begin)
-            goal = Goal(b.at(result, at), None if residual is None else b.at(residual, at), shift)
+            goal = Goal(c, {k: v for k, v in operands.items() if k not in "xw"})
+            goal = goal.of_filters(b, b.times(first, c.block))
+            plane = b.plus(b.times(which, c.filter_blocks), first)
+            goal = goal.moved(b, plane, prod(c.positions) * c.block)
             behind = b.at(weights, cut.filters * self.filter_bytes)
 
             def channels(k: Value, _: list[Value]) -> Sequence[Value]:
@@ -94,8 +94,7 @@ class NchwcEmitter(NchwcFrame):
         line = b.plus(top, b.times(first, c.dilations[0]))
         source = b.at(image, b.times(line, self.image[1]))
         taps = b.at(filters, b.times(first, self.filter_bytes // (self.summed_blocks * c.sizes[0])))
-        pixel = c.block * self.size
-        row = goal.moved(b, b.times(y, c.positions[1] * pixel), 0)
+        row = goal.moved(b, y, c.positions[1] * c.block)
         widths = _split(c.positions[1], cut.positions)
         tiles = [(w, tuple(self._parts(sum(widths[:k]), w))) for k, w in enumerate(widths)]
         x = 0
@@ -106,7 +105,7 @@ class NchwcEmitter(NchwcFrame):
                 left = b.plus(b.times(at, c.strides[1]), -c.before[1])
                 here = b.at(source, b.times(left, self.image[2]))
                 tile = Tile(width, parts)  # noqa: B023  called now
-                out = row.moved(b, b.times(at, pixel), 0)
+                out = row.moved(b, at, c.block)
                 self._tile(tile, here, taps, out, blocks, count, ends)
                 return []
 
@@ -169,11 +168,9 @@ class NchwcEmitter(NchwcFrame):
     ) -> None:  # fmt: skip
         """Call the function of a tile."""
         known = tuple([int(n.text) if n.text.isdigit() else None for n in (blocks, rows)])
-        given = {"x": image, "w": filters, "y": goal.out}
-        more = {"r": goal.residual, "s": goal.bias}
+        given = {"x": image, "w": filters, **goal.places}
         if self.in_parts:
-            more |= {"later": ends.later, "last": ends.last}
-        given |= {name: value for name, value in more.items() if value is not None}
+            given |= {"later": ends.later, "last": ends.last}
         for name, value, number in zip("mn", (blocks, rows), known, strict=True):
             given |= {name: value} if number is None else {}
         parameters = ", ".join(f"{v.type} %{name}" for name, v in given.items())

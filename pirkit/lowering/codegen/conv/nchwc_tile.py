@@ -5,7 +5,7 @@ The loops around it are in `nchwc_conv.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Final
@@ -15,12 +15,14 @@ from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I1, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.math.primitives import extremum
+from pirkit.lowering.codegen.matmul.integer_products import quad_products
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
 from pirkit.lowering.codegen.matmul.register_tile import (
     MIN_ACCUMULATORS,
     fits_registers,
 )
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 _UNROLLED: Final = 4
@@ -33,17 +35,17 @@ class NchwcFrame:
     def __init__(self, c: NchwcConv, cut: NchwcBlocking, target: Target) -> None:
         self.c, self.cut, self.target = c, cut, target
         self.size = c.dtype.itemsize
-        self.vector = Type(element(c.dtype), cut.lanes)
-        pixel = self.size * (1 if c.planar else c.block)
+        self.vector, self.sums = (Type(element(d), cut.lanes) for d in (c.wide, c.summed))
+        pixel = self.size * (1 if c.planar else c.depth)
         plane = prod(c.lengths) * self.size
-        # Bytes between blocks of channels, rows, columns and channels of the image.
+        # Bytes between blocks of channels, rows, columns and terms of the image.
         self.image = (
             c.depth * plane,
             c.lengths[1] * pixel,
             pixel,
-            plane if c.planar else self.size,
+            plane if c.planar else c.group * self.size,
         )
-        self.plane = prod(c.positions) * c.block * self.size
+        self.plane = prod(c.positions) * c.block
         taps = prod(c.sizes)
         weights = taps * c.block * self.size
         self.filter_bytes = 0 if c.pool else weights * (1 if c.depthwise else c.blocks * c.depth)
@@ -58,26 +60,27 @@ class NchwcFrame:
         """Whether sums are kept in the result while one range of channels follows another."""
         return self.cut.channels < self.summed_blocks
 
-    def finished(self, b: Builder, value: Value, residual: Value | None) -> Value:
-        """A complete sum with its summand, activated."""
-        if residual is not None:
-            value = b.add(value, read_vector(b, self.vector, residual))
-        return ACTIVATIONS[self.c.activation](b, value)
-
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Addresses of a vector of the result, of its summand and of its bias."""
+    """Addresses of a vector of the result and of what it is computed with, by their names."""
 
-    out: Value
-    residual: Value | None
-    bias: Value | None
+    c: NchwcConv
+    places: Mapping[str, Value]
 
-    def moved(self, b: Builder, offset: Value, filters: int) -> Goal:
-        """Another vector, ``filters`` bytes further in the bias."""
-        residual = None if self.residual is None else b.at(self.residual, offset)
-        bias = None if self.bias is None else b.at(self.bias, filters)
-        return Goal(b.at(self.out, offset), residual, bias)
+    def moved(self, b: Builder, index: Value, elements: int) -> Goal:
+        """Another vector, with the same filters, so many elements further for each index."""
+        summand = self.c.dtype if self.c.narrow_residual else self.c.wide
+        sizes = {"y": self.c.result.itemsize, "r": summand.itemsize}
+        moved = {name: b.at(place, b.times(index, elements * sizes[name]))
+                 for name, place in self.places.items() if name in sizes}  # fmt: skip
+        return Goal(self.c, {**self.places, **moved})
+
+    def of_filters(self, b: Builder, first: Value) -> Goal:
+        """The same with filters that begin at ``first``."""
+        moved = {name: b.at(place, b.times(first, self.c.wide.itemsize))
+                 for name, place in self.places.items() if name in "qs"}  # fmt: skip
+        return Goal(self.c, {**self.places, **moved})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,23 +136,21 @@ class NchwcTile:
     ) -> None:  # fmt: skip
         self.b, self.e, self.c, self.cut, self.t, self.counts = b, e, e.c, e.cut, t, counts
         self.vector, size = e.vector, e.size
-        each = self.c.block // self.cut.lanes
-        lane_bytes = self.cut.lanes * size
-        parts = [(f, v * lane_bytes) for f in range(self.cut.filters) for v in range(each)]
-        self.filter_offsets = [f * e.filter_bytes + at for f, at in parts]
-        self.out_offsets = [f * e.plane + at for f, at in parts]
-        self.bias_offsets = [f * self.c.block * size + at for f, at in parts]
+        each, lanes = self.c.block // self.cut.lanes, self.cut.lanes
+        parts = [(f, v * lanes) for f in range(self.cut.filters) for v in range(each)]
+        self.filter_offsets = [f * e.filter_bytes + at * e.c.group * size for f, at in parts]
+        self.out_offsets = [f * e.plane + at for f, at in parts]  # in elements
+        self.vector_offsets = [(f * self.c.block + at) * e.c.wide.itemsize for f, at in parts]
         self.pixel = self.c.block * size
 
     def emit(self) -> None:
         b, t, vectors = self.b, self.t, self.cut.vectors
         in_parts = self.e.in_parts
-        out = Value("%y", PTR)
-        places = [b.at(out, p * self.pixel + at) for p in range(t.width) for at in self.out_offsets]
-        sums = [b.const(self.vector, -inf if self.c.pool else 0.0)] * (t.width * vectors)
-        if self.c.bias:
-            at = [b.at(Value("%s", PTR), o) for o in self.bias_offsets]
-            sums = [read_vector(b, self.vector, place) for place in at] * t.width
+        places = self._places("y", self.c.result)
+        least = -inf if self.c.pool and self.c.dtype.is_float else 0
+        sums = [b.const(self.e.sums, least)] * (t.width * vectors)
+        if self.c.bias and not self.c.quantized:
+            sums = self._of_filters("s") * t.width
         if in_parts:  # a former range of channels has left its sums in the result
             later = Value("%later", I1)
             sums = b.branch(later, lambda: [read_vector(b, self.vector, p) for p in places], sums)
@@ -157,9 +158,23 @@ class NchwcTile:
             first, end = part.first * vectors, part.end * vectors
             sums[first:end] = self._sum(part, sums[first:end])
         last, complete = Value("%last", I1) if in_parts else Value("true", I1), sums
-        sums = b.branch(last, lambda: [self._finished(*s) for s in enumerate(complete)], sums)
+        sums = b.branch(last, lambda: self._finished(complete), sums)
         for place, value in zip(places, sums, strict=True):
             write_vector(b, value, place)
+
+    def _places(self, name: str, dtype: DType) -> list[Value]:
+        """The vectors of the result, or of a summand."""
+        base, size = Value(f"%{name}", PTR), dtype.itemsize
+        return [
+            self.b.at(base, (p * self.c.block + at) * size)
+            for p in range(self.t.width)
+            for at in self.out_offsets
+        ]
+
+    def _of_filters(self, name: str) -> list[Value]:
+        """The vectors of the bias or of the scales."""
+        base = Value(f"%{name}", PTR)
+        return [read_vector(self.b, self.vector, self.b.at(base, o)) for o in self.vector_offsets]
 
     def _sum(self, part: Part, sums: Sequence[Value]) -> list[Value]:
         """Add the products of some columns of the filter."""
@@ -188,14 +203,15 @@ class NchwcTile:
             c.sizes[0] * c.sizes[1] * tap_bytes, c.sizes[1] * tap_bytes,
         ]  # fmt: skip
         extents: list[Value | int] = [blocks, self.counts[1]]
-        if c.dilations[1] == 1 and not c.planar and depth == c.depth:
+        depth //= c.group
+        if c.dilations[1] == 1 and not c.planar and depth * c.group == c.depth:
             extents += [part.taps * depth]  # columns and channels are one run of memory
         else:
             extents += [part.taps, depth]
             moved.append(c.dilations[1] * column)
             weights.append(tap_bytes)
         moved.append(channel)
-        weights.append(c.block * size)
+        weights.append(c.block * c.group * size)
         # Tiles of few sums have several sets of them, which hide the latency of FMA.
         chains = -(-MIN_ACCUMULATORS // len(sums))
         if not fits_registers(chains * len(sums) // self.cut.vectors, self.cut.vectors, e.target):
@@ -209,13 +225,22 @@ class NchwcTile:
         keep = [k for k, n in enumerate(extents) if n != 1] or [0]
         # Filters of 1x1 read each line once: a larger filter has it in L1 from the row before.
         ahead = range(0, self.t.width * step, LINE) if prod(c.sizes) == 1 else range(0)
+        kind, combine = e.sums, None
+        if c.quantized:
+            kind, combine = Type("i8", c.group * e.sums.lanes), quad_products(e.target)
         return microkernel(
             b,
-            Ahead(Type(self.vector.elem), left, [moved[k] for k in keep], ahead=ahead),
-            Elements(self.vector, right, [weights[k] for k in keep]),
+            Ahead(Type(e.sums.elem), left, [moved[k] for k in keep], ahead=ahead),
+            Elements(
+                kind,
+                right,
+                [weights[k] for k in keep],
+                widen=lambda b, v: b.emit(e.sums, f"bitcast {v} to {e.sums}") if c.quantized else v,
+            ),
             [extents[k] for k in keep],
             sums,
             chains if isinstance(extents[keep[-1]], int) else 1,
+            combine,
         )
 
     def _depthwise(
@@ -230,7 +255,7 @@ class NchwcTile:
             filters = b.at(Value("%w", PTR), b.plus(b.times(k, row_bytes), part.tap * self.pixel))
             total, seen = list(carried), dict[int, Value]()
             for tap in range(part.taps):
-                for v, offset in enumerate(self.bias_offsets):
+                for v, offset in enumerate(self.filter_offsets):
                     weight = b.at(filters, tap * self.pixel + offset)
                     weight = None if c.pool else read_vector(b, self.vector, weight)
                     for p in range(part.first, part.end):
@@ -246,11 +271,48 @@ class NchwcTile:
 
         return b.loop(0, self.counts[1], 1, list(sums), line)
 
-    def _finished(self, number: int, value: Value) -> Value:
-        position, k = divmod(number, self.cut.vectors)
-        at = position * self.pixel + self.out_offsets[k]
-        place = self.b.at(Value("%r", PTR), at) if self.c.residual else None
-        return self.e.finished(self.b, value, place)
+    def _finished(self, sums: Sequence[Value]) -> list[Value]:
+        """Complete sums as results: scaled, with their summands, activated, rounded."""
+        b, c, width = self.b, self.c, self.t.width
+        found = list(sums)
+        if c.quantized:
+            scales = self._of_filters("q") * width
+            found = [b.mul(b.cast("sitofp", v, "float"), s)
+                     for v, s in zip(found, scales, strict=True)]  # fmt: skip
+            if c.bias:
+                found = list(map(b.add, found, self._of_filters("s") * width))
+        if c.residual:
+            found = list(map(b.add, found, self._summands()))
+        found = [ACTIVATIONS[c.activation](b, v) for v in found]
+        if not c.narrow:
+            return found
+        rate = self._spread("v")
+        return [self._rounded(b.mul(v, rate)) for v in found]
+
+    def _summands(self) -> list[Value]:
+        b, c = self.b, self.c
+        if not c.narrow_residual:
+            return [read_vector(b, self.vector, p) for p in self._places("r", c.wide)]
+        scale, found = self._spread("p"), list[Value]()
+        for place in self._places("r", c.dtype):
+            value = b.cast("zext", read_vector(b, self.vector.of("i8"), place), "i32")
+            value = b.op("sub", value, c.zeros[1]) if c.zeros[1] else value
+            found.append(b.mul(b.cast("sitofp", value, "float"), scale))
+        return found
+
+    def _spread(self, name: str) -> Value:
+        """A number in all lanes."""
+        place = Value(f"%{name}", PTR)
+        return self.b.splat(read_vector(self.b, Type(self.vector.elem), place), self.vector.lanes)
+
+    def _rounded(self, value: Value) -> Value:
+        """The nearest integer, the even one of two, plus that for 0, within 0 to 255; NaN is 0."""
+        b, zero = self.b, self.c.zeros[0]
+        value = b.unary("roundeven", value)
+        value = b.add(value, float(zero)) if zero else value
+        for predicate, bound in (("ogt", 0.0), ("olt", 255.0)):
+            value = b.select(b.compare(predicate, value, bound), value, b.like(value, bound))
+        return b.cast("trunc", b.cast("fptosi", value, "i32"), "i8")
 
 
 def _clamped(b: Builder, value: Value, high: float | None = None) -> Value:

@@ -27,6 +27,7 @@ from pirkit.lowering.codegen.ir.loop_ir import Buffer, Count, Invoke, Loop, Nest
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand
 from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
+from pirkit.lowering.codegen.matmul.integer_products import has_quads
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 from pirkit.lowering.codegen.matmul.panel_routines import PanelCopy
@@ -50,8 +51,7 @@ _BYTES_PER_NS: Final = 12
 
 def exact_group(target: Target) -> int:
     """Terms of exact products that one instruction multiplies: four with VNNI, else two."""
-    wide = target.has("avx512vnni") and target.has("avx512vl")
-    return 4 if wide or (target.has("avxvnni") and target.vector_bits < 512) else 2
+    return 4 if has_quads(target) else 2
 
 
 def product_tile(

@@ -12,6 +12,7 @@ from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.routine import Array, Functions, Location, matrix
 from pirkit.lowering.codegen.math.casts import stored
+from pirkit.lowering.codegen.matmul.integer_products import pair_products, quads_by_vnni
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape
 from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import OutputTile, read_vector
@@ -92,7 +93,7 @@ class PanelSums:
 
     def add_products(self, b: Builder, left: Value, right: Value, total: Value) -> Value:
         if self.p.offset:
-            return b.call(_QUADS[total.type.lanes], total.type, total, left, right)
+            return quads_by_vnni(b, left, right, total)
         return b.op("add", total, pair_products(b, left, right, self.target))
 
     def panel(self, location: Location, columns: int) -> Array:
@@ -223,26 +224,3 @@ class RowsTile(PanelSums):
             OutputTile(vector, goals, masks).store(b, sums)
 
         return functions.add(self, parameters, write)
-
-
-_QUADS: Final = {
-    lanes: f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (4, 8, 16)
-}  # fmt: skip
-"""Lanes -> the instruction that adds four products of unsigned by signed bytes."""
-_PAIRS: Final = {
-    4: "llvm.x86.sse2.pmadd.wd",
-    8: "llvm.x86.avx2.pmadd.wd",
-    16: "llvm.x86.avx512.pmaddw.d.512",
-}
-"""Lanes -> the instruction for products of pairs; with VNNI LLVM joins it with the addition."""
-
-
-def pair_products(b: Builder, left: Value, right: Value, target: Target) -> Value:
-    """``l0 r0 + l1 r1`` of the two i16 in each i32 lane."""
-    kind, halves = left.type, Type("i16", 2 * left.type.lanes)
-    pairs = [b.emit(halves, f"bitcast {v} to {halves}") for v in (left, right)]
-    if target.x86 and kind.lanes in _PAIRS:
-        return b.call(_PAIRS[kind.lanes], kind, *pairs)
-    products = b.op("mul", *(b.cast("sext", v, "i32") for v in pairs))
-    evens, odds = (b.shuffle(products, products, range(k, halves.lanes, 2)) for k in range(2))
-    return b.op("add", evens, odds)
