@@ -104,16 +104,19 @@ def error(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
     return worst
 
 
-def timed(calls: list[Callable[[], Any]]) -> list[float]:
-    """Median milliseconds of interleaved calls."""
+def timed(calls: list[Callable[[], Any]], rounds: int = ROUNDS) -> list[float]:
+    """Median milliseconds of interleaved calls on this thread.
+
+    A limit of CPU seconds makes the clock of the process one of ticks, but not that of a thread.
+    """
     found: list[list[float]] = [[] for _ in calls]
-    start = time.process_time()
-    for _ in range(ROUNDS):
+    start = time.thread_time()
+    for _ in range(rounds):
         for times, call in zip(found, calls, strict=True):
-            before = time.process_time()
+            before = time.thread_time()
             call()
-            times.append((time.process_time() - before) * 1e3)
-        if time.process_time() - start > SECONDS:
+            times.append((time.thread_time() - before) * 1e3)
+        if time.thread_time() - start > SECONDS:
             break
     return [statistics.median(t) for t in found]
 
@@ -188,8 +191,13 @@ def measured(family: str, name: str, backend: str, with_times: bool) -> dict[str
     return row
 
 
+Measure = Callable[[str, str, str, bool], dict[str, Any]]
+"""Gives the row of a family, a name and a backend, with or without times."""
+
+
 def child(
-    family: str, name: str, backend: str, limit: float, with_times: bool, pipe: Any
+    measure: Measure, family: str, name: str, backend: str, limit: float, with_times: bool,
+    pipe: Any,
 ) -> None:  # fmt: skip
     warnings.simplefilter("ignore")
     seconds = int(limit + time.process_time())
@@ -198,7 +206,7 @@ def child(
     torch._dynamo.config.allow_rnn = True
     torch._dynamo.config.use_numpy_random_stream = True  # as numpy draws when nothing is compiled
     try:
-        pipe.send(measured(family, name, backend, with_times))
+        pipe.send(measure(family, name, backend, with_times))
     except Exception as failure:  # a model that fails is a row too
         lines = traceback.extract_tb(failure.__traceback__)
         where = next((f for f in reversed(lines) if "pirkit/" in f.filename), lines[-1])
@@ -207,12 +215,15 @@ def child(
         pipe.send({"state": "fails" if built else "no model", "note": " ".join(note.split())})
 
 
-def run(
-    family: str, name: str, backend: str, limit: float, with_times: bool
+def in_a_process(
+    measure: Measure, family: str, name: str, backend: str, limit: float, with_times: bool
 ) -> dict[str, Any]:  # fmt: skip
+    """A row that a process with a limit in CPU seconds measures, or why it does not."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=child, args=(family, name, backend, limit, with_times, theirs))
+    process = context.Process(
+        target=child, args=(measure, family, name, backend, limit, with_times, theirs)
+    )
     process.start()
     theirs.close()
     try:
@@ -228,7 +239,7 @@ def read(table: Path) -> list[dict[str, str]]:
     if not table.exists():
         return []
     with table.open() as file:
-        rows = {(r["name"], r["family"], r["backend"]): r for r in csv.DictReader(file)}
+        rows = {(r["name"], r["family"], r.get("backend")): r for r in csv.DictReader(file)}
     return list(rows.values())  # the last row of a model counts
 
 
@@ -280,7 +291,7 @@ def main() -> int:
         known = {(r["family"], r["name"], r["backend"]) for r in read(given.table)}
         if (family, name, given.backend) in known and not given.again:
             continue
-        row = run(family, name, given.backend, given.limit, not given.values)
+        row = in_a_process(measured, family, name, given.backend, given.limit, not given.values)
         is_new = not given.table.exists()
         with given.table.open("a", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)

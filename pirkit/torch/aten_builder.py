@@ -47,6 +47,13 @@ class AtenBuilder(Builder):
         made.ssa.owner.attributes["stop_gradient"] = encode("bool[]", (True,))
         return made
 
+    def custom(
+        self, y: Value, xs: Sequence[Value], seed: Value, found: Sequence[Value]
+    ) -> Value:  # fmt: skip
+        """``y`` with a derivative of its own: ``found`` are cotangents of ``xs`` for ``seed``."""
+        return self("pir.custom_derivative", y, *xs, seed, *found,
+                    outputs=1, inputs=len(xs), forward=False)  # fmt: skip
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the first result."""

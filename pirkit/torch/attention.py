@@ -115,6 +115,7 @@ _ENCODER: Final[Any] = torch._transformer_encoder_layer_fwd
 _NATIVE: Final[Any] = torch._native_multi_head_attention
 
 
+_CROSS_ENTROPY: Final[Any] = torch.nn.functional.linear_cross_entropy
 _SCATTERS: Final[Any] = (torch.as_strided_scatter, torch.Tensor.as_strided_scatter)
 
 
@@ -148,6 +149,8 @@ class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBas
             found = native_attention(*args, **(kwargs or {}))
             if found is not NotImplemented:
                 return found
+        if function is _CROSS_ENTROPY:  # its chunks have no derivative that could be recorded
+            kwargs = {**(kwargs or {}), "options": None}
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
         if function in _SCATTERS and not depth:  # transforms use torch's derivative by themselves
             return _strided_scatter(function, *args, **(kwargs or {}))

@@ -16,6 +16,7 @@ from pirkit.torch.import_graph import import_graph
 from pirkit.torch.imported_graph import Imported
 from pirkit.torch.levels import Level
 from pirkit.torch.libtorch import torch
+from pirkit.torch.row_blocks import Blocks, best_block, row_symbol
 from pirkit.torch.tensor_runner import Settings
 
 LOG: Final = logging.getLogger("pirkit.torch")
@@ -80,6 +81,8 @@ class CompiledGraph:
         self._met: Counter[tuple[int, ...]] = Counter()
         self._told: set[str] = set()
         self._count = len(captured.results)
+        self._row = row_symbol(captured, self.symbols) if self.symbols else None
+        """The symbol of which one code serves all sizes, in blocks of rows."""
         self._plain = all(r == Result("node", k) for k, r in enumerate(captured.results))
 
     def __call__(self, *args: Any) -> Any:
@@ -99,10 +102,12 @@ class CompiledGraph:
         sizes = self._sizes(args)
         return [self._result(r, args, outputs, sizes) for r in self.captured.results]
 
-    def special(self, args: Sequence[Any]) -> Specialized | None:
+    def special(self, args: Sequence[Any]) -> Specialized | Blocks | None:
         """The code for the sizes of these arguments, compiled when they are first seen.
 
-        After as many sizes as ``Settings.sizes`` only those that are met often are compiled; None
+        If rows do not depend on each other, other numbers of them are computed in blocks by it,
+        until a number has been met often. After as many sizes as ``Settings.sizes`` only those that
+        are met often are compiled; None
         for others.
         """
         if self._only is not None:
@@ -113,12 +118,32 @@ class CompiledGraph:
         if found is None:
             with self._lock:
                 found = self.kinds.get(key)
+                if found is None and (blocks := self._in_blocks(sizes)) is not None:
+                    return blocks
                 if found is None and self._is_seldom(key):
                     return None
                 if found is None:
                     found = self.kinds[key] = self.made(sizes)
                     self._only = None if self.symbols else found
         return found
+
+    def _in_blocks(self, sizes: dict[Any, int]) -> Blocks | None:
+        """Code for another number of rows, unless this one is met often."""
+        if self._row is None:
+            return None
+        at, key = list(sizes).index(self._row), tuple(sizes.values())
+        held = {k[at]: code for k, code in self.kinds.items()
+                if (*k[:at], *k[at + 1 :]) == (*key[:at], *key[at + 1 :])}  # fmt: skip
+        rows = sizes[self._row]
+        best = best_block(rows, [b for b in held if b])
+        if best is None:
+            return None
+        block, is_close = best
+        self._met[key] += 1
+        if self._met[key] >= OFTEN << (len(held) if is_close else 0):
+            return None
+        results = [n.meta["val"] for n in self.captured.outputs]
+        return Blocks(held[block], self._row, rows, block, self.captured.examples, results)
 
     def _is_seldom(self, key: tuple[int, ...]) -> bool:
         at_once = self.settings.sizes

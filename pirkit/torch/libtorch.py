@@ -23,6 +23,7 @@ guards: Any = import_module("torch._guards")
 overrides: Any = import_module("torch.overrides")
 storage_refs: Any = import_module("torch.multiprocessing.reductions")
 symbolic_shapes: Any = import_module("torch.fx.experimental.symbolic_shapes")
+sympify: Any = import_module("sympy").sympify
 
 aten: Final[Any] = torch.ops.aten
 """The namespace of ATen's overloads."""

@@ -146,3 +146,39 @@ def test_a_slice_of_the_second_derivatives(tmp_path: Path) -> None:
     names = ["erf", "var", "model bn"]
     main(tmp_path / "found", names)
     assert (tmp_path / "found").read_text().split("\n")[:-1] == [f"{n}|True" for n in names]
+
+
+def _written(how: str, x: Any, index: Any, value: Any) -> Any:
+    y = x.sin()
+    if how == "setitem":
+        y[index] = value
+        return y
+    if how == "setitem of columns":
+        y[:, index % 3] = value.sum(1).reshape(1, -1)
+        return y
+    if how == "index_put":
+        return y.index_put((index, index % 3), value[:, 0])
+    if how == "index_copy":
+        return y.index_copy(0, index, value)
+    if how == "scatter":
+        return y.scatter(0, index[:, None].expand(5, 3), value)
+    return y.scatter_(1, torch.zeros(4, 2, dtype=torch.int64), value[:4, :2])
+
+
+@pytest.mark.parametrize(
+    "how", ["setitem", "setitem of columns", "index_put", "index_copy", "scatter", "scatter_"]
+)
+def test_writes_to_equal_places(how: str) -> None:
+    """The last one stays; each gets the cotangent of the place, as torch's."""
+    x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    value = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    index = torch.tensor([1, 3, 1, 0, 1])
+    _same_derivatives(lambda x, v: _written(how, x, index, v.exp()), x, value)
+
+
+def test_the_gradient_of_an_absolute_value_at_nan() -> None:
+    x = torch.tensor([NAN, -2.0, 0.0, 3.0], requires_grad=True)
+    for function in (torch.abs, lambda x: torch.where(x.isnan(), 0.0, x.abs())):
+        for made in (function, torch.compile(function, backend="pirkit")):
+            found = torch.autograd.grad(made(x), x, torch.ones(4))[0]
+            torch.testing.assert_close(found, torch.tensor([0.0, -1.0, 0.0, 1.0]))

@@ -67,6 +67,8 @@ _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(
 )
 _SIGNALS_NS: Final = 50_000_000
 _MOST_FUEL: Final = 1 << 16
+_MANY_CELLS: Final = 48
+"""Argument words that numpy writes faster than a loop."""
 
 
 def fuel(work: int) -> int:
@@ -233,8 +235,11 @@ class Session:
         self.places: list[list[int]] = [[] for _ in (*program.inputs, *program.results)]
         """For each input and result, the argument words that hold its address."""
         self.uses_pool = False
+        self.blocks = (ctypes.c_size_t * max(sum(len(s.operands) + 1 for s in steps), 1))()
+        start = ctypes.addressof(self.blocks)
         for number, step in enumerate(steps):
-            self._record(number, step)
+            self._record(number, step, start)
+            start += 8 * (len(step.operands) + 1)
         self.inputs, self.is_known = len(program.inputs), memory_layout_is_known()
         patches = [(place, k) for k, places in enumerate(self.places) for place in places]
         self.patches = (ctypes.c_size_t * max(2 * len(patches), 1))(
@@ -242,6 +247,11 @@ class Session:
         )
         self.cells = [(ctypes.c_size_t.from_address(place), k) for place, k in patches]
         """The argument words, each with the number of the array whose address it holds."""
+        first_word = ctypes.addressof(self.blocks)
+        self.words = np.frombuffer(self.blocks, np.uintp)
+        self.moved = np.array([(place - first_word) // 8 for place, _ in patches], np.intp)
+        self.sources = np.array([k for _, k in patches], np.intp)
+        """`cells` by number: of the word in `words`, and of the array."""
         self.expected = expected_metas((*program.inputs, *program.results))
         self._set("records", ctypes.addressof(self.records))
         self._set("count", len(steps))
@@ -311,13 +321,13 @@ class Session:
     def _set(self, name: str, value: int) -> None:
         self.header[HEADER[name]] = value
 
-    def _record(self, number: int, step: ProgramStep) -> None:
+    def _record(self, number: int, step: ProgramStep, place: int) -> None:
         function, program = step.function, self.program
         code = function.code
         threads, chunk = thread_share(code)
         self.uses_pool = self.uses_pool or threads > 1
         scratch, start = _lines(code.scratch * threads)
-        block = (ctypes.c_size_t * (len(step.operands) + 1))()
+        block = (ctypes.c_size_t * (len(step.operands) + 1)).from_address(place)
         block[len(step.operands)] = start
         outside = len(program.inputs) + len(program.results)
         for position, operand in enumerate(step.operands):
@@ -377,8 +387,11 @@ class Session:
         """One call on memory at these addresses, unchecked (`NativeProgram.run_at`)."""
         if self.uses_pool:
             self.attach_pool()
-        for cell, number in self.cells:
-            cell.value = addresses[number]
+        if len(self.cells) > _MANY_CELLS:
+            self.words[self.moved] = np.array(addresses, np.uintp)[self.sources]
+        else:
+            for cell, number in self.cells:
+                cell.value = addresses[number]
         self._run_all()
         if len(self.flags):
             self.refuse()

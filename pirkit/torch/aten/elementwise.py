@@ -23,7 +23,7 @@ _UNARY: Final = {
     "special_i0e": ("i0e", FLOATING),
     "special_i1": ("i1", FLOATING),
     "special_i1e": ("i1e", FLOATING),
-    **{name: (name, Kinds.DEFAULT) for name in ("floor", "ceil", "trunc", "abs", "square")},
+    **{name: (name, Kinds.DEFAULT) for name in ("floor", "ceil", "trunc", "square")},
     "relu": ("relu", Kinds.DEFAULT),
     "round": ("round", Kinds.DEFAULT),
 }  # fmt: skip
@@ -101,8 +101,18 @@ for _name in ("maximum", "minimum"):
     rule(_name)(partial(_ordered, _name))
 
 
-@rule("sign", "sgn")
+@rule("abs")
 def _(b: AtenBuilder, x: Value) -> Value:
+    """Sizes; the gradient at NaN is zero, as torch's."""
+    size = b.abs(x)
+    if not x.dtype.is_float:
+        return size
+    seed = b("pd_op.assign", b.zeros_like(size))
+    return b.custom(size, (x,), seed, (b.multiply(seed, _sign(b, x)),))
+
+
+@rule("sign", "sgn")
+def _sign(b: AtenBuilder, x: Value) -> Value:
     """Signs; that of NaN is zero, as torch's."""
     if x.dtype is dt.bool_:
         return x

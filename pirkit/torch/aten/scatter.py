@@ -41,7 +41,7 @@ def _(
     if accumulate:
         written = b.scatter_nd_add(rows, index, updates)
     else:
-        written = b.index_put(rows, [b.reshape(places, (count,))], updates)
+        written = _assigned(b, rows, b.reshape(places, (count,)), updates)
     back = [front.index(d) for d in range(x.rank)]
     return b.permute(b.reshape(written, (*sizes, *others)), back)
 
@@ -61,12 +61,37 @@ def _written(
         places = flat_places(b, counts, x.shape)
         x, index, source = (b.reshape(v, (math.prod(v.shape),)) for v in (x, places, source))
         dim = 0
-    if how in ("amax", "amin") and x.dtype.is_float:
+    if how == "assign":
+        found = _assigned(b, x, index, b.cast(source, x.dtype), dim)
+    elif how in ("amax", "amin") and x.dtype.is_float:
         found = _extreme(b, x, dim, index, source, how, self_too)
     else:
         found = b.put_along_axis(x, index, b.cast(source, x.dtype), axis=dim, reduce=how,
                                  include_self=self_too)  # fmt: skip
     return b.reshape(found, shape)
+
+
+def _assigned(
+    b: AtenBuilder, x: Value, index: Value, source: Value, dim: int | None = None
+) -> Value:  # fmt: skip
+    """Write elements along a dimension, or rows, with torch's derivative.
+
+    Of several writes to one place the last one stays, and each gets the cotangent of the place.
+    """
+
+    def write(into: Value, value: Value) -> Value:
+        if dim is None:
+            return b.index_put(into, [index], value)
+        return b.put_along_axis(into, index, value, axis=dim, reduce="assign")
+
+    found = write(x, source)
+    if not (x.dtype.is_float or x.dtype.is_complex):
+        return found
+    seed = b("pd_op.assign", b.zeros_like(found))
+    taken = (b.index_select(seed, index, axis=0) if dim is None
+             else b.take_along_axis(seed, index, axis=dim))  # fmt: skip
+    cleared = write(seed, b.const(0.0, x.dtype, source.shape))
+    return b.custom(found, (x, source), seed, (cleared, taken))
 
 
 def _counted(b: AtenBuilder, index: Value, dim: int) -> Value:
@@ -135,7 +160,9 @@ def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value) -> Any:
         return NotImplemented
     dim %= x.rank
     order = [dim, *[d for d in range(x.rank) if d != dim]]
-    rows = b.index_put(b.permute(x, order), [index], b.permute(source, order))
+    places = b.reshape(index, (math.prod(index.shape),))
+    source = b.reshape(source, [places.shape[0] if d == dim else x.shape[d] for d in range(x.rank)])
+    rows = _assigned(b, b.permute(x, order), places, b.permute(source, order))
     return b.permute(rows, [order.index(d) for d in range(x.rank)])
 
 

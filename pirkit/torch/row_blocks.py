@@ -1,0 +1,293 @@
+"""Graphs whose rows do not depend on each other: code for one number of rows serves all.
+
+A graph is *row by row* along a symbol if each tensor that depends on the inputs with that symbol
+has it in one dimension, its row axis, as a factor, and no op mixes rows. Then the rows of a call
+are computed in blocks of a size that has been compiled; the last block is filled up with copies of
+its last row, whose results are dropped, so they get no cotangent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final, Protocol
+
+from pirkit.torch.captured_graph import Captured
+from pirkit.torch.libtorch import listed, sympify, torch
+
+MOST: Final = 16
+"""Blocks beyond which, as for less than half of a block, code of its own is worth it sooner."""
+AXIS: Final = "pirkit_row_axis"
+"""Of a node: the dimension that has its rows, of the symbol that is looked at, and how many parts
+this has of which each has all rows: more than one where dimensions before the rows are joined."""
+
+Condition = Callable[[Any, int, int], bool]
+"""What a node must fulfil whose operand, of some rank, has this row axis."""
+
+
+def _shape(node: Any) -> Any:
+    return node.meta["val"].shape
+
+
+def _along(number: int = 1) -> Condition:
+    """Ops that work along the dimensions in an argument: not along the row axis."""
+
+    def keeps(node: Any, axis: int, rank: int) -> bool:
+        dims = node.args[number] if len(node.args) > number else node.kwargs.get("dim")
+        found = [] if dims is None else listed(dims)
+        return bool(found) and all(isinstance(d, int) and d % rank != axis for d in found)
+
+    return keeps
+
+
+def _always(node: Any, axis: int, rank: int) -> bool:
+    return True
+
+
+def _leading(node: Any, axis: int, rank: int) -> bool:
+    """Ops on batches of images."""
+    return axis == 0 and rank > 3
+
+
+def _outer(count: Callable[[Any], int]) -> Condition:
+    """Ops over the last dimensions, as many as ``count`` says."""
+    return lambda node, axis, rank: axis < rank - count(node)
+
+
+def _count(sizes: Sequence[Any]) -> Any:
+    numbers = [n.node.expr if isinstance(n, torch.SymInt) else n for n in sizes]
+    return prod(numbers, start=sympify(1))
+
+
+def _index(node: Any, axis: int, rank: int) -> bool:
+    """A table that has no rows of the call is read at their places, or rows along others."""
+    table, indices = node.args[:2]
+    own = _axis(table)
+    return own is None or (
+        (own >= len(indices) or indices[own] is None) and not any(map(_has_rows, indices))
+    )
+
+
+def _gathered(node: Any, axis: int, rank: int) -> bool:
+    return _axis(node.args[0]) == axis == _axis(node.args[2]) and _along()(node, axis, rank)
+
+
+_VIEWS: Final = ("view", "_unsafe_view", "reshape")
+_SIZED: Final = (*_VIEWS, "expand", "full", "zeros", "ones")
+"""Ops that take sizes, in which the symbol may occur."""
+
+_ALONG: Final = (
+    "_softmax", "_safe_softmax", "_log_softmax", "sum.dim_IntList", "mean.dim", "amax", "amin",
+    "prod.dim_int",
+    "any.dim", "all.dim", "argmax", "argmin", "cumsum", "cumprod", "sort", "logsumexp",
+    "var.correction", "var_mean.correction", "std.correction", "max.dim", "min.dim", "slice.Tensor",
+    "select.int", "unbind.int", "cat", "flip", "glu",
+)  # fmt: skip
+
+_OPS: Final[dict[str, Condition]] = {
+    **dict.fromkeys((
+        "expand", "full", "zeros", "ones", "clone", "_to_copy", "alias", "detach", "permute",
+        "transpose.int", "t", "unsqueeze", "squeeze.dim", "squeeze.dims", "squeeze", "full_like",
+        "zeros_like", "ones_like", "lift_fresh_copy", "mm", "addmm", "bmm", "baddbmm", "embedding",
+        *_VIEWS,
+    ), _always),
+    **dict.fromkeys(_ALONG, _along()),
+    **dict.fromkeys(("topk", "split.Tensor", "split_with_sizes"), _along(2)),
+    **dict.fromkeys((
+        "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "native_group_norm",
+        "upsample_nearest2d.vec", "upsample_bilinear2d.vec", "_native_batch_norm_legit_no_training",
+        "convolution",
+    ), _leading),
+    "native_layer_norm": _outer(lambda node: len(node.args[1])),
+    **dict.fromkeys(("tril", "triu"), _outer(lambda node: 2)),
+    "constant_pad_nd": _outer(lambda node: len(node.args[1]) // 2),
+    "index.Tensor": _index, "gather": _gathered,
+}  # fmt: skip
+"""What an op whose result has rows must fulfil, where that has the symbol in one dimension only.
+Elementwise ops are known by their tag."""
+
+_TAKES_ROWS: Final = {
+    "embedding": (1,), "addmm": (0, 1),
+    **dict.fromkeys(("mm", "convolution", "native_group_norm", "native_layer_norm",
+                     "_native_batch_norm_legit_no_training"), (0,)),
+}  # fmt: skip
+"""Operands that may have rows, of ops whose others are the same for all rows."""
+
+
+def _symbols(given: Any) -> set[Any]:
+    expression = getattr(getattr(given, "node", None), "expr", None)
+    return set(getattr(expression, "free_symbols", ()))
+
+
+def _axis(node: Any) -> int | None:
+    return getattr(node, "meta", {}).get(AXIS, (None,))[0]
+
+
+def _has_rows(node: Any) -> bool:
+    return _axis(node) is not None
+
+
+def row_symbol(captured: Captured, symbols: Iterable[Any]) -> Any:
+    """The symbol along which a graph is row by row; None if there is none."""
+    return next((s for s in symbols if _is_row_by_row(captured, s)), None)
+
+
+def _is_row_by_row(captured: Captured, symbol: Any) -> bool:
+    nodes = list(captured.graph.nodes)
+    try:
+        ends = (*captured.placeholders, *captured.outputs)
+        return (all(_keeps_rows(node, symbol) for node in nodes) and any(map(_has_rows, nodes))
+                and all(node.meta.get(AXIS, (0, 1))[1] == 1 for node in ends))  # fmt: skip
+    finally:
+        for node in nodes:
+            node.meta.pop(AXIS, None)
+
+
+def _keeps_rows(node: Any, symbol: Any) -> bool:
+    """Whether a node keeps rows apart; writes down the row axis of its results."""
+    if node.op == "output":
+        return True
+    values = listed(node.meta.get("val"))
+    tensors = [v for v in values if isinstance(v, torch.Tensor) and 0 not in v.shape]
+    if not tensors:  # sizes are no data; other numbers may be
+        is_size = str(node.target).startswith("aten.sym_")
+        return is_size or not any(map(_has_rows, node.all_input_nodes))
+    axes = {row_axis(v, symbol) for v in tensors}
+    given = [n for n in node.all_input_nodes if _has_rows(n)]
+    if axes == {None}:
+        return not given
+    if len(axes) > 1 or -1 in axes:
+        return False
+    (axis,) = axes
+    parts = _parts(node, axis, given)
+    node.meta[AXIS] = axis, parts
+    if node.op != "call_function":
+        return True
+    return parts is not None and _is_separate(node, given, tensors[0].dim(), symbol)
+
+
+def _parts(node: Any, axis: Any, given: list[Any]) -> Any:
+    """How many parts the row axis of a node has; None if these cut through its rows."""
+    held = {n.meta[AXIS][1] for n in given}
+    parts = held.pop() if held else 1
+    if held:
+        return None
+    if _name(node) in _VIEWS:
+        (source,) = given
+        outer = parts * _count(_shape(source)[: _axis(source)]) / _count(_shape(node)[:axis])
+        return outer if sympify(outer).is_integer else None
+    return parts
+
+
+def row_axis(tensor: Any, symbol: Any) -> int | None:
+    """The dimension that has the symbol as a factor; None if there is none, -1 where the symbol
+    occurs in another way.
+    """
+    held = [d for d, n in enumerate(tensor.shape) if symbol in _symbols(n)]
+    if not held:
+        return None
+    factor = tensor.shape[held[0]].node.expr / symbol
+    return held[0] if len(held) == 1 and factor.is_integer and not factor.has(symbol) else -1
+
+
+def _is_separate(node: Any, given: list[Any], rank: int, symbol: Any) -> bool:
+    target = node.target
+    if str(target) == "<built-in function getitem>":
+        return True
+    name = _name(node)
+    numbers = [*node.args, *node.kwargs.values()]
+    if any(_depends(a, symbol) for a in numbers[1 if name == "full" else 0 :]) and (
+        name == "full" or name not in _SIZED
+    ):
+        return False
+    if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+        return False
+    takes = _TAKES_ROWS.get(name)
+    if takes and any(_has_rows(a) for i, a in enumerate(node.args) if i not in takes):
+        return False
+    if name not in _OPS:
+        return torch.Tag.pointwise in getattr(target, "tags", ())
+    if not given:
+        return _OPS[name](node, node.meta[AXIS][0], rank)
+    return all(_OPS[name](node, n.meta[AXIS][0], len(_shape(n))) for n in given)
+
+
+def _name(node: Any) -> str:
+    return str(node.target).removeprefix("aten.").removesuffix(".default")
+
+
+def _depends(given: Any, symbol: Any) -> bool:
+    """Whether an argument is a number that depends on the symbol."""
+    if isinstance(given, list | tuple):
+        return any(_depends(g, symbol) for g in given)
+    value = given.meta.get("val") if hasattr(given, "meta") else given
+    return not isinstance(value, torch.Tensor) and symbol in _symbols(value)
+
+
+class Code(Protocol):
+    """Code for certain sizes."""
+
+    def outputs(self, args: Sequence[Any]) -> list[Any]:
+        """The outputs for arguments of these sizes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Calls of code for ``block`` rows that compute ``rows`` of them."""
+
+    code: Code
+    symbol: Any
+    rows: int
+    block: int
+    examples: Sequence[Any]
+    results: Sequence[Any]
+    """The outputs, tensors without data."""
+
+    def outputs(self, args: Sequence[Any]) -> list[Any]:
+        """The outputs for arguments with that many rows."""
+        parts = [
+            None if axis is None else self._parts(a, axis)
+            for a, axis in zip(args, map(self._axis, self.examples), strict=True)
+        ]
+        found = [
+            self.code.outputs([a if p is None else p[k] for a, p in zip(args, parts, strict=True)])
+            for k in range(-(-self.rows // self.block))
+        ]
+        return [
+            found[0][k] if axis is None else self._joined([f[k] for f in found], axis)
+            for k, axis in enumerate(map(self._axis, self.results))
+        ]
+
+    def _axis(self, example: Any) -> int | None:
+        return row_axis(example, self.symbol) if isinstance(example, torch.Tensor) else None
+
+    def _parts(self, given: Any, axis: int) -> list[Any]:
+        """Blocks of an argument; the last one is filled up."""
+        each = given.shape[axis] // self.rows
+        *parts, last = given.split(each * self.block, axis)
+        missing = -self.rows % self.block
+        if missing:
+            row = last.detach().narrow(axis, last.shape[axis] - each, each)
+            last = torch.cat([last, *[row] * missing], axis)
+        return [*parts, last]
+
+    def _joined(self, parts: list[Any], axis: int) -> Any:
+        missing = -self.rows % self.block
+        if missing:
+            size = parts[-1].shape[axis]
+            parts[-1] = parts[-1].narrow(axis, 0, size - size // self.block * missing)
+        return torch.cat(parts, axis)
+
+
+def best_block(rows: int, blocks: Iterable[int]) -> tuple[int, bool] | None:
+    """The block that computes the fewest rows too many, and whether these, and the blocks, are few.
+
+    None for no rows, and if there is no block.
+    """
+    best = min(blocks, key=lambda b: (-(-rows // b) * b, -b), default=None)
+    if best is None or not rows:
+        return None
+    count = -(-rows // best)
+    return best, count <= MOST and count * best < 2 * rows
