@@ -248,6 +248,13 @@ def test_reading_and_printing_need_no_compiler() -> None:
     assert "llvmlite" not in done.stderr
 
 
+def test_a_program_imports_the_families_of_its_ops() -> None:
+    done = imported_by(FILE)
+    assert "pirkit.dialect.ops.linalg.linalg" in done.stderr
+    assert "pirkit.dialect.ops.vision" not in done.stderr
+    assert "pirkit.dialect.ops.gradient.gradients_nn" not in done.stderr
+
+
 def test_help_tells_of_all_passes_and_imports_none() -> None:
     done = imported_by("--help")
     assert all(f"  {name} " in done.stdout for name in ("cse", "fuse", "@default"))
