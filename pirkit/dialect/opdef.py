@@ -330,6 +330,8 @@ class RuleTable:
             for which in ops:
                 name = which if isinstance(which, str) else which.name
                 if name not in OPS:
+                    load_home(name)
+                if name not in OPS:
                     load_families()
                 if name not in OPS:
                     raise ValueError(f"{self.concern} rule for undeclared op {name!r}")
