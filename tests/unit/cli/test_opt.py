@@ -250,8 +250,8 @@ def test_reading_and_printing_need_no_compiler() -> None:
 
 def test_a_program_imports_the_families_of_its_ops() -> None:
     code = (
-        f"import sys; sys.argv[1:] = [{FILE!r}, '-o', {os.devnull!r}]; import pirkit.cli.opt as opt;"
-        "opt.main(); print(*sys.modules)"
+        f"import sys; sys.argv[1:] = [{FILE!r}, '-o', {os.devnull!r}]; "
+        "from pirkit.cli.opt import main; main(); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     families = {m for m in done.stdout.split() if m.startswith("pirkit.dialect.ops.")}
