@@ -9,13 +9,17 @@ from __future__ import annotations
 import argparse
 import csv
 import inspect
+import pkgutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 from pirkit.cli.passes_help import pass_lines
-from pirkit.dialect.opdef import all_ops, decompose, lookup, reference
+from pirkit.dialect import ops
+from pirkit.dialect.op_index import ROOM, modules
+from pirkit.dialect.opdef import all_ops, decompose, lookup, reference, table_entries
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.structure import PADDLE_NAMES
 from pirkit.passes import PIPELINES, Pass, all_passes
@@ -254,6 +258,21 @@ def class_of(name: str) -> str:
     return "opaque" if decompose.get(definition) is None else "composite"
 
 
+def op_index() -> str:
+    """The text of ``op_index.txt``; modules that are new stand at the end."""
+    for found in pkgutil.walk_packages(ops.__path__, f"{ROOM}ops."):
+        import_module(found.name)
+    lines: dict[str, dict[str, None]] = {module: {} for module in modules()}
+    for name, module in table_entries():
+        if module.startswith(ROOM):
+            lines.setdefault(module, {})[name] = None
+    return "".join(
+        " ".join([module.removeprefix(ROOM), *names]) + "\n"
+        for module, names in lines.items()
+        if names
+    )
+
+
 def _torch(row: dict[str, str]) -> str:
     names = row["ops"].split()
     kinds = {class_of(f"pd_op.{name}") for name in names}
@@ -321,6 +340,7 @@ PAGES = {
     "docs/primitives.md": primitives_page,
     "docs/op-classes.md": classes_page,
     "pirkit/cli/passes.txt": pass_lines,
+    "pirkit/dialect/op_index.txt": op_index,
 }
 """File -> the function that writes it."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
+
+from pirkit.diag.gc_pause import imported
 
 
 def run_command(target: str, arguments: argparse.Namespace) -> int:
@@ -13,4 +14,4 @@ def run_command(target: str, arguments: argparse.Namespace) -> int:
     arguments are answered before xDSL, the passes and the kernels are imported.
     """
     module, _, function = target.partition(":")
-    return getattr(import_module(f"pirkit.cli.{module}"), function)(arguments)
+    return getattr(imported(f"pirkit.cli.{module}"), function)(arguments)

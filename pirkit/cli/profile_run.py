@@ -14,9 +14,9 @@ from pirkit.cli.compare_commits import COMMIT, Side, sides_of_commits
 from pirkit.cli.input_files import read_inputs
 from pirkit.cli.torch_archives import load_program
 from pirkit.frontend.compile import compile
+from pirkit.frontend.configuration import config
 from pirkit.frontend.files import write_file
 from pirkit.frontend.profile import Profile, Row, folded, profile
-from pirkit.lowering.prim import default_pipeline
 from pirkit.runtime.tolerance import drift
 
 NATIVE: Final = "native"
@@ -29,13 +29,12 @@ _RUNS: Final = 20
 def profile_program(arguments: argparse.Namespace) -> int:
     """Profile a program: print its instructions, the slowest first, or write them to a file."""
     wanted = arguments.pipeline
-    pipeline = default_pipeline(arguments.backend) if wanted is None else wanted
-    found, _ = _profiled(arguments, pipeline)
+    found, _ = _profiled(arguments, NATIVE if wanted is None else wanted)
     target: str = arguments.profile
     if target.endswith(".json"):
         write_file(target, perfetto(found))
     elif target:
-        write_file(target, folded(found.rows))
+        write_file(target, folded(found.own()))
     elif arguments.json:
         print(json.dumps([_as_data(found, row) for row in found.rows], indent=1))
     else:
@@ -64,7 +63,7 @@ def compare_pipelines(arguments: argparse.Namespace) -> int:
     for key in ("run_us", "instructions", "fused kernels", "bytes", "flops"):
         a, b = (fact[key] for fact in facts)
         if not a or not b:
-            continue  # what happens inside of one native call is not counted
+            continue
         ratio = f"{b / a:7.2f}"
         print(f"{key:24}{a:14,.0f}{b:14,.0f} {ratio}")
     for what in sorted(first.counts | second.counts):
@@ -82,16 +81,17 @@ def _differs(found: Any, expected: Any) -> str | None:
 
 def _profiled(arguments: argparse.Namespace, pipeline: str) -> tuple[Profile, dict[str, Any]]:
     program = load_program(arguments.paths[0], format=arguments.format, params=arguments.params)
-    exe = compile(
-        program,
-        backend=arguments.backend,
-        pipeline=None if pipeline == NATIVE else pipeline,
-        entry=arguments.entry,
-        threads=arguments.threads,
-        fallback=not arguments.no_fallback,
-        fused=arguments.fused,
-        freeze=arguments.freeze,
-    )
+    with config(cache="objects"):  # plans from the cache do not know what their functions compute
+        exe = compile(
+            program,
+            backend=arguments.backend,
+            pipeline=None if pipeline == NATIVE else pipeline,
+            entry=arguments.entry,
+            threads=arguments.threads,
+            fallback=not arguments.no_fallback,
+            fused=arguments.fused,
+            freeze=arguments.freeze,
+        )
     inputs = read_inputs(arguments.inputs or "", exe)
     outputs = exe.run(inputs)
     return profile(exe, inputs, arguments.repeat if arguments.repeat > 1 else _RUNS), outputs
@@ -111,7 +111,7 @@ def _side(name: str, found: Profile, outputs: Mapping[str, Any]) -> Side:
 
 
 def _lines(found: Profile) -> Iterator[str]:
-    total = sum(row.seconds for row in found.rows if row.entry.depth == 0)
+    total = sum(row.seconds for row in found.rows if row.entry.depth == 0) or 1.0
     yield f"{'us':>10} {'%':>5} {'bytes':>12} {'flops':>13} {'roofline':>8}  instruction"
     ordered = sorted(found.rows, key=lambda row: -row.seconds)
     for row in ordered[:_SHOWN]:
@@ -141,6 +141,7 @@ def _as_data(found: Profile, row: Row) -> dict[str, Any]:
     return {
         "instruction": row.entry.what,
         "us": row.seconds * 1e6,
+        "depth": row.entry.depth,
         "bytes": row.work.nbytes,
         "flops": row.work.flops,
         "roofline": found.share(row),

@@ -67,6 +67,6 @@ def _listed(folder: Path, suffix: str = "") -> str:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        return sorted(name for name in os.listdir(folder) if not name.startswith((".", "__")))
     except OSError:
         return []

@@ -30,7 +30,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
@@ -40,6 +40,7 @@ from pirkit.diag.gc_pause import imported, is_imported
 from pirkit.diag.plugin_additions import Origin, is_again, note_addition
 from pirkit.diag.plugins import plugins
 from pirkit.dialect.kinds import KINDS, SINK, SOURCE, TRAITS, UNSTATED
+from pirkit.dialect.op_index import homes, load_families, load_home
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
 from pirkit.runtime.dtype import DType
 
@@ -271,7 +272,7 @@ def lookup(name: str) -> OpDef:
 
 def find(name: str) -> OpDef | None:
     """The op of that full name, or None."""
-    _load_families()
+    load_home(name)
     definition = OPS.get(name)
     if definition is None:
         load_plugins()
@@ -287,31 +288,20 @@ def has_trait(name: str, trait: str) -> bool:
 
 def all_ops() -> Iterable[OpDef]:
     """Every declared op, in declaration order, in-place twins included."""
-    _load_families()
     load_plugins()
-    return OPS.values()
-
-
-_FAMILIES: Final = ("pirkit.dialect.structure", "pirkit.dialect.ops")
-"""They declare their ops when they are imported."""
+    places = {name: place for place, name in enumerate(homes())}
+    return sorted(OPS.values(), key=lambda d: places.get(d.name, len(places)))
 
 
 class _Loaded:
     """What has been imported to its end: a thread that finds it is not waits for the import."""
 
-    families = plugins = False
-
-
-def _load_families() -> None:
-    if not _Loaded.families:
-        for module in _FAMILIES:
-            imported(module)
-        _Loaded.families = all(map(is_imported, _FAMILIES))
+    plugins = False
 
 
 def load_plugins() -> None:
-    """Import the packages that declare plug-ins in their entry points."""
-    _load_families()
+    """Import the packages that declare plug-ins in their entry points, behind pirkit's own ops."""
+    load_families()
     if not _Loaded.plugins:
         entries = plugins(PLUGINS)
         for entry in entries:
@@ -331,7 +321,7 @@ class RuleTable:
         self._package = package
         """The package that holds the rules, if not the families: imported when one is asked for."""
         self._rules: dict[str, Callable[..., Any]] = {}
-        self._origins: dict[str, Origin] = {}
+        self.origins: dict[str, Origin] = {}
 
     def __call__(self, *ops: OpDef | str, override: bool = False) -> Callable[[F], F]:
         def register(rule: F) -> F:
@@ -340,13 +330,17 @@ class RuleTable:
             for which in ops:
                 name = which if isinstance(which, str) else which.name
                 if name not in OPS:
+                    load_home(name)
+                if name not in OPS:
+                    load_families()
+                if name not in OPS:
                     raise ValueError(f"{self.concern} rule for undeclared op {name!r}")
                 origin = note_addition(__name__)
-                known = name in self._rules and not is_again(self._origins.get(name), origin)
+                known = name in self._rules and not is_again(self.origins.get(name), origin)
                 if known and not override:
                     raise ValueError(f"second {self.concern} rule for {name}")
                 self._rules[name] = rule
-                self._origins[name] = origin
+                self.origins[name] = origin
             return rule
 
         return register
@@ -459,3 +453,11 @@ def require(condition: bool, constraint: str, message: str, *, help: str | None 
     """Raise ConstraintError unless ``condition`` holds. ``constraint`` is ``C1``, ``C2``..."""
     if not condition:
         raise ConstraintError(constraint, message, help=help)
+
+
+def table_entries() -> Iterator[tuple[str, str]]:
+    """The name of each op, with its module, and with those of the rules beside the families."""
+    load_families()
+    families = (infer_meta, paddle_meta, reference, draws, samples, bad_samples)
+    for origins in (_ORIGINS, *(table.origins for table in families)):
+        yield from ((name, origin["__name__"]) for name, origin in origins.items())

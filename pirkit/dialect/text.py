@@ -314,7 +314,7 @@ class _Parser(Parser):
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         name = "builtin.module" if name == "module" else name  # mlir-opt prints it so
-        known = class_named(name) or self.ctx.get_optional_op(name)
+        known = self.ctx.get_optional_op(name) or class_named(name)
         if known is None:
             self._unknown_op(name)
         return known

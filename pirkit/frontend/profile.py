@@ -8,8 +8,9 @@ Patterson, 2009). Both rates are measured here, with numpy, on the threads that 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from statistics import median
 from typing import Any, Final
 
@@ -18,11 +19,13 @@ import numpy as np
 from pirkit.diag.span import Span
 from pirkit.lowering.call_work import Work, work_of
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.plan import SEGMENT
 from pirkit.runtime.trace import Entry
 
 _COPIED: Final = 16 << 20
 _SIDE: Final = 512
-_NONE: Final = Work(0, 0)
+_CLOCK: Final = 1e-5
+"""Seconds up to which the clock is not precise enough to tell a rate."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Machine:
 
     def reaching(self, rows: Iterable[Row]) -> Machine:
         """At least the rate of each row: on a busy machine what was measured may be too low."""
-        timed = [row for row in rows if row.seconds]
+        timed = [row for row in rows if row.seconds > _CLOCK]
         return Machine(
             max([self.bandwidth, *(row.work.nbytes / row.seconds for row in timed)]),
             max([self.flops, *(row.work.flops / row.seconds for row in timed)]),
@@ -61,7 +64,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """The instructions in order; ``run`` is the median time of a run without the profiler."""
+    """The instructions in order; ``run`` is the median time of a run without the profiler.
+
+    For a native segment there are the kernels in it, each with the time of its functions.
+    """
 
     rows: tuple[Row, ...]
     run: float
@@ -71,6 +77,19 @@ class Profile:
     def work(self) -> Work:
         """The work of all instructions."""
         return Work(sum(r.work.nbytes for r in self.rows), sum(r.work.flops for r in self.rows))
+
+    def own(self) -> list[tuple[Row, float]]:
+        """Each row with its seconds outside of the rows that it contains."""
+        found: list[tuple[Row, float]] = []
+        within: list[float] = []
+        """By depth: what the rows at hand contain so far."""
+        for row in reversed(self.rows):
+            depth = row.entry.depth
+            within += [0.0] * (depth + 2 - len(within))
+            found.append((row, max(row.seconds - within[depth + 1], 0.0)))
+            within[depth + 1] = 0.0
+            within[depth] += row.seconds
+        return found[::-1]
 
     def share(self, row: Row) -> float:
         """The share of the roofline that an instruction reaches, from 0 to 1."""
@@ -84,12 +103,26 @@ def profile(exe: Executable, inputs: Mapping[str, Any], repeat: int) -> Profile:
     traces = [exe.trace(inputs).entries for _ in range(repeat)]
     # A loop may run another number of times: then only the last run is counted.
     same = [t for t in traces if [e.what for e in t] == [e.what for e in traces[-1]]]
-    rows = [
+    rows = list(_kernels([
         Row(entry, median(t[k].seconds for t in same), _work(entry))
         for k, entry in enumerate(traces[-1])
-    ]
+    ]))  # fmt: skip
     run = seconds_of(lambda: exe.run(inputs), repeat)
     return Profile(tuple(rows), run, machine.reaching(rows))
+
+
+def _kernels(rows: Sequence[Row]) -> Iterator[Row]:
+    """The rows, with those in a native segment instead of that of the segment."""
+    segment = None
+    for row, following in zip_longest(rows, rows[1:]):
+        depth = row.entry.depth
+        segment = segment if segment is not None and depth > segment else None
+        if segment is not None:
+            yield replace(row, entry=replace(row.entry, depth=depth - 1))
+        elif row.entry.what == SEGMENT and following is not None and following.entry.depth > depth:
+            segment = depth
+        else:
+            yield row
 
 
 def seconds_of(
@@ -115,16 +148,19 @@ def measured() -> Machine:
     return Machine(2 * _COPIED / copy, 2 * _SIDE**3 / product)
 
 
-def folded(rows: Sequence[Row]) -> str:
+def folded(rows: Iterable[tuple[Row, float]]) -> str:
     """Collapsed stacks, of file, line and instruction, in nanoseconds: for flame graph tools."""
     found: dict[str, int] = {}
-    for row in rows:
+    for row, seconds in rows:
         span = row.entry.span
         where = (span.file, f"{span.file}:{span.line}") if span else ("(unknown)",)
         stack = ";".join(part.replace(";", ",") for part in (*where, row.entry.what))
-        found[stack] = found.get(stack, 0) + round(row.seconds * 1e9)
+        found[stack] = found.get(stack, 0) + round(seconds * 1e9)
     return "".join(f"{stack} {count}\n" for stack, count in found.items())
 
 
 def _work(entry: Entry) -> Work:
-    return _NONE if entry.call is None else work_of(entry.call, entry.inputs, entry.outputs)
+    works = [work_of(*typed) for typed in entry.calls if typed.call.kernel != SEGMENT]
+    alone = len(works) == 1
+    nbytes = works[0].nbytes * entry.times if alone else entry.nbytes
+    return Work(nbytes, entry.times * sum(w.flops for w in works))

@@ -35,8 +35,8 @@ def gradient_of(forward: OpDef) -> OpDef | None:
     for lower, higher in pairwise(_ENDINGS):
         if name.endswith(lower):
             names.insert(0, name.removesuffix(lower) + higher)
-    found = (find(n) for n in names if n in SOURCES)
-    return next((d for d in found if d is not None), None)
+    found = (find(n) for n in names)
+    return next((d for d in found if d is not None and d.name in SOURCES), None)
 
 
 def serves(op: PirOp, paths: Paths) -> bool:

@@ -24,6 +24,7 @@ from pirkit.diag.errors import ConstraintError, DynamicShapeError, UnsupportedEr
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.declared_types import has_mismatched_type
 from pirkit.dialect.gradient_names import forward_of, spelling
+from pirkit.dialect.op_index import load_families
 from pirkit.dialect.opcall import DynamicAttribute, OpCall
 from pirkit.dialect.opdef import OpDef, decompose, find, may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, origin_of, span_of
@@ -397,6 +398,7 @@ def _draws_again(c: OpCall) -> UnsupportedError:
 
 def _register() -> None:
     SCOPED.add(decompose_gradient)
+    load_families()
     for name in SOURCES:
         definition = find(name)
         if definition is None or decompose.get(definition) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta
@@ -149,6 +149,14 @@ class Plan:
 
 _CHANGING: Final = frozenset({"create", "make", "write", "take"})
 """Actions that modify a stack or a tensor array."""
+
+
+class TypedCall(NamedTuple):
+    """A call, and the types of its operands and results."""
+
+    call: Call
+    inputs: tuple[Meta, ...]
+    outputs: tuple[Meta, ...]
 
 
 def slots_of(operands: Iterable[Operand]) -> Iterator[int]:

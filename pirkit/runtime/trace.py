@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta, of_value
-from pirkit.runtime.plan import Call, Instruction, Operand, slots_of
+from pirkit.runtime.plan import SEGMENT, Call, Instruction, Operand, TypedCall, slots_of
 from pirkit.runtime.run_block import BlockSteps, execute
 
 if TYPE_CHECKING:
+    from pirkit.runtime.native.program import NativeProgram
     from pirkit.runtime.slots import SlotTable
 
 
@@ -28,8 +29,12 @@ class Entry:
     depth: int = 0
     origin: tuple[str, ...] = ()
     """Notes on where it comes from, such as the lines of all operations of a fused kernel."""
-    call: Call | None = None
-    """The call of the plan, if it is one."""
+    calls: tuple[TypedCall, ...] = ()
+    """The calls of the plan that it computes: more than one if they share a native function."""
+    times: int = 1
+    """How often it ran: the functions of loops in native code have one entry for all turns."""
+    nbytes: int = 0
+    """Of a native function: the bytes of its operands."""
 
     def __str__(self) -> str:
         shown = f"{', '.join(map(str, self.inputs))} -> {', '.join(map(str, self.outputs))}"
@@ -47,7 +52,10 @@ class Trace:
     clock: Callable[[], float] = time.perf_counter
 
     def run(self, slot_table: SlotTable, steps: BlockSteps) -> None:
-        """Run a block, one step at a time, and record each."""
+        """Run a block, one step at a time, and record each.
+
+        Native segments run twice: at once, and function by function.
+        """
         for call, instruction in zip(steps.calls, steps.instructions, strict=True):
             inputs = operands(instruction)
             before = tuple(_metas(slot_table, inputs))
@@ -60,12 +68,52 @@ class Trace:
             after = tuple(_metas(slot_table, results(instruction)))
             called = instruction if isinstance(instruction, Call) else None
             origin = called.origin if called is not None else ()
+            calls = (TypedCall(called, before, after),) if called is not None else ()
             what, span = _name(instruction), instruction.span
-            entry = Entry(what, span, seconds, before, after, self.depth, origin, called)
+            entry = Entry(what, span, seconds, before, after, self.depth, origin, calls)
             self.entries.insert(place, entry)
+            if called is not None and called.kernel == SEGMENT:
+                self._segment(called, [slot_table.value(slot) for slot in slots_of(called.inputs)])
+
+    def _segment(self, segment: Call, arrays: Sequence[Any]) -> None:
+        """Record the functions of a native segment: those of the same calls as one entry."""
+        from pirkit.runtime.native.stepwise import step_times  # noqa: PLC0415  not for all programs
+
+        program: NativeProgram = segment.attrs["program"]
+        found: dict[tuple[int, ...], Entry] = {}
+        alone = "copy" if any(step.calls for step in program.steps) else "native function"
+        times = step_times(program, arrays, self.clock)
+        for step, (seconds, turns) in zip(program.steps, times, strict=True):
+            nbytes = turns * sum(size for size in step.function.code.sizes if size > 0)
+            key = tuple([id(c.call) for c in step.calls])
+            entry = found.get(key) or _inside(step.calls, self.depth + 1, alone)
+            found[key] = replace(
+                entry,
+                seconds=entry.seconds + seconds,
+                times=max(entry.times, turns),
+                nbytes=entry.nbytes + nbytes,
+            )
+        self.entries += [entry for entry in found.values() if entry.times]
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.entries)) + "\n"
+
+
+def _inside(calls: tuple[TypedCall, ...], depth: int, alone: str) -> Entry:
+    """The entry of what native functions compute, before they have run; ``alone`` without calls."""
+    if not calls:
+        return Entry(alone, None, 0.0, depth=depth, times=0)
+    made = {slot for c in calls for slot in slots_of(c.call.outputs)}
+    given = [
+        (slot, meta)
+        for c in calls
+        for slot, meta in zip(slots_of(c.call.inputs), c.inputs, strict=True)
+    ]
+    inputs = tuple({slot: meta for slot, meta in given if slot not in made}.values())
+    span = next((c.call.span for c in calls if c.call.span is not None), None)
+    origin = tuple(dict.fromkeys(note for c in calls for note in c.call.origin))
+    what = " + ".join(c.call.kernel for c in calls)
+    return Entry(what, span, 0.0, inputs, calls[-1].outputs, depth, origin, calls, times=0)
 
 
 def operands(instruction: Instruction) -> tuple[Operand, ...]:

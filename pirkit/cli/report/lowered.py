@@ -110,7 +110,7 @@ def _plan(
     op_of = _ops_by_slot(plan, program)
     rewritten, layout = layout_of(plan, library, grouped=run is None)
     profiled = run.profile.rows if run else ()
-    times = {r.entry.call.outputs: r.seconds * 1e6 for r in profiled if r.entry.call}
+    times = {r.entry.calls[-1].call.outputs: r.seconds * 1e6 for r in profiled if r.entry.calls}
     rows: list[dict[str, Any]] = []
     memory = _Memory()
     for node in _nodes(layout.nodes):

@@ -6,8 +6,6 @@ matrix (``pirkit-opt --list-ops``) shows which ops lack rules.
 """
 
 # pyright: reportUnusedImport=false
-import pirkit.dialect.ops  # the ops come first: their rules refer to them
-import pirkit.dialect.structure  # noqa: F401
 from pirkit.dialect.rules import (  # noqa: F401
     creation,
     elementwise,

@@ -47,6 +47,8 @@ class Steps(Protocol):
 
     steps: list[tuple[NativeFunction | Control, tuple[int, ...]]]
     nests: list[Kernel | None]
+    sources: list[tuple[Call, ...]]
+    current: tuple[Call, ...]
 
     def buffer(self, slot: int) -> int: ...
     def meta(self, slot: int) -> TensorMeta: ...
@@ -75,6 +77,7 @@ class ControlFlow:
 
     def add(self, instruction: Instruction) -> None:
         """Add an instruction. Raises NotNativeError for one without a native form."""
+        self.made.current = ()
         match instruction:
             case Call():
                 self.made.alias(instruction)
@@ -221,6 +224,7 @@ def copy_all(made: Steps, pairs: Sequence[_Move]) -> None:
 
     All sources are read before a target is written.
     """
+    made.current = ()
     written = {target for _, target, _ in pairs}
     pairs = [
         (made.copy(source, meta) if source in written else source, target, meta)
@@ -251,6 +255,7 @@ def without_idle_copies(made: Steps, flow: ControlFlow) -> None:
             function = replace(function, target=place[function.target])
         steps.append((function, buffers))
     made.steps[:], made.nests[:] = steps, [made.nests[k] for k in kept]
+    made.sources[:] = [made.sources[k] for k in kept]
     flow.loops[:] = [range(place[loop.start], place[loop.stop]) for loop in flow.loops]
 
 

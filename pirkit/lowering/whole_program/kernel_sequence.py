@@ -47,7 +47,7 @@ from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import Branch, Control, NativeFunction, NativeSequence
 from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
 from pirkit.runtime.native.records_ir import STACK_BYTES
-from pirkit.runtime.plan import Call, Plan, instructions, reads
+from pirkit.runtime.plan import Call, Plan, TypedCall, instructions, reads, slots_of
 
 
 @dataclass(slots=True)
@@ -60,6 +60,9 @@ class _SequenceBuilder:
     )
     nests: list[Kernel | None] = field(default_factory=list["Kernel | None"])
     """For each step the nest that it computes; None if it is not exactly one nest."""
+    sources: list[tuple[Call, ...]] = field(default_factory=list["tuple[Call, ...]"])
+    """For each step the calls that it computes, or computes a part of."""
+    current: tuple[Call, ...] = ()
     sizes: dict[int, int] = field(default_factory=dict[int, int])
     aliases: dict[int, int] = field(default_factory=dict[int, int])
     outputs: list[int] = field(default_factory=list[int])
@@ -107,14 +110,14 @@ class _SequenceBuilder:
         own = [self.temporary(size) for size in found.temporaries]
         all_buffers = [*buffers, *own]
         for function, places in found.steps:
-            self.steps.append((function, tuple([all_buffers[k] for k in places])))
-            self.nests.append(None)
+            self.control(function, tuple([all_buffers[k] for k in places]))
 
     # --- instructions ---
 
     def call(self, call: Call) -> None:
         if call.host or call.random is not None or call.is_ordered:
             raise NotNativeError(f"`{call.kernel}` is more than a function of its operands")
+        self.current = (call,)
         if call.kernel == FUSED:
             self.fused(call)
         elif call.kernel == "pd_op.matmul":
@@ -140,10 +143,10 @@ class _SequenceBuilder:
             raise NotNativeError(f"`{call.kernel}` has no native form")
         self.constants[out] = found
 
-    def rows(self, group: RowGroup) -> None:
+    def rows(self, group: RowGroup, calls: Sequence[Call]) -> None:
         """Add a group of calls that run together on blocks of rows."""
-        self.steps.append((native_rows(group.blocks), group.operands))
-        self.nests.append(None)
+        self.current = tuple([calls[k] for k in sorted(group.members)])
+        self.control(native_rows(group.blocks), group.operands)
 
     def fused(self, call: Call) -> None:
         given, results = cast("tuple[int, ...]", call.inputs), call.outputs
@@ -187,16 +190,14 @@ class _SequenceBuilder:
         if isinstance(made, Kernel):
             self.kernel(made, buffers)
         else:
-            self.steps.append((native_gemm(made), buffers))
-            self.nests.append(None)
+            self.control(native_gemm(made), buffers)
 
     def panels(self, call: Call) -> None:
         given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
         metas = [None if slot is None else self.meta(slot) for slot in given]
         function, operands = panel_product(metas, self.meta(out))
         slots = cast("list[int]", [(*given, out)[k] for k in operands])
-        self.steps.append((function, tuple(map(self.buffer, slots))))
-        self.nests.append(None)
+        self.control(function, tuple(map(self.buffer, slots)))
 
     def convolution(self, call: Call) -> None:
         found = convolution_of(call, self.meta, self.transposed)
@@ -216,6 +217,10 @@ class _SequenceBuilder:
         found = native_nchwc(nchwc_conv_of(metas, self.meta(out), call.attrs))
         self.functions(found, [*(self.buffer(s) for s in given if s is not None), out])
 
+    def source(self, call: Call) -> TypedCall:
+        inputs, outputs = (tuple(map(self.meta, slots_of(o))) for o in (call.inputs, call.outputs))
+        return TypedCall(call, inputs, outputs)
+
     def copy(self, source: int, meta: TensorMeta) -> int:
         """Copy a buffer into a new temporary."""
         target = self.temporary(meta.numel * meta.dtype.itemsize)
@@ -226,6 +231,7 @@ class _SequenceBuilder:
         """Add a step; its number. `land` sets the target of a branch."""
         self.steps.append((function, buffers))
         self.nests.append(None)
+        self.sources.append(self.current)
         return len(self.steps) - 1
 
     def is_made_here(self, buffer: int) -> bool:
@@ -308,7 +314,7 @@ def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
     made.live_out = results - read - set(made.transposed.values())
     for number, instruction in enumerate(plan.body):
         if number in groups:
-            made.rows(groups[number])
+            made.rows(groups[number], cast("tuple[Call, ...]", plan.body))
         elif number not in members:
             try:
                 made.flow.add(instruction)
@@ -317,6 +323,7 @@ def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
     if reasons:
         return reasons
     without_idle_copies(made, made.flow)
+    made.current = ()
     return _with_results(made)
 
 
@@ -364,7 +371,9 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
                 offsets.append(arena.take(_buffer_bytes(made, b)))
         seen = [begin + marks.index(b) for b in buffers if b in made.assertions]
         looked_at = range(seen[0], seen[0] + len(seen)) if seen else range(0)
-        steps.append(ProgramStep(function, tuple([number[b] for b in buffers]), looked_at))
+        operands = tuple([number[b] for b in buffers])
+        calls = tuple(map(made.source, made.sources[k]))
+        steps.append(ProgramStep(function, operands, looked_at, calls))
         for b in dict.fromkeys(buffers):
             place = number[b] - len(inputs) - len(results)
             if place >= 0 and last[b] == k:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 import numpy as np
@@ -56,6 +56,9 @@ from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of, is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
 
+if TYPE_CHECKING:
+    from pirkit.runtime.plan import TypedCall
+
 Array = np.ndarray[Any, Any]
 
 _LINE: Final = 64
@@ -87,6 +90,8 @@ class ProgramStep:
     operands: tuple[int, ...]
     flags: range = range(0)
     """The assertion flags, as bytes of the arena, that it may set."""
+    calls: tuple[TypedCall, ...] = field(default=(), compare=False, repr=False)
+    """What it computes, for profiles; the cache on disk does not keep it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +383,7 @@ class Session:
             if not all(map(_is_in_rows, operands, metas)):
                 return False
             self.place(operands)
-            self._run_all()
+            self.run_all()
         if len(self.flags):
             self.refuse()
         return True
@@ -392,7 +397,7 @@ class Session:
         else:
             for cell, number in self.cells:
                 cell.value = addresses[number]
-        self._run_all()
+        self.run_all()
         if len(self.flags):
             self.refuse()
 
@@ -409,7 +414,7 @@ class Session:
             *results,
         ]  # copies live until it has run
         self.place(operands)
-        self._run_all()
+        self.run_all()
 
     def _called(self, arrays: tuple[Any, ...], results: tuple[Array, ...]) -> int:
         """The native call, to its end; not 0, and nothing has run, where an array does not fit."""
@@ -422,9 +427,10 @@ class Session:
     def _go_on(self) -> None:
         """Run to the end after a pause."""
         self.stacks.enlarge()
-        self._run_all()
+        self.run_all()
 
-    def _run_all(self) -> None:
+    def run_all(self) -> None:
+        """Run the records of the header to the end."""
         try:
             while self._run(self.header_address) == PAUSED:  # signals are handled in between
                 self.stacks.enlarge()
@@ -456,7 +462,7 @@ class Session:
         ]
         moved = tuple([(r, a) for r, a in zip(results, temporaries, strict=True) if r is not a])
         self.place([*arrays, *temporaries])
-        return _Bound(self._run_all, self, (*arrays, *temporaries), moved)
+        return _Bound(self.run_all, self, (*arrays, *temporaries), moved)
 
     def attach_pool(self) -> None:
         """Set the current pool: after a fork the child has another one."""

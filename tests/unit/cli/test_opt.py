@@ -248,6 +248,17 @@ def test_reading_and_printing_need_no_compiler() -> None:
     assert "llvmlite" not in done.stderr
 
 
+def test_a_program_imports_the_families_of_its_ops() -> None:
+    code = (
+        f"import sys; sys.argv[1:] = [{FILE!r}, '-o', {os.devnull!r}]; "
+        "from pirkit.cli.opt import main; main(); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    families = {m for m in done.stdout.split() if m.startswith("pirkit.dialect.ops.")}
+    assert "pirkit.dialect.ops.linalg.linalg" in families
+    assert not families & {"pirkit.dialect.ops.vision", "pirkit.dialect.ops.gradient.gradients_nn"}
+
+
 def test_help_tells_of_all_passes_and_imports_none() -> None:
     done = imported_by("--help")
     assert all(f"  {name} " in done.stdout for name in ("cse", "fuse", "@default"))

@@ -1,8 +1,6 @@
 """Index rules: which elements of its operands an element of a result is made from."""
 
 # pyright: reportUnusedImport=false
-import pirkit.dialect.ops  # the ops come first: the rules refer to them
-import pirkit.dialect.structure  # noqa: F401
 from pirkit.dialect.rules.index_maps import elementwise as elementwise
 from pirkit.dialect.rules.index_maps import joining as joining
 from pirkit.dialect.rules.index_maps import library as library
