@@ -104,7 +104,7 @@ class KernelLibrary:
         found = self._choices.get(key)
         if found is None:
             found = (
-                (_native(op, dtype),)
+                (_interpreted_loops(op, dtype) if self.fused == NESTS else _native(op, dtype),)
                 if op in REWRITTEN
                 else tuple(self._find(lookup(op), dtype, layout))
             )
@@ -190,7 +190,7 @@ class KernelLibrary:
 
     def grouped(self, plan: Plan, bound_inputs: Mapping[int, Meta]) -> Plan:
         """The plan with the native calls that stand for several, for inputs of these metas."""
-        if self.backend != CPU or self.certifies or self.fused != NATIVE:
+        if self.backend != CPU or self.certifies or self.fused not in (NATIVE, NESTS):
             return plan
         kernels = {i.kernel for i in plan.body if isinstance(i, Call)}
         if FUSED not in kernels:

@@ -97,4 +97,5 @@ def _copied(value: SSAValue, b: Builder) -> SSAValue:
 
 
 def _is_structural(op: PirOp) -> bool:
-    return not op.name.startswith("pd_op.")
+    """Whether an operation runs on every device: control flow has regions, not a kernel."""
+    return not op.name.startswith("pd_op.") or bool(op.regions)

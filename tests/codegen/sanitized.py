@@ -70,7 +70,9 @@ def main(what: str) -> None:
         longer: Any = lambda b, lanes, count: mask(b, lanes, b.plus(count, 1))  # noqa: E731
         setattr(nest_writer, "tail_mask", longer)  # noqa: B010
     program = trace(attention, tuple(heads)).program
-    found = np.asarray(pirkit.compile(program, fast_math=True).native(*heads)[0])
+    native = pirkit.compile(program, fast_math=True).native
+    assert native is not None
+    found = np.asarray(native(*heads)[0])
     np.testing.assert_allclose(found, attended(*heads), rtol=1e-4, atol=1e-6)
     if what == "small":
         old = gemm_kernel._reach  # pyright: ignore[reportPrivateUsage]

@@ -13,7 +13,6 @@ MUTATORS: Final = frozenset(
 """Methods of Python's containers that write them, where the result is dropped."""
 
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 class Names(ast.NodeVisitor):

@@ -19,8 +19,9 @@ pytest.importorskip("z3", reason="proofs need z3-solver")
 import z3
 
 from pirkit.frontend import proof_kernels
-from pirkit.frontend.proof_bounds import Accesses, prove_bounds
+from pirkit.frontend.proof_bounds import prove_bounds
 from pirkit.frontend.proof_kernels import KernelBounds, kernel_bounds
+from pirkit.frontend.proof_questions import Accesses
 
 
 def module_of(build: Callable[[Any], Any]) -> Any:

@@ -180,7 +180,6 @@ class Atan2:
 ORDERED: Final = (Maximum, Minimum, Fmax, Fmin)
 INTEGERS: Final = (FloorDivide, Remainder)
 NO_BOOLS: Final = (Subtract, Divide, ElementwisePow, *INTEGERS)
-REAL_ONLY: Final = (*ORDERED, *INTEGERS)
 BINARY: Final = (Add, Multiply, *NO_BOOLS, *ORDERED)
 
 

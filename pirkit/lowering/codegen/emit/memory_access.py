@@ -126,14 +126,14 @@ def _reversed(b: Builder, type_: Type, address: Value, mask: Value | None) -> Va
 
 
 def _deinterleaved(
-    b: Builder, type_: Type, address: Value, apart: int, mask: Value | None
+    b: Builder, type_: Type, address: Value, stride: int, mask: Value | None
 ) -> Value:
-    """Every ``apart``-th element: loads of the whole span, merged by shuffles."""
+    """Every ``stride``-th element: loads of the whole span, merged by shuffles."""
     lanes, size = type_.lanes, type_.bits // 8
-    last = (lanes - 1) * (apart - 1)  # the last vector ends with the last lane's element
+    last = (lanes - 1) * (stride - 1)  # the last vector ends with the last lane's element
     value: Value | None = None
     for first in [*range(0, last, lanes), last]:
-        wanted = {e // apart: e - first for e in range(first, first + lanes) if e % apart == 0}
+        wanted = {e // stride: e - first for e in range(first, first + lanes) if e % stride == 0}
         begin = b.at(address, first * size)
         if mask is None:
             part = b.emit(type_, f"load {type_}, {begin}, align {size}")

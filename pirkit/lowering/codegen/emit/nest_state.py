@@ -79,7 +79,7 @@ class NestState:
         self.types = types_of(nest.kernel)
         self.arguments: Sequence[Value] = ()
         """The addresses of the operands, where they are no table in memory."""
-        self.scratch = 0
+        self.scratch: int = 0
         self.used: dict[int, set[int]] = {}
         self.bounds = _bounds(nest)
         self.indexed = _indexed(nest, self.bounds)

@@ -145,7 +145,7 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class PrefetchTile:
-    """Prefetches the square of ``lanes`` rows and columns that lies ``ahead`` columns further on.
+    """Prefetches the tile of ``lanes`` rows and columns that lies ``ahead`` columns further on.
 
     Behind the last of ``columns`` it prefetches the first ones, ``rows`` further on.
     """

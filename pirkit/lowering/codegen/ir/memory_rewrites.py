@@ -184,10 +184,10 @@ def transpose_in_register(
     """
     rows = loops_of_var(nest, row)
     (axis,) = rows[0].axes
-    extent, square = nest.extents[axis], f"{row}t"
+    extent, tile = nest.extents[axis], f"{row}t"
     vectors = [n for n in loops_of_var(nest, lane_var(var)) if any(r in inside([n]) for r in rows)]
     lanes, column_axis = vectors[0].lanes, vectors[0].axes[0]
-    outside = (*loops_around(nest.body, row), square, var, lane_var(var))
+    outside = (*loops_around(nest.body, row), tile, var, lane_var(var))
     copies: dict[str, dict[int, int]] = {"register": {}, "scratch": {}}
     made = nest
     # A transposed tile has the rows of the operand as its lanes: VxV elements, one vector per row.
@@ -202,7 +202,7 @@ def transpose_in_register(
             made, copies[space][k] = made.with_buffer(buffer)
 
     def tile_of(node: Loop, space: str, start: Bound, stop: Bound) -> Loop:
-        count: Bound = lanes if extent % lanes == 0 else Count(square, extent, lanes)
+        count: Bound = lanes if extent % lanes == 0 else Count(tile, extent, lanes)
         count = lanes if space == "register" else count
         packs = [Pack(k, copies[space][k], axis, column_axis, count) for k in operands]
         body: Nodes = node.body
@@ -212,7 +212,7 @@ def transpose_in_register(
         if space == "register":
             copy = replace(inner, var=f"{row}j", stop=step, kind="unroll", copies="tree")
             inner = replace(inner, var=f"{row}u", step=step, body=(copy,), kind="unroll")
-        return Loop(square, (axis,), start, stop, lanes, (*requests, *packs, inner))
+        return Loop(tile, (axis,), start, stop, lanes, (*requests, *packs, inner))
 
     def change(node: Node) -> Nodes | None:
         if not (isinstance(node, Loop) and node.kind == "vector" and node.var == lane_var(var)):

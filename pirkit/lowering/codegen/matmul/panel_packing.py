@@ -126,21 +126,21 @@ def _pack_columns(
         dest = b.at(Value("%panels", PTR), b.times(panel, shape.panel_bytes(depth)))
         dest = b.at(dest, b.times(vector_in_panel, lanes * size))
 
-        def square(at: Value, mask: Value | None) -> None:
+        def tile(at: Value, mask: Value | None) -> None:
             offset = b.times(at, size)
             pitch = shape.columns * size
             lines = [b.at(s, offset) for s in starts]
             pack_square(b, vector, lines, mask, b.at(dest, b.times(at, pitch)), pitch)
 
         def masked(at: Value, _: list[Value]) -> Sequence[Value]:
-            square(at, tail_mask(b, lanes, b.emit(I64, f"sub {k}, {at.text}")))
+            tile(at, tail_mask(b, lanes, b.emit(I64, f"sub {k}, {at.text}")))
             return []
 
         # One loop with masks is smaller code than a loop and a tail.
         if lanes * size == _MASKS_ARE_FREE and not divisible[0]:
             b.loop(0, k, lanes, [], masked)
         else:
-            _by_vectors(b, k, lanes, divisible[0], square)
+            _by_vectors(b, k, lanes, divisible[0], tile)
         return []
 
     b.loop(0, b.times(panel_count, shape.vectors), 1, [], columns)
