@@ -11,7 +11,7 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.diag.errors import ParseError
+from pirkit.diag.errors import ParseError, PirkitError
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.map_expr.tree import Apply
 from pirkit.dialect.operation import PirOp, ProgramOp
@@ -28,6 +28,7 @@ from pirkit.lowering.fusion import explain
 from pirkit.lowering.fusion.explain import Explainer
 from pirkit.lowering.fusion.index_equations import MISMATCHED, equations
 from pirkit.lowering.fusion.partition import partition
+from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.runtime import dtype as dt
 from pirkit.split.backward_reads import _becomes  # pyright: ignore[reportPrivateUsage]
 from pirkit.split.slot_assignment import slot_wiring
@@ -144,6 +145,11 @@ def test_lists_of_integers_in_json_have_the_width_that_the_op_declares() -> None
         read_json_attribute(node, "i32[]")
 
 
+def test_a_key_that_occurs_twice_is_named() -> None:
+    with pytest.raises(PirkitError, match="key 'b' occurs twice"):
+        READERS["paddle-json"]('{"a": 1, "b": 2, "b": 3}', "twice.json")
+
+
 def test_a_place_in_paddles_text_ends_where_its_line_ends() -> None:
     span = Lines("{\n    abcdef\n}\n", "dump.txt").whole(2, 3)
     assert (span.line, span.column, span.length) == (2, 7, 4)
@@ -200,3 +206,19 @@ pir.program @main(%a "a" : {T}) {{
     refusal = explainer.not_joined(first, second, one, other)
     assert refusal.kind == "cycle"
     assert "`pd_op.exp` (%c) is between" in refusal.reason
+    monkeypatch.setattr(explain, "between", lambda *_: None)
+    explainer.declared[id(one), id(other)] = Refusal("cost", (first, second), "too dear")
+    assert explainer.not_joined(first, second, one, other).reason == (
+        "%b and %c would be in it: too dear"
+    )
+
+
+@pytest.mark.parametrize("x_shape", [(3, 4), (3,)])
+def test_rows_times_a_matrix_that_all_share(x_shape: tuple[int, ...]) -> None:
+    """One matmul, unless each row is a matrix that is transposed."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, *x_shape)), rng.standard_normal((3, 5))
+    flips = len(x_shape) == 2
+    mapped = pirkit.vmap(lambda a: ops.matmul(a, y, transpose_x=flips))
+    want = np.stack([(a.T if flips else a) @ y for a in x])
+    np.testing.assert_allclose(np.asarray(mapped(x)), want, rtol=1e-12)
