@@ -227,8 +227,15 @@ def no_rule(op: PirOp) -> UnsupportedError:
 def _elementwise(one: OneRow) -> Any:
     slots = one.op.definition.operands
     at = [i for i, s in enumerate(slots) if s.kind is None and one.operands[i] is not None]
-    rank = max(one.meta(i).rank for i in at)
-    return one.emit([one.aligned(i, rank) for i in at])
+    metas = [one.meta(i) for i in at]
+    rank = max(m.rank for m in metas)
+    values = [one.aligned(i, rank) if rank else one.value(i) for i in at]
+    # A number beside a tensor does not promote it; with an axis of rows it would.
+    kinds = {m.dtype for m in metas if m.rank and m.dtype.is_float}
+    for k, m in enumerate(metas):
+        if len(kinds) == 1 and not m.rank and m.dtype.is_float:
+            values[k] = one.b.cast(values[k], *kinds)
+    return one.emit(values)
 
 
 def _same(one: OneRow) -> Any:
