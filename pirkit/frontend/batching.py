@@ -253,8 +253,9 @@ def _leading(one: OneRow) -> Any:
     pairs = zip(given, shapes, strict=True)
     found = one.emit([one.b.reshape(one.value(i), shape) for i, shape in pairs])
     if isinstance(found, tuple):
-        results = zip(cast("tuple[Value, ...]", found), one.op.results, strict=True)
-        return tuple([one.b.reshape(v, (one.count, *meta_of(r.type).shape)) for v, r in results])
+        metas = [cast(TensorMeta, meta_of(r.type)) for r in one.op.results]
+        pairs = zip(cast("tuple[Value, ...]", found), metas, strict=True)
+        return tuple([one.b.reshape(v, (one.count, *m.shape)) for v, m in pairs])
     if one.op.name == "pd_op.slogdet":  # signs, then logarithms, of all matrices
         found = one.b.transpose(found, perm=(1, 0, *range(2, found.rank)))
     return one.b.reshape(found, (one.count, *one.result.shape))

@@ -140,8 +140,8 @@ def test_vmap_counts_places_within_a_row(
     of: Any, axis: int, axes: tuple[int | None, int | None]
 ) -> None:
     """From the end, too; and what is outside of its row is refused, not read in the next one."""
-    x = np.random.default_rng(0).standard_normal((2, 3, 3))
-    places = np.array([[0, -1, 1], [2, -3, 0]], np.int32)
+    x: Any = np.random.default_rng(0).standard_normal((2, 3, 3))
+    places: Any = np.array([[0, -1, 1], [2, -3, 0]], np.int32)
     x, places = (a if at == 0 else a[0] for a, at in zip((x, places), axes, strict=True))
     rows = [(x if axes[0] is None else x[k], places if axes[1] is None else places[k])
             for k in range(2)]  # fmt: skip

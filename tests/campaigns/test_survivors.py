@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
+from xdsl.ir import SSAValue
 
 import pirkit
 from pirkit import ops
@@ -131,7 +133,7 @@ pir.program @main(%a "a" : {T}) {{
 }}
 """)
     (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
-    tanh, exp, *_ = program.block.ops
+    tanh, exp = cast("list[PirOp]", [*program.block.ops][:2])
     found = equations(program.block, mismatched_values={tanh.results[0]})
     assert found.opaque[tanh] is MISMATCHED
     assert found.opaque.get(exp) is not MISMATCHED
@@ -199,7 +201,7 @@ pir.program @main(%a "a" : {T}) {{
     (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
     found = equations(program.block)
     first, second = found.ops[:2]
-    names = {first.results[0]: "b", second.results[0]: "c"}
+    names: dict[SSAValue, str] = {first.results[0]: "b", second.results[0]: "c"}
     explainer = Explainer(found, partition(found), names)
     monkeypatch.setattr(explain, "between", lambda *_: second)
     one, other = (explainer.parts.of[op] for op in (first, second))
