@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -32,6 +33,7 @@ from pirkit.lowering.fusion.index_equations import MISMATCHED, equations
 from pirkit.lowering.fusion.partition import partition
 from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.native.cache import user_cache
 from pirkit.split.backward_reads import _becomes  # pyright: ignore[reportPrivateUsage]
 from pirkit.split.slot_assignment import slot_wiring
 from tests.execution import parsed
@@ -224,3 +226,12 @@ def test_rows_times_a_matrix_that_all_share(x_shape: tuple[int, ...]) -> None:
     mapped = pirkit.vmap(lambda a: ops.matmul(a, y, transpose_x=flips))
     want = np.stack([(a.T if flips else a) @ y for a in x])
     np.testing.assert_allclose(np.asarray(mapped(x)), want, rtol=1e-12)
+
+
+def test_the_cache_is_there_unless_it_is_turned_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIRKIT_CACHE_DIR", str(tmp_path / "cache"))
+    for value, there in (("", True), ("on", True), ("objects", True), ("off", False)):
+        monkeypatch.setenv("PIRKIT_NATIVE_CACHE", value)
+        assert (user_cache() is not None) == there
