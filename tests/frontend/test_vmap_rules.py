@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -40,6 +42,24 @@ def program_of(call: Call, arrays: list[Any]) -> Program:
     return Program(ModuleOp([made]), {}, "case")
 
 
+AXES: Final = frozenset("axis axes perm dim decrease_axis".split())
+
+
+def variants(call: Call) -> Iterator[Call]:
+    """A call, and the one that counts axes from the end."""
+    yield call
+    rank = max([a.ndim for a in tensors_of(call)[:1]], default=0)
+    turned: dict[str, Any] = {}
+    for name in AXES & call.attrs.keys():
+        held = call.attrs[name]
+        listed = [held] if isinstance(held, int) else list(held)
+        if listed and all(isinstance(a, int) and 0 <= a < rank for a in listed):
+            moved = [a - rank for a in listed]
+            turned[name] = moved[0] if isinstance(held, int) else tuple(moved)
+    if turned:
+        yield replace(call, attrs={**call.attrs, **turned})
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("first", [False, True], ids=["all", "first"])
 def test_rows_are_what_each_of_them_gives(first: bool, name: str) -> None:
@@ -47,7 +67,7 @@ def test_rows_are_what_each_of_them_gives(first: bool, name: str) -> None:
     rng = np.random.default_rng(0)
     definition, checked = lookup(name), 0
     dtype = dt.float32 if dt.float32 in sample_dtypes(definition) else sample_dtypes(definition)[0]
-    for call in calls(definition, dtype):
+    for call in (c for given in calls(definition, dtype) for c in variants(given)):
         arrays = tensors_of(call)
         if not arrays:
             continue
