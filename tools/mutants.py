@@ -91,6 +91,7 @@ LONG: Final = {
     "tests/fusion/test_named_sizes.py": 20,
     "tests/frontend/test_transform_table.py": 90,
     "tests/campaigns/test_programs.py": 20,
+    "tests/campaigns/test_survivors.py": 20,
 }
 """The same of files that have tests of their own for each op."""
 SLOW: Final = 8

@@ -227,8 +227,15 @@ def no_rule(op: PirOp) -> UnsupportedError:
 def _elementwise(one: OneRow) -> Any:
     slots = one.op.definition.operands
     at = [i for i, s in enumerate(slots) if s.kind is None and one.operands[i] is not None]
-    rank = max(one.meta(i).rank for i in at)
-    return one.emit([one.aligned(i, rank) for i in at])
+    metas = [one.meta(i) for i in at]
+    rank = max(m.rank for m in metas)
+    values = [one.aligned(i, rank) if rank else one.value(i) for i in at]
+    # A number beside a tensor does not promote it; with an axis of rows it would.
+    kinds = {m.dtype for m in metas if m.rank and m.dtype.is_float}
+    for k, m in enumerate(metas):
+        if len(kinds) == 1 and not m.rank and m.dtype.is_float:
+            values[k] = one.b.cast(values[k], *kinds)
+    return one.emit(values)
 
 
 def _same(one: OneRow) -> Any:
@@ -246,8 +253,9 @@ def _leading(one: OneRow) -> Any:
     pairs = zip(given, shapes, strict=True)
     found = one.emit([one.b.reshape(one.value(i), shape) for i, shape in pairs])
     if isinstance(found, tuple):
-        results = zip(cast("tuple[Value, ...]", found), one.op.results, strict=True)
-        return tuple([one.b.reshape(v, (one.count, *meta_of(r.type).shape)) for v, r in results])
+        metas = [cast(TensorMeta, meta_of(r.type)) for r in one.op.results]
+        pairs = zip(cast("tuple[Value, ...]", found), metas, strict=True)
+        return tuple([one.b.reshape(v, (one.count, *m.shape)) for v, m in pairs])
     if one.op.name == "pd_op.slogdet":  # signs, then logarithms, of all matrices
         found = one.b.transpose(found, perm=(1, 0, *range(2, found.rank)))
     return one.b.reshape(found, (one.count, *one.result.shape))

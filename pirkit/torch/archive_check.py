@@ -154,11 +154,8 @@ def _is_arithmetic(node: ast.AST, powers: int) -> bool:
 
 
 def _is_power(base: ast.AST, power: ast.AST, powers: int) -> bool:
-    inner = list(ast.walk(power))
-    values = [
-        n.value for n in inner if isinstance(n, ast.Constant) and not isinstance(n.value, str)
-    ]
-    numbers = [n for n in values if not isinstance(n, bool)]
+    constants: list[Any] = [n.value for n in ast.walk(power) if isinstance(n, ast.Constant)]
+    numbers = [v for v in constants if type(v) in (int, float)]
     # Such as `Mul(Integer(-1), Symbol('s0', positive=True))`.
     held = powers > 0 and len(numbers) <= 1 and all(n <= _MOST_POWER for n in numbers)
     return held and all(_is_arithmetic(n, powers - 1) for n in (base, power))

@@ -140,8 +140,8 @@ def test_vmap_counts_places_within_a_row(
     of: Any, axis: int, axes: tuple[int | None, int | None]
 ) -> None:
     """From the end, too; and what is outside of its row is refused, not read in the next one."""
-    x = np.random.default_rng(0).standard_normal((2, 3, 3))
-    places = np.array([[0, -1, 1], [2, -3, 0]], np.int32)
+    x: Any = np.random.default_rng(0).standard_normal((2, 3, 3))
+    places: Any = np.array([[0, -1, 1], [2, -3, 0]], np.int32)
     x, places = (a if at == 0 else a[0] for a, at in zip((x, places), axes, strict=True))
     rows = [(x if axes[0] is None else x[k], places if axes[1] is None else places[k])
             for k in range(2)]  # fmt: skip
@@ -151,6 +151,46 @@ def test_vmap_counts_places_within_a_row(
     for outside in (3, -4):
         with pytest.raises(PirkitError, match="PK0901"):
             mapped(x, np.where(places == 1, outside, places))
+
+
+@pytest.mark.parametrize("ranks", [(0, 1), (1, 0), (0, 0)])
+@pytest.mark.parametrize("axes", [(0, 0), (None, 0), (0, None)])
+def test_vmap_of_numbers_of_another_type(
+    ranks: tuple[int, int], axes: tuple[int | None, int | None]
+) -> None:
+    """A number beside a tensor takes its type; two numbers take the wider one."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.uniform(1, 2, (2, *(3,) * r)) for r in ranks)
+    x = x.astype(np.float32)
+    x, y = (a if at == 0 else a[0] for a, at in zip((x, y), axes, strict=True))
+    rows = [(x if axes[0] is None else x[k], y if axes[1] is None else y[k]) for k in range(2)]
+    want = [np.asarray(ops.multiply(np.asarray(a), np.asarray(b))) for a, b in rows]
+    found = np.asarray(pirkit.vmap(ops.multiply, in_axes=axes)(x, y))
+    assert found.dtype == want[0].dtype
+    np.testing.assert_allclose(found, np.stack(want), rtol=1e-6)
+
+
+STAGED: Final = """
+pir.program @main(%x "x" : tensor<2x1xf32>) {
+  %a = pd_op.exp(%x) : (tensor<2x1xf32>) -> tensor<2x1xf32>
+  %b = pd_op.unsqueeze(%a) {axis = array<i64: 0>} : (tensor<2x1xf32>) -> tensor<1x2x1xf32>
+  %c = pd_op.reshape(%a) {shape = array<i64: -1, 2>} : (tensor<2x1xf32>) -> tensor<1x2xf32>
+  %d = pd_op.flatten(%b) {start_axis = 1 : i32, stop_axis = 2 : i32} : (tensor<1x2x1xf32>) -> tensor<1x2xf32>
+  pir.shadow_output(%c) {output_name = "c"} : (tensor<1x2xf32>) -> ()
+  pir.shadow_output(%d) {output_name = "d"} : (tensor<1x2xf32>) -> ()
+  pir.shadow_output(%a) {output_name = "a"} : (tensor<2x1xf32>) -> ()
+  pir.shadow_output(%b) {output_name = "b"} : (tensor<1x2x1xf32>) -> ()
+}
+"""
+
+
+@pytest.mark.parametrize("fused", ["native", "nest", "interpret"])
+def test_what_reads_values_in_tiles_waits_for_them(fused: str) -> None:
+    exe = pirkit.compile(Program(parsed(STAGED)), pipeline="cse,dce,fuse", fused=fused)
+    x = np.array([[0.5], [-1.0]], np.float32)
+    found = exe(x=x)
+    for name, shape in {"a": (2, 1), "b": (1, 2, 1), "c": (1, 2), "d": (1, 2)}.items():
+        np.testing.assert_allclose(found[name], np.exp(x).reshape(shape), rtol=1e-6)
 
 
 def test_vmap_of_a_result_without_elements_has_rows() -> None:

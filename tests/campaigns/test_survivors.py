@@ -5,22 +5,35 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
+from xdsl.ir import SSAValue
 
 import pirkit
-from pirkit.diag.errors import ParseError
+from pirkit import ops
+from pirkit.diag.errors import ParseError, PirkitError
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.map_expr.tree import Apply
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.files import READERS, WRITERS
+from pirkit.frontend.paddle.absorbed import with_operands_restored
+from pirkit.frontend.paddle.json_attrs import read_attribute as read_json_attribute
+from pirkit.frontend.paddle.json_syntax import Malformed
 from pirkit.frontend.paddle.spelling import read_value
+from pirkit.frontend.paddle.text_lines import Lines
 from pirkit.lowering.codegen.ir.nest_builder import NotLowerableError, StatementBuilder
 from pirkit.lowering.codegen.lower.scalar_ops import apply
+from pirkit.lowering.fusion import explain
+from pirkit.lowering.fusion.explain import Explainer
 from pirkit.lowering.fusion.index_equations import MISMATCHED, equations
+from pirkit.lowering.fusion.partition import partition
+from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.native.cache import user_cache
 from pirkit.split.backward_reads import _becomes  # pyright: ignore[reportPrivateUsage]
 from pirkit.split.slot_assignment import slot_wiring
 from tests.execution import parsed
@@ -122,7 +135,103 @@ pir.program @main(%a "a" : {T}) {{
 }}
 """)
     (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
-    tanh, exp, *_ = program.block.ops
+    tanh, exp = cast("list[PirOp]", [*program.block.ops][:2])
     found = equations(program.block, mismatched_values={tanh.results[0]})
     assert found.opaque[tanh] is MISMATCHED
     assert found.opaque.get(exp) is not MISMATCHED
+
+
+def test_lists_of_integers_in_json_have_the_width_that_the_op_declares() -> None:
+    node = {"#": "1.a_intarray", "D": [2**40, -1]}
+    for declared in ("i64[]", "intarray"):
+        assert list(decode(declared, read_json_attribute(node, declared))) == [2**40, -1]
+    with pytest.raises(Malformed, match="32"):
+        read_json_attribute(node, "i32[]")
+
+
+def test_a_key_that_occurs_twice_is_named() -> None:
+    with pytest.raises(PirkitError, match="key 'b' occurs twice"):
+        READERS["paddle-json"]('{"a": 1, "b": 2, "b": 3}', "twice.json")
+
+
+def test_a_place_in_paddles_text_ends_where_its_line_ends() -> None:
+    span = Lines("{\n    abcdef\n}\n", "dump.txt").whole(2, 3)
+    assert (span.line, span.column, span.length) == (2, 7, 4)
+
+
+def test_operands_that_are_attributes_come_back_for_paddle() -> None:
+    """Beside other ops, which stay as they are."""
+    module = parsed(f"""
+pir.program @main(%a "a" : {T}) {{
+  %b = pd_op.tanh(%a) : ({T}) -> {T}
+  %c = pd_op.flip(%b) {{axis = array<i32: 0>}} : ({T}) -> {T}
+  %d = pd_op.scale(%c) {{scale = 2.0 : f64, bias = 0.0 : f32}} : ({T}) -> {T}
+  pir.shadow_output(%d) {{output_name = "d"}} : ({T}) -> ()
+}}
+""")
+    assert any("scale" in op.properties for op in module.walk() if op.name == "pd_op.scale")
+    restored = with_operands_restored(module)
+    assert restored is not module
+    (scale,) = [op for op in restored.walk() if op.name == "pd_op.scale"]
+    assert len(scale.operands) == 2
+    assert "scale" not in scale.properties
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3,), (3, 2)), ((4, 3), (3,)), ((3,), (3,)), ((3,), (5, 3, 2))]
+)
+def test_matmuls_of_vectors_that_each_row_has(shapes: tuple[tuple[int, ...], ...]) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((2, *s)) for s in shapes)
+    want = np.stack([a @ b for a, b in zip(x, y, strict=True)])
+    np.testing.assert_allclose(np.asarray(pirkit.vmap(ops.matmul)(x, y)), want, rtol=1e-12)
+
+
+def test_rows_of_a_loop_end_at_turns_of_their_own() -> None:
+    mapped = pirkit.vmap(lambda x: pirkit.while_loop(lambda s: s < 10.0, lambda s: s * 2.0, x))
+    assert np.asarray(mapped(np.array([1.0, 3.0, 11.0]))).tolist() == [16.0, 12.0, 11.0]
+
+
+def test_what_lies_between_two_ops_of_a_cycle_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = parsed(f"""
+pir.program @main(%a "a" : {T}) {{
+  %b = pd_op.tanh(%a) : ({T}) -> {T}
+  %c = pd_op.exp(%b) : ({T}) -> {T}
+  pir.shadow_output(%c) {{output_name = "c"}} : ({T}) -> ()
+}}
+""")
+    (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
+    found = equations(program.block)
+    first, second = found.ops[:2]
+    names: dict[SSAValue, str] = {first.results[0]: "b", second.results[0]: "c"}
+    explainer = Explainer(found, partition(found), names)
+    monkeypatch.setattr(explain, "between", lambda *_: second)
+    one, other = (explainer.parts.of[op] for op in (first, second))
+    refusal = explainer.not_joined(first, second, one, other)
+    assert refusal.kind == "cycle"
+    assert "`pd_op.exp` (%c) is between" in refusal.reason
+    monkeypatch.setattr(explain, "between", lambda *_: None)
+    explainer.declared[id(one), id(other)] = Refusal("cost", (first, second), "too dear")
+    assert explainer.not_joined(first, second, one, other).reason == (
+        "%b and %c would be in it: too dear"
+    )
+
+
+@pytest.mark.parametrize("x_shape", [(3, 4), (3,)])
+def test_rows_times_a_matrix_that_all_share(x_shape: tuple[int, ...]) -> None:
+    """One matmul, unless each row is a matrix that is transposed."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, *x_shape)), rng.standard_normal((3, 5))
+    flips = len(x_shape) == 2
+    mapped = pirkit.vmap(lambda a: ops.matmul(a, y, transpose_x=flips))
+    want = np.stack([(a.T if flips else a) @ y for a in x])
+    np.testing.assert_allclose(np.asarray(mapped(x)), want, rtol=1e-12)
+
+
+def test_the_cache_is_there_unless_it_is_turned_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIRKIT_CACHE_DIR", str(tmp_path / "cache"))
+    for value, there in (("", True), ("on", True), ("objects", True), ("off", False)):
+        monkeypatch.setenv("PIRKIT_NATIVE_CACHE", value)
+        assert (user_cache() is not None) == there

@@ -124,9 +124,24 @@ def with_tiles(kernel: MapExpr, in_tiles: Collection[int]) -> MapExpr:
         for k in held & frame.axes.keys():
             tile = tuple([block[a] if a >= 0 else 1 for a in frame.axes[k]])
             statements[k] = replace(statements[k], tile=tile)
-    made = replace(kernel, statements=tuple(statements))
+    made = replace(kernel, statements=tuple(_staged(kernel, statements)))
     tiles_of(made)
     return made
+
+
+def _staged(kernel: MapExpr, statements: Iterable[Statement]) -> list[Statement]:
+    """Statements that read what is now in tiles, other than where they are, wait for all of it."""
+    found: list[Statement] = []
+    for statement in statements:
+        stage = statement.stage
+        for load in statement.loads():
+            if load.source >= len(kernel.inputs):
+                source = found[load.source - len(kernel.inputs)]
+                moves = load.index != space(statement.meta.shape)
+                waits = source.reduction or (source.tile and moves)
+                stage = max(stage, source.stage + bool(waits))
+        found.append(replace(statement, stage=stage))
+    return found
 
 
 def _ties(kernel: MapExpr) -> list[tuple[int, int]]:

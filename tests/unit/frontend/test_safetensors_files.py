@@ -49,6 +49,22 @@ def test_a_truncated_file_is_refused(length: int, tmp_path: Path) -> None:
     assert caught.value.code == "PK0504"
 
 
+@pytest.mark.parametrize(
+    ("kind", "data", "want"),
+    [("BF16", "803f", 1.0), ("F16", "003c", 1.0), ("F32", "0000803f", 1.0), ("I16", "feff", -2),
+     ("U8", "ff", 255), ("I8", "ff", -1), ("I64", "feffffffffffffff", -2), ("BOOL", "01", True),
+     ("F64", "000000000000f03f", 1.0), ("C64", "0000803f00000040", 1 + 2j)],
+)  # fmt: skip
+def test_names_of_element_types_are_those_of_the_format(
+    kind: str, data: str, want: complex, tmp_path: Path
+) -> None:
+    """By bytes that nobody here has written; types of one size would be mistaken silently."""
+    held = bytes.fromhex(data)
+    header = f'{{"w":{{"dtype":"{kind}","shape":[1],"data_offsets":[0,{len(held)}]}}}}'.encode()
+    (tmp_path / "w.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + held)
+    assert read_safetensors(str(tmp_path / "w.safetensors"))["w"].tolist() == [want]
+
+
 @pytest.mark.parametrize("second", ["[4,8]", "[0,4]"])
 def test_two_arrays_of_one_name_are_refused(second: str, tmp_path: Path) -> None:
     """Without this the library keeps one of them, or calls the other one's bytes unused."""

@@ -1,0 +1,98 @@
+"""Each op with a rule for rows: its samples, in rows of other numbers, beside one row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import pirkit
+from pirkit.diag.errors import PirkitError
+from pirkit.dialect.build import Builder
+from pirkit.dialect.opdef import lookup, reference
+from pirkit.dialect.operation import ProgramOp
+from pirkit.frontend.batching import RULES
+from pirkit.frontend.files import Program
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.place import UNDEFINED
+from tests.ops.calls import Call, calls, sample_dtypes
+from tests.prim.rule_checks import emitted, tensors_of
+from tests.tolerance import difference
+from tools.campaigns.oracle import referred
+
+Arrays = dict[str, Any]
+NAMES: Final = [n for n in RULES if n.startswith("pd_op.") and reference.get(lookup(n)) is not None]
+ALONE: Final = ("pd_op.conv2d", "pd_op.conv3d", "pd_op.embedding")
+"""Ops of which all operands but the first have to be the same in all rows."""
+
+
+def program_of(call: Call, arrays: list[Any]) -> Program:
+    made = ProgramOp.build("case")
+    b = Builder(made.block)
+    values = [
+        b("pd_op.data", name=f"x{k}", shape=a.shape, dtype=dt.of_array(a), place=UNDEFINED)
+        for k, a in enumerate(arrays)
+    ]
+    for k, value in enumerate(emitted(call, b, values)):
+        b("pir.shadow_output", value, output_name=f"y{k}")
+    return Program(ModuleOp([made]), {}, "case")
+
+
+AXES: Final = frozenset("axis axes perm dim decrease_axis".split())
+
+
+def variants(call: Call) -> Iterator[Call]:
+    """A call, and the one that counts axes from the end."""
+    yield call
+    rank = max([a.ndim for a in tensors_of(call)[:1]], default=0)
+    turned: dict[str, Any] = {}
+    for name in AXES & call.attrs.keys():
+        held = call.attrs[name]
+        listed = [held] if isinstance(held, int) else list(held)
+        if listed and all(isinstance(a, int) and 0 <= a < rank for a in listed):
+            moved = [a - rank for a in listed]
+            turned[name] = moved[0] if isinstance(held, int) else tuple(moved)
+    if turned:
+        yield replace(call, attrs={**call.attrs, **turned})
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("first", [False, True], ids=["all", "first"])
+def test_rows_are_what_each_of_them_gives(first: bool, name: str) -> None:
+    """All operands have rows, or the first one alone. Integers are the same in another order."""
+    rng = np.random.default_rng(0)
+    definition, checked = lookup(name), 0
+    dtype = dt.float32 if dt.float32 in sample_dtypes(definition) else sample_dtypes(definition)[0]
+    for call in (c for given in calls(definition, dtype) for c in variants(given)):
+        arrays = tensors_of(call)
+        if not arrays:
+            continue
+        others = [
+            a if first and k
+            else rng.permutation(a.ravel()).reshape(a.shape) if a.dtype.kind in "iub"
+            else (a * rng.uniform(0.5, 1.5, a.shape)).astype(a.dtype)
+            for k, a in enumerate(arrays)
+        ]  # fmt: skip
+        program = program_of(call, arrays)
+        rows = [{f"x{k}": a for k, a in enumerate(row)} for row in (arrays, others)]
+        axes = {n: None if first and n != "x0" else 0 for n in rows[0]}
+        try:
+            want = [referred(program, row) for row in rows]
+            mapped = pirkit.vmap(lambda given, of=program: of(**given), in_axes=(axes,))
+            found: Any = mapped(
+                {n: a if axes[n] is None else np.stack([r[n] for r in rows]) for n, a in
+                 rows[0].items()}
+            )  # fmt: skip
+        except PirkitError:
+            continue  # the other row has indices outside, or the op has no rule for these axes
+        several = found if isinstance(found, tuple) else (found,)
+        for k, value in enumerate(several):
+            for row in range(2):
+                one = np.asarray(value)[row]
+                assert difference(one, want[row][f"y{k}"], dtype) is None, (call, k, row)
+        checked += 1
+    assert checked or name in ALONE
