@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 def group_norm(at: Layouts, op: PirOp) -> None:
+    """Normalize groups of channels in blocks."""
     x, scale, bias = op.operand_slots
     if x is not None and x in at.blocked and op.attribute("data_format") == "NCHW":
         _normalize(at, op, op, x, op.attribute("groups"), scale, bias)
 
 
 def instance_norm(at: Layouts, op: PirOp) -> None:
-    """One of an image, or of groups of channels that a reshape has made channels (as ONNX has it)."""
+    """Normalize channels, or groups of them that a reshape has made channels, as ONNX has it."""
     x, scale, bias = op.operand_slots
     if x is None:
         return

@@ -15,28 +15,29 @@ if TYPE_CHECKING:
     from pirkit.passes.block_channels import Epilogue, Layouts
 
 
-def convolution(self: Layouts, op: PirOp) -> None:
+def convolution(at: Layouts, op: PirOp) -> None:
+    """Give a convolution of bytes blocks, with what follows it, up to the bytes of the next one."""
     x, filter, scales = op.operands
     image, weights = image_meta(x), image_meta(filter)
     channels, filters = image.shape[1], weights.shape[0]
-    if filter not in self.frozen or not image.is_static or not weights.is_static:
+    if filter not in at.frozen or not image.is_static or not weights.is_static:
         return
-    end = self.epilogue(op, channels=filters)
+    end = at.epilogue(op, channels=filters)
     quantization(end)
-    b = self.builder(end.chain[-1])
+    b = at.builder(end.chain[-1])
     # A byte more is cheap: any number of filters and channels is in blocks.
     few = channels + -channels % 4
-    block = self.block if x in self.blocked else min(few, self.block)
-    given = self.filled(b, b.wrap(filter), 0)
-    given = self.filled(b, given, 1, block=block)
-    (rows, depth, *sizes), size = given.shape, self.block
+    block = at.block if x in at.blocked else min(few, at.block)
+    given = at.filled(b, b.wrap(filter), 0)
+    given = at.filled(b, given, 1, block=block)
+    (rows, depth, *sizes), size = given.shape, at.block
     split = b.reshape(given, (rows // size, size, depth // block, block // 4, 4, *sizes))
-    residual, scale, zero = summand(self, b, end.residual)
+    residual, scale, zero = summand(at, b, end.residual)
     operands = [
-        self.in_blocks(b, x, block),
+        at.in_blocks(b, x, block),
         b.transpose(split, perm=(0, 2, 5, 6, 3, 1, 4)),
-        self.filled(b, b.wrap(scales), 0),
-        self.bias(b, end, filters),
+        at.filled(b, b.wrap(scales), 0),
+        at.bias(b, end, filters),
         residual,
         scale,
         None if end.rate is None else b.wrap(end.rate),
@@ -44,7 +45,7 @@ def convolution(self: Layouts, op: PirOp) -> None:
     same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
     made = b("pir.nchwc_quantized_conv2d", *operands, **same, activation=end.activation,
              zeros=(end.zero, zero))  # fmt: skip
-    self.became(end, b, made)
+    at.became(end, b, made)
 
 
 def quantization(end: Epilogue) -> None:
@@ -77,12 +78,12 @@ def quantization(end: Epilogue) -> None:
 
 
 def summand(
-    self: Layouts, b: Builder, value: SSAValue | None
+    at: Layouts, b: Builder, value: SSAValue | None
 ) -> tuple[Value | None, Value | None, int]:  # fmt: skip
     """A blocked summand, or the bytes that it comes from, their scale and what is 0 in them."""
     if value is None:
         return None, None, 0
-    whole, zero = self.blocked[value], 0.0
+    whole, zero = at.blocked[value], 0.0
     product = whole.ssa.owner
     if isinstance(product, PirOp) and product.name == "pd_op.multiply":
         inner, scale = product.operands
@@ -96,17 +97,17 @@ def summand(
     return whole, None, 0
 
 
-def cast(self: Layouts, op: PirOp) -> None:
+def cast(at: Layouts, op: PirOp) -> None:
     """A cast back to the bytes that a blocked image comes from is no op."""
-    x, wanted = self.blocked.get(op.operands[0]), image_meta(op.results[0]).dtype
+    x, wanted = at.blocked.get(op.operands[0]), image_meta(op.results[0]).dtype
     owner = x.ssa.owner if x is not None else None
     if x is not None and isinstance(owner, PirOp) and owner.name == "pd_op.cast":
         source = owner.operands[0]
         if wanted is dt.uint8 and image_meta(source).dtype is dt.uint8:
-            b = self.builder(op)
-            self.kept(op, b, b.wrap(source))
+            b = at.builder(op)
+            at.kept(op, b, b.wrap(source))
             return
-    self.elementwise(op)
+    at.elementwise(op)
 
 
 def full_number(value: SSAValue) -> float | None:
