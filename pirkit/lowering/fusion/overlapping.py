@@ -19,7 +19,7 @@ from pirkit.dialect.map_expr.tree import Reduction
 from pirkit.index.extent import expected
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
-from pirkit.runtime.machine_costs import CONCAT_SELECT_ADDS, LAUNCH_ADDS
+from pirkit.runtime.machine_costs import CONCAT_SELECT_ADDS, LAUNCH_ADDS, LOOKUP_ADDS
 
 _OFTEN = 1.5
 """Reads per element from which windows count as overlapping; padding alone stays below."""
@@ -65,17 +65,23 @@ def broadcasts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
     if unit.is_reduction or (unit.computes and len(unit.tensors) < 2):
         return {}
     overlaps: dict[SSAValue, Overlap] = {}
+    joins = not unit.computes and len(unit.tensors) > 1
     for operand in unit.tensors:
         source, moves = _moved(operand, found)
-        whole = unit.computes or len(unit.tensors) == 1
-        results = _size(unit) if whole else expected(prod(found.shapes.named(operand).shape))
-        if source is None or _size(source) < 2 or 2 * _size(source) > results:
+        if source is None or (size := _size(source)) < 2:
             continue
         chain = list(_chain(source, found))
-        if any((s := found.unit_of(v)) is not None and s.is_reduction
-               and _size(source) <= 2 * _size(s) for u in chain for v in u.tensors):  # fmt: skip
+        if any((s := found.unit_of(v)) is not None and s.is_reduction and size <= 2 * _size(s)
+               for u in chain for v in u.tensors):  # fmt: skip
             continue
-        cost = sum(_cost(u) for u in chain) * (results - _size(source)) // results
+        # A concatenation looks up the elements of all of its operands for each of its own.
+        looks_up = joins and any(r.decides for u in chain for r in u.reads)
+        met = expected(prod(found.shapes.named(operand).shape)) if joins else _size(unit)
+        results = _size(unit) if looks_up else met
+        if not looks_up and 2 * size > results:
+            continue
+        adds = sum(_cost(u) for u in chain) + (LOOKUP_ADDS if looks_up else 0)
+        cost = adds * (results - size) // max(results, 1)
         if cost * results > LAUNCH_ADDS:
             overlaps[operand] = Overlap(source, moves, cost)
     return overlaps
