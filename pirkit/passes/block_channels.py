@@ -19,10 +19,10 @@ from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
-from pirkit.dialect.windows import is_channels_last, slides
+from pirkit.dialect.windows import is_channels_last
 from pirkit.passes import block_norms, block_quantized
 from pirkit.passes.base import Pass, PassContext, Stats, option
-from pirkit.passes.block_values import image_meta, only_user
+from pirkit.passes.block_values import Epilogue, image_meta, maximum_windows, only_user
 from pirkit.passes.replace_ops import erase, semantic_properties
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
@@ -60,23 +60,11 @@ class BlockChannelsPass(Pass):
         # At least a cache line, of float32 at most a vector register.
         block = self.block or max(8, host().vector_bits // 32)
         for program in ctx.programs(module):
-            Layouts(ctx, program, block).run()
+            _Layouts(ctx, program, block).run()
 
 
 @dataclass
-class Epilogue:
-    """A convolution and the ops behind it that become part of it, with what they add and apply."""
-
-    chain: list[PirOp]
-    biases: list[SSAValue] = field(default_factory=list[SSAValue])
-    residual: SSAValue | None = None
-    activation: str = "identity"
-    rate: SSAValue | None = None
-    zero: int = 0
-
-
-@dataclass
-class Layouts:
+class _Layouts:
     """One traversal of a program; ``blocked`` holds the blocked form of plain values."""
 
     ctx: PassContext
@@ -312,7 +300,7 @@ class Layouts:
         if is_channels_last(op.attribute("data_format"), "C3"):
             return  # its windows move along channels
         b = self.builder(op)
-        windows = _windows(op, x.shape[2:4])
+        windows = maximum_windows(op, x.shape[2:4])
         if windows is not None:
             size, strides, paddings = windows
             owner = x.ssa.owner
@@ -389,23 +377,6 @@ class Layouts:
         self.ctx.rewrote("layout", op)
         self.ctx.count("kept")
         self.replace(b, op, made)
-
-
-def _windows(op: PirOp, lengths: Sequence[int]) -> tuple[list[int], list[int], list[int]] | None:
-    """Sizes, strides and paddings of the windows of a maximum, if each meets the image."""
-    size, strides, paddings = (op.attribute(n) for n in ("kernel_size", "strides", "paddings"))
-    known = {"pooling_type": "max", "padding_algorithm": "EXPLICIT", "global_pooling": False,
-             "adaptive": False}  # fmt: skip
-    if any(op.attribute(name) != value for name, value in known.items()):
-        return None
-    fitted: list[int] = []
-    moves = slides(lengths, size, strides, paddings, "EXPLICIT", (1, 1), "C4")
-    for m, n, count in zip(moves, lengths, image_meta(op.results[0]).shape[2:4], strict=True):
-        last = (count - 1) * m.stride - m.before
-        if m.before >= m.size or last >= n:
-            return None
-        fitted += [m.before, max(last + m.size - n, 0)]
-    return list(size), list(strides), fitted
 
 
 def _again(

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp
-from pirkit.passes.block_values import image_meta, only_user
+from pirkit.passes.block_values import Layouts, image_meta, only_user
 from pirkit.passes.replace_ops import erase
-
-if TYPE_CHECKING:
-    from pirkit.passes.block_channels import Layouts
 
 
 def group_norm(at: Layouts, op: PirOp) -> None:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp
-from pirkit.passes.block_values import image_meta, only_user
+from pirkit.passes.block_values import Epilogue, Layouts, image_meta, only_user
 from pirkit.runtime import dtype as dt
-
-if TYPE_CHECKING:
-    from pirkit.passes.block_channels import Epilogue, Layouts
 
 
 def convolution(at: Layouts, op: PirOp) -> None:
