@@ -75,7 +75,9 @@ def onnx_rows(built: Built, threads: int, folder: Path, static: bool = False) ->
             def get_next(self) -> Any:
                 return next(self.given, None)
 
-        q.quantize_static(path, small, Given(), per_channel=True, weight_type=q.QuantType.QInt8,
+        ready = folder / "ready.onnx"  # with batch norm in filters, as ONNX Runtime advises
+        q.quant_pre_process(str(path), str(ready), skip_symbolic_shape=True)
+        q.quantize_static(ready, small, Given(), per_channel=True, weight_type=q.QuantType.QInt8,
                           activation_type=q.QuantType.QUInt8)  # fmt: skip
     else:
         q.quantize_dynamic(path, small, per_channel=True, weight_type=q.QuantType.QInt8)

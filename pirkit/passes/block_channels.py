@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Final, TypeGuard
 
 import numpy as np
@@ -19,8 +19,10 @@ from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
-from pirkit.dialect.windows import is_channels_last, slides
+from pirkit.dialect.windows import is_channels_last
+from pirkit.passes import block_norms, block_quantized
 from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.block_values import Epilogue, image_meta, maximum_windows, only_user
 from pirkit.passes.replace_ops import erase, semantic_properties
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
@@ -62,18 +64,6 @@ class BlockChannelsPass(Pass):
 
 
 @dataclass
-class _Epilogue:
-    """A convolution and the ops behind it that become part of it, with what they add and apply."""
-
-    chain: list[PirOp]
-    biases: list[SSAValue] = field(default_factory=list[SSAValue])
-    residual: SSAValue | None = None
-    activation: str = "identity"
-    rate: SSAValue | None = None
-    zero: int = 0
-
-
-@dataclass
 class _Layouts:
     """One traversal of a program; ``blocked`` holds the blocked form of plain values."""
 
@@ -87,8 +77,12 @@ class _Layouts:
         rules: dict[str, Callable[[PirOp], None]] = {
             "pd_op.conv2d": self.convolution,
             "pd_op.depthwise_conv2d": self.convolution,
-            "pir.quantized_conv2d": self.quantized_convolution,
-            "pd_op.cast": self.cast,
+            "pir.quantized_conv2d": partial(block_quantized.convolution, self),
+            "pd_op.cast": partial(block_quantized.cast, self),
+            "pd_op.group_norm": partial(block_norms.group_norm, self),
+            "pd_op.instance_norm": partial(block_norms.instance_norm, self),
+            "pd_op.bilinear_interp": self.interpolation,
+            "pd_op.nearest_interp": self.interpolation,
             "pd_op.pad": self.pad,
             "pd_op.pool2d": self.pool,
             "pd_op.concat": self.concat,
@@ -141,7 +135,7 @@ class _Layouts:
         if any(side != 1 for side in sides):
             plain = b.transpose(made, perm=(0, 1, 4, 2, 3))
         plain = b.reshape(plain, (n, blocks * block, *sides))
-        channels = _meta(op.results[0]).shape[1]
+        channels = image_meta(op.results[0]).shape[1]
         if channels < blocks * block:
             plain = b("pd_op.slice", plain, starts=(0,), ends=(channels,), axes=(1,))
         plain.ssa.name_hint = op.results[0].name_hint
@@ -187,7 +181,7 @@ class _Layouts:
                  channels=counted)  # fmt: skip
         self.became(end, b, made)
 
-    def became(self, end: _Epilogue, b: Builder, made: Value) -> None:
+    def became(self, end: Epilogue, b: Builder, made: Value) -> None:
         """Replace a convolution and what follows it."""
         self.ctx.rewrote("convolution", end.chain[0])
         self.ctx.count("convolutions")
@@ -195,100 +189,10 @@ class _Layouts:
         for part in end.chain[-2::-1]:
             erase(part)
 
-    def bias(self, b: Builder, end: _Epilogue, filters: int) -> Value | None:
+    def bias(self, b: Builder, end: Epilogue, filters: int) -> Value | None:
         """The sum of what is added to each channel, as a vector of whole blocks."""
         vectors = [b.reshape(b.wrap(v), (filters,)) for v in end.biases]
         return self.filled(b, reduce(b.add, vectors), 0) if vectors else None
-
-    def quantized_convolution(self, op: PirOp) -> None:
-        x, filter, scales = op.operands
-        image, weights = _meta(x), _meta(filter)
-        channels, filters = image.shape[1], weights.shape[0]
-        if filter not in self.frozen or not image.is_static or not weights.is_static:
-            return
-        end = self.epilogue(op, channels=filters)
-        self.quantization(end)
-        b = self.builder(end.chain[-1])
-        # A byte more is cheap: any number of filters and channels is in blocks.
-        few = channels + -channels % 4
-        block = self.block if x in self.blocked else min(few, self.block)
-        given = self.filled(b, b.wrap(filter), 0)
-        given = self.filled(b, given, 1, block=block)
-        (rows, depth, *sizes), size = given.shape, self.block
-        split = b.reshape(given, (rows // size, size, depth // block, block // 4, 4, *sizes))
-        residual, scale, zero = self.summand(b, end.residual)
-        operands = [
-            self.in_blocks(b, x, block),
-            b.transpose(split, perm=(0, 2, 5, 6, 3, 1, 4)),
-            self.filled(b, b.wrap(scales), 0),
-            self.bias(b, end, filters),
-            residual,
-            scale,
-            None if end.rate is None else b.wrap(end.rate),
-        ]
-        same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
-        made = b("pir.nchwc_quantized_conv2d", *operands, **same, activation=end.activation,
-                 zeros=(end.zero, zero))  # fmt: skip
-        self.became(end, b, made)
-
-    def quantization(self, end: _Epilogue) -> None:
-        """Add the ops to an epilogue that round its result to uint8, if nothing else reads it."""
-        chain, zero, rate = list[PirOp](), 0, None
-        wanted = ["multiply", "round", "add", "maximum", "minimum", "cast"]
-        while wanted and (user := _only_user((chain or end.chain)[-1].results[0])) is not None:
-            name = wanted.pop(0)
-            if name == "add" and user.name == "pd_op.maximum":
-                name = wanted.pop(0)
-            if user.name != f"pd_op.{name}" or user.parent is not end.chain[0].parent:
-                return
-            value = (chain or end.chain)[-1].results[0]
-            others = [v for v in user.operands if v is not value]
-            number = _number(others[0]) if others else None
-            if name == "multiply":
-                rate = others[0] if others and _meta(others[0]).shape == (1,) else None
-                if rate is None:
-                    return
-            elif name == "add":
-                if number is None or number not in range(256):
-                    return
-                zero = int(number)
-            elif name in ("maximum", "minimum") and number != {"maximum": 0, "minimum": 255}[name]:
-                return
-            chain.append(user)
-        if not wanted and _meta(chain[-1].results[0]).dtype is dt.uint8:
-            end.chain += chain
-            end.rate, end.zero = rate, zero
-
-    def summand(
-        self, b: Builder, value: SSAValue | None
-    ) -> tuple[Value | None, Value | None, int]:  # fmt: skip
-        """A blocked summand, or the bytes that it comes from, their scale and what is 0 in them."""
-        if value is None:
-            return None, None, 0
-        whole, zero = self.blocked[value], 0.0
-        product = whole.ssa.owner
-        if isinstance(product, PirOp) and product.name == "pd_op.multiply":
-            inner, scale = product.operands
-            owner = inner.owner
-            if isinstance(owner, PirOp) and owner.name == "pd_op.subtract":
-                zero, owner = _number(owner.operands[1]), owner.operands[0].owner
-            if zero in range(256) and isinstance(owner, PirOp) and owner.name == "pd_op.cast":
-                source = owner.operands[0]
-                if _meta(source).dtype is dt.uint8 and _meta(scale).shape == (1,):
-                    return b.wrap(source), b.wrap(scale), int(zero or 0)
-        return whole, None, 0
-
-    def cast(self, op: PirOp) -> None:
-        """A cast back to the bytes that a blocked image comes from is no op."""
-        x, wanted = self.blocked.get(op.operands[0]), _meta(op.results[0]).dtype
-        owner = x.ssa.owner if x is not None else None
-        if x is not None and isinstance(owner, PirOp) and owner.name == "pd_op.cast":
-            source = owner.operands[0]
-            if wanted is dt.uint8 and _meta(source).dtype is dt.uint8:
-                b = self.builder(op)
-                self.kept(op, b, b.wrap(source))
-                return
-        self.elementwise(op)
 
     def packed_filter(self, b: Builder, filter: SSAValue, planar: bool, depthwise: bool) -> Value:
         """The filter with blocks of filters last, and of channels before them."""
@@ -322,10 +226,10 @@ class _Layouts:
         dense = b.multiply(spread, b.cast(same, given.dtype))
         return b.reshape(dense, (filters // size, 1, *sizes, size, size))
 
-    def epilogue(self, op: PirOp, channels: int) -> _Epilogue:
+    def epilogue(self, op: PirOp, channels: int) -> Epilogue:
         """What follows a convolution and becomes part of it."""
-        end = _Epilogue([op])
-        while (user := _only_user(end.chain[-1].results[0])) is not None:
+        end = Epilogue([op])
+        while (user := only_user(end.chain[-1].results[0])) is not None:
             value = end.chain[-1].results[0]
             if user.parent is not op.parent or [r.type for r in user.results] != [value.type]:
                 break
@@ -360,7 +264,7 @@ class _Layouts:
         meta = meta_of(op.results[0].type) if len(op.results) == 1 else None
         if not _is_image(meta):
             return
-        whole = [v for v in op.operands if v in self.blocked and _meta(v).shape == meta.shape]
+        whole = [v for v in op.operands if v in self.blocked and image_meta(v).shape == meta.shape]
         if not whole or not all(self.follows(v, meta.shape[1]) for v in op.operands):
             return
         b = self.builder(op)
@@ -396,7 +300,7 @@ class _Layouts:
         if is_channels_last(op.attribute("data_format"), "C3"):
             return  # its windows move along channels
         b = self.builder(op)
-        windows = _windows(op, x.shape[2:4])
+        windows = maximum_windows(op, x.shape[2:4])
         if windows is not None:
             size, strides, paddings = windows
             owner = x.ssa.owner
@@ -411,9 +315,22 @@ class _Layouts:
                      paddings=paddings)  # fmt: skip
             self.kept(op, b, made)
             return
+        self.as_images(op, x)
+
+    def interpolation(self, op: PirOp) -> None:
+        """One of NHWC images, as pools are."""
+        x = self.blocked.get(op.operands[0])
+        if x is None or len(op.operands) > 1 or op.attribute("data_format") != "NCHW":
+            return
+        self.as_images(op, x)
+
+    def as_images(self, op: PirOp, x: Value) -> None:
+        """The op on NHWC images: a block of channels is one of its own."""
+        b = self.builder(op)
         n, blocks, *rest = x.shape
         last = {"data_format": encode("str", "NHWC")}
-        made = _again(b, op, [b.reshape(x, (n * blocks, *rest)), None], last)
+        operands = [b.reshape(x, (n * blocks, *rest)), *[None] * (len(op.operand_slots) - 1)]
+        made = _again(b, op, operands, last)
         self.kept(op, b, b.reshape(made, (n, blocks, *made.shape[1:])))
 
     def pad(self, op: PirOp) -> None:
@@ -429,11 +346,11 @@ class _Layouts:
         owner = op.operands[0].owner
         if not isinstance(owner, PirOp) or owner.name != "pir.combine" or len(op.operands) > 1:
             return
-        axis, rank = op.attribute("axis"), len(_meta(op.results[0]).shape)
+        axis, rank = op.attribute("axis"), len(image_meta(op.results[0]).shape)
         parts: Sequence[SSAValue] = owner.operands
         if rank != 4 or axis not in (1, -3) or not all(v in self.blocked for v in parts):
             return
-        if any(_meta(v).shape[1] % self.block for v in parts[:-1]):
+        if any(image_meta(v).shape[1] % self.block for v in parts[:-1]):
             return
         b = self.builder(op)
         self.kept(op, b, b.concat([self.blocked[v] for v in parts], axis=1))
@@ -462,23 +379,6 @@ class _Layouts:
         self.replace(b, op, made)
 
 
-def _windows(op: PirOp, lengths: Sequence[int]) -> tuple[list[int], list[int], list[int]] | None:
-    """Sizes, strides and paddings of the windows of a maximum, if each meets the image."""
-    size, strides, paddings = (op.attribute(n) for n in ("kernel_size", "strides", "paddings"))
-    known = {"pooling_type": "max", "padding_algorithm": "EXPLICIT", "global_pooling": False,
-             "adaptive": False}  # fmt: skip
-    if any(op.attribute(name) != value for name, value in known.items()):
-        return None
-    fitted: list[int] = []
-    moves = slides(lengths, size, strides, paddings, "EXPLICIT", (1, 1), "C4")
-    for m, n, count in zip(moves, lengths, _meta(op.results[0]).shape[2:4], strict=True):
-        last = (count - 1) * m.stride - m.before
-        if m.before >= m.size or last >= n:
-            return None
-        fitted += [m.before, max(last + m.size - n, 0)]
-    return list(size), list(strides), fitted
-
-
 def _again(
     b: Builder, op: PirOp, operands: Sequence[Value | None],
     changed: Mapping[str, Attribute] | None = None,
@@ -495,23 +395,3 @@ def _is_image(meta: object) -> TypeGuard[TensorMeta]:
     return isinstance(meta, TensorMeta) and meta.is_static and meta.rank == 4 and (
         meta.dtype in kinds and meta.numel > 0
     )  # fmt: skip
-
-
-def _number(value: SSAValue) -> float | None:
-    """The number that a constant is full of."""
-    op = value.owner
-    if not isinstance(op, PirOp) or op.name != "pd_op.full":
-        return None
-    return float(op.attribute("value"))
-
-
-def _meta(value: SSAValue) -> TensorMeta:
-    meta = meta_of(value.type)
-    assert isinstance(meta, TensorMeta)
-    return meta
-
-
-def _only_user(value: SSAValue) -> PirOp | None:
-    uses = list(value.uses)
-    user = uses[0].operation if len(uses) == 1 else None
-    return user if isinstance(user, PirOp) else None

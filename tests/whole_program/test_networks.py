@@ -10,6 +10,7 @@ import pytest
 import pirkit
 from benchmarks.networks import NETWORKS
 from benchmarks.networks.building import Net
+from pirkit.frontend.freeze import freeze
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -56,6 +57,30 @@ def test_frozen_convolutions_with_groups() -> None:
     frozen = pirkit.compile(built.program, freeze=True)
     assert frozen.native is not None, frozen.reasons
     for key, found in frozen.run(built.inputs).items():
+        scale = float(np.abs(exact[key]).max())
+        np.testing.assert_allclose(found, exact[key], rtol=1e-4, atol=1e-4 * scale)
+
+
+def test_frozen_norms_and_interpolation_in_blocks() -> None:
+    """Groups within a block and over several, as an op and as ONNX writes them."""
+    net = Net()
+    b, x = net.b, net.input("x", (2, 3, 8, 10))
+    for channels, groups in ((16, 4), (32, 2), (48, 48)):
+        x = net.conv(x, channels, 3)
+        y = b(
+            "pd_op.group_norm", x, net.weight((channels,)), net.weight((channels,)), groups=groups
+        )
+        lines = b.reshape(y[0] * b.sigmoid(y[0]), (2, groups, -1))
+        z = b("pd_op.instance_norm", lines, net.weight((groups,)), net.weight((groups,)))
+        x = b.reshape(z[0], x.shape)
+    for kind in ("bilinear", "nearest"):
+        sizes = {"out_h": x.shape[2] * 2, "out_w": x.shape[3] * 2}
+        x = b.relu(b(f"pd_op.{kind}_interp", x, None, None, None, interp_method=kind, **sizes))
+    built = net.built(net.head(x, 5))
+    exact = pirkit.compile(built.program, pipeline="", backend="reference").run(built.inputs)
+    made, _ = freeze(built.program, None)
+    assert not any(op.name.endswith(("instance_norm", "group_norm")) for op in made.module.walk())
+    for key, found in pirkit.compile(built.program, freeze=True).run(built.inputs).items():
         scale = float(np.abs(exact[key]).max())
         np.testing.assert_allclose(found, exact[key], rtol=1e-4, atol=1e-4 * scale)
 

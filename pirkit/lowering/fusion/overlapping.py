@@ -19,7 +19,7 @@ from pirkit.dialect.map_expr.tree import Reduction
 from pirkit.index.extent import expected
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
-from pirkit.runtime.machine_costs import CONCAT_SELECT_ADDS, LAUNCH_ADDS
+from pirkit.runtime.machine_costs import CONCAT_SELECT_ADDS, LAUNCH_ADDS, LOOKUP_ADDS
 
 _OFTEN = 1.5
 """Reads per element from which windows count as overlapping; padding alone stays below."""
@@ -55,24 +55,33 @@ def overlap_of(unit: Unit, found: Equations) -> Overlap | None:
 
 
 def broadcasts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
-    """Operand -> the smaller value that an elementwise op reads along more axes than it has.
+    """Operand -> the smaller value that an op reads several times: along more axes than it has, or
+    by moving it to more places, as interpolation does.
 
-    Values that depend on a reduction are left out: they are computed once in each row of a kernel
-    that has the loops of the reduction. Single elements are computed before the loops.
+    Values as small as a reduction that they depend on are left out: they are computed once in each
+    row of a kernel that has the loops of the reduction. Single elements are computed before the
+    loops.
     """
-    if unit.is_reduction or not unit.computes or len(unit.tensors) < 2:
+    if unit.is_reduction or (unit.computes and len(unit.tensors) < 2):
         return {}
-    results = max(_size(unit), 1)
     overlaps: dict[SSAValue, Overlap] = {}
+    joins = not unit.computes and len(unit.tensors) > 1
     for operand in unit.tensors:
         source, moves = _moved(operand, found)
-        if source is None or _size(source) == 1 or 2 * _size(source) > results:
+        if source is None or (size := _size(source)) < 2:
             continue
         chain = list(_chain(source, found))
-        if any((s := found.unit_of(v)) is not None and s.is_reduction for u in chain
-               for v in u.tensors):  # fmt: skip
+        if any((s := found.unit_of(v)) is not None and s.is_reduction and size <= 2 * _size(s)
+               for u in chain for v in u.tensors):  # fmt: skip
             continue
-        cost = sum(_cost(u) for u in chain) * (results - _size(source)) // results
+        # A concatenation looks up the elements of all of its operands for each of its own.
+        looks_up = joins and any(r.decides for u in chain for r in u.reads)
+        met = expected(prod(found.shapes.named(operand).shape)) if joins else _size(unit)
+        results = _size(unit) if looks_up else met
+        if not looks_up and 2 * size > results:
+            continue
+        adds = sum(_cost(u) for u in chain) + (LOOKUP_ADDS if looks_up else 0)
+        cost = adds * (results - size) // max(results, 1)
         if cost * results > LAUNCH_ADDS:
             overlaps[operand] = Overlap(source, moves, cost)
     return overlaps
@@ -82,9 +91,13 @@ def _moved(value: SSAValue, found: Equations) -> tuple[Unit | None, tuple[Unit, 
     """The op that computes a value's elements, None if no kernel can; the ops that move them."""
     moves: list[Unit] = []
     source = found.unit_of(value)
-    while source is not None and not source.computes and len(source.tensors) == 1:
+    while source is not None and not source.computes:
+        places = {r.source for r in source.reads if r.decides}
+        moved = [v for v in source.tensors if v not in places]
+        if len(moved) != 1:
+            break
         moves.insert(0, source)
-        source = found.unit_of(source.tensors[0])
+        source = found.unit_of(moved[0])
     computes = source is not None and not source.is_reduction and not source.is_free
     return (source if computes else None), tuple(moves)
 
