@@ -53,6 +53,8 @@ NETWORKS = {
     "lstm": (networks.Recurrent, (3, 5, 4)),
     "if-while": (networks.Branching, (6, 4)),
     "from-zeros": (networks.FromZeros, (3, 5, 4)),
+    "loop-result": (networks.LoopResult, (3, 5, 4)),
+    "collecting": (networks.Collecting, (3, 5, 4)),
     "custom-layer": (networks.OwnDerivative, (6, 4)),
 }
 
