@@ -137,6 +137,21 @@ def resnet18():
     return paddle.vision.models.resnet18(num_classes=3)
 
 
+class Noisy(nn.Layer):
+    """Dropout of elements, of attention and of channels, and noise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        block = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.2)
+        self.blocks, self.channels = nn.TransformerEncoder(block, 2), nn.Dropout2D(0.3)
+        self.last = nn.Linear(16, 3)
+
+    def forward(self, x):
+        h = self.blocks(x + 0.1 * paddle.randn(x.shape, x.dtype))
+        h = h + paddle.rand(h.shape, h.dtype)
+        return self.last(self.channels(h.unsqueeze(-1)).squeeze(-1).mean(1))
+
+
 class Collecting(nn.Layer):
     """Lists that a `while`, an `if` and a `while` in a `while` append to."""
 
