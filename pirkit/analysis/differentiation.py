@@ -83,7 +83,7 @@ def stops_gradient(value: SSAValue) -> bool:
     flags = parent.arg_attrs[value.index : value.index + 1]
     held = flags[0].data.get("stop_gradient") if flags else None
     if isinstance(held, mlir.IntegerAttr):
-        return cast(bool, decode("bool", held))
+        return bool(cast(mlir.IntegerAttr, held).value.data)
     return held is not None and any(decode("bool[]", held))
 
 

@@ -90,5 +90,6 @@ _RULES: Final = {
 
 def _constant(value: SSAValue | None) -> float | None:
     owner = None if value is None else value.owner
-    is_full = isinstance(owner, PirOp) and owner.name == "pd_op.full"
-    return float(owner.attribute("value")) if is_full else None
+    if not isinstance(owner, PirOp) or owner.name != "pd_op.full":
+        return None
+    return float(owner.attribute("value"))
