@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Final, cast
 
+from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from pirkit.analysis.execution_order import operations
@@ -21,6 +22,8 @@ from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.structure import CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta, VecMeta
+
+_DETACHING: Final = ("pd_op.share_data_", "pd_op.share_data")
 
 Item = tuple[Operation, int]
 """An index among the operands of a push, with the op that creates the stack."""
@@ -73,19 +76,25 @@ def stops_gradient(value: SSAValue) -> bool:
         slots = owner.result_slots
         return any(f and v is value for f, v in zip(flags, slots, strict=False))
     parent = owner.parent_op() if not isinstance(owner, Operation) else None
-    if isinstance(parent, ProgramOp) and isinstance(value, BlockArgument):
-        flags = parent.arg_attrs[value.index : value.index + 1]
-        held = flags[0].data.get("stop_gradient") if flags else None
-        return held is not None and any(decode("bool[]", held))
-    return False
+    if not isinstance(value, BlockArgument) or not isinstance(parent, ProgramOp | PirOp):
+        return False
+    if isinstance(parent, PirOp) and parent.stop_gradient:  # Paddle marks results alike
+        return stops_gradient(parent.results[value.index])
+    flags = parent.arg_attrs[value.index : value.index + 1]
+    held = flags[0].data.get("stop_gradient") if flags else None
+    if isinstance(held, mlir.IntegerAttr):
+        return bool(cast(mlir.IntegerAttr, held).value.data)
+    return held is not None and any(decode("bool[]", held))
 
 
 def is_cut(result: SSAValue, sources: Sequence[SSAValue]) -> bool:
     """True if the mark on a result stops a gradient that would otherwise flow through the op.
 
-    If all operands are marked as well, the mark only says that no gradient was requested.
+    If all operands are marked as well, the mark only says that no gradient was requested; but for
+    what `detach` makes.
     """
-    return stops_gradient(result) and not all(map(stops_gradient, sources))
+    is_detached = isinstance(result.owner, PirOp) and result.owner.name in _DETACHING
+    return stops_gradient(result) and (is_detached or not all(map(stops_gradient, sources)))
 
 
 def block_of(value: SSAValue) -> Block | None:
@@ -245,7 +254,7 @@ class _Flow:
             return given
         direct = any(v in self.active for v in op.operands)
         if not bodies(op):
-            return direct and (given or op.name == "pir.tuple_push")
+            return direct and (given or op.name == "pir.tuple_push" or op.name in ARRAY_OPS)
         inner = (v for region in bodies(op) for o in operations(region.block) for v in o.operands)
         return direct or any(v in self.active for v in inner)
 

@@ -225,6 +225,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "create_array": "a list that loops fill",
         "array_write_": "changes a list",
         "array_read": "reads an element of a list",
+        "slice_array_dense": "reads an element of a list, counted from either end",
         "array_length": "the length of a list",
         "array_pop": "removes an element of a list",
         "array_to_tensor": "concatenates a list whose length depends on the data",

@@ -399,9 +399,13 @@ _STRUCTURAL: dict[str, Any] = {
     "pd_op.create_array": _create_array,
     "pd_op.array_write_": _on_array("write"),
     "pd_op.array_read": _on_array("read"),
+    "pd_op.slice_array_dense": _on_array("pick"),
     "pd_op.array_length": _on_array("length"),
     "pd_op.array_pop": _on_array("take", "index"),
     "pd_op.array_to_tensor": _on_array("join", "axis", "use_stack"),
+    "pir.array_add": _on_array("add"),
+    "pir.array_add_parts": _on_array("add parts", "axis", "use_stack"),
+    "pir.array_claim": _on_array("claim"),
 }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pirkit.diag.errors import RuntimeFault
+from pirkit.paddle.drawn_inputs import Draw
 from pirkit.paddle.libpaddle import listed, paddle
 from pirkit.paddle.live_program import Captured, Constant
 from pirkit.paddle.shared_memory import Weights, given_back, shared
@@ -29,11 +31,13 @@ class _Call:
 class Net:
     """A captured network that runs both halves of its split on tensors of Paddle."""
 
-    def __init__(self, capture: Captured, runnable: RunnableProgram) -> None:
+    def __init__(
+        self, capture: Captured, runnable: RunnableProgram, draws: Mapping[str, Draw]
+    ) -> None:
         names = runnable.names
         self.runnable = runnable
         self.structure = capture.structure
-        self.order = [capture.inputs.index(name) for name in names.fx]
+        self.inputs, self.draws = capture.inputs, draws
         held = capture.program.params
         stored = [capture.tensors.get(n) for n in names.fp]
         self.params: list[Any] = [
@@ -47,7 +51,9 @@ class Net:
 
     def __call__(self, *inputs: Any) -> Any:
         """What the network returns; the tape holds one operation for it."""
-        x = [inputs[i] for i in self.order]
+        given = dict(zip(self.inputs, inputs, strict=True))
+        given |= {name: draw() for name, draw in self.draws.items()}
+        x = [given[name] for name in self.runnable.names.fx]
         call = _Call(
             self,
             x,

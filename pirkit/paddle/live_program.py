@@ -23,6 +23,7 @@ from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.paddle.json_reader import read_paddle_json
 from pirkit.frontend.paddle.params import unfilled_parameters
+from pirkit.paddle.captured_loops import differentiable_loops
 from pirkit.paddle.custom_layers import custom_layers, insert_custom
 from pirkit.paddle.libpaddle import paddle, translator
 from pirkit.paddle.live_bytes import serialized
@@ -63,7 +64,7 @@ def from_static(function: Any, inputs: Sequence[Any]) -> Program:
 def captured(function: Any, inputs: Sequence[Any]) -> Captured:
     """See `from_static`."""
     static = _static(function)
-    with requested() as gradients, custom_layers() as customs:
+    with requested() as gradients, custom_layers() as customs, differentiable_loops():
         if any(isinstance(each, paddle.static.InputSpec) for each in inputs):
             concrete = static.concrete_program_specify_input_spec(list(inputs))
         else:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import run_passes
 from pirkit.paddle.autograd_layer import Net
+from pirkit.paddle.drawn_inputs import draw_ahead
 from pirkit.paddle.libpaddle import listed, paddle
 from pirkit.paddle.live_program import captured
 from pirkit.paddle.watched_layers import Reads
@@ -86,12 +87,12 @@ class TrainStep:
         reads = Reads(self.layer)
         capture = captured(self.layer, inputs)
         is_other = reads.settle()
-        program = capture.program
+        program, draws = draw_ahead(capture.program)
         if isinstance(self.passes, str):
             program = run_passes(program, self.passes)
         elif self.passes is not None:
             program = self.passes(program)
-        net = Net(capture, RunnableProgram(forward_backward(program, mode=self.mode)))
+        net = Net(capture, RunnableProgram(forward_backward(program, mode=self.mode)), draws)
         captures.append((reads, is_other, net))
         return net
 

@@ -39,8 +39,10 @@ from pirkit.dialect.operation import (
     span_of,
     with_nested,
 )
+from pirkit.dialect.ops.control.tensor_array import ARRAY_OPS
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
+from pirkit.passes.autodiff_arrays import differentiate_array
 from pirkit.passes.autodiff_checkpoint import differentiate_checkpoint
 from pirkit.passes.autodiff_custom import differentiate_custom
 from pirkit.passes.autodiff_regions import (
@@ -49,7 +51,7 @@ from pirkit.passes.autodiff_regions import (
     differentiate_pop,
     differentiate_push,
     differentiate_while,
-    has_pushes,
+    has_reverse,
 )
 from pirkit.passes.autodiff_support import (
     WHERE,
@@ -202,7 +204,7 @@ class Backward:
                 return
         slots = op.result_slots
         parts = [Part(None) if r is None else self.part(r) for r in slots]
-        if all(p.value is None for p in parts) and not has_pushes(self.shared, op):
+        if all(p.value is None for p in parts) and not has_reverse(self.shared, op):
             return
         # All users of the results have been visited, so their cotangents are complete and can be
         # dropped; those of `wrt` are read when the sweep is over.
@@ -415,6 +417,7 @@ def _slice(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
 _STRUCTURE: Final[dict[str, Callable[[Backward, PirOp, list[Cotangent]], None]]] = {
     CHECKPOINT: differentiate_checkpoint,
     CUSTOM: differentiate_custom,
+    **dict.fromkeys(ARRAY_OPS, differentiate_array),
     "pd_op.if": differentiate_if,
     "pd_op.while": differentiate_while,
     "pir.combine": _combine,

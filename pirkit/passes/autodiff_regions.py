@@ -25,6 +25,7 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect import kinds
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, bodies, create, declares, span_of
+from pirkit.dialect.ops.control.tensor_array import ARRAY_OPS
 from pirkit.dialect.types import INLET, OUTLET, STACK, meta_of
 from pirkit.passes.autodiff_support import BlockSweep, Cotangent, Part
 from pirkit.runtime.meta import VecMeta
@@ -43,6 +44,8 @@ class Shared:
     )
     """For each stack whose pop has been visited: the outlet of the stack with the cotangents, and
     which of the popped items have one."""
+    arrays: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """For each array of tensors the array of its cotangents."""
 
 
 class Sweep(BlockSweep, Protocol):
@@ -96,13 +99,18 @@ def push(b: Builder, inlet: SSAValue, values: Iterable[SSAValue]) -> None:
     b.insert(create("pir.tuple_push", (inlet, *values)))
 
 
-def has_pushes(shared: Shared, op: PirOp) -> bool:
-    """True if the op, or an op nested in it, is a push whose reverse pops cotangents."""
-    if not shared.returns:
+def has_reverse(shared: Shared, op: PirOp) -> bool:
+    """True if the reverse of the op, or of one nested in it, takes cotangents from where they are
+    stored: a push whose reverse pops them, a write to an array through which gradients flow."""
+    if not shared.returns and not bodies(op) and op.name not in ARRAY_OPS:
         return False
     inner = (o for region in bodies(op) for o in operations(region.block))
-    pushes = (o for o in (op, *inner) if o.name == "pir.tuple_push")
-    return any(stack_of(o.operands[0]) in shared.returns for o in pushes)
+    return any(
+        stack_of(o.operands[0]) in shared.returns
+        if o.name == "pir.tuple_push"
+        else o.name in ARRAY_OPS and any(v in shared.paths.active for v in o.operands[:1])
+        for o in (op, *inner)
+    )
 
 
 # --- branches ------------------------------------------------------------------------------------
@@ -304,7 +312,7 @@ def _ops(block: Block) -> list[PirOp]:
 
 
 def _has_effects(block: Block) -> bool:
-    return any(declares(op, kinds.STACK) for op in operations(block))
+    return any(declares(op, kinds.STACK) or op.name in ARRAY_OPS for op in operations(block))
 
 
 def _require_tensor(value: SSAValue, op: PirOp) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +40,11 @@ def _read(array: TensorList, stack: Stack, xp: Any, i: Any) -> Any:
     return (array.at(_number(i), stack.span).copy(),)
 
 
+def _read_from_either_end(array: TensorList, stack: Stack, xp: Any, i: Any) -> Any:
+    place = _number(i)
+    return (array.at(place + len(array) if place < 0 else place, stack.span).copy(),)
+
+
 def _length(array: TensorList, stack: Stack, xp: Any) -> Any:
     return (xp.array([len(array)], np.int64),)
 
@@ -61,6 +67,31 @@ def _join(array: TensorList, stack: Stack, xp: Any) -> Any:
     return out, xp.array(sizes, np.int32)
 
 
+def _add(array: TensorList, stack: Stack, xp: Any, x: Any, i: Any) -> None:
+    _add_at(array, _number(i), x)
+
+
+def _add_parts(array: TensorList, stack: Stack, xp: Any, x: Any, sizes: Any) -> None:
+    axis, stacks = stack.numbers
+    ends = [0, *np.cumsum([1 if stacks else int(n) for n in sizes])]
+    for place, (start, end) in enumerate(pairwise(ends)):
+        part = x[(slice(None),) * axis + (start if stacks else slice(start, end),)]
+        _add_at(array, place, part)
+
+
+def _add_at(array: TensorList, place: int, x: Any) -> None:
+    array += [None] * (place + 1 - len(array))
+    array[place] = x.copy() if array[place] is None else array[place] + x
+
+
+def _claim(array: TensorList, stack: Stack, xp: Any, i: Any, zeros: Any) -> Any:
+    place = _number(i)
+    found = array[place] if place < len(array) else None
+    if found is not None:
+        array[place] = None
+    return (zeros.copy() if found is None else found,)
+
+
 def _number(i: Any) -> int:
     return int(i.reshape(-1)[0])
 
@@ -71,5 +102,9 @@ ACTIONS: Final[dict[str, Callable[..., Any]]] = {
     "length": _length,
     "take": _take,
     "join": _join,
+    "pick": _read_from_either_end,
+    "add": _add,
+    "add parts": _add_parts,
+    "claim": _claim,
 }
 """The function of each action of a `Stack` instruction on a tensor array."""

@@ -147,7 +147,7 @@ class Plan:
         return "\n".join(_lines(self)) + "\n"
 
 
-_CHANGING: Final = frozenset({"create", "make", "write", "take"})
+_CHANGING: Final = frozenset({"create", "make", "write", "take", "add", "add parts", "claim"})
 """Actions that modify a stack or a tensor array."""
 
 

@@ -59,7 +59,7 @@ def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tupl
     targets: dict[int, tuple[SSAValue, SSAValue]] = {}
     seeds: dict[str, str] = {}
     for name, value in outputs.items():
-        if value not in paths.active or stops_gradient(value):
+        if value not in paths.active:
             continue
         position = positions[name]
         seeds[name] = _fresh(f"output_grad_{position}", inputs)

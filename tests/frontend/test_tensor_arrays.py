@@ -77,11 +77,43 @@ def test_threads_keep_the_order_of_writes() -> None:
         np.testing.assert_array_equal(value, two[name])
 
 
-def test_a_gradient_through_an_array_is_refused() -> None:
-    """It is not taken for zero."""
+@pytest.mark.parametrize("target", ["joined", "last", "joined,last"])
+def test_a_gradient_flows_through_an_array(target: str) -> None:
     module = load(DUMP).module
-    with pytest.raises(PassError, match=r"`pd_op.array_(read|to_tensor|pop)` has no derivative"):
-        run_pipeline(module, "autodiff{wrt=x,targets=joined}")
+    run_pipeline(module, f"autodiff{{wrt=x,targets={target}}}")
+    exe = compile(Program(module))
+    for turns in (3, 0):
+        state, slope = X, np.ones_like(X)
+        total = slope
+        for _ in range(turns):
+            state = np.tanh(state + X)
+            slope = (1 - state * state) * (slope + 1)
+            total = total + slope
+        wanted = total * ("joined" in target) + slope * ("last" in target)
+        found = exe.run({"x": X, "n": np.array([turns])})
+        np.testing.assert_allclose(found["x_grad"], wanted, rtol=1e-6)
+
+
+def test_a_gradient_through_an_element_from_the_middle_is_refused() -> None:
+    text = DUMP.read_text().replace(
+        '"pd_op.array_pop" (%2) {index:-1', '"pd_op.array_pop" (%2) {index:0'
+    )
+    module = read_paddle_text(text, "dump.txt")
+    with pytest.raises(PassError, match="takes an element from the middle"):
+        run_pipeline(module, "autodiff{wrt=x,targets=tanh}")
+
+
+def test_cotangents_of_an_array() -> None:
+    array, parts = TensorList(), Stack("add parts", 0, numbers=(1, 0))
+    one = np.array([1])
+    ACTIONS["add"](array, parts, np, X, one)
+    ACTIONS["add parts"](array, parts, np, np.concatenate([X, X[:, :1]], 1), np.array([3, 1]))
+    np.testing.assert_array_equal(array.at(0, None), X)
+    np.testing.assert_array_equal(array.at(1, None), X + X[:, :1])
+    zeros = np.zeros_like(X)
+    np.testing.assert_array_equal(ACTIONS["claim"](array, parts, np, one, zeros)[0], X + X[:, :1])
+    for place in (one, one + 5):
+        np.testing.assert_array_equal(ACTIONS["claim"](array, parts, np, place, zeros)[0], zeros)
 
 
 def test_the_text_is_written_back() -> None:

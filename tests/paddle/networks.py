@@ -135,3 +135,62 @@ def lenet():
 
 def resnet18():
     return paddle.vision.models.resnet18(num_classes=3)
+
+
+class Noisy(nn.Layer):
+    """Dropout of elements, of attention and of channels, and noise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        block = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.2)
+        self.blocks, self.channels = nn.TransformerEncoder(block, 2), nn.Dropout2D(0.3)
+        self.last = nn.Linear(16, 3)
+
+    def forward(self, x):
+        h = self.blocks(x + 0.1 * paddle.randn(x.shape, x.dtype))
+        h = h + paddle.rand(h.shape, h.dtype)
+        return self.last(self.channels(h.unsqueeze(-1)).squeeze(-1).mean(1))
+
+
+class Collecting(nn.Layer):
+    """Lists that a `while`, an `if` and a `while` in a `while` append to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.last = nn.GRUCell(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = paddle.zeros([x.shape[0], 8], x.dtype)
+        i = paddle.zeros([], "int64")
+        found = []
+        while i < 4:
+            inner = []
+            j = paddle.zeros([], "int64")
+            while j <= i:
+                h, _ = self.cell(paddle.index_select(x, j.reshape([1]), axis=1).squeeze(1), h)
+                inner.append(h)
+                j = j + 1
+            if h.mean() > 0:
+                found.append(paddle.stack(inner, 0).mean(0) * h.detach())
+            else:
+                found.append(self.last(h).mean() * inner[-1])
+            i = i + 1
+        return self.last(paddle.stack(found, 1).sum(1) * found[1] + found[-1])
+
+
+class LoopResult(nn.Layer):
+    """What a `while` that begins with zeros finds is itself the result; half of it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(4, 3)
+
+    def forward(self, x):
+        h = total = paddle.zeros([x.shape[0], 3], x.dtype)
+        i = paddle.zeros([1], "int64")
+        while i < 5:
+            _, h = self.cell(paddle.index_select(x, i, axis=1).squeeze(1), h)
+            twice = h * 2
+            total = total + h * twice.detach()
+            i = i + 1
+        return total

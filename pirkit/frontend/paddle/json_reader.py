@@ -23,6 +23,7 @@ from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, REGIONS, STRUCTURAL
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, create, location_of
 from pirkit.dialect.types import OPAQUE
+from pirkit.frontend.paddle.array_identity import name_arrays_once
 from pirkit.frontend.paddle.json_attrs import read_attribute
 from pirkit.frontend.paddle.json_syntax import Malformed, expect, member, parse_json, text
 from pirkit.frontend.paddle.json_types import read_op_name, read_type
@@ -50,7 +51,7 @@ def read_paddle_json(data: str | bytes, file: str = "<json>") -> mlir.ModuleOp:
     """
     reader = _Reader(file)
     try:
-        return mlir.ModuleOp([reader.document(parse_json(data, file))])
+        module = mlir.ModuleOp([reader.document(parse_json(data, file))])
     except Malformed as error:
         where = f"{reader.path}{error.path}".lstrip(".")
         message = f"{where}: {error.message}" if where else error.message
@@ -60,6 +61,8 @@ def read_paddle_json(data: str | bytes, file: str = "<json>") -> mlir.ModuleOp:
             error.span = Span(file)
             error.notes = (*error.notes, f"at {reader.path}")
         raise
+    name_arrays_once(module)
+    return module
 
 
 @dataclass(slots=True)

@@ -45,6 +45,15 @@ class ArrayRead:
 
 
 @op
+class SliceArrayDense:
+    """The same, with a place that counts from the end if negative."""
+
+    name = "pd_op.slice_array_dense"
+    signature = "input, starts -> out"
+    effects = WRITE
+
+
+@op
 class ArrayLength:
     """The length of `x`, of shape [1]."""
 
@@ -74,9 +83,45 @@ class ArrayToTensor:
     effects = WRITE
 
 
-ARRAY_OPS: Final = frozenset(
-    d.name for d in (CreateArray, ArrayWrite, ArrayRead, ArrayLength, ArrayPop, ArrayToTensor)
-)
+@op
+class ArrayAdd:
+    """Adds `x` to what place `i` of an array of cotangents holds, or puts it there."""
+
+    name = "pir.array_add"
+    signature = "array, x, i ->"
+    effects = WRITE
+
+
+@op
+class ArrayAddParts:
+    """Adds the parts of `x`, of the given `sizes` along `axis`, to the places of the array.
+
+    With `use_stack` each part has one element along `axis`, which it loses: the reverse of
+    `pd_op.array_to_tensor`.
+    """
+
+    name = "pir.array_add_parts"
+    signature = "array, x, sizes ; axis: i32, use_stack: bool = False ->"
+    effects = WRITE
+
+
+@op
+class ArrayClaim:
+    """Takes out what place `i` of an array of cotangents holds; `zeros` if nothing is there."""
+
+    name = "pir.array_claim"
+    signature = "array, i, zeros -> out"
+    effects = WRITE
+
+
+_ON_COTANGENTS: Final = frozenset(d.name for d in (ArrayAdd, ArrayAddParts, ArrayClaim))
+
+ARRAY_OPS: Final = _ON_COTANGENTS | {
+    d.name
+    for d in (
+        CreateArray, ArrayWrite, ArrayRead, SliceArrayDense, ArrayLength, ArrayPop, ArrayToTensor
+    )
+}  # fmt: skip
 """Ops on arrays, by full name."""
 
 SAME_ARRAY: Final = {"pd_op.array_write_": "out", "pd_op.array_pop": "array_out"}

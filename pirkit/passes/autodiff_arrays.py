@@ -1,0 +1,136 @@
+"""Derivatives of tensor arrays, the lists that loops of Paddle's programs append to.
+
+An array of cotangents stands beside each array. What reads a place adds to it, and what writes a
+place claims what is there, which leaves none: a place that is written again, or an array that is
+made again in the next turn of a loop, begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, cast
+
+from xdsl.ir import Block, SSAValue
+
+from pirkit.diag.errors import UnsupportedError
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.operation import PirOp, create, span_of
+from pirkit.dialect.ops.control.tensor_array import SAME_ARRAY
+from pirkit.dialect.types import tensor_type
+from pirkit.passes.autodiff_regions import Sweep
+from pirkit.passes.autodiff_support import Cotangent
+from pirkit.runtime import dtype as dt
+
+
+def differentiate_array(back: Sweep, op: PirOp, held: Sequence[Cotangent]) -> None:
+    """Emit the reverse of an op on an array through which gradients flow.
+
+    Raises UnsupportedError (PK0402) for an element that is taken from the middle.
+    """
+    if op.operands[0] not in back.shared.paths.active:
+        return
+    named = {
+        slot.name: cotangent
+        for slot, cotangent in zip(op.definition.results, held, strict=True)
+        if cotangent is not None
+    }
+    rule = _RULES.get(op.name)
+    if rule is None:
+        raise _no_derivative(op, "has no derivative")
+    rule(back, op, named.get("out"))
+
+
+def _written(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    array, x, place = op.operands
+    zeros = back.b.zeros_like(back.b.wrap(x))
+    claimed = create("pir.array_claim", [_beside(back, array), place, zeros.ssa], [x.type])
+    found = back.b.insert(claimed).results[0]
+    if x in back.shared.paths.active:
+        back.add(x, back.b.wrap(found))
+
+
+def _read(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    if cotangent is not None:
+        array, place = op.operands
+        back.b.insert(create("pir.array_add", [_beside(back, array), _ssa(cotangent), place]))
+
+
+def _read_from_either_end(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    if cotangent is not None:
+        array, place = op.operands
+        forward, length = _length_behind(back, op)
+        place = forward("pd_op.remainder", forward.wrap(place), length).ssa
+        back.b.insert(create("pir.array_add", [_beside(back, array), _ssa(cotangent), place]))
+
+
+def _popped(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    if cotangent is None:
+        return
+    if op.attribute("index") != -1:
+        raise _no_derivative(op, "takes an element from the middle, which has no derivative")
+    _, length = _length_behind(back, op)
+    operands = [_beside(back, op.operands[0]), _ssa(cotangent), length.ssa]
+    back.b.insert(create("pir.array_add", operands))
+
+
+def _length_behind(back: Sweep, op: PirOp) -> tuple[Builder, Value]:
+    """The length of the array behind an op of the forward, and a builder at that place."""
+    block, after = cast(Block, op.parent), cast(PirOp, op.next_op)
+    forward = Builder(block, after, location=op.location, attributes=back.b.attributes)
+    length = create("pd_op.array_length", [op.operands[0]], [tensor_type((1,), dt.int64)])
+    return forward, forward.wrap(forward.insert(length).results[0])
+
+
+def _joined(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    if cotangent is not None:
+        sizes = cast(SSAValue, op.result_slots[1])
+        operands = [_beside(back, op.operands[0]), _ssa(cotangent), sizes]
+        attributes = {name: op.properties[name] for name in ("axis", "use_stack")}
+        back.b.insert(create("pir.array_add_parts", operands, (), attributes))
+
+
+def _nothing(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    pass
+
+
+_RULES: Final[dict[str, Callable[[Sweep, PirOp, Cotangent], None]]] = {
+    "pd_op.create_array": _nothing,
+    "pd_op.array_length": _nothing,
+    "pd_op.array_write_": _written,
+    "pd_op.array_read": _read,
+    "pd_op.slice_array_dense": _read_from_either_end,
+    "pd_op.array_pop": _popped,
+    "pd_op.array_to_tensor": _joined,
+}
+
+
+def _beside(back: Sweep, array: SSAValue) -> SSAValue:
+    """The array of cotangents of an array, which is made in front of the whole reverse sweep."""
+    owner = array.owner
+    while isinstance(owner, PirOp) and owner.name in SAME_ARRAY:
+        array = owner.operands[0]
+        owner = array.owner
+    if not isinstance(owner, PirOp):
+        raise UnsupportedError(
+            "an array of tensors that a loop or branch hands on has no derivative",
+            code="PK0402",
+            help="append to a list that is made outside of the loop",
+        )
+    held = back.shared.arrays
+    if array not in held:
+        made = create("pd_op.create_array", (), [array.type], dict(owner.properties))
+        held[array] = back.shared.top.insert(made).results[0]
+    return held[array]
+
+
+def _ssa(cotangent: Any) -> SSAValue:
+    return cast(SSAValue, cotangent.ssa)
+
+
+def _no_derivative(op: PirOp, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"`{op.name}` {what}",
+        code="PK0402",
+        span=span_of(op),
+        help="read the places of the list, or differentiate only once",
+    )
