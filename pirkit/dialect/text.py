@@ -120,7 +120,9 @@ def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
     try:
         parser = _Parser(context(), text, file)  # reads the first token
     except xdsl_errors.ParseError as error:
-        raise _parse_error(error, Span(file, 1 + text.count("\n", 0, error.span.start))) from error
+        start = error.span.start
+        column = start - text.rfind("\n", 0, start)
+        raise _parse_error(error, Span(file, 1 + text.count("\n", 0, start), column)) from error
     try:
         module = parser.parse_module()
     except xdsl_errors.ParseError as error:
