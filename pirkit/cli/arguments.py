@@ -96,7 +96,7 @@ class ArgumentParser(argparse.ArgumentParser):
                 return f"{flags} {shown}: {action.help}".replace(" :", ":")
         if _UNKNOWN.search(message):
             command = self._command()
-            return f"it is `{command.prog} [OPTIONS] {command._operands()}`"
+            return f"it is `{command.prog} [OPTIONS] {command._operands()}".rstrip() + "`"
         return f"it is `{self.prog} {self._operands()}`" if "are required" in message else None
 
     def _command(self) -> ArgumentParser:
