@@ -39,6 +39,7 @@ LINES = {
     "noregion": [f"%a = pd_op.if {{}} : (tensor<i1>) -> {T}"],
     "twoout": [f'pir.shadow_output(%x) {{output_name = "y"}} : ({T}) -> ()'] * 2,
     "yield": [f"pir.yield(%x) : ({T}) -> ()"],
+    "exponent": [f"%a = pd_op.leaky_relu(%x) {{negative_slope = 1e-05 : f32}} : ({T}) -> {T}"],
     "percent": [f"%a = pd_op.exp(x) : ({T}) -> {T}"],
     "outname": [f'pir.shadow_output(%x) {{name = "y"}} : ({T}) -> ()'],
     "cond": [
