@@ -167,6 +167,7 @@ def test_damaged_files_are_refused(cnn: Any, tmp_path: Path) -> None:
         with pytest.raises(ArtifactError, match=name) as caught:
             pirkit.load(path)
         assert caught.value.code == "PK0506"
+        assert "export" in (caught.value.help or "")
     with pytest.raises(ArtifactError, match="No such file"):
         pirkit.load(tmp_path / "missing.onnx")
 

@@ -99,7 +99,6 @@ FILES: dict[str, str | bytes] = {
     "ccomment.mlir": f"/* a comment */\n{GOOD}",
     "two.mlir": f"builtin.module {{\n{GOOD}}}\n" * 2,
     "ansi.mlir": f"\x1b[31m{GOOD}",
-    "net.onnx": "no model",
     "smart.mlir": GOOD.replace('"y"', "\u201cy\u201d"),
     "passexit.py": "import sys\nsys.exit(3)\n",
     **{
