@@ -95,8 +95,17 @@ class ArgumentParser(argparse.ArgumentParser):
                 shown = metavar if isinstance(metavar, str) else " ".join(metavar)
                 return f"{flags} {shown}: {action.help}".replace(" :", ":")
         if _UNKNOWN.search(message):
-            return f"it is `{self.prog} [OPTIONS] {self._operands()}`"
+            command = self._command()
+            return f"it is `{command.prog} [OPTIONS] {command._operands()}".rstrip() + "`"
         return f"it is `{self.prog} {self._operands()}`" if "are required" in message else None
+
+    def _command(self) -> ArgumentParser:
+        """The parser of the command that the arguments name, or this one."""
+        for action in self._actions:
+            if isinstance(action.choices, Mapping):
+                commands = cast(Mapping[str, ArgumentParser], action.choices)
+                return next((commands[a] for a in sys.argv[1:] if a in commands), self)
+        return self
 
     def _hint(self, message: str) -> str | None:
         """How a flag with an optional value is written, if a file name follows it."""
@@ -147,7 +156,7 @@ def seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not found > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
     return found
 
 

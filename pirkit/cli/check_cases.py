@@ -17,6 +17,7 @@ from rich.text import Text
 from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.diag.progress import track
+from pirkit.diag.span import Span
 from pirkit.frontend.arrays import read_npz
 from pirkit.frontend.cases import Report, check_case
 from pirkit.frontend.compile import run_passes
@@ -32,10 +33,15 @@ def check_cases(arguments: argparse.Namespace) -> int:
             code="PK0701",
             help="`pirkit-run --check net.mlir` compares each kernel with the reference",
         )
-    tasks = [
-        (path, arguments.source, arguments.pipeline, arguments.backend)
-        for path in _folders(arguments.paths)
-    ]
+    folders = list(_folders(arguments.paths))
+    if not folders:
+        raise UsageError(
+            f"there is nothing to check: {arguments.paths[0]} is no program and no folder",
+            code="PK0701",
+            span=Span(arguments.paths[0]),
+            help="a program is a file .mlir, .txt, .json or .onnx; a captured case is a folder",
+        )
+    tasks = [(path, arguments.source, arguments.pipeline, arguments.backend) for path in folders]
     reports: list[Report] = []
     if arguments.jobs > 1 and len(tasks) > 1:
         with ProcessPoolExecutor(arguments.jobs) as pool:

@@ -45,10 +45,22 @@ def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any
     elif part.startswith(SAFETENSORS) or part.endswith(SUFFIX):
         yield from read_safetensors(part.removeprefix(SAFETENSORS)).items()
     elif part.endswith(".npy"):
-        name, _, path = part.rpartition("=")
+        name, equals, path = part.rpartition("=")
+        if equals and not name:
+            raise _malformed(part)
         yield name or _input_of(path, exe), read_npy(path)
+    elif "=" in part and not Path(part).exists():
+        raise _malformed(part)
     else:
         yield from read_npz(part).items()
+
+
+def _malformed(part: str) -> UsageError:
+    name, _, value = part.partition("=")
+    hint = f"one input is `{name or 'NAME'}=FILE.npy`; files of several have no name before them"
+    if value.startswith(RANDOM):
+        hint = f"`{value}` without a name draws all inputs; what is given behind it replaces some"
+    return UsageError(f"`{part}` is no input", code="PK0701", help=hint)
 
 
 def _input_of(path: str, exe: Executable) -> str:

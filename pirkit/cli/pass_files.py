@@ -43,7 +43,7 @@ def _load(path: str) -> None:
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # the user's code may raise anything
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UsageError(
             f"{path} cannot be run: {type(error).__name__}: {error}",
             code="PK0701",
@@ -63,7 +63,7 @@ def _load(path: str) -> None:
         register_pass(cls)
 
 
-def _line_of(error: Exception, path: str) -> int:
+def _line_of(error: BaseException, path: str) -> int:
     """The line of the file that raised; 0 if none did."""
     if isinstance(error, SyntaxError):
         return error.lineno or 0

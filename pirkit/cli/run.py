@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from typing import Final
 
@@ -24,6 +25,7 @@ def _run() -> int:
     arguments = _parser().parse_command_line()
     if arguments.load:
         run_command("pass_files:load_passes", arguments)
+    _require_mode(arguments)
     if arguments.check:
         are_programs = arguments.paths and all(map(_is_program, arguments.paths))
         check = "check_programs" if are_programs else "check_cases"
@@ -49,6 +51,29 @@ def _run() -> int:
     if arguments.compare:
         return run_command("profile_run:compare_pipelines", arguments)
     return run_command("run_program:run_program", arguments)
+
+
+_OF_RUNS: Final = (
+    "outputs", "threads", "freeze", "no_fallback", "trace", "timing", "report",
+    "compare", "profile", "repeat",
+)  # fmt: skip
+_OF_CHECKS: Final = ("source", "jobs")
+
+
+def _require_mode(arguments: argparse.Namespace) -> None:
+    """Raise UsageError (PK0701) for a flag that does nothing with or without --check."""
+    default = _parser().get_default
+    for name in _OF_RUNS if arguments.check else _OF_CHECKS:
+        if getattr(arguments, name) == default(name):
+            continue
+        flag = "--from" if name == "source" else f"--{name.replace('_', '-')}"
+        how = "does nothing with --check" if arguments.check else "does nothing without --check"
+        hint = (
+            "leave one of the two out"
+            if arguments.check
+            else f"`pirkit-run --check DIR {flag} ...`"
+        )
+        raise UsageError(f"{flag} {how}", code="PK0701", help=hint)
 
 
 def _is_program(path: str) -> bool:

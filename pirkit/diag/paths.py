@@ -28,7 +28,9 @@ def unwritable(path: str, error: OSError) -> ArtifactError:
     """The error (PK0506) of a file that cannot be written."""
     folder = Path(path).parent
     help = "name a file in a folder that you may write to"
-    if not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
+        help = f"{folder} is a file: name a file in a folder"
+    elif not folder.is_dir():
         help = f"there is no folder {folder}: make it first"
     elif Path(path).is_dir():
         help = f"that is a folder: name a file in it, such as {Path(path) / 'out'}"
@@ -46,6 +48,8 @@ def remedy(path: str, error: OSError) -> str:
 
 def _other_file(path: Path) -> str:
     """Which file may be meant: one with a near name, or what the folder holds."""
+    if str(path).startswith(("http:/", "https:/")):
+        return "files are read, not addresses: download it first"
     if path.is_dir():
         return f"that is a folder: name a file in it{_listed(path)}"
     folder = path.parent
@@ -53,7 +57,8 @@ def _other_file(path: Path) -> str:
         return f"there is no folder {folder}"
     if path.exists():
         return "its permissions forbid it"
-    near = difflib.get_close_matches(path.name, _names(folder), n=1)
+    others = [name for name in _names(folder) if name != path.name]
+    near = difflib.get_close_matches(path.name, others, n=1)
     if near:
         return f"did you mean `{folder / near[0]}`?"
     return f"see what is there{_listed(folder, path.suffix)}"

@@ -12,9 +12,16 @@ _OPERATION: Final = (
 )
 _PROGRAM: Final = 'a program begins with `pir.program @main(%x "x" : tensor<2xf32>) {`'
 
+_COMMENT: Final = "comments begin with `//`"
+
 _MESSAGES: Final = (
+    (r"expected suffix identifier after.*", "`#` begins no comment, and no attribute stands here",
+     _COMMENT),
+    (r"unexpected character: (.+)", r"the character `\1` stands outside of a string",
+     f"remove it: a program has letters, digits, marks and blanks; {_COMMENT}"),
     (r"could not parse entire input.*", "text stands behind the last program",
-     "remove it; if it is a `}` too many, look for the one that closes the program too early"),
+     "remove it; if it is a `}` too many, look for the one that closes the program too early; "
+     + _COMMENT),
     (r"SSA value (\S+) is already defined", r"value `\1` is defined twice", None),
     (r"operand is used with type (.+), but has been previously used or defined with type (.+)",
      r"the operand is a `\2`, and is used as a `\1` here",

@@ -72,6 +72,8 @@ _FOREIGN: Final = {
 
 _UNDEFINED: Final = re.compile(r"used but not defined: \[?'?%?([\w$.-]+)")
 
+_POINTLESS: Final = re.compile(r"(?<=\d)[eE][-+]?\d+")
+
 _TENSOR: Final = re.compile(r"tensor<[\w?x]+(?:, #pir\.dims<\[[^\]\n]*\]>)?>")
 _ATTR_DICT: Final = re.compile(r'\{(?:[^{}"\n]++|"(?:[^"\\\n]++|\\.)*+")*+\}')
 
@@ -120,7 +122,9 @@ def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
     try:
         parser = _Parser(context(), text, file)  # reads the first token
     except xdsl_errors.ParseError as error:
-        raise _parse_error(error, Span(file, 1 + text.count("\n", 0, error.span.start))) from error
+        start = error.span.start
+        column = start - text.rfind("\n", 0, start)
+        raise _parse_error(error, Span(file, 1 + text.count("\n", 0, start), column)) from error
     try:
         module = parser.parse_module()
     except xdsl_errors.ParseError as error:
@@ -133,6 +137,14 @@ def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
                 code="PK0102",
                 span=parser.place(len(text.rstrip())),
                 help="the file was cut, or a `}` is missing",
+            ) from error
+        number = _POINTLESS.match(text, error.span.start)
+        if number is not None:
+            raise ParseError(
+                f"`{number[0]}` stands behind a number without a point",
+                code="PK0106",
+                span=replace(parser.place(number.start()), length=len(number[0])),
+                help="a number with an exponent has a point, as in `1.0e-05`",
             ) from error
         raise _parse_error(error, parser.place_of(error)) from error
     except PirkitError as error:

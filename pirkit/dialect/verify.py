@@ -43,7 +43,10 @@ def verify_module(module: mlir.ModuleOp, found: list[PirkitError] | None = None)
     symbols: dict[str, ProgramOp] = {}
     for op in module.ops:
         if not isinstance(op, ProgramOp):
-            _fail(op, "PK0209", f"`{op.name}` is outside a program", "put it in a `pir.program`")
+            is_module = isinstance(op, mlir.ModuleOp)
+            hint = "a text is one module: write `// -----` between two, for `--split-input-file`"
+            hint = hint if is_module else "put it in a `pir.program`"
+            _fail(op, "PK0209", f"`{op.name}` is outside a program", hint)
         verify_program(op, found)
         if op.symbol in symbols:
             _fail(op, "PK0207", f"there are two programs called @{op.symbol}")

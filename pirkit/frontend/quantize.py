@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -96,6 +97,14 @@ def quantize(
             "static ranges need inputs to calibrate with, and activations in int8",
             code="PK0701",
             help="`pirkit.quantize(program, inputs, activations='int8', static=True)`",
+        )
+    unknown = sorted(set(keep) - program.params.keys())
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], program.params, n=1)
+        raise UsageError(
+            f"the program has no weights `{unknown[0]}` to keep",
+            code="PK0701",
+            help=f"did you mean `{near[0]}`?" if near else "names are those of `program.params`",
         )
     how = QuantizePass(weights, activations, tuple(keep), (), min_elements)
     plain = run_passes(program, PREPARE)

@@ -53,8 +53,9 @@ def load_model(
         model = onnx.load(name, load_external_data=False)
     except (OSError, DecodeError) as error:
         raise ArtifactError(
-            f"onnx cannot read {name}: {error}", code="PK0506", span=Span(name)
-        ) from error
+            f"onnx cannot read {name}: {error}", code="PK0506", span=Span(name),
+            help="the file was cut, or is no model of ONNX: copy or export it again",
+        ) from error  # fmt: skip
     if not model.HasField("graph"):  # as an empty file is read
         raise ArtifactError(
             f"{name} holds no graph", code="PK0506", span=Span(name),

@@ -28,7 +28,7 @@ _SAME: Final = {
     "greater_equal": "GreaterOrEqual", "less_than": "Less", "less_equal": "LessOrEqual",
     "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "bitwise_and": "BitwiseAnd",
     "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "where": "Where", "bmm": "MatMul",
-    "shape64": "Shape", "det": "Det", "mish": "Mish", "gather_nd": "GatherND",
+    "shape64": "Shape", "det": "Det", "mish": "Mish",
 }  # fmt: skip
 
 _ATTRIBUTES: Final = {
@@ -43,6 +43,10 @@ _ATTRIBUTES: Final = {
     "index_select": ("Gather", {"axis": "axis"}),
     "take_along_axis": ("GatherElements", {"axis": "axis"}),
 }
+
+_COMBINED: Final = {"assign": "none", "add": "add", "mul": "mul", "multiply": "mul",
+                    "amin": "min", "amax": "max"}  # fmt: skip
+"""The `reduce` of `put_along_axis` -> the `reduction` of ScatterElements."""
 
 _REDUCED: Final = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax",
                    "min": "ReduceMin", "prod": "ReduceProd", "amax": "ReduceMax",
@@ -81,6 +85,71 @@ def _cast(w: GraphWriter, name: str, have: DType, want: DType) -> str:
 @writes("cast")
 def _(w: GraphWriter, op: PirOp) -> Any:
     return w.node("Cast", w(op.operands[0]), to=TO_ONNX[meta(op.results[0]).dtype])
+
+
+@writes("gather_nd")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    index = _cast(w, w(op.operands[1]), meta(op.operands[1]).dtype, dt.int64)
+    return w.node("GatherND", w(op.operands[0]), index)
+
+
+@writes("put_along_axis")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    kind = _COMBINED.get(op.attribute("reduce"))
+    index, values = meta(op.operands[1]), meta(op.operands[2])
+    if kind is None or not op.attribute("include_self") or index.shape != values.shape:
+        raise w.unsupported(op, "has no form in ONNX with these attributes")
+    return w.node("ScatterElements", *(w(v) for v in op.operands),
+                  axis=op.attribute("axis"), reduction=kind)  # fmt: skip
+
+
+@writes("not_equal")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    return w.node("Not", w.node("Equal", *(w(v) for v in op.operands)))
+
+
+@writes("nonzero")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    return w.node("Transpose", w.node("NonZero", w(op.operands[0])), perm=[1, 0])
+
+
+@writes("log1p")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    """Kahan's form, which loses nothing near 0: log(u) * x / (u - 1) where u = 1 + x is not 1."""
+    x, one = w(op.operands[0]), w.like(1.0, op.operands[0])
+    u = w.node("Add", x, one)
+    found = w.node("Mul", w.node("Log", u), w.node("Div", x, w.node("Sub", u, one)))
+    return w.node("Where", w.node("Equal", u, one), x, found)
+
+
+@writes("remainder")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x, y = (w(v) for v in op.operands)
+    if meta(op.operands[0]).dtype.is_integer:
+        return w.node("Mod", x, y)
+    floor = w.node("Floor", w.node("Div", x, y))
+    return w.node("Sub", x, w.node("Mul", floor, y))
+
+
+@writes("flip")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    axes = w.numbers(op, "axis")
+    first, last, back = ([n] * len(axes) for n in (-1, -(2**63), -1))
+    return w.node("Slice", w(op.operands[0]), *map(w.integers, (first, last, axes, back)))
+
+
+@writes("roll")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    axes = w.numbers(op, "axis")
+    if not axes:
+        raise w.unsupported(op, "of all elements in a row has no form in ONNX")
+    name = w(op.operands[0])
+    for axis, shift in zip(axes, w.numbers(op, "shifts"), strict=True):
+        cut = -shift % max(meta(op.operands[0]).shape[axis], 1)
+        ends = (0, cut), (cut, 2**63 - 1)
+        parts = [w.node("Slice", name, *map(w.integers, ([a], [b], [axis]))) for a, b in ends]
+        name = w.node("Concat", parts[1], parts[0], axis=axis)
+    return name
 
 
 @writes("rsqrt")

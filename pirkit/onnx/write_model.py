@@ -12,12 +12,14 @@ from xdsl.ir import SSAValue
 from pirkit.diag.errors import UnsupportedError
 from pirkit.diag.version import VERSION
 from pirkit.dialect.kinds import CONSTANT_LIKE
-from pirkit.dialect.opdef import reference
-from pirkit.dialect.operation import PirOp, declares, span_of
+from pirkit.dialect.opdef import decompose, find, reference
+from pirkit.dialect.operation import PirOp, declares, span_of, with_nested
 from pirkit.dialect.program import Program
 from pirkit.dialect.types import meta_of
+from pirkit.frontend.compile import run_passes
 from pirkit.onnx.element_types import TO_ONNX
 from pirkit.onnx.libonnx import checker, helper, numpy_helper, onnx
+from pirkit.passes.decompose import DecomposePass
 from pirkit.runtime.atomic_write import atomic_write
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
@@ -44,12 +46,37 @@ def writes(*names: str) -> Callable[[Write], Write]:
 def model_of_program(program: Program, entry: str | None = None) -> Any:
     """The ModelProto of a program, checked by `onnx.checker`.
 
-    Parameters become initializers, inputs and outputs keep their names. A parameter without a
-    weight is an input. Raises UnsupportedError (PK0402) for an op without a form in ONNX.
+    Parameters become initializers, inputs and outputs keep their names, but an output that is
+    named as an input, or as another output, gets a number behind it. A parameter without a weight
+    is an input. Writes in place become values, operands that are constants attributes, and an op
+    without a form in ONNX is decomposed. Raises UnsupportedError (PK0402) if that does not help.
     """
-    model = GraphWriter(program).model(entry)
-    checker.check_model(model, full_check=True)
-    return model
+    made = run_passes(program, "functionalize,absorb-attributes,constant-fold,dce")
+    refused: set[str] = set()
+    while True:
+        try:
+            model = GraphWriter(made).model(entry)
+        except _NoFormError as error:
+            known = {error.op} | {op.name for op in with_nested(made.entry(entry))}
+            fresh = {n for n in known - WRITES.keys() | {error.op} if _decomposes(n)} - refused
+            if error.op not in fresh:
+                raise
+            refused |= fresh
+            made = run_passes(made, [DecomposePass(only=tuple(sorted(fresh))), "constant-fold,dce"])
+        else:
+            checker.check_model(model, full_check=True)
+            return model
+
+
+class _NoFormError(UnsupportedError):
+    """``op`` has no form in ONNX as it is called."""
+
+    op = ""
+
+
+def _decomposes(name: str) -> bool:
+    definition = find(name)
+    return definition is not None and decompose.get(definition) is not None
 
 
 def save_model(program: Program, path: str | os.PathLike[str]) -> None:
@@ -70,6 +97,11 @@ class GraphWriter:
         self.outputs: list[Any] = []
         self.names: dict[SSAValue, Any] = {}
         self.taken: set[str] = set()
+
+    @property
+    def ports(self) -> list[Any]:
+        """Inputs and outputs so far."""
+        return [*self.inputs, *self.outputs]
 
     def model(self, entry: str | None) -> Any:
         main = self.program.entry(entry)
@@ -95,6 +127,7 @@ class GraphWriter:
             self.parameter(op)
         elif op.name == "pir.shadow_output":
             name = str(op.attribute("output_name"))
+            name = self.fresh(name) if any(v.name == name for v in self.ports) else name
             self.nodes.append(helper.make_node("Identity", [self(op.operands[0])], [name]))
             self.outputs.append(_value_info(name, op.operands[0]))
         elif op.name == "pir.combine":
@@ -125,10 +158,12 @@ class GraphWriter:
 
     def unsupported(self, op: PirOp, what: str) -> UnsupportedError:
         """The error for an op that cannot be written."""
-        return UnsupportedError(
+        error = _NoFormError(
             f"`{op.name}` {what}", code="PK0402", span=span_of(op),
             help="`pirkit-opt -p @simplify` may remove it; `pirkit.onnx.writes` adds a form",
         )  # fmt: skip
+        error.op = op.name
+        return error
 
     # --- names ---
 
@@ -158,12 +193,13 @@ class GraphWriter:
             return
         own = self.fresh(name)
         self.names[op.results[0]] = own
-        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(held), own))
+        self.initializers.append(numpy_helper.from_array(np.require(held, requirements="C"), own))
 
     def constant(self, array: Any) -> str:
         """The name of a constant."""
         name = self.fresh("constant")
-        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        rows = np.require(array, requirements="C")  # not `ascontiguousarray`: a number has rank 0
+        self.initializers.append(numpy_helper.from_array(rows, name))
         return name
 
     def integers(self, values: Sequence[int]) -> str:

@@ -155,6 +155,9 @@ class PassContext:
         )
 
 
+Places = tuple[tuple[str, Span], ...]
+
+
 class Pass(ABC):
     """A transformation of a module; derived classes are frozen dataclasses.
 
@@ -164,6 +167,8 @@ class Pass(ABC):
 
     name: ClassVar[str]
     stats: ClassVar[Mapping[str, str]] = Stats()
+    places: Places = ()
+    """The values of options, and last the name, with where the text of a pipeline has them."""
 
     @abstractmethod
     def run(self, ctx: PassContext, module: ModuleOp) -> None:

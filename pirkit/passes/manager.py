@@ -19,7 +19,7 @@ from pirkit.dialect.operation import bodies, span_of
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.passes.base import EnoughRewrites, Pass, PassContext, Remark, RewriteListener
-from pirkit.passes.pipeline import order_remarks, passes_of
+from pirkit.passes.pipeline import order_remarks, passes_of, place_of
 from pirkit.passes.registry import pass_named
 
 Watcher = Callable[[str, Pass, ModuleOp], None]
@@ -113,7 +113,7 @@ class _Run:
         ctx.listeners, ctx.stop_after = self.listeners, self.stop_after
         ctx.observers = self.observers
         started = time.perf_counter()
-        with _Naming(ctx):
+        with _Naming(ctx, pass_):
             pass_.run(ctx, self.module)
         ended = time.perf_counter()
         if self.verify:
@@ -149,8 +149,8 @@ class _Naming:
     EnoughRewrites is not an error; it only stops the pass. A UsageError is about an option.
     """
 
-    def __init__(self, ctx: PassContext) -> None:
-        self.ctx = ctx
+    def __init__(self, ctx: PassContext, pass_: Pass) -> None:
+        self.ctx, self.pass_ = ctx, pass_
 
     def __enter__(self) -> None:
         pass
@@ -163,6 +163,8 @@ class _Naming:
     ) -> bool:
         if isinstance(error, EnoughRewrites):
             return True
+        if isinstance(error, UsageError):
+            error.span = error.span or place_of(error, self.pass_.places)
         if not isinstance(error, Exception) or isinstance(
             error, PassError | LimitError | UsageError
         ):

@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn, cast, get_type_hints
 from pirkit.diag.errors import UsageError
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
-from pirkit.passes.base import Pass
+from pirkit.passes.base import Pass, Places
 from pirkit.passes.pipelines import ORDER, PIPELINES, OrderRule
 from pirkit.passes.registry import pass_named
 
@@ -189,7 +189,10 @@ def _named_pipeline(name: _Token) -> list[Pass]:
             span=name.span,
             help=f"did you mean `@{near[0]}`?" if near else f"named pipelines are {known}",
         )
-    return _Parser(text).pipeline()
+    passes = _Parser(text).pipeline()
+    for each in passes:
+        object.__setattr__(each, "places", ((name.text, name.span),))
+    return passes
 
 
 def _build(cls: type[Pass], name: _Token, options: list[_Option]) -> Pass:
@@ -202,14 +205,21 @@ def _build(cls: type[Pass], name: _Token, options: list[_Option]) -> Pass:
         if key in values:
             _bad_option(f"option `{option.name.text}` is given twice", option.name.span)
         values[key] = _convert(fields[key], option)
+    given = [v for option in options for v in option.values]
+    places = tuple([(v.text, v.span) for v in (*given, name)])
     try:
-        return cls(**values)
+        made = cls(**values)
     except UsageError as error:  # no program can have such a value
-        if error.span is None:
-            given = [v for option in options for v in option.values]
-            spans = (v.span for v in given if f"`{v.text}`" in error.message)
-            error.span = next(spans, name.span)
+        error.span = error.span or place_of(error, places)
         raise
+    object.__setattr__(made, "places", places)  # passes are frozen
+    return made
+
+
+def place_of(error: UsageError, places: Places) -> Span | None:
+    """Where the pipeline has the value that an error quotes, or else the name of the pass."""
+    quoted = (span for text, span in places if f"`{text}`" in error.message)
+    return next(quoted, places[-1][1] if places else None)
 
 
 @lru_cache(256)

@@ -81,7 +81,8 @@ class Trace:
 
         program: NativeProgram = segment.attrs["program"]
         found: dict[tuple[int, ...], Entry] = {}
-        alone = "copy" if any(step.calls for step in program.steps) else "native function"
+        whole = Entry("native function", segment.span, 0.0, origin=segment.origin)
+        alone = Entry("copy", None, 0.0) if any(s.calls for s in program.steps) else whole
         times = step_times(program, arrays, self.clock)
         for step, (seconds, turns) in zip(program.steps, times, strict=True):
             nbytes = turns * sum(size for size in step.function.code.sizes if size > 0)
@@ -99,10 +100,10 @@ class Trace:
         return "\n".join(map(str, self.entries)) + "\n"
 
 
-def _inside(calls: tuple[TypedCall, ...], depth: int, alone: str) -> Entry:
+def _inside(calls: tuple[TypedCall, ...], depth: int, alone: Entry) -> Entry:
     """The entry of what native functions compute, before they have run; ``alone`` without calls."""
     if not calls:
-        return Entry(alone, None, 0.0, depth=depth, times=0)
+        return replace(alone, depth=depth, times=0)
     made = {slot for c in calls for slot in slots_of(c.call.outputs)}
     given = [
         (slot, meta)

@@ -126,7 +126,10 @@ def test_errors_and_profile(traced: Any) -> None:
     assert len(named) >= 0.99 * len(entries) > 50
     assert any(f"(fused from {__file__}:" in str(e) for e in entries)
     whole = pirkit.compile(traced).trace(inputs).entries
-    assert all(e.span is not None and f"{__file__}:" in e.origin[0] for e in whole)
+    assert whole[0].what == "pir.segment"
+    assert f"{__file__}:" in whole[0].origin[0]
+    assert all(e.span is not None and e.span.file == __file__ for e in whole if e.what != "copy")
+    assert len([e for e in whole if e.depth]) > 20
     inputs["tokens"] = TOKENS + WORDS
     line = loss.__code__.co_firstlineno + 1
     with pytest.raises(RuntimeFault) as caught:

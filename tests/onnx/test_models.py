@@ -18,7 +18,9 @@ import pirkit  # noqa: E402
 from pirkit.cli import opt  # noqa: E402
 from pirkit.diag.errors import ArtifactError, UnsupportedError  # noqa: E402
 from pirkit.dialect.operation import origin_of, span_of  # noqa: E402
+from pirkit.frontend.random_inputs import random_inputs, random_weights  # noqa: E402
 from pirkit.onnx import load_model, model_of_program, program_of_model  # noqa: E402
+from pirkit.runtime.tolerance import drift  # noqa: E402
 
 CNN = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -165,6 +167,7 @@ def test_damaged_files_are_refused(cnn: Any, tmp_path: Path) -> None:
         with pytest.raises(ArtifactError, match=name) as caught:
             pirkit.load(path)
         assert caught.value.code == "PK0506"
+        assert "export" in (caught.value.help or "")
     with pytest.raises(ArtifactError, match="No such file"):
         pirkit.load(tmp_path / "missing.onnx")
 
@@ -195,3 +198,35 @@ def test_names_that_nothing_computes_are_refused(name: str) -> None:
         program_of_model(
             parser.parse_model(f"{head} g (float[2] x) => (float[2] {output}) {{ {node} }}")
         )
+
+
+CORPUS = Path(__file__).parents[1] / "corpus" / "paddle"
+RECORDED = ("lenet", "attention", "pinn_2nd_order", "loss_mix", "inplace_ops", "indexing_mix",
+            "gn_euler_beam_residual", "output_is_input_and_repeated")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_programs_are_written_as_they_are(name: str) -> None:
+    """Their axes and sizes are operands, some write in place, and some ops have no form in ONNX."""
+    program = pirkit.load(CORPUS / name / "program.txt")
+    ports = pirkit.compile(program, backend="reference", pipeline="").plan
+    program.params = random_weights(ports.params, 0)
+    inputs = random_inputs(ports.inputs, 0)
+    expected = pirkit.compile(program, backend="reference", pipeline="").run(inputs)
+    model = model_of_program(program)
+    given = {v.name: inputs[v.name] for v in model.graph.input}
+    found = ReferenceEvaluator(model).run(None, given)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected.values(), strict=True):
+        assert np.shape(one) == other.shape
+        assert drift(np.asarray(one), other) is None
+
+
+def test_numbers_are_written_with_rank_0() -> None:
+    program = pirkit.loads("""pir.program @main() {
+  %y = pd_op.full() {shape = array<i64>, value = 2.0 : f64, dtype = #pir.dtype<float32>,
+                     place = #pir.place<cpu:0>} : () -> tensor<f32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<f32>) -> ()
+}""")
+    (constant,) = model_of_program(program).graph.initializer
+    assert numpy_helper.to_array(constant).shape == ()

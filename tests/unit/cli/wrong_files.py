@@ -39,6 +39,7 @@ LINES = {
     "noregion": [f"%a = pd_op.if {{}} : (tensor<i1>) -> {T}"],
     "twoout": [f'pir.shadow_output(%x) {{output_name = "y"}} : ({T}) -> ()'] * 2,
     "yield": [f"pir.yield(%x) : ({T}) -> ()"],
+    "exponent": [f"%a = pd_op.leaky_relu(%x) {{negative_slope = 1e-05 : f32}} : ({T}) -> {T}"],
     "percent": [f"%a = pd_op.exp(x) : ({T}) -> {T}"],
     "outname": [f'pir.shadow_output(%x) {{name = "y"}} : ({T}) -> ()'],
     "cond": [
@@ -94,6 +95,12 @@ FILES: dict[str, str | bytes] = {
     "passbad.py": "import nosuchmodule\n",
     "passsyn.py": "def f(:\n",
     "pass.txt": "x",
+    "hash.mlir": f"# a comment\n{GOOD}",
+    "ccomment.mlir": f"/* a comment */\n{GOOD}",
+    "two.mlir": f"builtin.module {{\n{GOOD}}}\n" * 2,
+    "ansi.mlir": f"\x1b[31m{GOOD}",
+    "smart.mlir": GOOD.replace('"y"', "\u201cy\u201d"),
+    "passexit.py": "import sys\nsys.exit(3)\n",
     **{
         f"{name}.mlir": f'pir.program @main(%x "x" : {T}) {{\n  ' + "\n  ".join(lines) + "\n}\n"
         for name, lines in LINES.items()
@@ -106,6 +113,7 @@ def write_files(folder: Path) -> None:
     for name, content in FILES.items():
         data = content if isinstance(content, bytes) else content.encode()
         (folder / name).write_bytes(data)
+    (folder / "loop").symlink_to("loop")
     with zipfile.ZipFile(folder / "m.pt", "w") as archive:
         archive.writestr("archive/data.pkl", b"x")
     np.savez(folder / "shape.npz", x=np.ones(3, "f"))
