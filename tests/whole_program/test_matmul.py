@@ -10,6 +10,10 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.frontend.tracing import trace
+from pirkit.lowering.codegen.matmul.gemm import Gemm
+from pirkit.lowering.whole_program.matmul import matmul_of
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
 
 Array = np.ndarray[Any, Any]
 
@@ -125,3 +129,11 @@ def test_what_is_moved_is_stored_once_for_all_shapes() -> None:
     made = whole.native(x, w, g)
     np.testing.assert_allclose(made[0], moved @ w, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(made[1], np.einsum("bik,bij->kj", moved, g), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("columns", [64, 65])
+def test_columns_that_are_no_whole_vectors_are_a_gemm(columns: int) -> None:
+    """A nest masks the last vector at each term; the lanes of all targets divide 64."""
+    shapes = (64, 20), (20, columns), (64, columns)
+    a, b, c = (TensorMeta(shape, dt.float32) for shape in shapes)
+    assert isinstance(matmul_of(a, b, c, (False, False)), Gemm) == (columns == 65)

@@ -36,11 +36,17 @@ PANELS: Final = ("pir.packed_matmul", QUANTIZED)
 
 MAX_NEST_SIZE: Final = 1 << 18
 """Multiply-adds of a matmul up to which a loop nest is as fast as the blocked GEMM."""
+MAX_TAILED_SIZE: Final = 1 << 16
+MIN_TAILED_DEPTH: Final = 16
+"""The same where the columns are no whole vectors, from so many terms on: a nest masks the last
+vector of each row at each term (256x20x20: 6.1 us, GEMM 4.4; with 8 lanes 6.8 and 5.0)."""
 MIN_DOT_DEPTH: Final = 8
 """Terms from which a matmul with a transposed right operand is a GEMM, if its result has as many
-elements: a nest adds lanes at the end of each (64x20x20 with 16 lanes: 6.9 us, GEMM 1.6)."""
+elements: a nest adds lanes at the end of each (256x32x20 with 16 lanes: 32 us, GEMM 6; with 8
+lanes the same)."""
 NARROW: Final = 16
-"""Columns below which a nest along them fills no vector (256x12 by 12x8: 51 us, GEMM 1.8)."""
+"""Columns below which a nest along them is slow (256x12 by 12x8: 53 us, GEMM 2.7; with 8 lanes,
+where they fill a vector, 21 and 2.8)."""
 MAX_THIN_EXTENT: Final = 8
 """Rows or columns of a result below which packing does not pay: no panel would be reused."""
 
@@ -74,8 +80,10 @@ def matmul_of(
     # Terms along the lanes of both operands: a nest adds lanes at the end of each element.
     is_dot = transposed[1] and not transposed[0]
     reused = depth >= MIN_DOT_DEPTH and rows * columns >= depth
+    is_tailed = depth >= MIN_TAILED_DEPTH and columns * c.dtype.itemsize * 8 % host().vector_bits
+    most = MAX_TAILED_SIZE if is_tailed else MAX_NEST_SIZE
     if (
-        (rows * columns * depth > MAX_NEST_SIZE or (reused and (is_dot or columns < NARROW)))
+        (rows * columns * depth > most or (reused and (is_dot or columns < NARROW)))
         and min(rows, columns) >= MAX_THIN_EXTENT
         and c.dtype in (dt.float32, dt.float64)
     ):
