@@ -30,7 +30,7 @@ def step_times(
     """
     program = session.program
     results = [make() for make in program.makers]
-    session.place([*(np.require(a, requirements="CA") for a in arrays), *results])
+    session.place([*(np.require(a, requirements=["C", "A"]) for a in arrays), *results])
     if session.uses_pool:
         session.attach_pool()
 
