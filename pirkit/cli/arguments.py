@@ -102,8 +102,9 @@ class ArgumentParser(argparse.ArgumentParser):
     def _command(self) -> ArgumentParser:
         """The parser of the command that the arguments name, or this one."""
         for action in self._actions:
-            if isinstance(action.choices, Mapping):
-                commands = cast(Mapping[str, ArgumentParser], action.choices)
+            choices: Any = action.choices
+            if isinstance(choices, Mapping):
+                commands = cast(Mapping[str, ArgumentParser], choices)
                 return next((commands[a] for a in sys.argv[1:] if a in commands), self)
         return self
 

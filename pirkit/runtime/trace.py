@@ -77,13 +77,11 @@ class Trace:
 
     def _segment(self, segment: Call, arrays: Sequence[Any]) -> None:
         """Record the functions of a native segment: those of the same calls as one entry."""
-        from pirkit.runtime.native.stepwise import step_times  # noqa: PLC0415  not for all programs
-
         program: NativeProgram = segment.attrs["program"]
         found: dict[tuple[int, ...], Entry] = {}
         whole = Entry("native function", segment.span, 0.0, origin=segment.origin)
         alone = Entry("copy", None, 0.0) if any(s.calls for s in program.steps) else whole
-        times = step_times(program, arrays, self.clock)
+        times = program.step_times(arrays, self.clock)
         for step, (seconds, turns) in zip(program.steps, times, strict=True):
             nbytes = turns * sum(size for size in step.function.code.sizes if size > 0)
             key = tuple([id(c.call) for c in step.calls])

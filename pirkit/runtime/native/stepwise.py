@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pirkit.runtime.native.function import Branch
-from pirkit.runtime.native.program import NativeProgram, Session
 from pirkit.runtime.native.records_ir import RECORD, RUN_HEADER
+
+if TYPE_CHECKING:
+    from pirkit.runtime.native.program import Session
 
 Array = np.ndarray[Any, Any]
 
@@ -19,17 +21,16 @@ _IDLE_RUNS: Final = 20
 
 
 def step_times(
-    program: NativeProgram, arrays: Sequence[Array], clock: Callable[[], float]
+    session: Session, arrays: Sequence[Array], clock: Callable[[], float]
 ) -> list[tuple[float, int]]:
-    """For each step the seconds of all its runs, and how often it ran.
+    """`NativeProgram.step_times` in a session of its own.
 
     Between two steps, which are the machine code of a plain call, Python looks at the clock; it
-    also takes the branches. What a call of no step takes is subtracted. Raises the error of an
-    assertion that the data violate.
+    also takes the branches. What a call of no step takes is subtracted.
     """
-    session = program.session()
+    program = session.program
     results = [make() for make in program.makers]
-    session.place([*(np.require(a, requirements="CA") for a in arrays), *results])
+    session.place([*(np.require(a, requirements=["C", "A"]) for a in arrays), *results])
     if session.uses_pool:
         session.attach_pool()
 

@@ -64,7 +64,7 @@ def test_list_has_every_code(run) -> None:
         (("explain", "PK0203", "--list"), "either a code or --list"),
         (("explian", "PK0203"), "did you mean `explain`?"),
         (("explain", "--lst"), "did you mean `--list`"),
-        (("doctor", "--unheard-of"), "it is `pirkit [OPTIONS] COMMAND`"),
+        (("doctor", "--unheard-of"), "it is `pirkit doctor [OPTIONS]`"),
         ((), "the following arguments are required"),
     ],
 )
