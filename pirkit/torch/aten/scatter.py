@@ -111,11 +111,11 @@ def _extreme(
     where: Any = {"axis": dim, "include_self": True, "reduce": "add"}
     is_kept = b.equal(x, best)
     is_best = b.equal(source, b.take_along_axis(best, index, axis=dim))
-    kept, won = (b.cast(v, x.dtype) for v in (is_kept, is_best))
-    if not self_too:  # an old element that is equal still counts, as in torch
+    if not self_too:
         ones = b.const(1.0, x.dtype, source.shape)
         met = b.put_along_axis(b.zeros_like(x), index, ones, **where)
         is_kept = b.logical_and(is_kept, b.equal(met, zero))
+    kept, won = (b.cast(v, x.dtype) for v in (is_kept, is_best))
     seed = b("pd_op.assign", b.zeros_like(best))
     share = b.divide(seed, b.put_along_axis(kept, index, won, **where))
     theirs = b.take_along_axis(share, index, axis=dim)
