@@ -104,8 +104,10 @@ def error(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
     return worst
 
 
-def timed(calls: list[Callable[[], Any]], rounds: int = ROUNDS) -> list[float]:
-    """Median milliseconds of interleaved calls on this thread.
+def timed(
+    calls: list[Callable[[], Any]], rounds: int = ROUNDS, share: float = 0.5
+) -> list[float]:  # fmt: skip
+    """Milliseconds of interleaved calls on this thread, above those of a share of the calls.
 
     A limit of CPU seconds makes the clock of the process one of ticks, but not that of a thread.
     """
@@ -118,7 +120,7 @@ def timed(calls: list[Callable[[], Any]], rounds: int = ROUNDS) -> list[float]:
             times.append((time.thread_time() - before) * 1e3)
         if time.thread_time() - start > SECONDS:
             break
-    return [statistics.median(t) for t in found]
+    return [sorted(times)[int(share * len(times))] for times in found]
 
 
 def first(call: Callable[[], Any]) -> tuple[float, Any]:

@@ -150,7 +150,7 @@ class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBas
             if found is not NotImplemented:
                 return found
         if function is _CROSS_ENTROPY:  # its chunks have no derivative that could be recorded
-            kwargs = {**(kwargs or {}), "options": None}
+            return function(*args, **{**(kwargs or {}), "options": None})
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
         if function in _SCATTERS and not depth:  # transforms use torch's derivative by themselves
             return _strided_scatter(function, *args, **(kwargs or {}))

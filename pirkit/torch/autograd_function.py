@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.torch.levels import Level
@@ -64,7 +64,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         return (None, None, *gradients)
 
 
-_APPLY: Final[Any] = super(torch.autograd.Function, Differentiable).apply
+_APPLY: Final[Any] = cast("Any", super(torch.autograd.Function, Differentiable)).apply
 """`apply` without what it does for transforms of `torch.func`, which takes a few microseconds."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.torch.capture import capture
 from pirkit.torch.captured_graph import SOURCE, Captured
-from pirkit.torch.compiled_graph import LOG, CompiledGraph
+from pirkit.torch.compiled_graph import LOG, CompiledGraph, Specialized
 from pirkit.torch.imported_graph import Fallback, Imported
 from pirkit.torch.joint_graph import with_torch_autograd
 from pirkit.torch.libtorch import listed, symbolic_shapes, torch
@@ -136,7 +136,7 @@ def _finished(
     if not any(symbolic_shapes.free_unbacked_symbols(given) for given in examples):
         special = made.special([_sized(given) for given in examples])
         learns = torch.is_grad_enabled() and any(made.differentiable)
-        if special is not None:
+        if isinstance(special, Specialized):  # the first sizes have code of their own
             runner = special.level.forward if learns else special.level.inference
             if WATCH.get() is not None:
                 special.watched = runner.watched()

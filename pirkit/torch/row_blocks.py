@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from pirkit.torch.captured_graph import Captured
 from pirkit.torch.libtorch import listed, sympify, torch
@@ -220,7 +220,7 @@ def _name(node: Any) -> str:
 def _depends(given: Any, symbol: Any) -> bool:
     """Whether an argument is a number that depends on the symbol."""
     if isinstance(given, list | tuple):
-        return any(_depends(g, symbol) for g in given)
+        return any(_depends(g, symbol) for g in cast("list[Any]", given))
     value = given.meta.get("val") if hasattr(given, "meta") else given
     return not isinstance(value, torch.Tensor) and symbol in _symbols(value)
 

@@ -182,3 +182,12 @@ def test_the_gradient_of_an_absolute_value_at_nan() -> None:
         for made in (function, torch.compile(function, backend="pirkit")):
             found = torch.autograd.grad(made(x), x, torch.ones(4))[0]
             torch.testing.assert_close(found, torch.tensor([0.0, -1.0, 0.0, 1.0]))
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+def test_equal_extremes_share_a_gradient(reduce: str) -> None:
+    x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 0.0, 1.0]], dtype=torch.float64, requires_grad=True)
+    source = torch.tensor([[1.0, 2.0, 5.0], [1.0, 0.0, 5.0], [4.0, 2.0, -1.0]],
+                          dtype=torch.float64, requires_grad=True)  # fmt: skip
+    index = torch.tensor([[0, 0, 0], [0, 1, 0], [1, 0, 0]])
+    _same_derivatives(lambda x, s: x.scatter_reduce(0, index, s * 1.0, reduce), x, source)

@@ -35,7 +35,7 @@ def _loaded(text: str, name: str) -> Any:
 
 def _value(meta: Any) -> torch.Tensor:
     dtype, shape = getattr(torch, meta.dtype.removeprefix("torch.")), meta.shape
-    if meta.data is not None:
+    if getattr(meta, "data", None) is not None:
         return torch.tensor(meta.data, dtype=dtype).reshape(shape)
     low, high = getattr(meta, "min_val", None), getattr(meta, "max_val", None)
     if dtype is torch.bool:
@@ -46,7 +46,10 @@ def _value(meta: Any) -> torch.Tensor:
             torch.zeros(shape, dtype=dtype))  # fmt: skip
     mean, std = (
         default if given is None or not math.isfinite(given) else given
-        for given, default in ((meta.mean, 0.0), (meta.std, 0.1))
+        for given, default in (
+            (getattr(meta, "mean", None), 0.0),
+            (getattr(meta, "std", None), 0.1),
+        )
     )
     value = (mean + 0.2 * std * torch.randn(shape)).clamp(
         max(-100.0, -100.0 if low is None else low), min(100.0, 100.0 if high is None else high)

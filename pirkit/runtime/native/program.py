@@ -263,7 +263,7 @@ class Session:
         self.cells = [(ctypes.c_size_t.from_address(place), k) for place, k in patches]
         """The argument words, each with the number of the array whose address it holds."""
         first_word = ctypes.addressof(self.blocks)
-        self.words = np.frombuffer(self.blocks, np.uintp)
+        self.words: Array = np.ctypeslib.as_array(self.blocks)
         self.moved = np.array([(place - first_word) // 8 for place, _ in patches], np.intp)
         self.sources = np.array([k for _, k in patches], np.intp)
         """`cells` by number: of the word in `words`, and of the array."""

@@ -106,20 +106,21 @@ def _extreme(
     b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, how: str, self_too: bool
 ) -> Value:
     """The extreme element at each place, whose gradient equal ones share evenly, as torch's."""
+    best = b.put_along_axis(x, index, source, axis=dim, reduce=how, include_self=self_too)
     zero = b.const(0.0, x.dtype)
     where: Any = {"axis": dim, "include_self": True, "reduce": "add"}
-    best = b.stopped(b.put_along_axis(x, index, source, axis=dim, reduce=how,
-                                      include_self=self_too))  # fmt: skip
     is_kept = b.equal(x, best)
+    is_best = b.equal(source, b.take_along_axis(best, index, axis=dim))
     if not self_too:
         ones = b.const(1.0, x.dtype, source.shape)
         met = b.put_along_axis(b.zeros_like(x), index, ones, **where)
         is_kept = b.logical_and(is_kept, b.equal(met, zero))
-    is_best = b.equal(source, b.take_along_axis(best, index, axis=dim))
-    parts = [b.put_along_axis(b.where(is_kept, mine, zero), index, b.where(is_best, theirs, zero),
-                              **where)
-             for mine, theirs in ((x, source), (b.ones_like(x), b.ones_like(source)))]  # fmt: skip
-    return b.divide(*parts)
+    kept, won = (b.cast(v, x.dtype) for v in (is_kept, is_best))
+    seed = b("pd_op.assign", b.zeros_like(best))
+    share = b.divide(seed, b.put_along_axis(kept, index, won, **where))
+    theirs = b.take_along_axis(share, index, axis=dim)
+    return b.custom(best, (x, source), seed,
+                    (b.where(is_kept, share, zero), b.where(is_best, theirs, zero)))  # fmt: skip
 
 
 @rule("scatter.src", "scatter.value")

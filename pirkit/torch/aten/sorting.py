@@ -39,17 +39,13 @@ def _is_stable(given: Any, args: Any) -> bool:
 def _(
     b: AtenBuilder, x: Value, k: int, dim: int = -1, largest: bool = True, in_order: bool = True
 ) -> Any:
-    """Elements without an order, or equal ones, stand where torch's selection puts them.
+    """The places are torch's, which takes a tenth of the time, and decides among equal elements.
 
     What is drawn for these places, as a mask of dropout, meets the elements that it meets in torch.
-    Equal elements are rare only where there are many digits.
     """
     if not x.rank or k == 0 or not (x.dtype.is_float or x.dtype in (dt.int32, dt.int64)):
         return NotImplemented
-    if in_order and x.dtype in (dt.float32, dt.float64):
-        _, places = b.topk(x, k=k, axis=dim % x.rank, largest=largest, sorted=True)
-    else:
-        _, places = call_by_torch(b, [x, k, dim, largest, in_order], {}, "torch's order", [])
+    _, places = call_by_torch(b, [x, k, dim, largest, in_order], {}, "torch's order", [])
     return _picked(b, x, places, dim % x.rank)
 
 
