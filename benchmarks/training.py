@@ -24,6 +24,8 @@ from typing import Any
 from benchmarks.engines import peak_memory
 from benchmarks.harness.environment import environment_of
 
+Made = tuple[Any, Callable[[Any], Any]]
+"""A module, and the loss of it, or of what it was compiled to."""
 ENGINES = ("torch", "inductor", "pirkit")
 
 
@@ -47,7 +49,7 @@ def _blocks(torch: Any, inner: int, outer: int, stride: int) -> Any:
     return Block()
 
 
-def resnet18(torch: Any) -> Callable[[], Any]:
+def resnet18(torch: Any) -> Made:
     nn, widths = torch.nn, (64, 64, 128, 256, 512)
     stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
             nn.MaxPool2d(3, 2, 1)]  # fmt: skip
@@ -59,7 +61,7 @@ def resnet18(torch: Any) -> Callable[[], Any]:
     return model, lambda m: nn.functional.cross_entropy(m(x), y)
 
 
-def unet(torch: Any) -> Callable[[], Any]:
+def unet(torch: Any) -> Made:
     from benchmarks.torch_models import _UNet
 
     x, y = torch.randn(2, 3, 128, 128), torch.rand(2, 1, 128, 128).round()
@@ -67,7 +69,7 @@ def unet(torch: Any) -> Callable[[], Any]:
     return _UNet(), lambda m: loss(m(x), y)
 
 
-def bert(torch: Any) -> Callable[[], Any]:
+def bert(torch: Any) -> Made:
     from transformers import BertConfig, BertForSequenceClassification
 
     config = BertConfig(num_hidden_layers=2, hidden_dropout_prob=0.0,
@@ -76,7 +78,7 @@ def bert(torch: Any) -> Callable[[], Any]:
     return BertForSequenceClassification(config), lambda m: m(input_ids=x, labels=y).loss
 
 
-def gpt2(torch: Any) -> Callable[[], Any]:
+def gpt2(torch: Any) -> Made:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     config = GPT2Config(n_layer=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False)

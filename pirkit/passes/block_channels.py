@@ -71,6 +71,7 @@ class _Layouts:
     program: ProgramOp
     block: int
     blocked: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    frozen: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
 
     def run(self) -> None:
         self.frozen = frozen_values(self.program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,7 +32,7 @@ class Layouts(Protocol):
 
     block: int
     blocked: dict[SSAValue, Value]
-    frozen: Mapping[SSAValue, bool]
+    frozen: dict[SSAValue, bool]
 
     def builder(self, op: PirOp) -> Builder: ...
     def in_blocks(self, b: Builder, value: SSAValue, block: int = 0) -> Value: ...

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Final
+from typing import Final, cast
 
 from xdsl.ir import SSAValue
 
@@ -20,6 +20,7 @@ from pirkit.index.extent import expected
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
 from pirkit.runtime.machine_costs import CONCAT_SELECT_ADDS, LAUNCH_ADDS, LOOKUP_ADDS
+from pirkit.runtime.meta import TensorMeta
 
 _OFTEN = 1.5
 """Reads per element from which windows count as overlapping; padding alone stays below."""
@@ -76,7 +77,7 @@ def broadcasts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
             continue
         # A concatenation looks up the elements of all of its operands for each of its own.
         looks_up = joins and any(r.decides for u in chain for r in u.reads)
-        met = expected(prod(found.shapes.named(operand).shape)) if joins else _size(unit)
+        met = _elements(operand, found) if joins else _size(unit)
         results = _size(unit) if looks_up else met
         if not looks_up and 2 * size > results:
             continue
@@ -121,3 +122,7 @@ def _cost(unit: Unit) -> int:
 
 def _size(unit: Unit) -> int:
     return expected(prod(unit.meta.shape))
+
+
+def _elements(value: SSAValue, found: Equations) -> int:
+    return expected(prod(cast(TensorMeta, found.shapes.named(value)).shape))

@@ -42,8 +42,8 @@ def quad_products(target: Target) -> Combine:
         odd = b.op("lshr", x, 8), b.op("ashr", y, 8)
         even = b.op("and", x, 255), b.op("ashr", b.op("shl", y, 8), 8)
         for pair in (even, odd):
-            pair = [b.emit(total.type, f"bitcast {v} to {total.type}") for v in pair]
-            total = b.op("add", total, pair_products(b, *pair, target))
+            factors = [b.emit(total.type, f"bitcast {v} to {total.type}") for v in pair]
+            total = b.op("add", total, pair_products(b, factors[0], factors[1], target))
         return total
 
     return add
