@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode
-from pirkit.dialect.kinds import LOOP
+from pirkit.dialect.kinds import DETACH, LOOP
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
 from pirkit.dialect.ops.control.tensor_array import ARRAY_OPS
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.structure import CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta, VecMeta
-
-_DETACHING: Final = ("pd_op.share_data_", "pd_op.share_data")
 
 Item = tuple[Operation, int]
 """An index among the operands of a push, with the op that creates the stack."""
@@ -93,7 +91,8 @@ def is_cut(result: SSAValue, sources: Sequence[SSAValue]) -> bool:
     If all operands are marked as well, the mark only says that no gradient was requested; but for
     what `detach` makes.
     """
-    is_detached = isinstance(result.owner, PirOp) and result.owner.name in _DETACHING
+    owner = result.owner
+    is_detached = isinstance(owner, PirOp) and declares(owner, DETACH)
     return stops_gradient(result) and (is_detached or not all(map(stops_gradient, sources)))
 
 

@@ -69,6 +69,7 @@ BRANCH: Final = "branch"
 LOOP: Final = "loop"
 STACK: Final = "stack"
 ALIAS: Final = "alias"
+DETACH: Final = "detach"
 RESHAPE: Final = "reshape"
 CONVOLUTION: Final = "convolution"
 TRANSPOSED: Final = "transposed_convolution"
@@ -94,6 +95,7 @@ TRAITS: Final[dict[str, str]] = {
     LOOP: "runs a region repeatedly",
     STACK: "works on a stack, which holds copies",
     ALIAS: "gives an operand another name; reads no element",
+    DETACH: "is what `detach` records: a mark on its result stops gradients, whatever is marked",
     RESHAPE: "the result has the elements of the operand in the same order",
     CONVOLUTION: "a convolution, transposed ones included",
     TRANSPOSED: "a transposed convolution",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.kinds import ALIAS, COPY, ELEMENTWISE, EXACT, RESHAPE, VIEW
+from pirkit.dialect.kinds import ALIAS, COPY, DETACH, ELEMENTWISE, EXACT, RESHAPE, VIEW
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import show, unchanged
@@ -80,7 +80,7 @@ class ShareData:
     """`x` itself under another name; the result shares its storage."""
 
     name = "pd_op.share_data"
-    traits = (ALIAS, RESHAPE)
+    traits = (ALIAS, DETACH, RESHAPE)
     signature = "x -> out"
     dtypes = dt.ANY
     views = {"out": "x"}
@@ -107,7 +107,7 @@ class ShareDataInplace:
     """`x` itself under another name; writes nothing, despite its name."""
 
     name = "pd_op.share_data_"
-    traits = (ALIAS,)
+    traits = (ALIAS, DETACH)
     signature = "x -> out"
     dtypes = dt.ANY
     views = {"out": "x"}
