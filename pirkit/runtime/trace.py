@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta, of_value
+from pirkit.runtime.native.stepwise import step_times
 from pirkit.runtime.plan import SEGMENT, Call, Instruction, Operand, TypedCall, slots_of
 from pirkit.runtime.run_block import BlockSteps, execute
 
@@ -81,7 +82,7 @@ class Trace:
         found: dict[tuple[int, ...], Entry] = {}
         whole = Entry("native function", segment.span, 0.0, origin=segment.origin)
         alone = Entry("copy", None, 0.0) if any(s.calls for s in program.steps) else whole
-        times = program.step_times(arrays, self.clock)
+        times = step_times(program.own_session(), arrays, self.clock)
         for step, (seconds, turns) in zip(program.steps, times, strict=True):
             nbytes = turns * sum(size for size in step.function.code.sizes if size > 0)
             key = tuple([id(c.call) for c in step.calls])

@@ -43,7 +43,6 @@ from pirkit.runtime.native.program_ir import (
     program_text,
 )
 from pirkit.runtime.native.records_ir import PAUSED, RECORD
-from pirkit.runtime.native.stepwise import step_times
 from pirkit.runtime.native.tensor_call import (
     Method,
     Recipes,
@@ -186,21 +185,16 @@ class NativeProgram:
         session.run_at(addresses)
         self.free.append(session)
 
-    def step_times(
-        self, arrays: Sequence[Array], clock: Callable[[], float]
-    ) -> list[tuple[float, int]]:
-        """A call for profiles: for each step the seconds of all its runs, and how often it ran.
-
-        Raises the error of an assertion that the data violate.
-        """
-        return step_times(Session(self), arrays, clock)
-
     def session(self) -> Session:
         """What one call at a time runs in; it goes back to `free` when the call has returned."""
         try:
             return self.free.pop()
         except IndexError:
             return Session(self)
+
+    def own_session(self) -> Session:
+        """A session that no other call gets."""
+        return Session(self)
 
     def bind(self, arrays: Sequence[Array], results: Sequence[Array]) -> Callable[[], None]:
         """A call on fixed arrays, which reads their content at each run.

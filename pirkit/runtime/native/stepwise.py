@@ -23,10 +23,13 @@ _IDLE_RUNS: Final = 20
 def step_times(
     session: Session, arrays: Sequence[Array], clock: Callable[[], float]
 ) -> list[tuple[float, int]]:
-    """`NativeProgram.step_times` in a session of its own.
+    """The seconds of all runs of each step of one call, and how often it ran, for profiles.
+
+    The session is one that nothing else uses.
 
     Between two steps, which are the machine code of a plain call, Python looks at the clock; it
-    also takes the branches. What a call of no step takes is subtracted.
+    also takes the branches. What a call of no step takes is subtracted. Raises the error of an
+    assertion that the data violate.
     """
     program = session.program
     results = [make() for make in program.makers]
