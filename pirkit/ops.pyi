@@ -2893,6 +2893,7 @@ def slice(
     infer_flags: Sequence[int] | int = ...,
     decrease_axis: Sequence[int] | int = ...,
 ) -> Tensor: ...
+def slice_array_dense(input: TensorLike, starts: TensorLike) -> Tensor: ...
 def slice_grad(
     input: TensorLike,
     out_grad: TensorLike,

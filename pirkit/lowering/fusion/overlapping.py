@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 from typing import Final, cast
 
@@ -27,6 +28,10 @@ _OFTEN = 1.5
 BROADCAST_SHARE: Final = 3
 """A stored value is read in the order of its elements where it is broadcast, which costs less than
 strided windows do: this part of the limit of recomputation holds."""
+
+_NEAR: Final = 64
+"""So many ops before a concatenation are asked whether they look elements up: fusion stays linear
+in the length of a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +76,15 @@ def broadcasts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
         source, moves = _moved(operand, found)
         if source is None or (size := _size(source)) < 2:
             continue
+        # A concatenation looks up the elements of all of its operands for each of its own.
+        looks_up = joins and any(r.decides for u in islice(_chain(source, found), _NEAR)
+                                 for r in u.reads)  # fmt: skip
+        results = _elements(operand, found) if joins and not looks_up else _size(unit)
+        if not looks_up and 2 * size > results:
+            continue
         chain = list(_chain(source, found))
         if any((s := found.unit_of(v)) is not None and s.is_reduction and size <= 2 * _size(s)
                for u in chain for v in u.tensors):  # fmt: skip
-            continue
-        # A concatenation looks up the elements of all of its operands for each of its own.
-        looks_up = joins and any(r.decides for u in chain for r in u.reads)
-        met = _elements(operand, found) if joins else _size(unit)
-        results = _size(unit) if looks_up else met
-        if not looks_up and 2 * size > results:
             continue
         adds = sum(_cost(u) for u in chain) + (LOOKUP_ADDS if looks_up else 0)
         cost = adds * (results - size) // max(results, 1)

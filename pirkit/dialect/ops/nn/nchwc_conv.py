@@ -83,9 +83,10 @@ def _(
     else:
         takes, filters, sizes = filter.shape[1:5:3], filter.shape[0], filter.shape[2:4]
     agree = all(map(same_dim, held, takes))
-    if x.rank == 5 and filter.rank == 6 and UNKNOWN not in (blocks, takes[0], filters):
+    if x.rank == 5 and filter.rank == 6 and UNKNOWN not in (blocks, takes[0]):
         groups = blocks // takes[0] if takes[0] else 0
-        fits = groups > 0 and groups * takes[0] == blocks and filters % groups == 0
+        fits = groups > 0 and groups * takes[0] == blocks
+        fits = fits and (filters == UNKNOWN or filters % groups == 0)
         agree = fits and same_dim(block, takes[1])
     require(agree, "C2", f"input {show(x.shape)} does not fit filter {show(filter.shape)}")
     lengths = x.shape[2:4]
