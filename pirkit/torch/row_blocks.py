@@ -120,6 +120,11 @@ def _symbols(given: Any) -> set[Any]:
     return set(getattr(expression, "free_symbols", ()))
 
 
+def _is_empty(value: Any) -> bool:
+    """Whether a size is known to be 0; sizes that depend on data are not compared."""
+    return any(isinstance(n, int) and n == 0 for n in value.shape)
+
+
 def _axis(node: Any) -> int | None:
     return getattr(node, "meta", {}).get(AXIS, (None,))[0]
 
@@ -149,7 +154,7 @@ def _keeps_rows(node: Any, symbol: Any) -> bool:
     if node.op == "output":
         return True
     values = listed(node.meta.get("val"))
-    tensors = [v for v in values if isinstance(v, torch.Tensor) and 0 not in v.shape]
+    tensors = [v for v in values if isinstance(v, torch.Tensor) and not _is_empty(v)]
     if not tensors:  # sizes are no data; other numbers may be
         is_size = str(node.target).startswith("aten.sym_")
         return is_size or not any(map(_has_rows, node.all_input_nodes))

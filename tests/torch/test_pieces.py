@@ -106,12 +106,12 @@ def test_results_that_are_views_of_a_tensor_that_is_none() -> None:
 
 def test_many_sizes_are_not_compiled(caplog: pytest.LogCaptureFixture) -> None:
     made = torch.compile(
-        lambda x: x.sin().sum(1), backend="pirkit", dynamic=True, options={"sizes": 2}
+        lambda x: x.sin().sum(0), backend="pirkit", dynamic=True, options={"sizes": 2}
     )
     with caplog.at_level(logging.WARNING, "pirkit.torch"):
         for size in (3, 4, 5, 6, 3):
             x = torch.randn(size, 4)
-            torch.testing.assert_close(made(x), x.sin().sum(1))
+            torch.testing.assert_close(made(x), x.sin().sum(0))
     assert [r.getMessage() for r in caplog.records if "sizes" in r.getMessage()] == [
         "more sizes than `sizes`: torch runs calls of sizes that are seldom met"
     ]
@@ -131,7 +131,7 @@ def test_compilations_grow_by_the_logarithm_of_calls() -> None:
 
         return call
 
-    made = torch.compile(lambda x: x + 1, backend=counted, dynamic=True)
+    made = torch.compile(lambda x: x + x.sum(), backend=counted, dynamic=True)
     for size in (2, 3, 4, 5):
         for _ in range(16):
             made(torch.zeros(size))
