@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import csv
 import statistics
 import sys
 from functools import partial
@@ -29,7 +28,7 @@ from typing import Any
 
 import torch
 
-from tools.torch_graphs import FAMILIES, first, in_a_process, inference_of, read, timed
+from tools.torch_graphs import FAMILIES, append, first, in_a_process, inference_of, read, timed
 
 BACKENDS = ("pirkit", "inductor")
 COLUMNS = ["name", "family", "state", "graphs", "ops", "eager"] + [
@@ -77,7 +76,7 @@ def measured(family: str, name: str, _: str, with_times: bool) -> dict[str, Any]
             seconds, found = first(call)
             found = [t.clone() for t in found]
             call()  # a model that keeps a tensor of its first call is compiled once more
-        except Exception as failure:
+        except Exception as failure:  # whatever a backend raises is its row's note
             row[f"{backend}_error"] = " ".join(f"{type(failure).__name__}: {failure}".split())[:200]
             continue
         row[f"{backend}_first"], row[f"{backend}_level"] = round(seconds, 2), level(found, expected)
@@ -98,6 +97,8 @@ def measured(family: str, name: str, _: str, with_times: bool) -> dict[str, Any]
 def summary(rows: list[dict[str, str]], t: int) -> str:
     """A row for each backend, and the graphs on which pirkit is wrong or slow."""
     rows = [r for r in rows if r["state"] == "run"]
+    if not all(any(r[f"{b}_call"] for r in rows) for b in BACKENDS):
+        return "the table has no graphs of each backend yet"
     lines = [
         f"| {len(rows)} graphs | correct at 0 | at {t} | speedup | below 0.95 | S({t}) | S(0) "
         "| first call, median, s | sum, s |",
@@ -168,12 +169,7 @@ def main() -> int:
         row = {k: v for k, v in row.items() if k in COLUMNS} | {
             "pirkit_error": row.get("note", row.get("pirkit_error", ""))
         }
-        is_new = not given.table.exists()
-        with given.table.open("a", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            if is_new:
-                writer.writeheader()
-            writer.writerow(row)
+        append(given.table, COLUMNS, row)
         print(*row.values(), flush=True)
     return 0
 

@@ -169,7 +169,6 @@ RULES_OF_THEIR_OWN = {
     "pirkit/frontend/python_defaults.py": "defaults of Paddle's Python functions",
     "pirkit/passes/fold_batch_norm.py": "the ops with weights that it folds into",
     "pirkit/passes/block_quantized.py": "the ops of one rounding, in their order",
-    "pirkit/passes/quantize.py": "ops whose results have no negative elements",
 }
 """Files that list names which are names of ops, too, and what they stand for there."""
 

@@ -28,7 +28,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +237,16 @@ def in_a_process(
     return {"name": name, "family": family, "backend": backend, **row}
 
 
+def append(table: Path, columns: Sequence[str], row: dict[str, Any]) -> None:
+    """Write a row behind those that a table holds."""
+    is_new = not table.exists()
+    with table.open("a", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        if is_new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
 def read(table: Path) -> list[dict[str, str]]:
     if not table.exists():
         return []
@@ -294,12 +304,7 @@ def main() -> int:
         if (family, name, given.backend) in known and not given.again:
             continue
         row = in_a_process(measured, family, name, given.backend, given.limit, not given.values)
-        is_new = not given.table.exists()
-        with given.table.open("a", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            if is_new:
-                writer.writeheader()
-            writer.writerow(row)
+        append(given.table, COLUMNS, row)
         shown = [
             row.get(k, "")
             for k in (

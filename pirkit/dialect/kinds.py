@@ -70,6 +70,8 @@ LOOP: Final = "loop"
 STACK: Final = "stack"
 ALIAS: Final = "alias"
 DETACH: Final = "detach"
+NONNEGATIVE: Final = "nonnegative"
+KEEPS_SIGN: Final = "keeps_sign"
 RESHAPE: Final = "reshape"
 CONVOLUTION: Final = "convolution"
 TRANSPOSED: Final = "transposed_convolution"
@@ -96,6 +98,8 @@ TRAITS: Final[dict[str, str]] = {
     STACK: "works on a stack, which holds copies",
     ALIAS: "gives an operand another name; reads no element",
     DETACH: "is what `detach` records: a mark on its result stops gradients, whatever is marked",
+    NONNEGATIVE: "no element of the result is negative",
+    KEEPS_SIGN: "no element of the result is negative if none of the operands is",
     RESHAPE: "the result has the elements of the operand in the same order",
     CONVOLUTION: "a convolution, transposed ones included",
     TRANSPOSED: "a transposed convolution",

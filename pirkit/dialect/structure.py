@@ -17,6 +17,7 @@ from pirkit.dialect.kinds import (
     ALIAS,
     BRANCH,
     DERIVATIVE,
+    KEEPS_SIGN,
     LIST,
     LOOP,
     OUTPUT,
@@ -115,7 +116,7 @@ class Combine:
     """Makes one list value of several tensors; no data moves, elements are the same storage."""
 
     name = "pir.combine"
-    traits = (LIST, ALIAS)
+    traits = (ALIAS, KEEPS_SIGN, LIST)
     signature = "*inputs -> out[]"
     dtypes = dt.ANY
 

@@ -13,7 +13,8 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.frozen_values import PARAMETER, frozen_values
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.kinds import KEEPS_SIGN, NONNEGATIVE
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.ops.nn.quantized_conv import MAX_TERMS
 from pirkit.dialect.ops.nn.quantized_matmul import MAX_DEPTH, STORED, WEIGHT_OPERANDS
 from pirkit.dialect.types import meta_of
@@ -28,15 +29,6 @@ _LARGEST: Final = 127.0
 _MIDDLE: Final = 128
 """What stands for 0 in an unsigned byte if there are negative numbers."""
 CONVOLUTION: Final = "pd_op.conv2d"
-_POSITIVE: Final = frozenset(
-    {f"pd_op.{name}" for name in "relu relu6 sigmoid hardsigmoid softmax abs square exp".split()}
-)
-"""Ops whose results are not negative."""
-_KEEP_SIGN: Final = frozenset(
-    {f"pd_op.{name}" for name in "pool2d concat reshape transpose flatten add multiply".split()}
-    | {"pir.combine"}
-)
-"""Ops whose results are not negative if their operands are not."""
 _SMALLEST: Final = 1e-30
 """A maximum of 0 counts as this: its scale divides 0 by a number."""
 
@@ -317,9 +309,9 @@ def _is_positive(value: SSAValue) -> bool:
     op = value.owner
     if not isinstance(op, PirOp):
         return False
-    if op.name in _POSITIVE:
+    if declares(op, NONNEGATIVE):
         return True
-    return op.name in _KEEP_SIGN and all(map(_is_positive, op.operands))
+    return declares(op, KEEPS_SIGN) and all(map(_is_positive, op.operands))
 
 
 def _maximum_of_windows(value: SSAValue) -> PirOp | None:

@@ -57,7 +57,7 @@ _IMPORTING: Final = re.compile(r"default_factory|__enum__|\bfqn\b")
 def check_archive(name: str, file: Any) -> None:
     """Raise ArtifactError (PK0500) if torch would run code of an archive while it reads it.
 
-    The archive is taken apart by torch's own reader, so that both see the same records.
+    torch's own reader splits the archive, so that the check and torch see the same records.
     """
     span = Span(name)
     reader: Any = torch._C.PyTorchFileReader(file)
@@ -74,7 +74,7 @@ def check_archive(name: str, file: Any) -> None:
         elif record.endswith(".pt") and (held := reader.get_record(record)):
             try:
                 torch.load(io.BytesIO(held), weights_only=True)
-            except Exception:  # torch states no type
+            except Exception:  # torch documents no type; what it cannot read safely is refused
                 _refuse(name, f"objects in `{record}`")
 
 

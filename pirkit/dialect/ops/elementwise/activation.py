@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, NONNEGATIVE
 from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, samples
 from pirkit.dialect.ops.elementwise.piecewise import float_only, with_numbers
 from pirkit.dialect.ops.elementwise.unary import as_float, from_ints
@@ -38,6 +38,7 @@ class Sigmoid(_Activation):
     """
 
     name = "pd_op.sigmoid"
+    traits = (NONNEGATIVE,)
     library_ns = {"float32": 0.65, "float64": 1.2}
     cost = COSTLY
     dtypes = dt.NUMBERS

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, EXACT, SELECTIVE
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, EXACT, KEEPS_SIGN, SELECTIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.promotion import promote
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -53,6 +53,7 @@ class Add(_Binary):
     """
 
     name = "pd_op.add"
+    traits = (KEEPS_SIGN,)
     dtypes = (*dt.NUMBERS, dt.bool_, dt.uint8, dt.int8)
 
 
@@ -77,6 +78,7 @@ class Multiply(_Binary):
     """
 
     name = "pd_op.multiply"
+    traits = (KEEPS_SIGN,)
     dtypes = (*dt.NUMBERS, dt.bool_, dt.uint8, dt.int8)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.dialect.kinds import ELEMENTWISE, IDEMPOTENT
+from pirkit.dialect.kinds import ELEMENTWISE, IDEMPOTENT, NONNEGATIVE
 from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
@@ -33,7 +33,7 @@ class Relu(_Activation):
     """`max(x, 0)`. NaN stays NaN, where Paddle on CPU makes it 0."""
 
     name = "pd_op.relu"
-    traits = (IDEMPOTENT,)
+    traits = (IDEMPOTENT, NONNEGATIVE)
     inplace = {"out": "x"}
 
 
@@ -48,7 +48,7 @@ class Relu6(_Activation):
     """`x` moved into [0, 6]."""
 
     name = "pd_op.relu6"
-    traits = (IDEMPOTENT,)
+    traits = (IDEMPOTENT, NONNEGATIVE)
 
 
 @reference(Relu6)
@@ -75,6 +75,7 @@ class Hardsigmoid(_Activation):
     """`clip(slope * x + offset, 0, 1)`."""
 
     name = "pd_op.hardsigmoid"
+    traits = (NONNEGATIVE,)
     signature = "x ; slope: f32 = 0.2, offset: f32 = 0.5 -> out"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.dialect.kinds import ELEMENTWISE, EXACT, IDEMPOTENT, INTEGRAL
+from pirkit.dialect.kinds import ELEMENTWISE, EXACT, IDEMPOTENT, INTEGRAL, NONNEGATIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
@@ -131,7 +131,7 @@ class Abs:
     """
 
     name = "pd_op.abs"
-    traits = (EXACT, IDEMPOTENT)
+    traits = (EXACT, IDEMPOTENT, NONNEGATIVE)
     signature = "x -> out"
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}
@@ -170,6 +170,7 @@ class Square:
     """
 
     name = "pd_op.square"
+    traits = (NONNEGATIVE,)
     signature = "x -> out"
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}

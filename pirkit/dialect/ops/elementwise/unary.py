@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
+from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, NONNEGATIVE
 from pirkit.dialect.opdef import (
     bad_samples,
     infer_meta,
@@ -80,6 +80,7 @@ class Exp(_Function):
     """`e ** x`."""
 
     name = "pd_op.exp"
+    traits = (NONNEGATIVE,)
     library_ns = {"float32": 0.3, "float64": 0.3}
     cost = COSTLY
 

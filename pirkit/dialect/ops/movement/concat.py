@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pirkit.diag.limits import check
-from pirkit.dialect.kinds import MOVEMENT, VIEW
+from pirkit.dialect.kinds import KEEPS_SIGN, MOVEMENT, VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import add_dims, normalize_axis, same_dim, show
@@ -31,6 +31,7 @@ class Concat:
     """
 
     name = "pd_op.concat"
+    traits = (KEEPS_SIGN,)
     signature = "x[], axis: i32 = 0 -> out"
     dtypes = dt.ANY
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.dialect.kinds import RESHAPE, VIEW
+from pirkit.dialect.kinds import KEEPS_SIGN, RESHAPE, VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import (
@@ -42,7 +42,7 @@ class Reshape:
     """
 
     name = "pd_op.reshape"
-    traits = (RESHAPE,)
+    traits = (KEEPS_SIGN, RESHAPE)
     signature = "x, shape: intarray -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}
@@ -98,6 +98,7 @@ class Transpose:
     """
 
     name = "pd_op.transpose"
+    traits = (KEEPS_SIGN,)
     signature = "x ; perm: i32[] -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}
@@ -200,7 +201,7 @@ class Flatten:
     """
 
     name = "pd_op.flatten"
-    traits = (RESHAPE,)
+    traits = (KEEPS_SIGN, RESHAPE)
     signature = "x ; start_axis: i32 = 1, stop_axis: i32 = 1 -> out"
     dtypes = dt.ANY
     inplace = {"out": "x"}

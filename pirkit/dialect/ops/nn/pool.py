@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pirkit.dialect.kinds import KEEPS_SIGN
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.windows import Slide, is_channels_last, require_positions, slides
@@ -48,6 +49,7 @@ class Pool2d:
     """
 
     name = "pd_op.pool2d"
+    traits = (KEEPS_SIGN,)
     signature = f"x, kernel_size: intarray ; {_ATTRIBUTES} -> out"
     dtypes = dt.FLOATS
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.dialect.kinds import NONNEGATIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, normalize_axis, numel, same_dim, show
@@ -28,6 +29,7 @@ class Softmax:
     """
 
     name = "pd_op.softmax"
+    traits = (NONNEGATIVE,)
     signature = "x ; axis: i32 -> out"
     dtypes = dt.FLOATS
     inplace = {"out": "x"}
