@@ -34,6 +34,9 @@ def _signbit(x: Array) -> Any:
 @elementwise("fmod")
 def _fmod(x: Array, y: Array) -> Any:
     """The remainder of the absolute values, of the sign of ``x``."""
+    if not x.dtype.is_float:  # the least integer has no absolute value
+        found: Any = np.remainder(x, y)
+        return np.where((found != 0) & ((found < 0) != (x < 0)), found - y, found)
     is_negative = np.signbit(x)
     rest = np.remainder(np.where(is_negative, -x, x), np.where(np.signbit(y), -y, y))
     return np.where(is_negative, -rest, rest)

@@ -55,14 +55,17 @@ def composed(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def elementwise(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a rule for a ufunc, written in numpy, whose operands have the types of its loop."""
+    """Enter a rule for a ufunc, written in numpy, whose operands have the types of its loop.
+
+    As in numpy's loops, numbers of 16 bits are computed with in float32.
+    """
     ufunc: np.ufunc = getattr(np, name)
 
     def register(rule: Callable[..., Any]) -> Callable[..., Any]:
         def recording(b: Builder, *inputs: Any) -> Any:
             types = loop_types(ufunc, inputs)
             operands = zip(inputs, types, strict=False)
-            found = rule(*[operand(b, x, t) for x, t in operands])
+            found = rule(*[b.wide(operand(b, x, t)) for x, t in operands])
             if ufunc.nout == 1:
                 return b.cast(found, types[-1])
             outs = types[len(inputs) :]

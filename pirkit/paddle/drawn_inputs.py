@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from xdsl.ir import SSAValue
-
 from pirkit.dialect.build import Builder
+from pirkit.dialect.infer import constant_scalar
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.program import Program
 from pirkit.dialect.types import meta_of
@@ -54,7 +53,7 @@ def _meta(op: PirOp) -> TensorMeta:
 
 def _dropout(op: PirOp, shape: list[int], dtype: str) -> Draw | None:
     _, seed, rate = op.operand_slots
-    p = _constant(rate)
+    p = None if rate is None else constant_scalar(rate)
     is_random = not op.attribute("is_test") and not op.attribute("fix_seed") and seed is None
     if p is None or not is_random or any(True for r in op.results[1:] for _ in r.uses):
         return None
@@ -68,7 +67,7 @@ def _dropout(op: PirOp, shape: list[int], dtype: str) -> Draw | None:
 
 def _uniform(op: PirOp, shape: list[int], dtype: str) -> Draw | None:
     _, low, high = op.operand_slots
-    ends = _constant(low), _constant(high)
+    ends = [None if v is None else constant_scalar(v) for v in (low, high)]
     if None in ends or op.attribute("seed"):
         return None
     return lambda: paddle.uniform(shape, dtype, *ends)
@@ -86,10 +85,3 @@ _RULES: Final = {
     "pd_op.uniform": _uniform,
     "pd_op.gaussian": _gaussian,
 }
-
-
-def _constant(value: SSAValue | None) -> float | None:
-    owner = None if value is None else value.owner
-    if not isinstance(owner, PirOp) or owner.name != "pd_op.full":
-        return None
-    return float(owner.attribute("value"))

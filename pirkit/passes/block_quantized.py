@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.infer import constant_scalar
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.block_values import Epilogue, Layouts, image_meta, only_user
 from pirkit.runtime import dtype as dt
@@ -55,7 +56,7 @@ def quantization(end: Epilogue) -> None:
             return
         value = (chain or end.chain)[-1].results[0]
         others = [v for v in user.operands if v is not value]
-        number = full_number(others[0]) if others else None
+        number = constant_scalar(others[0]) if others else None
         if name == "multiply":
             rate = others[0] if others and image_meta(others[0]).shape == (1,) else None
             if rate is None:
@@ -84,7 +85,7 @@ def summand(
         inner, scale = product.operands
         owner = inner.owner
         if isinstance(owner, PirOp) and owner.name == "pd_op.subtract":
-            zero, owner = full_number(owner.operands[1]), owner.operands[0].owner
+            zero, owner = constant_scalar(owner.operands[1]), owner.operands[0].owner
         if zero in range(256) and isinstance(owner, PirOp) and owner.name == "pd_op.cast":
             source = owner.operands[0]
             if image_meta(source).dtype is dt.uint8 and image_meta(scale).shape == (1,):
@@ -103,11 +104,3 @@ def cast(at: Layouts, op: PirOp) -> None:
             at.kept(op, b, b.wrap(source))
             return
     at.elementwise(op)
-
-
-def full_number(value: SSAValue) -> float | None:
-    """The number that a constant is full of."""
-    op = value.owner
-    if not isinstance(op, PirOp) or op.name != "pd_op.full":
-        return None
-    return float(op.attribute("value"))

@@ -66,6 +66,22 @@ def test_ends_of_integers(name: str, dtype: Any) -> None:
     _check(getattr(np, name), x, y)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8])
+def test_remainders_of_integers(dtype: Any) -> None:
+    ends = np.iinfo(dtype)
+    x, y = np.meshgrid(np.array([ends.min, ends.max, 0, 5], dtype), np.array([3, ends.max], dtype))
+    for function in (np.fmod, np.remainder):
+        _check(function, x, y)
+        if ends.min:
+            _check(function, x, -y)
+
+
+def test_half_precision_is_computed_in_float32() -> None:
+    x = np.array([6e-8, 1e-5, 300.0, 6e4, 0.0], np.float16)
+    for function in (np.hypot, np.logaddexp):
+        _check(function, x, x[::-1].copy())
+
+
 def test_ldexp_by_large_exponents() -> None:
     x = np.array([0.0, 1.5, np.inf, 1e300, 5e-324, np.nan])
     for exponent in (0, 60, 1100, 2000, -1100, 2**31 - 1, -(2**31)):
