@@ -11,6 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_rules import FUNCTIONS, function, together, value_of
 from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, is_number, refused
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.methods import Axis
 
 
@@ -197,6 +198,25 @@ def _select(b: Builder, condlist: Any, choicelist: Any, default: Any = 0) -> Val
     for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
         found = _call(b, "where", condition, choice, found)
     return found
+
+
+@function("i0")
+def _i0(b: Builder, x: Any) -> Value:
+    x = value_of(b, x)
+    return b.i0(x if x.dtype.is_float else b.cast(x, dt.float64))
+
+
+@function("piecewise")
+def _piecewise(b: Builder, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Value:
+    """Functions get all elements; the last condition that holds decides, as in NumPy."""
+    x = value_of(b, x)
+    conditions = list(condlist) if isinstance(condlist, list | tuple) else [condlist]
+    *choices, default = funclist if len(funclist) > len(conditions) else [*funclist, 0]
+    found = default(x, *args, **kw) if callable(default) else default
+    for condition, choice in zip(conditions, choices, strict=True):
+        made = choice(x, *args, **kw) if callable(choice) else choice
+        found = _call(b, "where", condition, made, found)
+    return b.cast(_call(b, "broadcast_to", found, x.shape), x.dtype)
 
 
 # --- NaN, infinities and comparisons ---

@@ -128,9 +128,10 @@ def _qr(b: Builder, x: Any, mode: str = "reduced") -> Any:
 
 
 @function("linalg.svd")
-def svd(b: Builder, x: Any, full_matrices: bool = True) -> Singular:
-    """The singular value decomposition."""
-    return Singular(*b.svd(_matrices(b, x), full_matrices=full_matrices))
+def svd(b: Builder, x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """The singular value decomposition, or the singular values alone."""
+    found = Singular(*b.svd(_matrices(b, x), full_matrices=full_matrices and compute_uv))
+    return found if compute_uv else found.S
 
 
 @function("linalg.svdvals")

@@ -38,6 +38,8 @@ FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
         m.pad(a, 2, mode="reflect"), m.pad(a, 1, mode="wrap")],
     "flips": lambda m, a: [m.fliplr(a), m.flipud(a), m.rot90(a), m.rot90(a, 3)],
     "select": lambda m, a: m.select([a > 1, a > 0], [a, a * 2], -1.0),
+    "piecewise": lambda m, a: m.piecewise(a, [a > 0, a > 1], [m.square, 0.5, lambda v: -v]),
+    "i0": lambda m, a: m.i0(a),
     "nan": lambda m, a: [f(m.where(a > 1.2, m.nan, a), axis=1)
                          for f in (m.nansum, m.nanprod, m.nanmax, m.nanmin, m.nanmean)],
     "nan_to_num": lambda m, a: m.nan_to_num(m.where(a > 1, m.inf, m.where(a < 0, m.nan, a))),
@@ -63,6 +65,7 @@ FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
                             m.insert(a, [0, 2], a[:2], axis=0), m.insert(a, 1, a[0], axis=1),
                             m.sort(m.partition(a, 1)), *m.unravel_index(m.argmax(a), (3, 3)),
                             m.block([[a, a], [a[:1], a[2:]]])],
+    "svd": lambda m, a: m.linalg.svd(a, compute_uv=False),
     "lstsq": lambda m, a: [*m.linalg.lstsq(a[:, :2], a[:, 2])[:2], m.linalg.cond(a),
                            m.linalg.cond(a, 1), m.fft.fft2(a), m.fft.irfft2(a + 1j)],
     "types as functions": lambda m, a: [m.float64(2) * a, m.int64([1, 2]),],

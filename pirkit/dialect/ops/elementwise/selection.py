@@ -11,7 +11,7 @@ from pirkit.dialect.kinds import ELEMENTWISE, EXACT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.promotion import promote
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import broadcast
+from pirkit.dialect.shapes import broadcast, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.meta import TensorMeta, of_array
@@ -70,7 +70,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class MaskedFill:
     """`value` where `mask` holds, else `x`.
 
-    C1: the shapes of `x`, `mask` and `value` broadcast.
+    C1: `x` and `mask` broadcast, and `value` has one element or broadcasts to what they give.
     C2: `mask` is bool.
     """
 
@@ -84,7 +84,10 @@ class MaskedFill:
 def _(x: TensorMeta, mask: TensorMeta, value: TensorMeta) -> TensorMeta:
     require(mask.dtype is dt.bool_, "C2", f"the mask is {mask.dtype}, not bool")
     shape = broadcast(x.shape, mask.shape, constraint="C1")
-    broadcast(shape, value.shape, constraint="C1")
+    whole = broadcast(shape, value.shape, constraint="C1")
+    fits = len(whole) == len(shape) and all(map(same_dim, whole, shape))
+    fits = fits or all(d == 1 for d in value.shape)
+    require(fits, "C1", f"{value} is larger than the {show(shape)} that it fills")
     return x.with_shape(shape)
 
 
@@ -109,4 +112,5 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(MaskedFill)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2), s.bools(3), s.tensor())
+    yield "C1", s(s.tensor(2, 3), s.bools(2, 3), s.tensor(3, 1, 1))
     yield "C2", s(s.tensor(2), s.tensor(2, dtype=dt.float32), s.tensor())

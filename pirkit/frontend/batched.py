@@ -1,0 +1,87 @@
+"""What stands for a value, and for an op, of one row when many rows are computed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.ir import SSAValue
+
+from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.operation import PirOp
+from pirkit.dialect.types import meta_of
+from pirkit.runtime.meta import TensorMeta
+
+
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """A value, with an axis of rows in front or the same for all rows."""
+
+    value: Value
+    rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OneRow:
+    """An op as it was recorded for one row, with what stands for its operands."""
+
+    b: Builder
+    op: PirOp
+    operands: tuple[Any, ...]
+    """By slot: a `Batched`, a list of them, or None."""
+    count: int
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """Attributes, those that may be operands included."""
+        found = self.op.attribute_values()
+        for slot in self.op.definition.operands:
+            if slot.kind is not None and slot.name in self.op.properties:
+                found[slot.name] = self.op.attribute(slot.name)
+        return found
+
+    @property
+    def rank(self) -> int:
+        """Axes of the first operand, for one row."""
+        return self.meta(0).rank
+
+    def meta(self, slot: int) -> TensorMeta:
+        """Of an operand, for one row."""
+        return cast(TensorMeta, meta_of(cast(SSAValue, self.op.operand_slots[slot]).type))
+
+    @property
+    def result(self) -> TensorMeta:
+        """Of the first result, for one row."""
+        return cast(TensorMeta, meta_of(self.op.results[0].type))
+
+    def value(self, slot: int) -> Value:
+        """An operand, with the axis of rows."""
+        return self.spread(self.operands[slot])
+
+    def spread(self, given: Batched) -> Value:
+        """A value with the axis of rows."""
+        x = given.value
+        if given.rows:
+            return x
+        return self.b(
+            "pd_op.expand", self.b.reshape(x, (1, *x.shape)), shape=(self.count, *x.shape)
+        )
+
+    def aligned(self, slot: int, rank: int) -> Value:
+        """An operand whose axes for one row are as many as ``rank``, to be broadcast."""
+        given = self.operands[slot]
+        x = given.value
+        if not given.rows:
+            return x
+        return self.b.reshape(x, (x.shape[0], *[1] * (rank - x.rank + 1), *x.shape[1:]))
+
+    def emit(self, tensors: Sequence[Any], **changed: Any) -> Any:
+        """The op on other tensors, with some attributes changed."""
+        kinds = {s.name for s in self.op.definition.operands if s.kind is not None}
+        late = {
+            s.name: cast(Batched, v).value
+            for s, v in zip(self.op.definition.operands, self.operands, strict=False)
+            if s.name in kinds and v is not None
+        }
+        return self.b(self.op.definition, *tensors, **{**self.attrs, **late, **changed})

@@ -1,0 +1,365 @@
+"""Batching rules: what an op on one row is on many, with an axis of rows in front."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, Final, cast
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.build import Value
+from pirkit.dialect.ops.linalg.solve import holds_vectors
+from pirkit.dialect.structure import CHECKPOINT, CUSTOM
+from pirkit.dialect.types import meta_of
+from pirkit.frontend.batched import Batched, OneRow
+from pirkit.runtime.meta import TensorMeta
+
+Rule = Callable[[OneRow], Any]
+
+
+def elementwise(one: OneRow) -> Any:
+    """Operands are aligned, and broadcast by the op; those of ops that do not have all rows."""
+    slots = one.op.definition.operands
+    at = [i for i, s in enumerate(slots) if s.kind is None and one.operands[i] is not None]
+    metas = [one.meta(i) for i in at]
+    rank = max(m.rank for m in metas)
+    values = [one.aligned(i, rank) if rank else one.value(i) for i in at]
+    # A number beside a tensor does not promote it; with an axis of rows it would.
+    kinds = {m.dtype for m in metas if m.rank and m.dtype.is_float}
+    for k, m in enumerate(metas):
+        if len(kinds) == 1 and not m.rank and m.dtype.is_float:
+            values[k] = one.b.cast(values[k], *kinds)
+    try:
+        return one.emit(values)
+    except ConstraintError:
+        if len(at) == 1 or all(one.operands[i].rows for i in at):
+            return None
+    for k, (i, m) in enumerate(zip(at, metas, strict=True)):
+        if not one.operands[i].rows:
+            given = one.b.reshape(values[k], (1, *[1] * (rank - m.rank), *m.shape))
+            shape = (one.count, *given.shape[1:])
+            values[k] = one.b("pd_op.expand", given, shape=shape)
+    try:
+        return one.emit(values)
+    except ConstraintError:
+        return None
+
+
+def _same(one: OneRow) -> Any:
+    return one.emit([one.value(0)])
+
+
+def _leading(one: OneRow) -> Any:
+    """Ops on the matrices of the last axes: axes in front of them are aligned, vectors columns."""
+    given = [i for i, v in enumerate(one.operands) if v is not None]
+    plain = [one.meta(i).shape for i in given]
+    if one.op.name == "pd_op.solve" and holds_vectors(*plain):
+        plain[1] = (*plain[1], 1)
+    rank = max(map(len, plain))
+    shapes = [(one.count, *[1] * (rank - len(s)), *s) for s in plain]
+    pairs = zip(given, shapes, strict=True)
+    found = one.emit([one.b.reshape(one.value(i), shape) for i, shape in pairs])
+    if isinstance(found, tuple):
+        metas = [cast(TensorMeta, meta_of(r.type)) for r in one.op.results]
+        pairs = zip(cast("tuple[Value, ...]", found), metas, strict=True)
+        return tuple([one.b.reshape(v, (one.count, *m.shape)) for v, m in pairs])
+    if one.op.name == "pd_op.slogdet":  # signs, then logarithms, of all matrices
+        found = one.b.transpose(found, perm=(1, 0, *range(2, found.rank)))
+    return one.b.reshape(found, (one.count, *one.result.shape))
+
+
+def _shifted(name: str) -> Rule:
+    """An op on one operand whose attribute ``name`` is an axis, or several."""
+
+    def rule(one: OneRow) -> Any:
+        given = one.attrs[name]
+        x = one.value(0)
+        if one.attrs.get("flatten"):
+            x = one.b.reshape(x, (one.count, -1))
+            found = one.emit([x], **{name: 1, "flatten": False})
+            first = cast("Value", found[0] if isinstance(found, tuple) else found)
+            return one.b.reshape(first, (one.count, *one.result.shape))
+        if not one.rank:  # a number: its row is the only axis
+            x = one.b.reshape(x, (one.count, 1))
+            found = one.emit([x], **{name: 1 if isinstance(given, int) else [1]})
+            several = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
+            return tuple([one.b.reshape(v, (one.count,)) for v in several])
+        return one.emit([x], **{name: _moved(given, one.rank)})
+
+    return rule
+
+
+def _moved(axis: Any, rank: int) -> Any:
+    if isinstance(axis, int):
+        return axis % rank + 1
+    return [int(a) % rank + 1 for a in axis]
+
+
+def _reduced(one: OneRow) -> Any:
+    """A reduction, where no axes are all axes."""
+    given = one.attrs["axis"]
+    listed = [given] if isinstance(given, int) else list(given or ())
+    axes = [a % one.rank for a in listed] if one.rank else []
+    if not listed or one.attrs.get("reduce_all"):
+        axes = list(range(one.rank))
+    x = one.value(0)
+    if not one.rank:
+        x, axes = one.b.reshape(x, (one.count, 1)), [0]
+    changed: dict[str, Any] = {"axis": [a + 1 for a in axes]}
+    if "reduce_all" in one.attrs:
+        changed["reduce_all"] = False
+    found = one.emit([x], **changed)
+    return one.b.reshape(found, (one.count, *one.result.shape))
+
+
+def _reshape(one: OneRow) -> Any:
+    return one.b.reshape(one.value(0), (one.count, *one.result.shape))
+
+
+def _transpose(one: OneRow) -> Any:
+    perm = [a % one.rank + 1 for a in one.attrs["perm"]] if one.rank else []
+    return one.b("pd_op.transpose", one.value(0), perm=(0, *perm))
+
+
+def _expand(one: OneRow) -> Any:
+    x = one.aligned(0, one.result.rank)
+    return one.b("pd_op.expand", x, shape=(one.count, *one.result.shape))
+
+
+def _sliced(one: OneRow) -> Any:
+    changed: dict[str, Any] = {"axes": _moved(one.attrs["axes"], one.rank)}
+    if one.attrs.get("decrease_axis"):
+        changed["decrease_axis"] = _moved(one.attrs["decrease_axis"], one.rank)
+    return one.emit([one.value(0)], **changed)
+
+
+def _pad(one: OneRow) -> Any:
+    return one.emit([one.value(0)], paddings=(0, 0, *one.attrs["paddings"]))
+
+
+def _joined(one: OneRow) -> Any:
+    parts = [one.spread(v) for v in cast("list[Batched]", one.operands[0])]
+    rank = parts[0].rank - 1 + (one.op.name == "pd_op.stack")
+    return one.emit([parts], axis=one.attrs["axis"] % rank + 1)
+
+
+def _matmul(one: OneRow) -> Any:
+    """Vectors become matrices, and axes in front of matrices are aligned.
+
+    Rows times one matrix are one matmul, which is tiled; a matmul for each row reads the matrix
+    anew for each of them.
+    """
+    b, ranks = one.b, [one.meta(0).rank, one.meta(1).rank]
+    x, y = one.operands
+    flips = [bool(one.attrs[name]) for name in ("transpose_x", "transpose_y")]
+    shape = (one.count, *one.result.shape)
+    if x.rows and not y.rows and ranks[1] == 2 and (ranks[0] == 1 or not flips[0]):
+        *lead, depth = x.value.shape
+        rows = b.reshape(x.value, (prod(lead), depth))
+        return b.reshape(one.emit([rows, y.value], transpose_x=False), shape)
+    if y.rows and not x.rows and ranks == [2, 1]:
+        found = one.emit([y.value, x.value], transpose_x=False, transpose_y=not flips[0])
+        return b.reshape(found, shape)
+    rank = max(2, *ranks)
+    sides: list[Value] = []
+    for slot, name in enumerate(("transpose_x", "transpose_y")):
+        given = one.operands[slot]
+        x, plain = given.value, one.meta(slot).shape
+        if len(plain) == 1:
+            as_row = (slot == 0) != bool(one.attrs[name])
+            plain = (1, *plain) if as_row else (*plain, 1)
+        lead = (one.count, *[1] * (rank - len(plain))) if given.rows else ()
+        sides.append(b.reshape(x, (*lead, *plain)))
+    return b.reshape(one.emit(sides), (one.count, *one.result.shape))
+
+
+def _gather(one: OneRow) -> Any:
+    """Rows of one tensor, or of each row's own: then places have the number of the row in front."""
+    b, axis = one.b, int(one.attrs["axis"]) % max(one.rank, 1)
+    index = one.operands[1]
+    if not index.rows:
+        return one.emit([one.value(0), index.value], axis=axis + 1)
+    x, places = one.value(0), one.value(1)
+    front = [1 + axis, *[a for a in range(1, x.rank) if a != 1 + axis]]
+    rows = b("pd_op.transpose", x, perm=(0, *front))
+    taken = b.gather_nd(rows, _paired(one, b.reshape(places, (one.count, -1, 1))))
+    order = [0, *range(2, 2 + axis), 1, *range(2 + axis, taken.rank)]
+    return b.reshape(b("pd_op.transpose", taken, perm=order), (one.count, *one.result.shape))
+
+
+def _paired(one: OneRow, places: Value) -> Value:
+    """Places along the first axes, with the number of the row in front."""
+    b, front = one.b, (*places.shape[:-1], 1)
+    numbers = b("pd_op.arange", start=0, end=one.count, step=1, dtype=places.dtype)
+    numbers = b.reshape(numbers, (one.count, *[1] * (len(front) - 1)))
+    return b.concat([b("pd_op.expand", numbers, shape=front), places], axis=len(front) - 1)
+
+
+def _gather_nd(one: OneRow) -> Any:
+    x, index = one.operands
+    if not x.rows:
+        return one.emit([x.value, index.value])
+    if index.rows:
+        return one.emit([x.value, _paired(one, index.value)])
+    depth, at = index.value.shape[-1], index.value.rank - 1  # the same places in all rows
+    behind = [*range(1, depth + 1), 0, *range(depth + 1, x.value.rank)]
+    found = one.emit([one.b("pd_op.transpose", x.value, perm=behind), index.value])
+    front = [at, *[a for a in range(found.rank) if a != at]]
+    return one.b("pd_op.transpose", found, perm=front)
+
+
+def _scatter_nd(one: OneRow) -> Any:
+    return one.emit([one.value(0), _paired(one, one.value(1)), one.value(2)])
+
+
+def _along_axis(one: OneRow) -> Any:
+    tensors = [one.value(i) for i in range(len(one.operands))]
+    rank = max(v.rank for v in tensors)  # a number among them is for all elements of its row
+    tensors = [
+        v if v.rank == rank else one.b.reshape(v, (one.count, *[1] * (rank - v.rank), *v.shape[1:]))
+        for v in tensors
+    ]
+    return one.emit(tensors, axis=one.attrs["axis"] % one.rank + 1)
+
+
+def _shape(one: OneRow) -> Any:
+    sizes = one.b.cast(one.b.integers(one.meta(0).shape), one.result.dtype)
+    return one.b("pd_op.expand", one.b.reshape(sizes, (1, -1)), shape=(one.count, one.rank))
+
+
+def _convolution(one: OneRow) -> Any:
+    """Rows of images are more images; with filters of each row, rows of channels are groups."""
+    b, attrs, x, filters = one.b, one.attrs, one.value(0), one.operands[1]
+    if not filters.rows:
+        images = b.reshape(x, (one.count * x.shape[1], *x.shape[2:]))
+        found = one.emit([images, filters.value])
+        return b.reshape(found, (one.count, *one.result.shape))
+    channels = one.rank - 1 if attrs["data_format"][-1] == "C" else 1
+    order = [*range(1, channels + 1), 0, *range(channels + 1, x.rank)]
+    joined = b("pd_op.transpose", x, perm=order)
+    sizes = list(joined.shape)
+    sizes[channels : channels + 2] = [one.count * x.shape[channels + 1]]
+    w = filters.value
+    weights = b.reshape(w, (one.count * w.shape[1], *w.shape[2:]))
+    found = one.emit([b.reshape(joined, sizes), weights], groups=one.count * attrs["groups"])
+    sizes = list(one.result.shape)
+    apart = b.reshape(found, (*sizes[:channels], one.count, *sizes[channels:]))
+    back = [channels, *[a for a in range(len(sizes) + 1) if a != channels]]
+    return b("pd_op.transpose", apart, perm=back)
+
+
+def _roll(one: OneRow) -> Any:
+    x, axes = one.value(0), one.attrs["axis"]
+    if axes:
+        return one.emit([x], axis=_moved(axes, one.rank))
+    rows = one.emit([one.b.reshape(x, (one.count, -1))], axis=[1])
+    return one.b.reshape(rows, (one.count, *one.result.shape))
+
+
+def _searchsorted(one: OneRow) -> Any:
+    """One sequence for all rows stays one; else each row of values has a sequence."""
+    b, sequence = one.b, one.operands[0]
+    if not sequence.rows and one.rank == 1:
+        return one.emit([sequence.value, one.value(1)])
+    values = one.value(1)
+    if one.rank == 1:
+        values = b.reshape(values, (one.count, -1))
+    return b.reshape(one.emit([one.value(0), values]), (one.count, *one.result.shape))
+
+
+def _framed(one: OneRow) -> Any:
+    """Frames along the first axis of a row go to its end in reverse order, and back."""
+    x = one.value(0)
+    if one.attrs["axis"]:
+        return one.emit([x])
+    taken, given = (1, 2) if one.op.name == "pd_op.frame" else (2, 1)
+    b, order = one.b, [0, *range(taken + 1, x.rank), *range(taken, 0, -1)]
+    found = one.emit([b("pd_op.transpose", x, perm=order)], axis=-1)
+    last = found.rank - 1
+    back = [0, *range(last, last - given, -1), *range(1, found.rank - given)]
+    return b("pd_op.transpose", found, perm=back)
+
+
+def _filled(one: OneRow) -> Any:
+    """A tensor of one element for each row."""
+    shape = (one.count, *one.result.shape)
+    x = one.b.reshape(one.value(0), (one.count, *[1] * one.result.rank))
+    return one.b("pd_op.expand", one.b.cast(x, one.result.dtype), shape=shape)
+
+
+def _reduced_as(one: OneRow) -> Any:
+    x, target = one.value(0), one.meta(1).shape
+    lead = one.rank - len(target)
+    kept = [lead + i for i, d in enumerate(target) if d != 1 or one.meta(0).shape[lead + i] == 1]
+    axes = [a + 1 for a in range(one.rank) if a not in kept]
+    total = one.b("pd_op.sum", x, axis=axes, dtype=one.result.dtype) if axes else x
+    return one.b.reshape(total, (one.count, *target))
+
+
+def _custom(one: OneRow) -> Any:
+    """A derivative that the user wrote, of all rows; see `custom_rules`."""
+    return one.emit([one.value(i) for i in range(len(one.operands))])
+
+
+def _recomputed(one: OneRow) -> Any:
+    """What a function that is recomputed takes stays as it is: what it computed was from that."""
+    count = one.attrs["outputs"]
+    outputs = [one.value(i) for i in range(count)]
+    return one.emit([*outputs, *[v.value for v in one.operands[count:]]])
+
+
+def _depend(one: OneRow) -> Any:
+    return one.emit([one.value(0), [v.value for v in one.operands[1]]])
+
+
+def _embedding(one: OneRow) -> Any:
+    b, weight, unused = one.b, one.operands[1], one.attrs["padding_idx"]
+    if not weight.rows:
+        return one.emit([one.value(0), weight.value])
+    names = one.value(0)
+    found = b.gather_nd(weight.value, _paired(one, b.reshape(names, (one.count, -1, 1))))
+    found = b.reshape(found, (one.count, *one.result.shape))
+    if unused == -1:
+        return found
+    is_unused = b("pd_op.equal", b.reshape(names, (*names.shape, 1)), b.const(unused, names.dtype))
+    return b("pd_op.where", is_unused, b.const(0, found.dtype), found)
+
+
+def _named(rule: Rule, names: str) -> dict[str, Rule]:
+    return {f"pd_op.{name}": rule for name in names.split()}
+
+
+RULES: Final[dict[str, Rule]] = {
+    CUSTOM: _custom,
+    CHECKPOINT: _recomputed,
+    "pd_op.depend": _depend,
+    **_named(_same, "assign share_data full_like as_real as_complex memcpy_h2d"
+                    " memcpy_d2h"),
+    **_named(_reduced, "sum mean max min prod any all amax amin logsumexp"),
+    **_named(_shifted("axis"), "cumsum cummax cummin argmax argmin argsort topk softmax flip"
+                               " log_softmax"),
+    **_named(_shifted("axes"), "fft_c2c fft_r2c fft_c2r"),
+    **_named(_shifted("dim"), "cumprod"),
+    **_named(_roll, "roll"),
+    **_named(_searchsorted, "searchsorted"),
+    **_named(_framed, "frame overlap_add"),
+    **_named(_filled, "full_with_tensor"),
+    **_named(_reduced_as, "reduce_as"),
+    **_named(_reshape, "reshape squeeze unsqueeze flatten"),
+    **_named(_transpose, "transpose"),
+    **_named(_expand, "expand"),
+    **_named(_sliced, "slice strided_slice"),
+    **_named(_pad, "pad"),
+    **_named(_joined, "concat stack"),
+    **_named(_matmul, "matmul"),
+    **_named(_gather, "gather"),
+    **_named(_gather_nd, "gather_nd"),
+    **_named(_scatter_nd, "scatter_nd_add"),
+    **_named(_along_axis, "take_along_axis put_along_axis"),
+    **_named(_shape, "shape64 shape"),
+    **_named(_convolution, "conv2d conv3d conv2d_transpose conv3d_transpose"),
+    **_named(_embedding, "embedding"),
+    **_named(_leading, "cholesky triangular_solve qr svd inverse det eig eigh slogdet slogdet_v2"
+                       " lu solve"),
+}  # fmt: skip
+"""By op; elementwise ops have theirs by their kind."""
