@@ -12,7 +12,7 @@ from pirkit.dialect.ops.linalg.solve import holds_vectors
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.frontend.batched import Batched, OneRow
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Rule = Callable[[OneRow], Any]
 
@@ -113,6 +113,8 @@ def _reduced(one: OneRow) -> Any:
 
 
 def _reshape(one: OneRow) -> Any:
+    if one.result.shape.count(UNKNOWN) > 1:
+        return None
     return one.b.reshape(one.value(0), (one.count, *one.result.shape))
 
 
@@ -123,6 +125,9 @@ def _transpose(one: OneRow) -> Any:
 
 def _expand(one: OneRow) -> Any:
     x = one.aligned(0, one.result.rank)
+    sizes = one.result.shape
+    if any(new == UNKNOWN != old for new, old in zip(sizes[::-1], x.shape[::-1], strict=False)):
+        return None  # -1 would keep the size
     return one.b("pd_op.expand", x, shape=(one.count, *one.result.shape))
 
 

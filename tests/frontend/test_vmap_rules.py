@@ -93,3 +93,10 @@ def test_rows_are_what_each_of_them_gives(first: bool, name: str) -> None:
                 assert difference(one, want[row][f"y{k}"], dtype) is None, (call, k, row)
         checked += 1
     assert checked
+
+
+def test_sizes_that_are_computed_are_refused() -> None:
+    """In a shape with an axis of rows, -1 would mean the size of the operand."""
+    mapped = pirkit.vmap(lambda x, n: pirkit.ops.expand(x, shape=n * 1), in_axes=(0, None))
+    with pytest.raises(PirkitError, match=r"PK0402.*`pd_op.expand`"):
+        mapped(np.ones((3, 2, 1)), np.array([2, 4]))
