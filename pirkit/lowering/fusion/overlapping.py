@@ -1,9 +1,9 @@
 """The cost of fusing a producer into readers that read its elements several times.
 
 Several windows, as of pooling, read one element of the pooled value, and so do the elements of a
-row that a value is broadcast along: a fused producer is recomputed for each of them. Data movement
-is always repeated; a computing producer is stored first if recomputing it costs more than the
-policy allows.
+row that a value is broadcast along, and the points of a stencil: a fused producer is recomputed for
+each of them. Data movement is always repeated; a computing producer is stored first if recomputing
+it costs more than the policy allows.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final, cast
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tree import Reduction
+from pirkit.dialect.operation import PirOp
 from pirkit.index.extent import expected
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
@@ -91,6 +92,38 @@ def broadcasts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
         if cost * results > LAUNCH_ADDS:
             overlaps[operand] = Overlap(source, moves, cost)
     return overlaps
+
+
+def shifts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
+    """Operand -> the value of which an op reads a shifted copy, where others read more of them.
+
+    The points of a stencil are shifts of one value: each of them would compute it again. Slices
+    that do not overlap compute nothing twice.
+    """
+    overlaps: dict[SSAValue, Overlap] = {}
+    for operand in unit.tensors:
+        source, moves = _moved(operand, found)
+        if source is None or not moves:
+            continue
+        size = max(_size(source), 1)
+        users = (found.units.get(cast(PirOp, u.operation)) for u in source.result.uses)
+        read = sum(_size(u) for u in islice(users, _NEAR) if u is not None and _shifts(u, source))
+        if read <= 2 * size:
+            continue
+        chain = list(_chain(source, found))
+        reads = sum(len(u.tensors) for u in chain if not u.computes)
+        cost = (sum(_cost(u) for u in chain) + reads) * (read - size) // size
+        if cost * size > LAUNCH_ADDS:
+            overlaps[operand] = Overlap(source, moves, cost)
+    return overlaps
+
+
+def _shifts(unit: Unit, source: Unit) -> bool:
+    """Whether an op moves elements in another way than by reordering or repeating axes."""
+    if unit.computes or len(unit.tensors) != 1 or _size(unit) > _size(source):
+        return False
+    here = [e for r in unit.reads for e in r.index if not e.is_constant]
+    return _size(unit) < _size(source) or any(e.iter is None for e in here)
 
 
 def _moved(value: SSAValue, found: Equations) -> tuple[Unit | None, tuple[Unit, ...]]:

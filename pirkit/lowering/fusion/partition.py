@@ -23,7 +23,13 @@ from pirkit.lowering.fusion.index_conflicts import Conflict, conflicts, recomput
 from pirkit.lowering.fusion.index_equations import Equations, Unit
 from pirkit.lowering.fusion.loop_solver import JoinedLoops, elements, gathered, propagate, solve
 from pirkit.lowering.fusion.materialize import Choice, choose
-from pirkit.lowering.fusion.overlapping import BROADCAST_SHARE, Overlap, broadcasts_of, overlap_of
+from pirkit.lowering.fusion.overlapping import (
+    BROADCAST_SHARE,
+    Overlap,
+    broadcasts_of,
+    overlap_of,
+    shifts_of,
+)
 from pirkit.lowering.fusion.recompute import again
 from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.lowering.fusion.uses import Reader
@@ -139,10 +145,14 @@ class _Partitioner:
 
     def broadcasts(self, unit: Unit) -> dict[SSAValue, Overlap]:
         """Operand -> the value to store first, as recomputing it for each reader costs too much."""
-        limit = self.policy.recompute // BROADCAST_SHARE
+        most = self.policy.recompute
+        several = [
+            (o, s, most // BROADCAST_SHARE) for o, s in broadcasts_of(unit, self.equations).items()
+        ]
+        several += [(o, s, most) for o, s in shifts_of(unit, self.equations).items()]
         return {
             operand: found
-            for operand, found in broadcasts_of(unit, self.equations).items()
+            for operand, found, limit in several
             if found.cost > limit
             and self.at(found.value.result) is not None
             and not any((u.op, unit.op) in self.forced for u in (*found.moves, found.value))

@@ -37,6 +37,7 @@ from pirkit.lowering.codegen.ir.nest_builder import (
 )
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.scalar_ops import apply
+from pirkit.lowering.codegen.lower.wrapped_reads import split_wraps
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
@@ -276,10 +277,12 @@ class StatementNestBuilder:
         """Lower the expression of a statement; the name of its value."""
         names: dict[int, str] = {}
         indexing = self.indexing(number, lines)
-        needed = needs(statement.body, indexing)
-        for node in walk(statement.body):
+        lanes = [e.iter for e in space(statement.meta.shape)][-1:]
+        body = split_wraps(statement.body, *lanes) if any(lanes) else statement.body
+        needed = needs(body, indexing)
+        for node in walk(body):
             names[id(node)] = self.node(node, names, indexing, needed.get(id(node)))
-        return names[id(statement.body)]
+        return names[id(body)]
 
     def indexing(self, number: int, lines: StatementBuilder) -> IndexLowering:
         """The index arithmetic of a statement, emitted to ``lines``."""
