@@ -26,6 +26,7 @@ from pirkit.frontend.proof_questions import (
     ProofPoint,
     Refuted,
     Term,
+    divided,
 )
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
@@ -42,6 +43,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Pack,
     Reducing,
     Table,
+    Window,
 )
 from pirkit.lowering.codegen.ir.loop_tree import inside, rows_of
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -302,7 +304,10 @@ class _Proof(BoundsQuestions):
         numbers: list[Term] = []
         for x in node.numbers:
             if isinstance(x, Iteration):
-                numbers.append(at.iterations[x.var])
+                numbers.append(x.at(at.iterations[x.var], self.least, self.most))
+            elif isinstance(x, Window):
+                index = at.index.get(x.axis, 0)
+                numbers.append(x.at(index, self.least, self.most, divided))
             else:
                 number, at = self.bound(x, at)
                 numbers.append(number)

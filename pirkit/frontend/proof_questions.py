@@ -21,6 +21,11 @@ Term = Any
 """A term of z3, whose package has no types, or a Python integer."""
 
 
+def divided(a: Term, b: int) -> Term:
+    """``a`` divided by a positive integer, rounded down."""
+    return a // b if isinstance(a, int) else a / b
+
+
 @dataclass(frozen=True)
 class Outside:
     """An access that leaves its buffer, and the loop variables at which it does."""

@@ -55,7 +55,7 @@ def _run(step: NativeStep, part: LaunchPart, arrays: Sequence[Array]) -> None:
     for work in part.works:
         run_loops(_stages(work.function)[-1].nest, [memory[k] for k in work.operands])
     for array, copy in zip(arrays, copies, strict=True):
-        if not np.may_share_memory(copy, array):
+        if array is not None and not np.may_share_memory(copy, array):
             array[...] = copy
 
 

@@ -20,6 +20,7 @@ from pirkit.lowering.codegen.conv.transposed_conv_phases import (
     transposed_conv_phases,
 )
 from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.sequence_step import step_over
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALF_TYPES, Binding, Step, widened
 from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST, geometry
@@ -106,21 +107,7 @@ def _bind(b: Binding) -> Step | None:
     if why_not_native(b) is not None:
         return None
     found = native_form(b)
-    return _weight_grad_step(b, found) if isinstance(found, WeightGrad) else _conv_step(b, found)
-
-
-def _conv_step(b: Binding, sequence: NativeSequence) -> Step:
-    """The step of a convolution; operands that are not contiguous are copied."""
-    call, result = sequence.at_addresses(), b.output()
-
-    def step(x: Array, filter: Array, out: Array) -> None:
-        given = [np.ascontiguousarray(a) for a in (x, filter)]
-        whole = out if out.flags.c_contiguous else np.empty(result.shape, result.dtype.np)
-        call([*map(address_of, given), address_of(whole)])
-        if whole is not out:
-            out[...] = whole
-
-    return step
+    return _weight_grad_step(b, found) if isinstance(found, WeightGrad) else step_over(b, found)
 
 
 def _weight_grad_step(b: Binding, c: WeightGrad) -> Step:

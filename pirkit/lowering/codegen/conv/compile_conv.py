@@ -18,12 +18,15 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import (
 from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
 from pirkit.lowering.codegen.conv.filter_packing import emit_packing, packed_bytes, packing_tasks
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv, nchwc_blocking
-from pirkit.lowering.codegen.conv.nchwc_conv import NchwcEmitter
+from pirkit.lowering.codegen.conv.nchwc_conv import nchwc_nest
 from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import key_of
+from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.ir.llvm_text import Builder
+from pirkit.lowering.codegen.ir.loop_ir import Nest
 from pirkit.runtime.machine_costs import CONV_FMAS_PER_NS, PACKED_BYTES_PER_NS
 from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.pool import thread_count
@@ -55,15 +58,12 @@ def native_nchwc(c: NchwcConv) -> NativeSequence:
     c = c.flat(_LONG_ROW)
     cut = nchwc_blocking(c, host(), thread_count())
 
-    def emit(b: Builder, routines: Routines) -> int:
-        NchwcEmitter(b, routines, c, cut, host()).emit()
-        return 0
-
     sizes = tuple(c.operand_bytes.values())
-    known = about(NchwcEmitter, "convolution over blocked channels", lanes=cut.lanes,
+    known = about(nchwc_nest, "convolution over blocked channels", lanes=cut.lanes,
                   rows=cut.positions, vectors=cut.vectors, blocks=cut.tasks(c))  # fmt: skip
     work = c.multiplications // (CONV_FMAS_PER_NS * c.group) + sizes[-1] // PACKED_BYTES_PER_NS
-    function = _function(("convolution over blocked channels", c, cut), emit, sizes, work, known)
+    what = "convolution over blocked channels", c, cut
+    function = _of_nest(what, lambda: nchwc_nest(c, cut, host()), sizes, work, known)
     return NativeSequence(((function, tuple(range(len(sizes)))),), len(sizes), ())
 
 
@@ -144,6 +144,20 @@ def _tile_of(cut: ConvBlocking | WeightGradBlocking) -> dict[str, int]:
 
 def _filter_bytes(c: ConvProblem) -> int:
     return c.groups * c.group_filters * c.depth * prod(c.sizes) * c.dtype.itemsize
+
+
+def _of_nest(
+    what: object, build: Callable[[], Nest], sizes: tuple[int, ...], work: int, known: About
+) -> NativeFunction:  # fmt: skip
+    """The function of a nest."""
+    target, count = host(), known.sizes["blocks"]
+
+    def write() -> Draft:
+        b, routines, stage = Builder(blocks=count), Routines(), Stage("block", build())
+        scratch = write_nest(b, stage.nest, functions=routines)
+        return routines.draft(b, scratch, sizes, work, known, [stage])
+
+    return function_of(key_of(what, target), write)
 
 
 def _function(

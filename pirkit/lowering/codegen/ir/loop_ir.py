@@ -11,7 +11,8 @@ is a loop with a step around a loop over the tile, and no index has to be rewrit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from operator import floordiv
+from typing import Any, Final, Literal
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -73,9 +74,49 @@ Bound = int | Count | Word
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """The present value of a loop variable in steps of its loop."""
+    """The present value of a loop variable in steps of its loop.
+
+    Of a loop ``of`` some iterations: 0 for the first one, 2 for the last one, 1 between them.
+    """
 
     var: str
+    of: int = 0
+
+    def at(self, number: Any, least: Any = min, most: Any = max) -> Any:
+        """The number at an iteration, with the arithmetic of integers or that of a solver."""
+        if not self.of:
+            return number
+        return least(number, 1) + most(number - (self.of - 2), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which taps of a window lie on an axis of an image with ``length`` elements.
+
+    Tap t of the window at index i of ``axis`` lies at ``i * stride - before + t * dilation``. The
+    number is that of the first one on the image, or how many of ``taps`` there are if ``counts``.
+    """
+
+    axis: int
+    taps: int
+    stride: int
+    dilation: int
+    before: int
+    length: int
+    counts: bool = False
+
+    def at(self, index: Any, least: Any = min, most: Any = max, divided: Any = floordiv) -> Any:
+        """The number at an index, with the arithmetic of integers or that of terms of a solver."""
+        top = index * self.stride - self.before
+        first = divided(most(self.dilation - 1 - top, 0), self.dilation)
+        if not self.counts:
+            return first
+        end = divided(most(self.length - 1 + self.dilation - top, 0), self.dilation)
+        return most(least(end, self.taps) - first, 0)
+
+
+Number = Bound | Iteration | Window
+"""What a routine gets, beside addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +257,7 @@ class Invoke:
 
     routine: Routine
     buffers: tuple[int, ...]
-    numbers: tuple[Bound | Iteration, ...]
+    numbers: tuple[Number, ...]
 
 
 @dataclass(frozen=True, slots=True)
