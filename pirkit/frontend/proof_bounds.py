@@ -114,7 +114,7 @@ class _Proof(BoundsQuestions):
                 here = replace(here, holds=(*here.holds, by < stop))
                 by = self.least(by, stop - node.step) if node.moved_back else by
                 self.names.append((node.var, by))
-                here = self.moved(node, here, by, number)
+                here = self.moved(node, here, by, number + divided(start, node.step))
             self.run(node.body, here)
         del self.names[known:]
 

@@ -14,7 +14,7 @@ from pirkit.lowering.codegen.ir.loop_tree import inside
 
 EFFORT: Final = 2_000_000
 """What z3 may spend on one access, in its own units."""
-CALLS: Final = 64
+CALLS: Final = 256
 """Combinations of numbers with which one routine may be called."""
 
 Term = Any

@@ -15,12 +15,14 @@ from pirkit.frontend.op_functions import op_function
 from pirkit.frontend.proof_bounds import prove_bounds
 from pirkit.frontend.tracing import trace
 from pirkit.lowering import interpreted_step
+from pirkit.lowering.codegen.conv import conv_blocking
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.ir.loop_ir import Invoke, Loop, Nest, Window
 from pirkit.lowering.codegen.ir.loop_tree import changed, inside
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.function import NativeSequence
+from tests.codegen import test_blocked_conv as blocked
 from tests.codegen import test_nchwc_conv as nchwc
 from tests.codegen import test_quantized_conv as quantized
 
@@ -114,3 +116,38 @@ def test_the_loops_print_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
     found = pirkit.compile(program, fused="nest")(x0=x, x1=w)["y0"]
     assert any(isinstance(node, Loop) and node.var == "y" for node in inside(met[0].body))
     np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", blocked.CASES)
+def test_blocked_loops_are_interpreted(name: str, nests: list[Nest]) -> None:
+    blocked.check_forward(name, dt.float32)
+    assert nests
+
+
+@pytest.mark.parametrize("name", ["plain", "stride 2", "dilated", "groups", "volumes"])
+def test_transposed_loops_are_interpreted(name: str, nests: list[Nest]) -> None:
+    blocked.test_transposed_convolutions(name)
+    assert nests
+
+
+@pytest.mark.parametrize("name", ["plain", "groups", "stride 2"])
+def test_loops_with_packed_filters_are_interpreted(
+    name: str, nests: list[Nest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conv_blocking, "MAX_PLAIN_POSITIONS", 0)
+    blocked.check_forward(name, dt.float32)
+    assert len(nests) == 2
+
+
+@pytest.mark.parametrize("name", ["plain", "stride 2", "long rows"])
+def test_bounds_of_blocked_loops_are_proved(
+    name: str, nests: list[Nest], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    z3 = pytest.importorskip("z3")
+    monkeypatch.setattr(conv_blocking, "MAX_PLAIN_POSITIONS", 0)
+    blocked.check_forward(name, dt.float32)
+    for nest in nests:
+        found = prove_bounds(z3, nest)
+        assert found.proved > 1
+        assert not found.open
+        assert found.outside is None

@@ -7,7 +7,7 @@ from math import prod
 from typing import Final
 
 from pirkit.lowering.codegen.about import About, about
-from pirkit.lowering.codegen.conv.blocked_conv import BlockedConvEmitter, task_count
+from pirkit.lowering.codegen.conv.blocked_conv import blocked_nest, task_count
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, conv_blocking_of
 from pirkit.lowering.codegen.conv.conv_weight_grad import (
     BatchStrides,
@@ -16,7 +16,7 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import (
     weight_grad_blocking_of,
 )
 from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
-from pirkit.lowering.codegen.conv.filter_packing import emit_packing, packed_bytes, packing_tasks
+from pirkit.lowering.codegen.conv.filter_packing import packed_bytes, packing_nest, packing_tasks
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv, nchwc_blocking
 from pirkit.lowering.codegen.conv.nchwc_conv import nchwc_nest
 from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
@@ -107,15 +107,11 @@ def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> Nati
 def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     sizes = _filter_bytes(c), packed_bytes(c, cut)
 
-    def emit(b: Builder, _: Routines) -> int:
-        emit_packing(b, c, cut)
-        return 0
-
     work = packed_bytes(c, cut) // PACKED_BYTES_PER_NS
     known = about(
-        emit_packing, "packing of a filter", **_tile_of(cut), blocks=packing_tasks(c, cut)
+        packing_nest, "packing of a filter", **_tile_of(cut), blocks=packing_tasks(c, cut)
     )
-    return _function(("filter packing", c, cut), emit, sizes, work, known)
+    return _of_nest(("filter packing", c, cut), lambda: packing_nest(c, cut), sizes, work, known)
 
 
 def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
@@ -123,18 +119,13 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     ``reads_filter_in_place``.
     """
 
-    def emit(b: Builder, routines: Routines) -> int:
-        emitter = BlockedConvEmitter(b, routines, c, cut)
-        emitter.emit()
-        return emitter.layout.size
-
     size = c.dtype.itemsize
     images = c.n * c.groups * c.depth * prod(c.lengths) * size
     results = c.n * c.groups * c.group_filters * prod(c.room) * size
     sizes = images, packed_bytes(c, cut), results
     work = c.multiplications // CONV_FMAS_PER_NS + results // PACKED_BYTES_PER_NS
-    known = about(BlockedConvEmitter, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
-    return _function(("convolution", c, cut), emit, sizes, work, known)
+    known = about(blocked_nest, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
+    return _of_nest(("convolution", c, cut), lambda: blocked_nest(c, cut), sizes, work, known)
 
 
 def _tile_of(cut: ConvBlocking | WeightGradBlocking) -> dict[str, int]:
