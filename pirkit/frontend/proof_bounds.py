@@ -151,8 +151,8 @@ class _Proof(BoundsQuestions):
                     if axis in positions and isinstance(table, Table):
                         offset, at = self._of_table(table, at)
                         address[k] = address[k] + offset
-                if buffer.per_block is not None and buffer.per_block[0] == loop.var:
-                    address[k] = address[k] + number * buffer.per_block[1]
+                for _, stride in buffer.blocks_of(loop.var):
+                    address[k] = address[k] + number * stride
         first = linear.get(loop.axes, 0)
         if loop.axes not in linear:
             first = index[next(iter(positions))]

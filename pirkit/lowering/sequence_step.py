@@ -36,15 +36,20 @@ class SequenceStep(NativeStep):
 
     def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
         first = self.inputs + len(self.results)
-        own = {first + k: np.empty(n, np.uint8) for k, n in enumerate(self.sequence.temporaries)}
+        sequence = self.sequence_for(pinned)
+        own = {first + k: np.empty(n, np.uint8) for k, n in enumerate(sequence.temporaries)}
         places = (*self.slots, *own)
         return LaunchPart(
             tuple([
                 LaunchFunction(function, tuple([places[k] for k in operands]))
-                for function, operands in self.sequence.steps
+                for function, operands in sequence.steps
             ]),
             own,
         )  # fmt: skip
+
+    def sequence_for(self, pinned: Mapping[int, Array]) -> NativeSequence:
+        """The sequence for operands that have the same array in each run."""
+        return self.sequence
 
     def error(self, flag: int) -> Exception:
         raise IndexError(flag)

@@ -23,6 +23,7 @@ from pirkit.lowering.codegen.ir.loop_tree import changed, inside
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.function import NativeSequence
 from tests.codegen import test_blocked_conv as blocked
+from tests.codegen import test_conv_weight_grad as gradients
 from tests.codegen import test_nchwc_conv as nchwc
 from tests.codegen import test_quantized_conv as quantized
 
@@ -146,6 +147,23 @@ def test_bounds_of_blocked_loops_are_proved(
     z3 = pytest.importorskip("z3")
     monkeypatch.setattr(conv_blocking, "MAX_PLAIN_POSITIONS", 0)
     blocked.check_forward(name, dt.float32)
+    for nest in nests:
+        found = prove_bounds(z3, nest)
+        assert found.proved > 1
+        assert not found.open
+        assert found.outside is None
+
+
+@pytest.mark.parametrize("name", gradients.CASES)
+def test_loops_of_weight_gradients_are_interpreted(name: str, nests: list[Nest]) -> None:
+    gradients.test_correlations(name, dt.float64)
+    assert len(nests) == 2
+
+
+@pytest.mark.parametrize("name", ["of stride 2", "groups"])
+def test_bounds_of_weight_gradients_are_proved(name: str, nests: list[Nest]) -> None:
+    z3 = pytest.importorskip("z3")
+    gradients.test_correlations(name, dt.float32)
     for nest in nests:
         found = prove_bounds(z3, nest)
         assert found.proved > 1

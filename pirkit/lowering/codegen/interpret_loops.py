@@ -224,8 +224,7 @@ class _Run:
             if loop.var not in buffer.outside:
                 address[k] += sum(buffer.strides[a] * n for a, n in positions.items())
                 address[k] += sum(offsets_of(buffer, positions))
-                if buffer.per_block is not None and buffer.per_block[0] == loop.var:
-                    address[k] += number * buffer.per_block[1]
+                address[k] += sum(number * stride for _, stride in buffer.blocks_of(loop.var))
         first = linear[loop.axes] if loop.axes in linear else next(index[a] for a in loop.axes)
         blocks = {**at.blocks, loop.var: first}
         iterations = {**at.iterations, loop.var: by // loop.step}

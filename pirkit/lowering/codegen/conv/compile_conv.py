@@ -11,15 +11,18 @@ from pirkit.lowering.codegen.conv.blocked_conv import blocked_nest, task_count
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, conv_blocking_of
 from pirkit.lowering.codegen.conv.conv_weight_grad import (
     BatchStrides,
+    GradTask,
     WeightGrad,
     WeightGradBlocking,
+    dense_strides,
+    operand_bytes,
     weight_grad_blocking_of,
 )
-from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
+from pirkit.lowering.codegen.conv.conv_weight_grad_loops import weight_grad_nest
 from pirkit.lowering.codegen.conv.filter_packing import packed_bytes, packing_nest, packing_tasks
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv, nchwc_blocking
 from pirkit.lowering.codegen.conv.nchwc_conv import nchwc_nest
-from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
+from pirkit.lowering.codegen.conv.split_k_reduce import split_k_nest
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import key_of
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
@@ -67,41 +70,27 @@ def native_nchwc(c: NchwcConv) -> NativeSequence:
     return NativeSequence(((function, tuple(range(len(sizes)))),), len(sizes), ())
 
 
-def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> NativeSequence:
-    """The callable of a weight gradient.
+def native_weight_grad(c: WeightGrad, strides: BatchStrides | None = None) -> NativeSequence:
+    """The callable of a weight gradient; operands are images, filters and the result.
 
-    Operands are images, filters, a table of four i64 (`BatchStrides`) and the result; without the
-    table if the strides are ``known``.
+    Images and filters are contiguous, or have these ``strides``.
     """
-    cut = weight_grad_blocking_of(c, host())
-    size = c.dtype.itemsize
-    sums = cut.parts * cut.segments(c) * cut.sums(c) * size
-    images = c.images * c.groups * c.depth * prod(c.lengths) * size
-    filters = c.groups * c.group_filters * c.depth * prod(c.windows) * size
-    results = c.images * c.groups * c.group_filters * prod(c.positions) * size
-
-    def emit(b: Builder, routines: Routines) -> int:
-        emitter = WeightGradEmitter(b, routines, c, cut, known)
-        emitter.emit()
-        return emitter.scratch
-
-    def reduce(b: Builder, _: Routines) -> int:
-        emit_split_k_reduce(b, c, cut)
-        return 0
-
-    blocks, what = cut.parts * cut.segments(c), ("weight gradient", c, cut, known)
-    sizes = (images, filters, sums) if known else (images, filters, 32, sums)
-    known_first = about(WeightGradEmitter, "gradient of a filter", **_tile_of(cut), blocks=blocks)
-    first = _function(what, emit, sizes, c.multiplications // CONV_FMAS_PER_NS, known_first)
+    t = GradTask(c, weight_grad_blocking_of(c, host()), strides or dense_strides(c))
+    cut, (images, filters, sums) = t.cut, operand_bytes(t)
+    results = c.images * c.groups * c.group_filters * prod(c.positions) * t.size
+    known = about(
+        weight_grad_nest, "gradient of a filter", **_tile_of(cut),
+        blocks=cut.parts * cut.segments(c),
+    )  # fmt: skip
+    work = c.multiplications // CONV_FMAS_PER_NS
+    what = "weight gradient", t
+    first = _of_nest(what, lambda: weight_grad_nest(t), (images, filters, sums), work, known)
     blocks = c.groups * cut.filter_tasks(c) * c.images
+    known = about(split_k_nest, "reduction of partial sums", **_tile_of(cut), blocks=blocks)
     work = (sums + results) // PACKED_BYTES_PER_NS
-    known_second = about(
-        emit_split_k_reduce, "reduction of partial sums", **_tile_of(cut), blocks=blocks
-    )
-    second = _function(("split-K reduction", c, cut), reduce, (sums, results), work, known_second)
-    if known:
-        return NativeSequence(((first, (0, 1, 3)), (second, (3, 2))), 3, (sums,))
-    return NativeSequence(((first, (0, 1, 2, 4)), (second, (4, 3))), 4, (sums,))
+    what = "split-K reduction", c, cut
+    second = _of_nest(what, lambda: split_k_nest(t), (sums, results), work, known)
+    return NativeSequence(((first, (0, 1, 3)), (second, (3, 2))), 3, (sums,))
 
 
 def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
@@ -147,19 +136,5 @@ def _of_nest(
         b, routines, stage = Builder(blocks=count), Routines(), Stage("block", build())
         scratch = write_nest(b, stage.nest, functions=routines)
         return routines.draft(b, scratch, sizes, work, known, [stage])
-
-    return function_of(key_of(what, target), write)
-
-
-def _function(
-    what: object, emit: Callable[[Builder, Routines], int], sizes: tuple[int, ...], work: int,
-    known: About,
-) -> NativeFunction:  # fmt: skip
-    """The function that ``emit`` writes; ``emit`` returns its bytes of scratch memory."""
-    target, count = host(), known.sizes["blocks"]
-
-    def write() -> Draft:
-        b, routines = Builder(blocks=count), Routines()
-        return routines.draft(b, emit(b, routines), sizes, work, known)
 
     return function_of(key_of(what, target), write)

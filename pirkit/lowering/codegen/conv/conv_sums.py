@@ -62,7 +62,7 @@ class CopySums:
         pitch = cut.pitch or cut.width
         used = (len(lines) - 1) * pitch + cut.width
         sums = matrix(memory[0], c.dtype, (count, used), (row_bytes(c, cut), size), panel=True)
-        steps = [prod(c.room[k:]) * size for k in range(len(c.room) + 1)]
+        steps = tuple([prod(c.room[k:]) * size for k in range(len(c.room) + 1)])
         results = {
             n: matrix(
                 (memory[1][0], memory[1][1] + n * image_bytes(c)[1]), c.dtype,

@@ -86,8 +86,9 @@ def _add_products(
             (e.filter_bytes, filter_block, e.filter_row, tap_bytes, c.group * c.block * size, size,
              c.group * size),
         )  # fmt: skip
-        wide = (a.astype(sums.dtype) for a in (w, x))
-        sums += np.tensordot(*wide, ((1, 2, 3, 4, 5), (0, 1, 2, 3, 4))).swapaxes(1, 2)
+        pairs = (1, 2, 3, 4, 5), (0, 1, 2, 3, 4)
+        products: Array = np.tensordot(w.astype(c.summed.np), x.astype(c.summed.np), pairs)
+        sums += products.swapaxes(1, 2)
 
 
 def _add_channels(

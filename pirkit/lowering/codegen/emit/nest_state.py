@@ -188,8 +188,8 @@ class NestState:
                     terms += [(position, buffer.strides[axis]) for axis, position in positions]
                     for axis, stride in buffer.dynamic:
                         terms += [(position, stride) for a, position in positions if a == axis]
-                    if number is not None and buffer.per_block and buffer.per_block[0] == loop.var:
-                        terms.append((number, buffer.per_block[1]))
+                    if number is not None:
+                        terms += [(number, stride) for _, stride in buffer.blocks_of(loop.var)]
             key = tuple([(position.text, stride) for position, stride in terms if stride])
             if key not in distances:
                 total = ZERO

@@ -11,7 +11,6 @@ is a loop with a step around a loop over the tile, and no index has to be rewrit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import floordiv
 from typing import Any, Final, Literal
 
 from pirkit.diag.errors import InternalError
@@ -105,7 +104,9 @@ class Window:
     length: int
     counts: bool = False
 
-    def at(self, index: Any, least: Any = min, most: Any = max, divided: Any = floordiv) -> Any:
+    def at(
+        self, index: Any, least: Any = min, most: Any = max, divided: Any = int.__floordiv__
+    ) -> Any:
         """The number at an index, with the arithmetic of integers or that of terms of a solver."""
         top = index * self.stride - self.before
         first = divided(most(self.dilation - 1 - top, 0), self.dilation)
@@ -127,7 +128,7 @@ class Buffer:
     memory of the caller, ``scratch`` memory of the thread, which is written in whole vectors, or
     ``register``: vectors, of which constant indices of unrolled loops pick one.
     Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
-    ``per_block`` adds bytes per iteration of a loop, for accumulators of its own.
+    ``per_block`` adds bytes per iteration of loops, for accumulators of their own.
     ``shares`` is the buffer before this one whose memory it is. With ``image`` there is a tile of
     so many bytes for each of `Images`, and this buffer is that of this image of the present one.
     ``dynamic`` has further strides, by axis, and ``size_word`` is the number of the word that has
@@ -141,11 +142,15 @@ class Buffer:
     stream: bool = False
     space: Literal["memory", "scratch", "register"] = "memory"
     outside: tuple[str, ...] = ()
-    per_block: tuple[str, int] | None = None
+    per_block: tuple[tuple[str, int], ...] = ()
     shares: int | None = None
     image: tuple[int, int] | None = None
     dynamic: tuple[tuple[int, Word | Table], ...] = ()
     size_word: int | None = None
+
+    def blocks_of(self, var: str) -> list[tuple[str, int]]:
+        """What an iteration of a loop adds, beside strides."""
+        return [block for block in self.per_block if block[0] == var]
 
 
 @dataclass(frozen=True, slots=True)
