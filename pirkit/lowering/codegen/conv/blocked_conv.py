@@ -8,7 +8,7 @@ scratch; at the end it copies the sums to the result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
@@ -46,8 +46,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Number,
     rounded,
 )
-from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand
-from pirkit.lowering.codegen.ir.routine import Functions, Location
+from pirkit.lowering.codegen.ir.plain_loops import task_nest
+from pirkit.lowering.codegen.ir.routine import Functions, Location, Values
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
 from pirkit.runtime import dtype as dt
@@ -69,9 +69,7 @@ def blocked_nest(c: ConvProblem, cut: ConvBlocking) -> Nest:
     and result.
     """
     tiles, (images, lines) = tiles_of(c, cut), line_ranges(c, cut)
-    outer, inner = (c.groups, tiles, images, lines), (c.depth, cut.panel)
     buffers = tuple(_buffers(c, cut))
-    operands = [Operand(x.dtype, (0,) * 4, (0, 0), x.size) for x in buffers[:_TABLES]]
     count = Count("l", lines, cut.lines)
     place = Iteration("n"), Iteration("l"), count
     task: tuple[Node, ...] = (
@@ -84,12 +82,16 @@ def blocked_nest(c: ConvProblem, cut: ConvBlocking) -> Nest:
         task += (Loop("d", (_CHANNEL,), 0, c.depth, cut.channel_block, blocks),)
     copy = CopySums(c, cut)
     task += (Invoke(copy, (_SUMS, _Y, _TABLES), (Iteration("t"), *place)),)
-    task = (Loop("l", (_LINE,), 0, lines, cut.lines, task, "parallel"),)
-    task = (Loop("n", (_RANGE,), 0, images, 1, task, "parallel"),)
-    task = (Loop("t", (_TILE,), 0, tiles, cut.filter_tiles, task, "parallel"),)
-    task = (Loop("g", (_GROUP,), 0, c.groups, 1, task, "parallel"),)
+    tasks = (
+        Loop("g", (_GROUP,), 0, c.groups, 1, ()),
+        Loop("t", (_TILE,), 0, tiles, cut.filter_tiles, ()),
+        Loop("n", (_RANGE,), 0, images, 1, ()),
+        Loop("l", (_LINE,), 0, lines, cut.lines, ()),
+    )
     clear = Invoke(ClearSums(c.dtype, cut.lanes, zero_bytes(c, cut)), (_ZEROS,), ())
-    return Nest(Kernel(outer, inner, tuple(operands), ()), buffers, (clear, *task))
+    outer, inner = (c.groups, tiles, images, lines), (c.depth, cut.panel)
+    nest = task_nest(outer, inner, buffers, tasks, task)
+    return replace(nest, body=(clear, *nest.body))
 
 
 def _buffers(c: ConvProblem, cut: ConvBlocking) -> Iterator[Buffer]:
@@ -175,9 +177,7 @@ class FillPanel:
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
         (run_implicit if self.cut.pitch else run_im2col)(self.c, self.cut, memory, numbers)
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         image, panel, zeros, tables = addresses
         filler = ImplicitIm2colPanel if self.cut.pitch else Im2colPanel
         lines = PanelLines.at(b, self.c, self.cut, tables, numbers[3])
@@ -211,9 +211,7 @@ class ConvTile:
             extents = (channels, *self._taps) if self.cut.pitch else (channels * self.c.terms,)
             self._update().run(memory, self.c.dtype, extents)
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         channels, *place = numbers
         extents = [b.times(channels, self.c.terms)]
         if self.cut.pitch:

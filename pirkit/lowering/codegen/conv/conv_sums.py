@@ -12,7 +12,7 @@ from pirkit.lowering.codegen.conv.panel_lines import PanelLines, image_bytes, li
 from pirkit.lowering.codegen.emit.memory_access import Memory, store
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
-from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
+from pirkit.lowering.codegen.ir.routine import Functions, Location, Values, matrix
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.blocking import block_extent, clear
 from pirkit.runtime.dtype import DType
@@ -33,9 +33,7 @@ class ClearSums:
         size = self.dtype.itemsize
         matrix(memory[0], self.dtype, (self.nbytes // size,), (size,))[...] = 0
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         clear(b, Type(element(self.dtype), self.lanes), addresses[0], self.nbytes)
 
 
@@ -78,9 +76,7 @@ class CopySums:
             found = sums[:, r * pitch : r * pitch + width]
             results[line.image][(slice(None), *outer, last)] = found
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         c, cut, size = self.c, self.cut, self.c.dtype.itemsize
         sums, result, tables = addresses
         lines = PanelLines.at(b, c, cut, tables, numbers[3])

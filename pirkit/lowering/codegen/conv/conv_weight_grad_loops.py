@@ -12,7 +12,7 @@ from pirkit.lowering.codegen.conv.conv_sums import ClearSums
 from pirkit.lowering.codegen.conv.conv_weight_grad import GradTask, operand_bytes
 from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
 from pirkit.lowering.codegen.ir.element_types import LINE
-from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Type
 from pirkit.lowering.codegen.ir.loop_ir import (
     Buffer,
     Count,
@@ -22,8 +22,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Nest,
     Node,
 )
-from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand
-from pirkit.lowering.codegen.ir.routine import Functions, Location, PrefetchRoutine, matrix
+from pirkit.lowering.codegen.ir.plain_loops import task_nest
+from pirkit.lowering.codegen.ir.routine import Functions, Location, PrefetchRoutine, Values, matrix
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.tile_update import Access, TileUpdate
 
@@ -39,7 +39,6 @@ def weight_grad_nest(t: GradTask) -> Nest:
     """The loops over tasks (part, group, images, filters), in each over blocks of windows."""
     c, cut = t.c, t.cut
     total, filters = prod(cut.window_blocks(c)), cut.filter_tasks(c) * cut.task_vectors
-    buffers = tuple(_buffers(t))
     # The microkernel adds to the partial sums in memory, block after block of windows.
     clear = ClearSums(c.dtype, cut.lanes, cut.sums(c) * t.size)
     pack = Invoke(TransposeWindows(t), (_W, _PANELS), (*_HERE, Iteration("f")))
@@ -48,16 +47,14 @@ def weight_grad_nest(t: GradTask) -> Nest:
         Invoke(clear, (_SUMS,), ()),
         Loop("w", (_BLOCK,), 0, blocks, 1, (pack, *_positions(t))),
     )
-    for var, axis, extent, step in (
-        ("f", _FILTER, filters, cut.task_vectors),
-        ("i", _IMAGE, c.images, cut.task_images),
-        ("g", _GROUP, c.groups, 1),
-        ("p", _BLOCK, total, cut.blocks_per_part(c)),
-    ):
-        body = (Loop(var, (axis,), 0, extent, step, body, "parallel"),)
+    tasks = (
+        Loop("p", (_BLOCK,), 0, total, cut.blocks_per_part(c), ()),
+        Loop("g", (_GROUP,), 0, c.groups, 1, ()),
+        Loop("i", (_IMAGE,), 0, c.images, cut.task_images, ()),
+        Loop("f", (_FILTER,), 0, filters, cut.task_vectors, ()),
+    )
     outer, inner = (c.groups, total, c.images, filters), (cut.slices, *c.positions[:-1])
-    operands = [Operand(x.dtype, (0,) * 4, (0,) * len(inner), x.size) for x in buffers[:_COPIED]]
-    return Nest(Kernel(outer, inner, tuple(operands), ()), buffers, body)
+    return task_nest(outer, inner, tuple(_buffers(t)), tasks, body)
 
 
 def _buffers(t: GradTask) -> Iterator[Buffer]:
@@ -174,9 +171,7 @@ class TransposeWindows:
             panel = matrix(begin, c.dtype, (cut.task_vectors, count, cut.lanes), steps)
             panel[...] = found.swapaxes(1, 2)
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         emitter = WeightGradEmitter(b, self.t)
         block = emitter.window_block(*numbers[:2])
         emitter.transpose_windows(*addresses, numbers[2], block)
@@ -222,9 +217,7 @@ class CopyImages:
                 line = images[(slice(None), *(x * inside for x in here))]
                 copied[:, j] = np.where(exists & inside, line[:, np.where(exists, columns, 0)], 0)
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         part, number, count, *position = numbers
         emitter = WeightGradEmitter(b, self.t)
         emitter.copy(addresses, emitter.window_block(part, number), count, position)
@@ -242,9 +235,7 @@ class PrefetchWindows(PrefetchRoutine):
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         return f"prefetch part {numbers[2]}, {numbers[3]} of the next windows of {buffers[0]}"
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         part, number, row, tile = numbers
         emitter, cut = WeightGradEmitter(b, self.t), self.t.cut
         tile = b.plus(b.times(row, cut.task_images // cut.tile_images), tile)
@@ -271,9 +262,7 @@ class GradTile:
         _, extents = _block(self.t, *numbers)
         self._update().run(memory, self.t.c.dtype, extents)
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         block = WeightGradEmitter(b, self.t).window_block(*numbers)
         extents = [block.planes, block.rows, block.windows]
         self._update().call(b, functions, addresses, extents)

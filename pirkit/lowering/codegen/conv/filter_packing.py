@@ -10,9 +10,9 @@ import numpy as np
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
-from pirkit.lowering.codegen.ir.loop_ir import Buffer, Invoke, Iteration, Loop, Nest, Node
-from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand
-from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
+from pirkit.lowering.codegen.ir.loop_ir import Buffer, Invoke, Iteration, Loop, Nest
+from pirkit.lowering.codegen.ir.plain_loops import task_nest
+from pirkit.lowering.codegen.ir.routine import Functions, Location, Values, matrix
 from pirkit.lowering.codegen.math.casts import element
 
 
@@ -40,11 +40,9 @@ def packing_nest(c: ConvProblem, cut: ConvBlocking) -> Nest:
         Buffer(c.dtype, (group, cut.rows * filters), c.groups * group),
         Buffer(c.dtype, (tiles * tile, tile), packed_bytes(c, cut)),
     )
-    operands = [Operand(x.dtype, (0, 0), (), x.size) for x in buffers]
-    body: tuple[Node, ...] = (Invoke(PackFilters(c, cut), (0, 1), (Iteration("t"),)),)
-    body = (Loop("t", (1,), 0, tiles, 1, body, "parallel"),)
-    body = (Loop("g", (0,), 0, c.groups, 1, body, "parallel"),)
-    return Nest(Kernel((c.groups, tiles), (), tuple(operands), ()), buffers, body)
+    body = (Invoke(PackFilters(c, cut), (0, 1), (Iteration("t"),)),)
+    tasks = Loop("g", (0,), 0, c.groups, 1, ()), Loop("t", (1,), 0, tiles, 1, ())
+    return task_nest((c.groups, tiles), (), buffers, tasks, body)
 
 
 def filter_steps(c: ConvProblem) -> tuple[int, int]:
@@ -73,9 +71,7 @@ class PackFilters:
         packed = matrix(memory[1], c.dtype, (found.shape[1], rows), (rows * size, size))
         packed[...] = found.T[:, np.minimum(np.arange(rows), count - 1)]
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         _emit_tile(b, self.c, self.cut, addresses, numbers[0])
 
 

@@ -28,8 +28,8 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Number,
     Window,
 )
-from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand
-from pirkit.lowering.codegen.ir.routine import Functions, PrefetchRoutine
+from pirkit.lowering.codegen.ir.plain_loops import task_nest
+from pirkit.lowering.codegen.ir.routine import Functions, PrefetchRoutine, Values
 from pirkit.runtime.native.target import Target
 
 _AXES = _IMAGE, _GROUP, _FILTER, _ROW, _COLUMN, _CHANNEL = range(6)
@@ -40,9 +40,6 @@ def nchwc_nest(c: NchwcConv, cut: NchwcBlocking, target: Target) -> Nest:
     """The loops: a block of the function is some rows by some filters, the tasks of threads."""
     e = NchwcFrame(c, cut, target)
     blocks, group = e.summed_blocks, c.filter_blocks // c.groups
-    outer, inner = (c.n, c.groups, group, *c.positions), (blocks,)
-    buffers = tuple(_buffers(e))
-    operands = tuple([Operand(x.dtype, (0,) * len(outer), (0,), x.size) for x in buffers])
     body: tuple[Node, ...] = tuple(_tiles(e))
     filters = list(c.operand_bytes).index("w") if not c.pool else 0
     if e.filter_bytes * c.filter_blocks > target.l2_bytes // 2:
@@ -53,11 +50,14 @@ def nchwc_nest(c: NchwcConv, cut: NchwcBlocking, target: Target) -> Nest:
     body = (Loop("k", (_CHANNEL,), 0, blocks, cut.channels, body),)
     # The last filters overlap the ones before, rather than being fewer.
     back = group % cut.filters > 0
-    body = (Loop("f", (_FILTER,), 0, group, cut.filters, body, "parallel", moved_back=back),)
-    body = (Loop("g", (_GROUP,), 0, c.groups, 1, body, "parallel"),)
-    body = (Loop("h", (_ROW,), 0, c.positions[0], cut.rows, body, "parallel"),)
-    body = (Loop("n", (_IMAGE,), 0, c.n, 1, body, "parallel"),)
-    return Nest(Kernel(outer, inner, operands, ()), buffers, body)
+    tasks = (
+        Loop("n", (_IMAGE,), 0, c.n, 1, ()),
+        Loop("h", (_ROW,), 0, c.positions[0], cut.rows, ()),
+        Loop("g", (_GROUP,), 0, c.groups, 1, ()),
+        Loop("f", (_FILTER,), 0, group, cut.filters, (), moved_back=back),
+    )
+    outer = c.n, c.groups, group, *c.positions
+    return task_nest(outer, (blocks,), tuple(_buffers(e)), tasks, body)
 
 
 def _buffers(e: NchwcFrame) -> Iterator[Buffer]:
@@ -150,9 +150,7 @@ class PrefetchFilters(PrefetchRoutine):
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         return f"prefetch part {numbers[1]} of the next filters of {buffers[0]}"
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         channels, row = numbers
         last = b.compare("eq", channels, 2) if self.parts > 1 else Value("true", I1)
         distances = [b.plus(Value("0", row.type), n) for n in (self.behind, self.further)]

@@ -14,7 +14,7 @@ from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
 from pirkit.lowering.codegen.conv.nchwc_reference import run_tile
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.ir.routine import Functions, Location
+from pirkit.lowering.codegen.ir.routine import Functions, Location, Values
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.math.primitives import extremum
 from pirkit.lowering.codegen.matmul.integer_products import quad_products
@@ -131,9 +131,7 @@ class NchwcTile:
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
         run_tile(self, dict(zip(self.frame.c.operand_bytes, memory, strict=True)), numbers)
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         """Call the function of the tile."""
         e, (blocks, first, rows, *part) = self.frame, numbers
         given = dict(zip(e.c.operand_bytes, addresses, strict=True))

@@ -15,7 +15,7 @@ import numpy as np
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.emit.vector_emit import address_at, split_index
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
-from pirkit.lowering.codegen.ir.routine import Array, Functions, Location, matrix
+from pirkit.lowering.codegen.ir.routine import Array, Functions, Location, Values, matrix
 from pirkit.runtime import dtype as dt
 
 
@@ -107,9 +107,7 @@ class LineTables:
             tables[1, r] = line.image * result + _offset(line.result, c.room) * size
             tables[2:, r] = line.starts
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         c, cut, size = self.c, self.cut, self.c.dtype.itemsize
         which, heap, count = numbers
         lines = PanelLines.at(b, c, cut, addresses[0], count)

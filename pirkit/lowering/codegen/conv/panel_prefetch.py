@@ -11,7 +11,7 @@ from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.conv.panel_lines import PanelLines
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
-from pirkit.lowering.codegen.ir.routine import Functions, PrefetchRoutine
+from pirkit.lowering.codegen.ir.routine import Functions, PrefetchRoutine, Values
 
 _MAX_PANELS: Final = 8
 """Addresses from which a tile prefetches at most."""
@@ -53,9 +53,7 @@ class PrefetchImage(PanelPrefetch):
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         return f"prefetch part {numbers[1]}, {numbers[2]} of the next panel of {buffers[0]}"
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         c, cut, (block, tile, column) = self.c, self.cut, numbers
         channel = prod(c.lengths) * c.dtype.itemsize
         lines = self.lines(b, addresses[1])
@@ -84,9 +82,7 @@ class PrefetchResult(PanelPrefetch):
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         return f"prefetch part {numbers[1]} of {buffers[0]} if {numbers[0]} is the last"
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         c, (block, column) = self.c, numbers
         room = prod(c.room) * c.dtype.itemsize
         share = self.share(c.room, c.result_stride)

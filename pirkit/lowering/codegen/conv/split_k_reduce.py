@@ -12,12 +12,10 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import GradTask
 from pirkit.lowering.codegen.emit.memory_access import Memory, store
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
-from pirkit.lowering.codegen.ir.loop_ir import Buffer, Invoke, Iteration, Loop, Nest, Node
-from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand
-from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
+from pirkit.lowering.codegen.ir.loop_ir import Buffer, Invoke, Iteration, Loop, Nest
+from pirkit.lowering.codegen.ir.plain_loops import task_nest
+from pirkit.lowering.codegen.ir.routine import Functions, Location, Values, matrix
 from pirkit.lowering.codegen.math.casts import element
-
-_AXES = _GROUP, _TASK, _IMAGE = range(3)
 
 
 def split_k_nest(t: GradTask) -> Nest:
@@ -34,16 +32,11 @@ def split_k_nest(t: GradTask) -> Nest:
                cut.parts * cut.segments(c) * region),
         Buffer(c.dtype, (c.group_filters * plane, filters * plane, image), c.images * image),
     )  # fmt: skip
-    operands = [Operand(x.dtype, (0, 0, 0), (), x.size) for x in buffers]
     numbers = Iteration("f"), Iteration("i")
-    body: tuple[Node, ...] = (Invoke(ReduceParts(t), (0, 1), numbers),)
-    for var, axis, extent in (
-        ("i", _IMAGE, c.images),
-        ("f", _TASK, tasks),
-        ("g", _GROUP, c.groups),
-    ):
-        body = (Loop(var, (axis,), 0, extent, 1, body, "parallel"),)
-    return Nest(Kernel((c.groups, tasks, c.images), (), tuple(operands), ()), buffers, body)
+    body = (Invoke(ReduceParts(t), (0, 1), numbers),)
+    extents = c.groups, tasks, c.images
+    loops = [Loop(var, (k,), 0, extents[k], 1, ()) for k, var in enumerate("gfi")]
+    return task_nest(extents, (), buffers, loops, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +64,7 @@ class ReduceParts:
         steps = plane, c.positions[-1] * t.size, t.size
         matrix(memory[1], c.dtype, shape, steps)[...] = np.moveaxis(sums.sum(0), 2, 0)
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         t, c, cut, (task, which) = self.t, self.t.c, self.t.cut, numbers
         size, vector = t.size, Type(element(c.dtype), cut.lanes)
         region, positions = cut.sums(c) * size, prod(c.positions)

@@ -38,6 +38,10 @@ Location = tuple[Array | Reach, int]
 """The bytes of a buffer, and an offset."""
 
 
+Values = Sequence[Value]
+"""Addresses, or numbers, in generated code."""
+
+
 class Functions(Protocol):
     """The functions of a module, each emitted once (`emit/routines.py`)."""
 
@@ -55,9 +59,7 @@ class Routine(Protocol):
         """The same with numpy. Raises TypeError or ValueError for what leaves a buffer."""
         ...
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         """Emit the call."""
         ...
 
