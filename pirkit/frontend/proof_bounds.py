@@ -26,6 +26,7 @@ from pirkit.frontend.proof_questions import (
     ProofPoint,
     Refuted,
     Term,
+    divided,
 )
 from pirkit.lowering.codegen.ir.loop_ir import (
     Block,
@@ -42,6 +43,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Pack,
     Reducing,
     Table,
+    Window,
 )
 from pirkit.lowering.codegen.ir.loop_tree import inside, rows_of
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -112,7 +114,7 @@ class _Proof(BoundsQuestions):
                 here = replace(here, holds=(*here.holds, by < stop))
                 by = self.least(by, stop - node.step) if node.moved_back else by
                 self.names.append((node.var, by))
-                here = self.moved(node, here, by, number)
+                here = self.moved(node, here, by, number + divided(start, node.step))
             self.run(node.body, here)
         del self.names[known:]
 
@@ -149,8 +151,8 @@ class _Proof(BoundsQuestions):
                     if axis in positions and isinstance(table, Table):
                         offset, at = self._of_table(table, at)
                         address[k] = address[k] + offset
-                if buffer.per_block is not None and buffer.per_block[0] == loop.var:
-                    address[k] = address[k] + number * buffer.per_block[1]
+                for _, stride in buffer.blocks_of(loop.var):
+                    address[k] = address[k] + number * stride
         first = linear.get(loop.axes, 0)
         if loop.axes not in linear:
             first = index[next(iter(positions))]
@@ -302,7 +304,10 @@ class _Proof(BoundsQuestions):
         numbers: list[Term] = []
         for x in node.numbers:
             if isinstance(x, Iteration):
-                numbers.append(at.iterations[x.var])
+                numbers.append(x.at(at.iterations[x.var], self.least, self.most))
+            elif isinstance(x, Window):
+                index = at.index.get(x.axis, 0)
+                numbers.append(x.at(index, self.least, self.most, divided))
             else:
                 number, at = self.bound(x, at)
                 numbers.append(number)

@@ -14,11 +14,16 @@ from pirkit.lowering.codegen.ir.loop_tree import inside
 
 EFFORT: Final = 2_000_000
 """What z3 may spend on one access, in its own units."""
-CALLS: Final = 64
+CALLS: Final = 256
 """Combinations of numbers with which one routine may be called."""
 
 Term = Any
 """A term of z3, whose package has no types, or a Python integer."""
+
+
+def divided(a: Term, b: int) -> Term:
+    """``a`` divided by a positive integer, rounded down."""
+    return a // b if isinstance(a, int) else a / b
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def _run(step: NativeStep, part: LaunchPart, arrays: Sequence[Array]) -> None:
     memory = {k: copies[cell] for k, cell in step.operands(range(len(arrays)))} | dict(part.own)
     for work in part.works:
         run_loops(_stages(work.function)[-1].nest, [memory[k] for k in work.operands])
-    for array, copy in zip(arrays, copies, strict=True):
+    for array, copy in zip(arrays[step.inputs :], copies[step.inputs :], strict=True):
         if not np.may_share_memory(copy, array):
             array[...] = copy
 

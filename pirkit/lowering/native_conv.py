@@ -4,6 +4,7 @@ nest for grouped convolutions with few channels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import numpy as np
 from pirkit.dialect.kinds import TRANSPOSED
 from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.conv.compile_conv import native_blocked_conv, native_weight_grad
-from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad
+from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad, dense_strides
 from pirkit.lowering.codegen.conv.direct_conv import Convolution, convolution
 from pirkit.lowering.codegen.conv.transposed_conv_phases import (
     ConvSizes,
@@ -20,11 +21,11 @@ from pirkit.lowering.codegen.conv.transposed_conv_phases import (
     transposed_conv_phases,
 )
 from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.sequence_step import SequenceStep, step_over
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALF_TYPES, Binding, Step, widened
 from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST, geometry
 from pirkit.runtime.native.function import NativeSequence
-from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
 
@@ -106,45 +107,39 @@ def _bind(b: Binding) -> Step | None:
     if why_not_native(b) is not None:
         return None
     found = native_form(b)
-    return _weight_grad_step(b, found) if isinstance(found, WeightGrad) else _conv_step(b, found)
+    return WeightGradStep(b, found) if isinstance(found, WeightGrad) else step_over(b, found)
 
 
-def _conv_step(b: Binding, sequence: NativeSequence) -> Step:
-    """The step of a convolution; operands that are not contiguous are copied."""
-    call, result = sequence.at_addresses(), b.output()
+class WeightGradStep(SequenceStep):
+    """A weight gradient; both operands may be views with exchanged first axes."""
 
-    def step(x: Array, filter: Array, out: Array) -> None:
-        given = [np.ascontiguousarray(a) for a in (x, filter)]
-        whole = out if out.flags.c_contiguous else np.empty(result.shape, result.dtype.np)
-        call([*map(address_of, given), address_of(whole)])
-        if whole is not out:
-            out[...] = whole
+    def __init__(self, b: Binding, c: WeightGrad) -> None:
+        super().__init__(native_weight_grad(c), (0, 1, 2), 2, (b.output(),))
+        self.c = c
 
-    return step
+    def accepts(self, operand: int, array: Any) -> bool:
+        """True also if the elements of each channel are contiguous."""
+        return super().accepts(operand, array) or (
+            operand < self.inputs
+            and type(array) is np.ndarray
+            and array.flags.aligned
+            and _has_dense_channels(array)
+        )
 
-
-def _weight_grad_step(b: Binding, c: WeightGrad) -> Step:
-    """The step of a weight gradient; both operands may be views with exchanged first axes."""
-    call, result = native_weight_grad(c).at_addresses(), b.output()
-    table = np.empty(4, np.int64)
-
-    def step(x: Array, filter: Array, out: Array) -> None:
-        given = [_with_dense_rows(a) for a in (x, filter)]
-        table[:] = [n for a in given for n in a.strides[:2]]
-        whole = out if out.flags.c_contiguous else np.empty(result.shape, result.dtype.np)
-        call([*map(address_of, given), address_of(table), address_of(whole)])
-        if whole is not out:
-            out[...] = whole
-
-    return step
+    def sequence_for(self, pinned: Mapping[int, Array]) -> NativeSequence:
+        own = dense_strides(self.c)
+        x, w = (
+            pinned[k].strides[:2] if k in pinned else own[2 * k : 2 * k + 2] for k in range(2)
+        )  # fmt: skip
+        strides = x[0], x[1], w[0], w[1]
+        return self.sequence if strides == own else native_weight_grad(self.c, strides)
 
 
-def _with_dense_rows(a: Array) -> Array:
-    """The array if the elements of each channel are contiguous, else a contiguous copy."""
+def _has_dense_channels(a: Array) -> bool:
     dense = [prod(a.shape[k + 1 :]) * a.itemsize for k in range(2, a.ndim)]
     axes = zip(a.shape[2:], a.strides[2:], dense, strict=True)
     follow = all(extent == 1 or stride == step for extent, stride, step in axes)
-    return a if follow else np.ascontiguousarray(a)
+    return follow and min(a.strides[:2]) >= 0
 
 
 def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
+from pirkit.lowering.sequence_step import step_of
 from pirkit.lowering.whole_program.matmul import matmul_of, panel_product
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.binding import Binding
@@ -44,27 +45,7 @@ def bind_panels(b: Binding) -> NativeStep | None:
         function, operands = panel_product(metas, b.output())
     except NotNativeError:
         return None
-    return PackedMatmul(function, operands, len(metas), b.output())
-
-
-class PackedMatmul(NativeStep):
-    """``x`` times panels of columns, by a function of some of the operands and the result."""
-
-    def __init__(
-        self, function: NativeFunction, operands: tuple[int, ...], inputs: int, out: TensorMeta
-    ) -> None:
-        self.inputs, self.outputs, self.results = inputs, {inputs: 0}, (out,)
-        self.function, self.slots = function, operands
-
-    def operands(self, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Those that are there."""
-        return (pair for pair in super().operands(cells) if pair[0] in self.slots)
-
-    def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
-        return LaunchPart((LaunchFunction(self.function, self.slots),))
-
-    def error(self, flag: int) -> Exception:
-        raise IndexError(flag)
+    return step_of(function, operands, len(metas), (b.output(),))
 
 
 class LargeMatmul(NativeStep):

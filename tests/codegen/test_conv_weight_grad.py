@@ -81,8 +81,8 @@ def rule(c: WeightGrad, x: Array, w: Array) -> Array:
 
 def run(c: WeightGrad, x: Array, w: Array) -> Array:
     out = np.full((c.images, c.groups * c.group_filters, *c.positions), np.nan, c.dtype.np)
-    table = np.array([*x.strides[:2], *w.strides[:2]], np.int64)
-    native_weight_grad(c).bind([x, w, table, out])()
+    strides = (*x.strides[:2], *w.strides[:2])
+    native_weight_grad(c, strides).bind([x, w, out])()  # pyright: ignore[reportArgumentType]
     return out
 
 

@@ -28,11 +28,13 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Nest,
     Node,
     NonTemporal,
+    Number,
     OncePerOrbit,
     OnChange,
     Pack,
     Path,
     Reducing,
+    Window,
 )
 from pirkit.lowering.codegen.ir.loop_tree import copies_of, inside, rows_of
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -143,6 +145,13 @@ class _Run:
         count = max(end - first, 0)
         return count // bound.multiple * bound.multiple
 
+    def number(self, number: Number, at: _Point) -> int:
+        if isinstance(number, Iteration):
+            return number.at(at.iterations[number.var])
+        if isinstance(number, Window):
+            return number.at(at.index.get(number.axis, 0))
+        return self.bound(number, at)
+
     def loop(self, node: Loop, at: _Point) -> None:
         start, stop = self.bound(node.start, at), self.bound(node.stop, at)
         if node.kind == "vector":
@@ -215,8 +224,7 @@ class _Run:
             if loop.var not in buffer.outside:
                 address[k] += sum(buffer.strides[a] * n for a, n in positions.items())
                 address[k] += sum(offsets_of(buffer, positions))
-                if buffer.per_block is not None and buffer.per_block[0] == loop.var:
-                    address[k] += number * buffer.per_block[1]
+                address[k] += sum(number * stride for _, stride in buffer.blocks_of(loop.var))
         first = linear[loop.axes] if loop.axes in linear else next(index[a] for a in loop.axes)
         blocks = {**at.blocks, loop.var: first}
         iterations = {**at.iterations, loop.var: by // loop.step}
@@ -336,10 +344,7 @@ class _Run:
                 self.memory[node.dest][to : to + size] = self.memory[node.source][begin:][:size]
 
     def invoke(self, node: Invoke, at: _Point) -> None:
-        numbers = [
-            at.iterations[x.var] if isinstance(x, Iteration) else self.bound(x, at)
-            for x in node.numbers
-        ]
+        numbers = [self.number(x, at) for x in node.numbers]
         try:
             node.routine.run([(self.memory[k], at.address[k]) for k in node.buffers], numbers)
         except (TypeError, ValueError) as error:

@@ -17,11 +17,13 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Nest,
     Node,
     NonTemporal,
+    Number,
     OncePerOrbit,
     OnChange,
     Pack,
     Prefetch,
     PrefetchTile,
+    Window,
     Word,
 )
 from pirkit.lowering.codegen.ir.loop_tree import buffers_of
@@ -69,7 +71,7 @@ def _lines(nodes: Sequence[Node], names: Sequence[str], axes: Sequence[str]) -> 
                 yield f"prefetch tile {names[buffer]} {node.ahead} columns ahead"
                 continue
             case Invoke(routine, buffers, numbers):
-                shown = [x.var if isinstance(x, Iteration) else _bound(x) for x in numbers]
+                shown = [_number(x, axes) for x in numbers]
                 yield routine.show([names[k] for k in buffers], shown)
                 continue
             case CallRows(nest, buffers):
@@ -109,6 +111,15 @@ def _loop(node: Loop, axes: Sequence[str]) -> str:
     aligned = "" if node.align is None else ", aligned"
     back = ", the last one moved back" if node.moved_back else ""
     return f"{kind}for {span}{step}{lanes} along {of}{_COPIES[node.copies]}{aligned}{back}"
+
+
+def _number(number: Number, axes: Sequence[str]) -> str:
+    if isinstance(number, Window):
+        span = f"{number.taps} taps" if number.counts else "first tap"
+        return f"{span} on the image at {axes[number.axis]}"
+    if isinstance(number, Iteration):
+        return number.var if not number.of else f"{number.var} (first, between, or last)"
+    return _bound(number)
 
 
 def _bound(bound: Bound) -> str:

@@ -111,22 +111,6 @@ class NativeFunction:
         block[: len(arrays)] = [a.ctypes.data for a in arrays]
         return call
 
-    def at_addresses(self) -> Callable[[Sequence[int]], None]:
-        """A call on operands given by their addresses, which may differ from call to call.
-
-        The caller guarantees size, alignment and lifetime of the memory. Not re-entrant.
-        """
-        made: list[tuple[Callable[[], None], Any, int]] = []
-
-        def run(addresses: Sequence[int]) -> None:
-            if not made:
-                made.append((*self._call(()), len(self.code.sizes)))
-            call, block, count = made[0]
-            block[:count] = addresses
-            call()
-
-        return run
-
     def _call(self, owned: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
         """A call, and the argument block from which it reads the addresses of its operands."""
         code = self.code
@@ -236,21 +220,6 @@ class NativeSequence:
         def run() -> None:
             for call in calls:
                 call()
-
-        return run
-
-    def at_addresses(self) -> Callable[[Sequence[int]], None]:
-        """A call on operands given by their addresses; see `NativeFunction.at_addresses`."""
-        own = [np.empty(size, np.uint8) for size in self.temporaries]
-        calls = [(function.at_addresses(), places) for function, places in self.steps]
-        if len(calls) == 1 and calls[0][1] == tuple(range(self.operands)):
-            return calls[0][0]
-
-        def run(addresses: Sequence[int]) -> None:
-            all_addresses = [*addresses, *(a.ctypes.data for a in own)]
-            for call, places in calls:
-                call([all_addresses[k] for k in places])
-            assert own is not None  # lives as long as the call
 
         return run
 

@@ -7,23 +7,29 @@ from math import prod
 from typing import Final
 
 from pirkit.lowering.codegen.about import About, about
-from pirkit.lowering.codegen.conv.blocked_conv import BlockedConvEmitter, task_count
+from pirkit.lowering.codegen.conv.blocked_conv import blocked_nest, task_count
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, conv_blocking_of
 from pirkit.lowering.codegen.conv.conv_weight_grad import (
     BatchStrides,
+    GradTask,
     WeightGrad,
     WeightGradBlocking,
+    dense_strides,
+    operand_bytes,
     weight_grad_blocking_of,
 )
-from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
-from pirkit.lowering.codegen.conv.filter_packing import emit_packing, packed_bytes, packing_tasks
+from pirkit.lowering.codegen.conv.conv_weight_grad_loops import weight_grad_nest
+from pirkit.lowering.codegen.conv.filter_packing import packed_bytes, packing_nest, packing_tasks
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv, nchwc_blocking
-from pirkit.lowering.codegen.conv.nchwc_conv import NchwcEmitter
-from pirkit.lowering.codegen.conv.split_k_reduce import emit_split_k_reduce
+from pirkit.lowering.codegen.conv.nchwc_conv import nchwc_nest
+from pirkit.lowering.codegen.conv.split_k_reduce import split_k_nest
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import key_of
+from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.ir.llvm_text import Builder
+from pirkit.lowering.codegen.ir.loop_ir import Nest
 from pirkit.runtime.machine_costs import CONV_FMAS_PER_NS, PACKED_BYTES_PER_NS
 from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.pool import thread_count
@@ -55,67 +61,46 @@ def native_nchwc(c: NchwcConv) -> NativeSequence:
     c = c.flat(_LONG_ROW)
     cut = nchwc_blocking(c, host(), thread_count())
 
-    def emit(b: Builder, routines: Routines) -> int:
-        NchwcEmitter(b, routines, c, cut, host()).emit()
-        return 0
-
     sizes = tuple(c.operand_bytes.values())
-    known = about(NchwcEmitter, "convolution over blocked channels", lanes=cut.lanes,
+    known = about(nchwc_nest, "convolution over blocked channels", lanes=cut.lanes,
                   rows=cut.positions, vectors=cut.vectors, blocks=cut.tasks(c))  # fmt: skip
     work = c.multiplications // (CONV_FMAS_PER_NS * c.group) + sizes[-1] // PACKED_BYTES_PER_NS
-    function = _function(("convolution over blocked channels", c, cut), emit, sizes, work, known)
+    what = "convolution over blocked channels", c, cut
+    function = _of_nest(what, lambda: nchwc_nest(c, cut, host()), sizes, work, known)
     return NativeSequence(((function, tuple(range(len(sizes)))),), len(sizes), ())
 
 
-def native_weight_grad(c: WeightGrad, known: BatchStrides | None = None) -> NativeSequence:
-    """The callable of a weight gradient.
+def native_weight_grad(c: WeightGrad, strides: BatchStrides | None = None) -> NativeSequence:
+    """The callable of a weight gradient; operands are images, filters and the result.
 
-    Operands are images, filters, a table of four i64 (`BatchStrides`) and the result; without the
-    table if the strides are ``known``.
+    Images and filters are contiguous, or have these ``strides``.
     """
-    cut = weight_grad_blocking_of(c, host())
-    size = c.dtype.itemsize
-    sums = cut.parts * cut.segments(c) * cut.sums(c) * size
-    images = c.images * c.groups * c.depth * prod(c.lengths) * size
-    filters = c.groups * c.group_filters * c.depth * prod(c.windows) * size
-    results = c.images * c.groups * c.group_filters * prod(c.positions) * size
-
-    def emit(b: Builder, routines: Routines) -> int:
-        emitter = WeightGradEmitter(b, routines, c, cut, known)
-        emitter.emit()
-        return emitter.scratch
-
-    def reduce(b: Builder, _: Routines) -> int:
-        emit_split_k_reduce(b, c, cut)
-        return 0
-
-    blocks, what = cut.parts * cut.segments(c), ("weight gradient", c, cut, known)
-    sizes = (images, filters, sums) if known else (images, filters, 32, sums)
-    known_first = about(WeightGradEmitter, "gradient of a filter", **_tile_of(cut), blocks=blocks)
-    first = _function(what, emit, sizes, c.multiplications // CONV_FMAS_PER_NS, known_first)
+    t = GradTask(c, weight_grad_blocking_of(c, host()), strides or dense_strides(c))
+    cut, (images, filters, sums) = t.cut, operand_bytes(t)
+    results = c.images * c.groups * c.group_filters * prod(c.positions) * t.size
+    known = about(
+        weight_grad_nest, "gradient of a filter", **_tile_of(cut),
+        blocks=cut.parts * cut.segments(c),
+    )  # fmt: skip
+    work = c.multiplications // CONV_FMAS_PER_NS
+    what = "weight gradient", t
+    first = _of_nest(what, lambda: weight_grad_nest(t), (images, filters, sums), work, known)
     blocks = c.groups * cut.filter_tasks(c) * c.images
+    known = about(split_k_nest, "reduction of partial sums", **_tile_of(cut), blocks=blocks)
     work = (sums + results) // PACKED_BYTES_PER_NS
-    known_second = about(
-        emit_split_k_reduce, "reduction of partial sums", **_tile_of(cut), blocks=blocks
-    )
-    second = _function(("split-K reduction", c, cut), reduce, (sums, results), work, known_second)
-    if known:
-        return NativeSequence(((first, (0, 1, 3)), (second, (3, 2))), 3, (sums,))
-    return NativeSequence(((first, (0, 1, 2, 4)), (second, (4, 3))), 4, (sums,))
+    what = "split-K reduction", c, cut
+    second = _of_nest(what, lambda: split_k_nest(t), (sums, results), work, known)
+    return NativeSequence(((first, (0, 1, 3)), (second, (3, 2))), 3, (sums,))
 
 
 def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     sizes = _filter_bytes(c), packed_bytes(c, cut)
 
-    def emit(b: Builder, _: Routines) -> int:
-        emit_packing(b, c, cut)
-        return 0
-
     work = packed_bytes(c, cut) // PACKED_BYTES_PER_NS
     known = about(
-        emit_packing, "packing of a filter", **_tile_of(cut), blocks=packing_tasks(c, cut)
+        packing_nest, "packing of a filter", **_tile_of(cut), blocks=packing_tasks(c, cut)
     )
-    return _function(("filter packing", c, cut), emit, sizes, work, known)
+    return _of_nest(("filter packing", c, cut), lambda: packing_nest(c, cut), sizes, work, known)
 
 
 def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
@@ -123,18 +108,13 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     ``reads_filter_in_place``.
     """
 
-    def emit(b: Builder, routines: Routines) -> int:
-        emitter = BlockedConvEmitter(b, routines, c, cut)
-        emitter.emit()
-        return emitter.layout.size
-
     size = c.dtype.itemsize
     images = c.n * c.groups * c.depth * prod(c.lengths) * size
     results = c.n * c.groups * c.group_filters * prod(c.room) * size
     sizes = images, packed_bytes(c, cut), results
     work = c.multiplications // CONV_FMAS_PER_NS + results // PACKED_BYTES_PER_NS
-    known = about(BlockedConvEmitter, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
-    return _function(("convolution", c, cut), emit, sizes, work, known)
+    known = about(blocked_nest, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
+    return _of_nest(("convolution", c, cut), lambda: blocked_nest(c, cut), sizes, work, known)
 
 
 def _tile_of(cut: ConvBlocking | WeightGradBlocking) -> dict[str, int]:
@@ -146,15 +126,15 @@ def _filter_bytes(c: ConvProblem) -> int:
     return c.groups * c.group_filters * c.depth * prod(c.sizes) * c.dtype.itemsize
 
 
-def _function(
-    what: object, emit: Callable[[Builder, Routines], int], sizes: tuple[int, ...], work: int,
-    known: About,
+def _of_nest(
+    what: object, build: Callable[[], Nest], sizes: tuple[int, ...], work: int, known: About
 ) -> NativeFunction:  # fmt: skip
-    """The function that ``emit`` writes; ``emit`` returns its bytes of scratch memory."""
+    """The function of a nest."""
     target, count = host(), known.sizes["blocks"]
 
     def write() -> Draft:
-        b, routines = Builder(blocks=count), Routines()
-        return routines.draft(b, emit(b, routines), sizes, work, known)
+        b, routines, stage = Builder(blocks=count), Routines(), Stage("block", build())
+        scratch = write_nest(b, stage.nest, functions=routines)
+        return routines.draft(b, scratch, sizes, work, known, [stage])
 
     return function_of(key_of(what, target), write)

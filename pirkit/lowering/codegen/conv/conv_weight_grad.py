@@ -18,6 +18,7 @@ from itertools import product
 from math import prod
 from typing import Final
 
+from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.matmul.register_tile import (
     MAX_ROWS,
     MAX_VECTORS,
@@ -162,6 +163,65 @@ class WeightGradBlocking:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class GradTask:
+    """A weight gradient with its blocks, for operands of some strides; sizes are in bytes."""
+
+    c: WeightGrad
+    cut: WeightGradBlocking
+    strides: BatchStrides
+
+    @property
+    def size(self) -> int:
+        return self.c.dtype.itemsize
+
+    @property
+    def vector_bytes(self) -> int:
+        return self.cut.lanes * self.size
+
+    @property
+    def image_bytes(self) -> int:
+        """From a copied image to the next one."""
+        # An odd number of cache lines, so that images map to different cache sets.
+        cut = self.cut
+        lines = -(-(cut.planes * cut.copied_rows * cut.width * self.size) // LINE)
+        return (lines | 1) * LINE
+
+    @property
+    def panel_bytes(self) -> int:
+        """From the panel of a vector of filters to the next one."""
+        return self.cut.planes * self.cut.lines * self.c.length * self.vector_bytes
+
+    @property
+    def filters_bytes(self) -> int:
+        """Sums of a position."""
+        return self.cut.task_vectors * self.vector_bytes
+
+    @property
+    def image_sums(self) -> int:
+        """Sums of an image at some outer position."""
+        return self.cut.slices * self.cut.tile_positions * self.filters_bytes
+
+
+def dense_strides(c: WeightGrad) -> BatchStrides:
+    """The strides of contiguous operands."""
+    plane, window = prod(c.lengths) * c.dtype.itemsize, prod(c.windows) * c.dtype.itemsize
+    return c.groups * c.depth * plane, plane, c.depth * window, window
+
+
+def operand_bytes(t: GradTask) -> tuple[int, int, int]:
+    """Bytes of images, filters and partial sums, up to the last element."""
+    c, cut = t.c, t.cut
+    batches = (c.images, c.groups * c.depth), (c.groups * c.group_filters, c.depth)
+    spans = [
+        sum((n - 1) * s for n, s in zip(counts, strides, strict=True)) + prod(plane) * t.size
+        for counts, strides, plane in zip(
+            batches, (t.strides[:2], t.strides[2:]), (c.lengths, c.windows), strict=True
+        )
+    ]
+    return spans[0], spans[1], cut.parts * cut.segments(c) * cut.sums(c) * t.size
+
+
 def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking:
     """Block sizes for the caches of a CPU. They determine the order of the sums."""
     lanes = target.vector_bits // (8 * c.dtype.itemsize)
@@ -201,7 +261,9 @@ def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking
     )
     # Split K only as far as tasks are missing, with at least four blocks per part.
     parts = max(1, min(-(-MIN_TASKS // whole.segments(c)), prod(whole.window_blocks(c)) // 4))
-    return replace(whole, parts=parts)
+    # As many as have blocks: the last one may have fewer.
+    per_part = replace(whole, parts=parts).blocks_per_part(c)
+    return replace(whole, parts=-(-prod(whole.window_blocks(c)) // per_part))
 
 
 def _tile(images: int, filters: int, length: int, target: Target) -> tuple[int, int]:

@@ -8,12 +8,16 @@ stores beyond its end, the next line overwrites.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from itertools import product
 from math import prod
 
+import numpy as np
+
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
+from pirkit.lowering.codegen.conv.panel_lines import PanelLines, image_planes, lines_of
 from pirkit.lowering.codegen.emit.memory_access import masked_load
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
+from pirkit.lowering.codegen.ir.routine import Location, matrix
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.tile_update import Access
 
@@ -23,31 +27,10 @@ _MAX_UNROLLED = 28
 Body = Callable[[Value, list[Value]], Sequence[Value]]
 
 
-@dataclass(frozen=True, slots=True)
-class PanelLines:
-    """The lines of a panel, in scratch tables of i64 with one entry per line.
-
-    ``image`` and ``result`` are offsets in bytes; ``starts`` are the image positions along each
-    axis but the last, where it is the number of the line's first output position.
-    """
-
-    image: Value
-    result: Value
-    starts: tuple[Value, ...]
-    count: Value
-
-    @staticmethod
-    def entry(b: Builder, table: Value, line: Value) -> Value:
-        """The entry of a line, an i64."""
-        return b.emit(I64, f"load i64, {b.at(table, b.times(line, 8))}, align 8")
-
-
 class Im2colPanel:
     """Fills the panel of a task for a block of channels."""
 
-    def __init__(
-        self, b: Builder, c: ConvProblem, cut: ConvBlocking, panel: Value, zeros: Value
-    ) -> None:
+    def __init__(self, b: Builder, c: ConvProblem, cut: ConvBlocking, panel: Value, zeros: Value):
         self.b, self.c, self.cut, self.panel = b, c, cut, panel
         self.size = c.dtype.itemsize
         self.zeros = b.at(zeros, _padding_before(c) * self.size)
@@ -138,18 +121,6 @@ class Im2colPanel:
         for k in range(count):
             body(Value(str(k * step), I64), [])
 
-    def access(self, vectors: Sequence[int]) -> Access:
-        """How a register tile reads the panel; ``vectors`` are the offsets of its vectors."""
-        return Access(tuple(vectors), (self.row,))
-
-    def counts(self, channels: Value) -> list[Value]:
-        """The extents of the loops of a tile."""
-        return [self.b.times(channels, self.c.terms)]
-
-    def factor_steps(self, term: int) -> tuple[int, ...]:
-        """The strides of these loops in the packed filter, whose terms have ``term`` bytes."""
-        return (term,)
-
     def _leaves(self, axis: int) -> bool:
         """Whether taps read outside of the image at some positions."""
         low, high = reach(self.c.taps[axis])
@@ -227,3 +198,32 @@ def zero_bytes(c: ConvProblem, cut: ConvBlocking) -> int:
     furthest = max(reach(c.taps[-1])[1], 0)
     width = -(-max(cut.width, cut.pitch) // cut.lanes) * cut.lanes * c.image_stride[-1]
     return (_padding_before(c) + furthest + width + cut.lanes) * c.dtype.itemsize
+
+
+def access(c: ConvProblem, cut: ConvBlocking, vectors: Sequence[int]) -> Access:
+    """How a register tile reads the panel; ``vectors`` are the offsets of its vectors."""
+    return Access(tuple(vectors), (row_bytes(c, cut),))
+
+
+def run_im2col(
+    c: ConvProblem, cut: ConvBlocking, memory: Sequence[Location], numbers: Sequence[int]
+) -> None:
+    """Fill a panel with numpy, as `Im2colPanel.fill` does."""
+    channels, *place = numbers
+    lines, size, row = list(lines_of(c, cut, place)), c.dtype.itemsize, row_bytes(c, cut)
+    shape = channels, c.terms, len(lines), cut.width
+    panel = matrix(
+        memory[1], c.dtype, (channels * c.terms, len(lines) * cut.width), (row, size), panel=True
+    ).reshape(shape)
+    images = {n: image_planes(c, memory[0], n, channels) for n in {x.image for x in lines}}
+    offsets = [[t.offset + k * t.shift for k in range(t.count)] for t in c.taps]
+    along = np.arange(cut.width) * c.image_stride[-1]
+    for r, line in enumerate(lines):
+        for term, (*outer, last) in enumerate(product(*offsets)):
+            at = [s + o for s, o in zip(line.starts[:-1], outer, strict=True)]
+            inside = all(0 <= x < n for x, n in zip(at, c.lengths, strict=False))
+            places = line.starts[-1] * c.image_stride[-1] + along + last
+            exists = (places >= 0) & (places < c.lengths[-1]) & inside
+            places = np.where(exists, places, 0)
+            found = images[line.image][(slice(None), *(x * inside for x in at))][:, places]
+            panel[:, term, r] = np.where(exists, found, 0)

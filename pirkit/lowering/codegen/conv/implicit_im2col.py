@@ -8,20 +8,23 @@ then reads a run of the panel that begins at its offset, and nothing is copied p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
+import numpy as np
+
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
-from pirkit.lowering.codegen.conv.im2col import Im2colPanel, PanelLines
+from pirkit.lowering.codegen.conv.im2col import Im2colPanel
+from pirkit.lowering.codegen.conv.panel_lines import PanelLines, image_planes, lines_of
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
+from pirkit.lowering.codegen.ir.routine import Location, matrix
 from pirkit.lowering.codegen.matmul.tile_update import Access
 
 
 class ImplicitIm2colPanel(Im2colPanel):
     """Fills the panel of a task, whose lines are rows of one image."""
 
-    def __init__(
-        self, b: Builder, c: ConvProblem, cut: ConvBlocking, panel: Value, zeros: Value
-    ) -> None:
+    def __init__(self, b: Builder, c: ConvProblem, cut: ConvBlocking, panel: Value, zeros: Value):
         super().__init__(b, c, cut, panel, zeros)
         self.lowest = [reach(t)[0] for t in c.taps]
         low, high = reach(c.taps[-2])
@@ -96,33 +99,47 @@ class ImplicitIm2colPanel(Im2colPanel):
 
         b.loop(0, rows, 1, [], row)
 
-    def access(self, vectors: Sequence[int]) -> Access:
-        """How a register tile reads the panel; ``vectors`` are the offsets of its vectors."""
-        *planes, down, along = self.c.taps
-        strides = [
-            prod([t.count for t in planes[k + 1 :]]) * self.plane for k in range(len(planes))
-        ]
-        # The panel begins at the lowest tap; the first tap is another one if the taps run
-        # backwards, as in a transposed convolution.
-        start = (down.offset - self.lowest[-2]) * self.row
-        start += (along.offset - self.lowest[-1]) * self.size
-        steps = (*strides, down.shift * self.row, along.shift * self.size)
-        return Access(
-            tuple([start + v for v in vectors]), (channel_bytes(self.c, self.cut), *steps)
-        )
-
-    def counts(self, channels: Value) -> list[Value]:
-        """The extents of the loops of a tile: channels, then taps by axis."""
-        return [channels, *(Value(str(t.count), I64) for t in self.c.taps)]
-
-    def factor_steps(self, term: int) -> tuple[int, ...]:
-        """The strides of these loops in the packed filter, whose terms have ``term`` bytes."""
-        counts = [t.count for t in self.c.taps]
-        return tuple([prod(counts[k:]) * term for k in range(len(counts) + 1)])
-
 
 def channel_bytes(c: ConvProblem, cut: ConvBlocking) -> int:
     """Bytes of a channel in the panel."""
     low, high = reach(c.taps[-2])
     planes = prod([t.count for t in c.taps[:-2]])
     return planes * (cut.lines + high - low) * cut.pitch * c.dtype.itemsize
+
+
+def implicit_access(c: ConvProblem, cut: ConvBlocking, vectors: Sequence[int]) -> Access:
+    """How a register tile reads the panel; ``vectors`` are the offsets of its vectors."""
+    *planes, down, along = c.taps
+    size, row = c.dtype.itemsize, cut.pitch * c.dtype.itemsize
+    plane = channel_bytes(c, cut) // prod([t.count for t in planes])
+    strides = [prod([t.count for t in planes[k + 1 :]]) * plane for k in range(len(planes))]
+    # The panel begins at the lowest tap; the first tap is another one if the taps run
+    # backwards, as in a transposed convolution.
+    start = (down.offset - reach(down)[0]) * row + (along.offset - reach(along)[0]) * size
+    steps = (*strides, down.shift * row, along.shift * size)
+    return Access(tuple([start + v for v in vectors]), (channel_bytes(c, cut), *steps))
+
+
+def run_implicit(
+    c: ConvProblem, cut: ConvBlocking, memory: Sequence[Location], numbers: Sequence[int]
+) -> None:
+    """Fill a panel with numpy, as `ImplicitIm2colPanel.fill` does."""
+    channels, *place = numbers
+    first, *others = lines_of(c, cut, place)
+    (low, high), (left, right), size = reach(c.taps[-2]), reach(c.taps[-1]), c.dtype.itemsize
+    planes = [[t.offset + k * t.shift for k in range(t.count)] for t in c.taps[:-2]]
+    count, rows = prod(map(len, planes)), 1 + len(others) + high - low
+    width, row = c.positions[-1] + right - left, cut.pitch * size
+    steps = channel_bytes(c, cut), channel_bytes(c, cut) // count, row, size
+    panel = matrix(memory[1], c.dtype, (channels, count, rows, width), steps)
+    image = image_planes(c, memory[0], first.image, channels)
+    columns = np.arange(left, left + width)
+    exists = (columns >= 0) & (columns < c.lengths[-1])
+    columns = np.where(exists, columns, 0)
+    # What a row has beyond its pitch, the next row overwrites.
+    for number, outer in enumerate(product(*planes)):
+        for j in range(rows):
+            at = [s + o for s, o in zip(first.starts, (*outer, low + j), strict=False)]
+            inside = all(0 <= x < n for x, n in zip(at, c.lengths, strict=False))
+            found = image[(slice(None), *(x * inside for x in at))][:, columns]
+            panel[:, number, j] = np.where(exists & inside, found, 0)

@@ -9,179 +9,121 @@ own at both ends of a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
-from math import prod
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
-from pirkit.lowering.codegen.conv.nchwc_tile import Ends, Goal, NchwcFrame, NchwcTile, Part, Tile
-from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.vector_emit import argument, split_index
+from pirkit.lowering.codegen.conv.nchwc_tile import NchwcFrame, NchwcTile, Part
 from pirkit.lowering.codegen.ir.element_types import LINE
-from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
-from pirkit.lowering.codegen.matmul.blocking import block_extent
+from pirkit.lowering.codegen.ir.llvm_text import I1, Builder, Value
+from pirkit.lowering.codegen.ir.loop_ir import (
+    Buffer,
+    Count,
+    Invoke,
+    Iteration,
+    Loop,
+    Nest,
+    Node,
+    Number,
+    Window,
+)
+from pirkit.lowering.codegen.ir.plain_loops import task_nest
+from pirkit.lowering.codegen.ir.routine import Functions, PrefetchRoutine, Values
 from pirkit.runtime.native.target import Target
 
+_AXES = _IMAGE, _GROUP, _FILTER, _ROW, _COLUMN, _CHANNEL = range(6)
+"""Axes: images, groups, blocks of filters of a group, positions; then blocks of channels."""
 
-class NchwcEmitter(NchwcFrame):
-    """Emits the convolution; a block of the function is a task: rows by a stack of filters."""
 
-    def __init__(
-        self, b: Builder, routines: Routines, c: NchwcConv, cut: NchwcBlocking, target: Target
-    ) -> None:  # fmt: skip
-        super().__init__(c, cut, target)
-        self.b, self.routines = b, routines
+def nchwc_nest(c: NchwcConv, cut: NchwcBlocking, target: Target) -> Nest:
+    """The loops: a block of the function is some rows by some filters, the tasks of threads."""
+    e = NchwcFrame(c, cut, target)
+    blocks, group = e.summed_blocks, c.filter_blocks // c.groups
+    body: tuple[Node, ...] = tuple(_tiles(e))
+    filters = list(c.operand_bytes).index("w") if not c.pool else 0
+    if e.filter_bytes * c.filter_blocks > target.l2_bytes // 2:
+        ahead = _prefetch(e)
+        numbers = Iteration("k", e.parts), Iteration("y")
+        body = (Invoke(ahead, (filters,), numbers), *body)
+    body = (Loop("y", (_ROW,), 0, Count("h", c.positions[0], cut.rows), 1, body),)
+    body = (Loop("k", (_CHANNEL,), 0, blocks, cut.channels, body),)
+    # The last filters overlap the ones before, rather than being fewer.
+    back = group % cut.filters > 0
+    tasks = (
+        Loop("n", (_IMAGE,), 0, c.n, 1, ()),
+        Loop("h", (_ROW,), 0, c.positions[0], cut.rows, ()),
+        Loop("g", (_GROUP,), 0, c.groups, 1, ()),
+        Loop("f", (_FILTER,), 0, group, cut.filters, (), moved_back=back),
+    )
+    outer = c.n, c.groups, group, *c.positions
+    return task_nest(outer, (blocks,), tuple(_buffers(e)), tasks, body)
 
-    def emit(self) -> None:
-        """The loop over tasks, and in each over ranges of channels, rows, and tiles of a row."""
-        b, c, cut = self.b, self.c, self.cut
-        operands = {name: argument(b, k) for k, name in enumerate(c.operand_bytes)}
-        image, filters = operands["x"], operands.get("w", operands["x"])  # pools have no filters
-        bands = -(-c.positions[0] // cut.rows)
-        stacks = -(-c.filter_blocks // cut.filters)
-        blocks = self.summed_blocks
-        piece = self.filter_bytes // blocks
 
-        def task(number: Value, _: list[Value]) -> Sequence[Value]:
-            which, band, stack = split_index(b, number, [c.n, bands, stacks])
-            # The last stack overlaps the one before, rather than being smaller.
-            first = b.times(stack, cut.filters)
-            first = b.binary("smin", first, Value(str(c.filter_blocks - cut.filters), I64))
-            source = b.at(image, b.times(which, c.groups * c.blocks * self.image[0]))
-            if c.depthwise:
-                source = b.at(source, b.times(first, self.image[0]))
-            if c.groups > 1:
-                group = b.emit(I64, f"udiv {first}, {c.filter_blocks // c.groups}")
-                source = b.at(source, b.times(group, c.blocks * self.image[0]))
-            weights = b.at(filters, b.times(first, self.filter_bytes))
-            begin = b.times(band, cut.rows)
-            rows = block_extent(b, cut.rows, c.positions[0], begin)
-            goal = Goal(c, {k: v for k, v in operands.items() if k not in "xw"})
-            goal = goal.of_filters(b, b.times(first, c.block))
-            plane = b.plus(b.times(which, c.filter_blocks), first)
-            goal = goal.moved(b, plane, prod(c.positions) * c.block)
-            behind = b.at(weights, cut.filters * self.filter_bytes)
+def _buffers(e: NchwcFrame) -> Iterator[Buffer]:
+    """The operands; the image begins at the first tap, which may lie in the padding."""
+    c, (block, row, column, _) = e.c, e.image
+    group = c.filter_blocks // c.groups
 
-            def channels(k: Value, _: list[Value]) -> Sequence[Value]:
-                count = block_extent(b, cut.channels, blocks, k)
-                here = b.at(source, b.times(k, self.image[0]))
-                there = b.at(weights, b.times(k, piece))
-                further = b.plus(k, cut.channels)
-                ends = Ends(b.compare("sgt", k, 0), b.compare("sge", further, blocks))
-                following = b.select(ends.last, behind, b.at(weights, b.times(further, piece)))
+    def of_filters(stride: int) -> dict[int, int]:
+        return {_GROUP: group * stride, _FILTER: stride}
 
-                def row(j: Value, _: list[Value]) -> Sequence[Value]:
-                    self._prefetch(following, piece * min(cut.channels, blocks), j)
-                    self._row(b.plus(begin, j), here, there, goal, count, ends)
-                    return []
+    pixels = of_filters(e.plane)
+    pixels |= {_IMAGE: c.filter_blocks * e.plane, _ROW: c.positions[1] * c.block, _COLUMN: c.block}
+    images = c.groups * c.blocks * block
+    strides: dict[str, Mapping[int, int]] = {
+        "x": {_IMAGE: images, _GROUP: c.blocks * block, _FILTER: block * c.depthwise,
+              _ROW: c.strides[0] * row, _COLUMN: c.strides[1] * column, _CHANNEL: block},
+        "w": of_filters(e.filter_bytes) | {_CHANNEL: e.filter_bytes // e.summed_blocks},
+        **dict.fromkeys("qs", of_filters(c.block * c.wide.itemsize)),
+        **{name: {axis: n * e.dtype_of(name).itemsize for axis, n in pixels.items()}
+           for name in "ry"},
+    }  # fmt: skip
+    for name, nbytes in c.operand_bytes.items():
+        found = strides.get(name, {})
+        steps = tuple([found.get(axis, 0) for axis in _AXES])
+        offset = -c.before[0] * row - c.before[1] * column if name == "x" else 0
+        yield Buffer(e.dtype_of(name), steps, nbytes, offset)
 
-                b.loop(0, rows, 1, [], row)
-                return []
 
-            b.loop(0, blocks, cut.channels, [], channels)
-            return []
+def _tiles(e: NchwcFrame) -> Iterator[Node]:
+    """The tiles of a row of the result, equal ones in one loop."""
+    c, blocks = e.c, Count("k", e.summed_blocks, e.cut.channels)
+    numbers: list[Number] = [blocks, *_rows_inside(c), *[Iteration("k", e.parts)] * (e.parts > 1)]
+    widths = _split(c.positions[1], e.cut.positions)
+    tiles = [NchwcTile(e, w, tuple(_parts(c, sum(widths[:k]), w))) for k, w in enumerate(widths)]
+    x = 0
+    for tile, run in groupby(tiles):
+        end = x + tile.width * len(list(run))
+        call = Invoke(tile, tuple(range(len(c.operand_bytes))), tuple(numbers))
+        yield Loop("x", (_COLUMN,), x, end, tile.width, (call,))
+        x = end
 
-        b.block_loop(task)
 
-    def _row(
-        self, y: Value, image: Value, filters: Value, goal: Goal, blocks: Value, ends: Ends
-    ) -> None:  # fmt: skip
-        """All tiles of a row of the result."""
-        b, c, cut = self.b, self.c, self.cut
-        top = b.plus(b.times(y, c.strides[0]), -c.before[0])
-        first, count = self._rows_inside(top)
-        line = b.plus(top, b.times(first, c.dilations[0]))
-        source = b.at(image, b.times(line, self.image[1]))
-        taps = b.at(filters, b.times(first, self.filter_bytes // (self.summed_blocks * c.sizes[0])))
-        row = goal.moved(b, y, c.positions[1] * c.block)
-        widths = _split(c.positions[1], cut.positions)
-        tiles = [(w, tuple(self._parts(sum(widths[:k]), w))) for k, w in enumerate(widths)]
-        x = 0
-        for (width, parts), run in groupby(tiles):
-            end = x + width * len(list(run))
+def _rows_inside(c: NchwcConv) -> list[Number]:
+    """The first row of the filter that meets the image, and how many do."""
+    (length, _), (taps, _), (step, _), (before, _) = c.lengths, c.sizes, c.dilations, c.before
+    rows = Window(_ROW, taps, c.strides[0], step, before, length)
+    highest = (c.positions[0] - 1) * c.strides[0] - before + (taps - 1) * step
+    inside = before <= 0 and highest < length
+    return [rows if before > 0 else 0, taps if inside else replace(rows, counts=True)]
 
-            def one(at: Value, _: list[Value]) -> Sequence[Value]:
-                left = b.plus(b.times(at, c.strides[1]), -c.before[1])
-                here = b.at(source, b.times(left, self.image[2]))
-                tile = Tile(width, parts)  # noqa: B023  called now
-                out = row.moved(b, at, c.block)
-                self._tile(tile, here, taps, out, blocks, count, ends)
-                return []
 
-            b.loop(x, end, width, [], one)
-            x = end
-
-    def _prefetch(self, filters: Value, piece: int, row: Value) -> None:
-        """Prefetch a row's share of the filters that are multiplied next."""
-        b, cut = self.b, self.cut
-        if self.filter_bytes * self.c.filter_blocks <= self.target.l2_bytes // 2:
-            return
-        rows = min(cut.rows, self.c.positions[0])
-        share = -(-piece // (rows * LINE)) * LINE
-        starts = [b.at(filters, f * self.filter_bytes) for f in range(cut.filters)]
-
-        def line(at: Value, _: list[Value]) -> Sequence[Value]:
-            for start in starts:
-                b.prefetch(b.at(b.at(start, b.times(row, share)), at))
-            return []
-
-        b.loop(0, share, LINE, [], line)
-
-    def _rows_inside(self, top: Value) -> tuple[Value, Value]:
-        """The first row of the filter that meets the image, and how many do."""
-        b, c = self.b, self.c
-        height, size, step = c.lengths[0], c.sizes[0], c.dilations[0]
-        zero = Value("0", I64)
-        lowest = -c.before[0]
-        highest = lowest + (c.positions[0] - 1) * c.strides[0] + (size - 1) * step
-        first, end = zero, Value(str(size), I64)
-        if lowest < 0:
-            missing = b.binary("smax", b.emit(I64, f"sub i64 0, {top.text}"), zero)
-            first = b.emit(I64, f"udiv {b.plus(missing, step - 1)}, {step}")
-        if highest >= height:
-            room = b.emit(I64, f"sub i64 {height - 1 + step}, {top.text}")
-            end = b.binary("smin", b.emit(I64, f"udiv {room}, {step}"), end)
-        count = b.emit(I64, f"sub {end}, {first.text}") if lowest < 0 or highest >= height else end
-        return first, count
-
-    def _parts(self, x: int, width: int) -> Iterator[Part]:
-        """Columns of the filter with the positions of a tile that meet the image there."""
-        c = self.c
-        held: list[Part] = []
-        for tap in range(c.sizes[1]):
-            at = [(x + p) * c.strides[1] - c.before[1] + tap * c.dilations[1] for p in range(width)]
-            inside = [p for p, place in enumerate(at) if 0 <= place < c.lengths[1]]
-            if not inside:
-                continue
-            span = (inside[0], inside[-1] + 1)
-            if held and (held[-1].first, held[-1].end) == span:
-                held[-1] = replace(held[-1], taps=held[-1].taps + 1)
-            else:
-                held.append(Part(tap, 1, *span))
-        # The widest one first: it begins the sums.
-        yield from sorted(held, key=lambda p: p.first - p.end)
-
-    def _tile(
-        self, t: Tile, image: Value, filters: Value, goal: Goal, blocks: Value, rows: Value,
-        ends: Ends,
-    ) -> None:  # fmt: skip
-        """Call the function of a tile."""
-        known = tuple([int(n.text) if n.text.isdigit() else None for n in (blocks, rows)])
-        given = {"x": image, "w": filters, **goal.places}
-        if self.in_parts:
-            given |= {"later": ends.later, "last": ends.last}
-        for name, value, number in zip("mn", (blocks, rows), known, strict=True):
-            given |= {name: value} if number is None else {}
-        parameters = ", ".join(f"{v.type} %{name}" for name, v in given.items())
-
-        def write(inner: Builder) -> None:
-            pairs = zip("mn", known, strict=True)
-            counts = [Value(f"%{name}", I64) if n is None else n for name, n in pairs]
-            NchwcTile(inner, self, t, counts).emit()
-
-        name = self.routines.add((t, known), parameters, write)
-        self.b.emit_void(f"call void @{name}({', '.join(map(str, given.values()))})")
+def _parts(c: NchwcConv, x: int, width: int) -> Sequence[Part]:
+    """Columns of the filter with the positions of a tile that meet the image there."""
+    held: list[Part] = []
+    for tap in range(c.sizes[1]):
+        at = [(x + p) * c.strides[1] - c.before[1] + tap * c.dilations[1] for p in range(width)]
+        inside = [p for p, place in enumerate(at) if 0 <= place < c.lengths[1]]
+        if not inside:
+            continue
+        span = (inside[0], inside[-1] + 1)
+        if held and (held[-1].first, held[-1].end) == span:
+            held[-1] = replace(held[-1], taps=held[-1].taps + 1)
+        else:
+            held.append(Part(tap, 1, *span))
+    # The widest one first: it begins the sums.
+    return sorted(held, key=lambda p: p.first - p.end)
 
 
 def _split(extent: int, most: int) -> list[int]:
@@ -189,3 +131,49 @@ def _split(extent: int, most: int) -> list[int]:
     count = -(-extent // most)
     small, left = divmod(extent, count)
     return [small + 1] * left + [small] * (count - left)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchFilters(PrefetchRoutine):
+    """Each row prefetches its ``share`` of the filters that are multiplied next.
+
+    They begin ``further`` bytes on, behind the last of ``parts`` ranges of channels ``behind``;
+    ``starts`` are those of blocks. Numbers are the range of channels and the row.
+    """
+
+    starts: tuple[int, ...]
+    share: int
+    further: int
+    behind: int
+    parts: int
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        return f"prefetch part {numbers[1]} of the next filters of {buffers[0]}"
+
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
+        channels, row = numbers
+        last = b.compare("eq", channels, 2) if self.parts > 1 else Value("true", I1)
+        distances = [b.plus(Value("0", row.type), n) for n in (self.behind, self.further)]
+        filters = b.at(addresses[0], b.select(last, *distances))
+        starts = [b.at(filters, start) for start in self.starts]
+
+        def line(at: Value, _: list[Value]) -> Sequence[Value]:
+            for start in starts:
+                b.prefetch(b.at(b.at(start, b.times(row, self.share)), at))
+            return []
+
+        b.loop(0, self.share, LINE, [], line)
+
+
+def _prefetch(e: NchwcFrame) -> PrefetchFilters:
+    """The prefetch of filters for ranges of channels, and behind them for the next filters."""
+    c, cut = e.c, e.cut
+    piece = e.filter_bytes // e.summed_blocks
+    rows, part = min(cut.rows, c.positions[0]), piece * min(cut.channels, e.summed_blocks)
+    return PrefetchFilters(
+        starts=tuple([f * e.filter_bytes for f in range(cut.filters)]),
+        share=-(-part // (rows * LINE)) * LINE,
+        further=cut.channels * piece,
+        behind=cut.filters * e.filter_bytes - (e.parts - 1) * cut.channels * piece,
+        parts=e.parts,
+    )

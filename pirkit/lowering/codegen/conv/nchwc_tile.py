@@ -1,18 +1,20 @@
-"""A register tile of a convolution over blocked channels: the body of its function.
+"""The register tile of a convolution over blocked channels: a routine of the loop IR.
 
-The loops around it are in `nchwc_conv.py`.
+The loops around it are in `nchwc_conv.py`, what it computes with numpy in `nchwc_reference.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 from typing import Final
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
+from pirkit.lowering.codegen.conv.nchwc_reference import run_tile
 from pirkit.lowering.codegen.ir.element_types import LINE
-from pirkit.lowering.codegen.ir.llvm_text import I1, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.routine import Functions, Location, Values
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.math.primitives import extremum
 from pirkit.lowering.codegen.matmul.integer_products import quad_products
@@ -22,6 +24,7 @@ from pirkit.lowering.codegen.matmul.register_tile import (
     MIN_ACCUMULATORS,
     fits_registers,
 )
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
@@ -29,26 +32,49 @@ _UNROLLED: Final = 4
 """Terms of a tile that are unrolled."""
 
 
+@dataclass(frozen=True)
 class NchwcFrame:
     """What the loops and the tiles of a convolution share: its sizes in bytes, and its epilogue."""
 
-    def __init__(self, c: NchwcConv, cut: NchwcBlocking, target: Target) -> None:
-        self.c, self.cut, self.target = c, cut, target
-        self.size = c.dtype.itemsize
-        self.vector, self.sums = (Type(element(d), cut.lanes) for d in (c.wide, c.summed))
+    c: NchwcConv
+    cut: NchwcBlocking
+    target: Target
+
+    @property
+    def size(self) -> int:
+        return self.c.dtype.itemsize
+
+    @property
+    def vector(self) -> Type:
+        return Type(element(self.c.wide), self.cut.lanes)
+
+    @property
+    def sums(self) -> Type:
+        return Type(element(self.c.summed), self.cut.lanes)
+
+    @property
+    def image(self) -> tuple[int, int, int, int]:
+        """Bytes between blocks of channels, rows, columns and terms of the image."""
+        c, plane = self.c, prod(self.c.lengths) * self.size
         pixel = self.size * (1 if c.planar else c.depth)
-        plane = prod(c.lengths) * self.size
-        # Bytes between blocks of channels, rows, columns and terms of the image.
-        self.image = (
-            c.depth * plane,
-            c.lengths[1] * pixel,
-            pixel,
-            plane if c.planar else c.group * self.size,
-        )
-        self.plane = prod(c.positions) * c.block
-        taps = prod(c.sizes)
-        weights = taps * c.block * self.size
-        self.filter_bytes = 0 if c.pool else weights * (1 if c.depthwise else c.blocks * c.depth)
+        term = plane if c.planar else c.group * self.size
+        return c.depth * plane, c.lengths[1] * pixel, pixel, term
+
+    @property
+    def plane(self) -> int:
+        """Elements of a block of filters of the result."""
+        return prod(self.c.positions) * self.c.block
+
+    @property
+    def filter_bytes(self) -> int:
+        c = self.c
+        terms = prod(c.sizes) * (1 if c.depthwise else c.blocks * c.depth)
+        return 0 if c.pool else terms * c.block * self.size
+
+    @property
+    def filter_row(self) -> int:
+        """Bytes from a row of taps to the next one."""
+        return self.filter_bytes // (self.summed_blocks * self.c.sizes[0])
 
     @property
     def summed_blocks(self) -> int:
@@ -56,39 +82,17 @@ class NchwcFrame:
         return 1 if self.c.depthwise else self.c.blocks
 
     @property
-    def in_parts(self) -> bool:
-        """Whether sums are kept in the result while one range of channels follows another."""
-        return self.cut.channels < self.summed_blocks
+    def parts(self) -> int:
+        """Ranges of channels; sums are kept in the result while one follows another."""
+        return -(-self.summed_blocks // self.cut.channels)
 
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """Addresses of a vector of the result and of what it is computed with, by their names."""
-
-    c: NchwcConv
-    places: Mapping[str, Value]
-
-    def moved(self, b: Builder, index: Value, elements: int) -> Goal:
-        """Another vector, with the same filters, so many elements further for each index."""
-        summand = self.c.dtype if self.c.narrow_residual else self.c.wide
-        sizes = {"y": self.c.result.itemsize, "r": summand.itemsize}
-        moved = {name: b.at(place, b.times(index, elements * sizes[name]))
-                 for name, place in self.places.items() if name in sizes}  # fmt: skip
-        return Goal(self.c, {**self.places, **moved})
-
-    def of_filters(self, b: Builder, first: Value) -> Goal:
-        """The same with filters that begin at ``first``."""
-        moved = {name: b.at(place, b.times(first, self.c.wide.itemsize))
-                 for name, place in self.places.items() if name in "qs"}  # fmt: skip
-        return Goal(self.c, {**self.places, **moved})
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """Whether a range of channels comes after another one, and whether it is the last."""
-
-    later: Value
-    last: Value
+    def dtype_of(self, name: str) -> DType:
+        """The element type of an operand."""
+        c = self.c
+        narrow = {"x": c.dtype, "w": dt.int8 if c.quantized else c.dtype, "y": c.result}
+        if c.narrow_residual:
+            narrow["r"] = c.dtype
+        return narrow.get(name, c.wide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +106,52 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """Positions of a row, and the columns of the filter that they meet."""
+class NchwcTile:
+    """Positions of a row by some blocks of filters, as a routine of the loop IR.
 
+    ``parts`` are the columns of the filter that the positions meet. Buffers are all operands, at
+    the first tap of the first position; numbers are the blocks of channels, the first row of taps
+    and how many there are, and if there are several ranges of channels which one
+    it is: the first one (0), one between, or the last one (2).
+    """
+
+    frame: NchwcFrame
     width: int
     parts: tuple[Part, ...]
+
+    def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
+        c, cut = self.frame.c, self.frame.cut
+        named = dict(zip(c.operand_bytes, buffers, strict=True))
+        taps = f"rows {numbers[1]}, {numbers[2]}; {sum(p.taps for p in self.parts)} columns"
+        what = f"{'maximum' if c.pool else 'convolution'} {named['x']} {named.get('w', '')}"
+        last = f", range {numbers[3]}" if numbers[3:] else ""
+        extent = f"[{self.width} x {cut.filters * c.block}]"
+        return f"microkernel {named['y']}{extent} = {what}, {numbers[0]} blocks, {taps}{last}"
+
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        run_tile(self, dict(zip(self.frame.c.operand_bytes, memory, strict=True)), numbers)
+
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
+        """Call the function of the tile."""
+        e, (blocks, first, rows, *part) = self.frame, numbers
+        given = dict(zip(e.c.operand_bytes, addresses, strict=True))
+        given["x"] = b.at(given["x"], b.times(first, e.c.dilations[0] * e.image[1]))
+        if "w" in given:
+            given["w"] = b.at(given["w"], b.times(first, e.filter_row))
+        if part:
+            given["later"] = b.compare("sgt", part[0], 0)
+            given["last"] = b.compare("eq", part[0], 2)
+        counts = {"m": blocks, "n": rows}
+        known = {name: int(n.text) for name, n in counts.items() if n.text.isdigit()}
+        given |= {name: n for name, n in counts.items() if name not in known}
+        parameters = ", ".join(f"{v.type} %{name}" for name, v in given.items())
+
+        def write(inner: Builder) -> None:
+            extents = [known.get(name, Value(f"%{name}", I64)) for name in counts]
+            _TileBody(inner, e, self, extents).emit()
+
+        name = functions.add((self.width, self.parts, str(known)), parameters, write)
+        b.emit_void(f"call void @{name}({', '.join(map(str, given.values()))})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +173,11 @@ class Ahead(Elements):
         return found
 
 
-class NchwcTile:
+class _TileBody:
     """Emits the body of the function of a tile; sums stay in registers."""
 
     def __init__(
-        self, b: Builder, e: NchwcFrame, t: Tile, counts: Sequence[Value | int]
+        self, b: Builder, e: NchwcFrame, t: NchwcTile, counts: Sequence[Value | int]
     ) -> None:  # fmt: skip
         self.b, self.e, self.c, self.cut, self.t, self.counts = b, e, e.c, e.cut, t, counts
         self.vector, size = e.vector, e.size
@@ -145,7 +190,7 @@ class NchwcTile:
 
     def emit(self) -> None:
         b, t, vectors = self.b, self.t, self.cut.vectors
-        in_parts = self.e.in_parts
+        in_parts = self.e.parts > 1
         places = self._places("y", self.c.result)
         least = -inf if self.c.pool and self.c.dtype.is_float else 0
         sums = [b.const(self.e.sums, least)] * (t.width * vectors)
@@ -252,12 +297,12 @@ class NchwcTile:
 
         def line(k: Value, carried: list[Value]) -> Sequence[Value]:
             image = b.at(base, b.times(k, c.dilations[0] * e.image[1]))
-            filters = b.at(Value("%w", PTR), b.plus(b.times(k, row_bytes), part.tap * self.pixel))
+            filters = None if c.pool else b.at(Value("%w", PTR), b.times(k, row_bytes))
             total, seen = list(carried), dict[int, Value]()
             for tap in range(part.taps):
                 for v, offset in enumerate(self.filter_offsets):
-                    weight = b.at(filters, tap * self.pixel + offset)
-                    weight = None if c.pool else read_vector(b, self.vector, weight)
+                    at = (part.tap + tap) * self.pixel + offset
+                    weight = filters and read_vector(b, self.vector, b.at(filters, at))
                     for p in range(part.first, part.end):
                         at = p * step + tap * c.dilations[1] * e.image[2] + offset
                         if at not in seen:

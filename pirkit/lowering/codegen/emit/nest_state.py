@@ -29,10 +29,12 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Loop,
     Nest,
     Node,
+    Number,
     Pack,
     Path,
     PrefetchTile,
     Table,
+    Window,
     Word,
 )
 from pirkit.lowering.codegen.ir.loop_tree import buffers_of, inside, statements
@@ -186,8 +188,8 @@ class NestState:
                     terms += [(position, buffer.strides[axis]) for axis, position in positions]
                     for axis, stride in buffer.dynamic:
                         terms += [(position, stride) for a, position in positions if a == axis]
-                    if number is not None and buffer.per_block and buffer.per_block[0] == loop.var:
-                        terms.append((number, buffer.per_block[1]))
+                    if number is not None:
+                        terms += [(number, stride) for _, stride in buffer.blocks_of(loop.var)]
             key = tuple([(position.text, stride) for position, stride in terms if stride])
             if key not in distances:
                 total = ZERO
@@ -245,6 +247,32 @@ class NestState:
         if isinstance(bound, Word):
             return self.words[bound]
         return Value(str(bound), I64) if isinstance(bound, int) else at.counts[bound]
+
+    def number(self, number: Number, at: Point) -> Value:
+        """What a routine gets."""
+        if isinstance(number, Iteration):
+            b, found = self.b, at.iterations[number.var]
+            if not number.of:
+                return found
+            last = b.binary("smax", b.plus(found, 2 - number.of), ZERO)
+            return b.plus(b.binary("smin", found, Value("1", I64)), last)
+        return self.window(number, at) if isinstance(number, Window) else self.bound(number, at)
+
+    def window(self, window: Window, at: Point) -> Value:
+        """Taps on the image, as in `Window.at`."""
+        b, step = self.b, window.dilation
+        top = b.plus(b.times(at.index.get(window.axis, ZERO), window.stride), -window.before)
+
+        def below(end: int) -> Value:
+            """Taps before element ``end``."""
+            room = b.emit(I64, f"sub i64 {end + step - 1}, {top.text}")
+            return b.emit(I64, f"udiv {b.binary('smax', room, ZERO)}, {step}")
+
+        first = below(0)
+        if not window.counts:
+            return first
+        end = b.binary("smin", below(window.length), Value(str(window.taps), I64))
+        return b.binary("smax", b.emit(I64, f"sub {end}, {first.text}"), ZERO)
 
     def row(self, number: int, at: Point) -> int:
         """Which vector of a buffer in registers the copies of unrolled loops read."""
@@ -311,7 +339,7 @@ def _bounds(nest: Nest) -> dict[str, set[Count]]:
         elif isinstance(n, CallRows):
             bounds = (n.count,)
         elif isinstance(n, Invoke):
-            bounds = tuple([x for x in n.numbers if not isinstance(x, Iteration)])
+            bounds = tuple([x for x in n.numbers if isinstance(x, Count)])
         for x in bounds:
             while isinstance(x, Count):
                 found.setdefault(x.block, set()).add(x)
@@ -333,6 +361,8 @@ def _indexed(nest: Nest, blocks: Collection[str]) -> set[int]:
             found.add(n.column_axis)
         elif isinstance(n, CallRows):
             found |= set(n.axes)
+        elif isinstance(n, Invoke):
+            found |= {x.axis for x in n.numbers if isinstance(x, Window)}
         elif isinstance(n, Loop) and n.var in blocks:
             found.add(n.axes[0])
         elif isinstance(n, Images):

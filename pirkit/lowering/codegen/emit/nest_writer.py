@@ -35,7 +35,6 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     CallRows,
     Images,
     Invoke,
-    Iteration,
     Loop,
     Nest,
     Node,
@@ -124,6 +123,9 @@ class _NestWriter(NestBlocks):
             moves: list[tuple[Move, Value | None]] = []
             for loop, place in zip(loops, split_index(b, number, trips), strict=True):
                 first, count = b.times(place, loop.step), None
+                if loop.moved_back:
+                    last = _known(loop.stop) - loop.step
+                    first = b.binary("smin", first, Value(str(last), I64))
                 if loop.align is not None:
                     extent = Value(str(_known(loop.stop) - loop.step), I64)
                     end = b.binary("smin", b.plus(first, shift), extent)
@@ -281,10 +283,7 @@ class _NestWriter(NestBlocks):
     def invoke(self, node: Invoke, at: Point) -> None:
         """Call a routine."""
         assert self.functions is not None
-        numbers = [
-            at.iterations[x.var] if isinstance(x, Iteration) else self.bound(x, at)
-            for x in node.numbers
-        ]
+        numbers = [self.number(x, at) for x in node.numbers]
         addresses: list[Value] = []
         for k in node.buffers:
             in_registers = [value for value, _ in self.tiles.get(k, ())]

@@ -14,7 +14,6 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Bound,
     Buffer,
     Invoke,
-    Iteration,
     Loop,
     Nest,
     Node,
@@ -47,12 +46,13 @@ def value_of(word: Word, words: Sequence[int]) -> int:
 def bound_nest(nest: Nest, words: Sequence[int]) -> Nest:
     """The nest for the words of a call."""
 
-    def known(bound: Bound | Iteration) -> Bound | Iteration:
+    def known(bound: Bound) -> Bound:
         return value_of(bound, words) if isinstance(bound, Word) else bound
 
     def change(node: Node) -> Sequence[Node] | None:
         if isinstance(node, Invoke):
-            return [replace(node, numbers=tuple(map(known, node.numbers)))]
+            numbers = [known(x) if isinstance(x, Word) else x for x in node.numbers]
+            return [replace(node, numbers=tuple(numbers))]
         if isinstance(node, Loop) and {type(node.start), type(node.stop)} & {Word}:
             return [replace(node, start=known(node.start), stop=known(node.stop))]
         return None

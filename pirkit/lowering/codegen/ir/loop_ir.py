@@ -11,7 +11,7 @@ is a loop with a step around a loop over the tile, and no index has to be rewrit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -73,9 +73,51 @@ Bound = int | Count | Word
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """The present value of a loop variable in steps of its loop."""
+    """The present value of a loop variable in steps of its loop.
+
+    Of a loop ``of`` some iterations: 0 for the first one, 2 for the last one, 1 between them.
+    """
 
     var: str
+    of: int = 0
+
+    def at(self, number: Any, least: Any = min, most: Any = max) -> Any:
+        """The number at an iteration, with the arithmetic of integers or that of a solver."""
+        if not self.of:
+            return number
+        return least(number, 1) + most(number - (self.of - 2), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which taps of a window lie on an axis of an image with ``length`` elements.
+
+    Tap t of the window at index i of ``axis`` lies at ``i * stride - before + t * dilation``. The
+    number is that of the first one on the image, or how many of ``taps`` there are if ``counts``.
+    """
+
+    axis: int
+    taps: int
+    stride: int
+    dilation: int
+    before: int
+    length: int
+    counts: bool = False
+
+    def at(
+        self, index: Any, least: Any = min, most: Any = max, divided: Any = int.__floordiv__
+    ) -> Any:
+        """The number at an index, with the arithmetic of integers or that of terms of a solver."""
+        top = index * self.stride - self.before
+        first = divided(most(self.dilation - 1 - top, 0), self.dilation)
+        if not self.counts:
+            return first
+        end = divided(most(self.length - 1 + self.dilation - top, 0), self.dilation)
+        return most(least(end, self.taps) - first, 0)
+
+
+Number = Bound | Iteration | Window
+"""What a routine gets, beside addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +128,7 @@ class Buffer:
     memory of the caller, ``scratch`` memory of the thread, which is written in whole vectors, or
     ``register``: vectors, of which constant indices of unrolled loops pick one.
     Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
-    ``per_block`` adds bytes per iteration of a loop, for accumulators of its own.
+    ``per_block`` adds bytes per iteration of loops, for accumulators of their own.
     ``shares`` is the buffer before this one whose memory it is. With ``image`` there is a tile of
     so many bytes for each of `Images`, and this buffer is that of this image of the present one.
     ``dynamic`` has further strides, by axis, and ``size_word`` is the number of the word that has
@@ -100,11 +142,15 @@ class Buffer:
     stream: bool = False
     space: Literal["memory", "scratch", "register"] = "memory"
     outside: tuple[str, ...] = ()
-    per_block: tuple[str, int] | None = None
+    per_block: tuple[tuple[str, int], ...] = ()
     shares: int | None = None
     image: tuple[int, int] | None = None
     dynamic: tuple[tuple[int, Word | Table], ...] = ()
     size_word: int | None = None
+
+    def blocks_of(self, var: str) -> list[tuple[str, int]]:
+        """What an iteration of a loop adds, beside strides."""
+        return [block for block in self.per_block if block[0] == var]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +262,7 @@ class Invoke:
 
     routine: Routine
     buffers: tuple[int, ...]
-    numbers: tuple[Bound | Iteration, ...]
+    numbers: tuple[Number, ...]
 
 
 @dataclass(frozen=True, slots=True)

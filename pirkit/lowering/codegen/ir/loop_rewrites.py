@@ -60,7 +60,7 @@ def parallelize(nest: Nest, var: str) -> Nest:
             (loop,) = loops_of_var(nest, var)
             buffer = nest.buffers[s.operand]
             # Threads may not add to one element: each block has its own copy, or its own elements.
-            apart = buffer.per_block is not None and buffer.per_block[0] == var
+            apart = bool(buffer.blocks_of(var))
             moves = apart or all(buffer.strides[axis] for axis in loop.axes)
             require(moves, "parallelize", f"iterations of {var} accumulate into the same elements")
     return change_loops(nest, var, change)

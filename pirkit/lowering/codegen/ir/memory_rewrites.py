@@ -329,7 +329,7 @@ def accumulate_in_blocks(nest: Nest, axes: int, size: int, lanes: int) -> Nest:
         for x in nest.buffers
     ]
     for k, s in sums.items():
-        buffers[k] = replace(buffers[k], per_block=("block", s.block_stride))
+        buffers[k] = replace(buffers[k], per_block=(("block", s.block_stride),))
     start: list[Node] = []
     contiguous: list[str] = []
     for k, s in sums.items():

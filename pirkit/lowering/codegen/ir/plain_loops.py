@@ -11,6 +11,7 @@ from pirkit.lowering.codegen.ir.loop_ir import Block, Buffer, Loop, Nest, Node, 
 from pirkit.lowering.codegen.ir.loopnest import (
     Kernel,
     Load,
+    Operand,
     Reduce,
     Statement,
     Store,
@@ -18,6 +19,24 @@ from pirkit.lowering.codegen.ir.loopnest import (
     reads,
     saved_values,
 )
+
+
+def task_nest(
+    outer: tuple[int, ...], inner: tuple[int, ...], buffers: tuple[Buffer, ...],
+    tasks: Sequence[Loop], body: tuple[Node, ...],
+) -> Nest:  # fmt: skip
+    """A nest of routines: parallel loops over ``tasks``, outermost first, around a body.
+
+    Its operands are the buffers that are not scratch memory, each of them once.
+    """
+    for loop in reversed(tasks):
+        body = (replace(loop, body=body, kind="parallel"),)
+    operands = [
+        Operand(x.dtype, (0,) * len(outer), (0,) * len(inner), x.size)
+        for x in buffers
+        if x.space == "memory" and x.shares is None
+    ]
+    return Nest(Kernel(outer, inner, tuple(operands), ()), buffers, body)
 
 
 def loops_of(kernel: Kernel) -> Nest:

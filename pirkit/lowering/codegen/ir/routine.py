@@ -21,7 +21,7 @@ class Reach:
     """Stands for the memory of a buffer and notes what a routine uses of it (`proof_bounds.py`)."""
 
     def __init__(self) -> None:
-        self.matrices: list[tuple[int, int, tuple[int, int], tuple[int, int], bool]] = []
+        self.matrices: list[tuple[int, int, tuple[int, ...], tuple[int, ...], bool]] = []
 
     def spans(self, scratch: bool) -> Iterator[tuple[int, int]]:
         """The first byte of each matrix and the one behind it; in scratch memory whole panels."""
@@ -36,6 +36,10 @@ class Reach:
 
 Location = tuple[Array | Reach, int]
 """The bytes of a buffer, and an offset."""
+
+
+Values = Sequence[Value]
+"""Addresses, or numbers, in generated code."""
 
 
 class Functions(Protocol):
@@ -55,9 +59,7 @@ class Routine(Protocol):
         """The same with numpy. Raises TypeError or ValueError for what leaves a buffer."""
         ...
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         """Emit the call."""
         ...
 
@@ -70,12 +72,13 @@ class PrefetchRoutine:
 
 
 def matrix(
-    location: Location, dtype: DType, shape: tuple[int, int], strides: tuple[int, int], *,
+    location: Location, dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], *,
     panel: bool = False,
 ) -> Array:  # fmt: skip
-    """A matrix in memory. Raises TypeError or ValueError if it does not lie inside of a buffer.
+    """A matrix, or an array of another rank, in memory.
 
-    The rows of a ``panel`` are read and written in whole vectors.
+    The rows of a ``panel`` are read and written in whole vectors. Raises TypeError or ValueError if
+    it does not lie inside of a buffer.
     """
     memory, offset = location
     # The interpreter relies on numpy to refuse what leaves the buffer, but an empty matrix reads

@@ -1,13 +1,11 @@
-"""What the loops around microkernels share: extents of blocks, scratch memory, packed tiles."""
+"""What the routines around microkernels share: extents of blocks, zeros, packed tiles."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from pirkit.lowering.codegen.emit.transpose_tile import transposed
-from pirkit.lowering.codegen.ir.element_types import LINE
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 
 
@@ -42,24 +40,6 @@ def for_tiles(
     # The size of the rest is a constant: its microkernel has no masks and its own registers.
     if rest:
         b.branch(b.compare("ne", b.emit(I64, f"urem {extent}, {size}"), 0), last)
-
-
-@dataclass(slots=True)
-class ScratchLayout:
-    """Allocates the scratch memory of a thread, in whole cache lines; ``size`` is in bytes."""
-
-    size: int = 0
-
-    def reserve(self, nbytes: int) -> int:
-        """The offset of ``nbytes``."""
-        offset = self.size
-        self.size += -(-nbytes // LINE) * LINE
-        return offset
-
-    @staticmethod
-    def at(b: Builder, offset: int) -> Value:
-        """The address of an offset."""
-        return b.at(Value("%scratch", PTR), offset)
 
 
 def clear(b: Builder, vector: Type, address: Value, nbytes: int) -> None:

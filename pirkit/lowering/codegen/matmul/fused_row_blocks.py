@@ -39,8 +39,9 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     OnChange,
     rounded,
 )
-from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand, with_numbered_names
+from pirkit.lowering.codegen.ir.loopnest import with_numbered_names
 from pirkit.lowering.codegen.ir.piecewise_poly_match import with_composite_functions
+from pirkit.lowering.codegen.ir.plain_loops import task_nest
 from pirkit.lowering.codegen.matmul.deferred_normalization import with_deferred_scales
 from pirkit.lowering.codegen.matmul.fused_row_max import with_row_max
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile
@@ -172,8 +173,9 @@ class _Blocks:
         body: tuple[Node, ...] = (
             *packs, Loop("b", (self.row,), 0, group.rows, self.block_rows, steps, kind),
         )  # fmt: skip
-        for axis in reversed(range(self.row)):
-            body = (Loop(names[axis], (axis,), 0, group.batch[axis], 1, body, "parallel"),)
+        tasks = [
+            Loop(name, (axis,), 0, group.batch[axis], 1, ()) for axis, name in enumerate(names)
+        ]
         inner: list[int] = []
         for n in self.axes:
             step = group.steps[n]
@@ -184,12 +186,7 @@ class _Blocks:
             replace(buffer, strides=tuple([strides.get(axis, 0) for axis in range(rank)]))
             for buffer, strides in zip(self.buffers, self.strides, strict=True)
         ]
-        operands = [
-            Operand(x.dtype, (0,) * len(outer), (0,) * len(inner), x.size)
-            for x in buffers[: len(group.sizes)]
-        ]
-        kernel = Kernel(outer, tuple(inner), tuple(operands), ())
-        return Nest(kernel, tuple(buffers), body)
+        return task_nest(outer, tuple(inner), tuple(buffers), tasks, body)
 
     def _types(self) -> Iterator[tuple[int, DType]]:
         """The element types of operands of row kernels; those of matmuls have that of the group."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
+from pirkit.lowering.codegen.ir.routine import Functions, Location, Values, matrix
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Stride, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import OutputTile, prefetch_bytes
@@ -128,9 +128,7 @@ class Tile:
                 part = c[:, first : first + lanes]
                 row_max[:, : part.shape[1]] = np.maximum(row_max[:, : part.shape[1]], part)
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         """Call the function."""
         depth, first, *strides = numbers
         given = [*addresses[:3], depth, b.compare("eq", first, 0), *addresses[3:], *strides]

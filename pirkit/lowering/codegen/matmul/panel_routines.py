@@ -10,7 +10,7 @@ import numpy as np
 
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
-from pirkit.lowering.codegen.ir.routine import Functions, Location, PrefetchRoutine, matrix
+from pirkit.lowering.codegen.ir.routine import Functions, Location, PrefetchRoutine, Values, matrix
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import L2, prefetch_bytes
 from pirkit.lowering.codegen.matmul.panel_packing import (
@@ -30,9 +30,7 @@ class PanelCopy(ABC):
     @abstractmethod
     def function(self, functions: Functions) -> str: ...
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         given = ", ".join(map(str, [*addresses, *numbers]))
         b.emit_void(f"call void @{self.function(functions)}({given})")
 
@@ -194,9 +192,7 @@ class PrefetchBlock(PrefetchRoutine):
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         return f"prefetch {self.lines} lines of {buffers[0]} for the next block"
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         panel, tile, rows, block = numbers
         # Tiles are numbered over all panels: each prefetches its own lines.
         before = b.op("mul", panel, b.emit(I64, f"udiv {rows}, {self.tile_rows}"))
@@ -222,9 +218,7 @@ class PrefetchPanel(PrefetchRoutine):
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         return f"prefetch part {numbers[0]} of {self.tiles} of the next panel of {buffers[0]}"
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         per_tile = -(-self.lines // self.tiles)
         next_panel = b.at(addresses[0], self.distance)
         # One piece per tile: behind the last one a prefetch is harmless, a loop around it is not.

@@ -26,7 +26,7 @@ from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loop_ir import Buffer, Count, Invoke, Loop, Nest, Node, rounded
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand
 from pirkit.lowering.codegen.ir.plain_loops import loops_of
-from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
+from pirkit.lowering.codegen.ir.routine import Functions, Location, Values, matrix
 from pirkit.lowering.codegen.matmul.integer_products import has_quads
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
@@ -232,9 +232,7 @@ class ZeroRow:
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
         matrix(memory[0], dt.uint8, (1, self.wide_row), (0, 1))[...] = ZERO
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         def write(b: Builder) -> None:
             row = b.const(Type("i8", 4 * self.lanes), ZERO)
 

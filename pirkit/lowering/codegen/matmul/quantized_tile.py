@@ -10,7 +10,7 @@ import numpy as np
 
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
-from pirkit.lowering.codegen.ir.routine import Array, Functions, Location, matrix
+from pirkit.lowering.codegen.ir.routine import Array, Functions, Location, Values, matrix
 from pirkit.lowering.codegen.math.casts import stored
 from pirkit.lowering.codegen.matmul.integer_products import pair_products, quads_by_vnni
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape
@@ -121,9 +121,7 @@ class ZeroSums(PanelSums):
         sums = matrix((array, offset + self.row_bytes), dt.int32, (1, width), (0, 4))
         sums[...] = -ZERO * self.panel(memory[0], width).sum(0)
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         def write(b: Builder) -> None:
             zeros, kind, size = Value("%zeros", PTR), self.shape.vector.of("i32"), self.shape.lanes
             start = [b.const(kind, 0)] * self.shape.vectors
@@ -173,9 +171,7 @@ class RowsTile(PanelSums):
             found *= matrix(memory[3], dt.float32, (1, columns), (0, 4))
         matrix(memory[2], dt.float32, (rows, columns), (p.columns * 4, 4))[...] = found
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         p, null = self.p, Value("null", PTR)
         given = [
             *addresses[:3],

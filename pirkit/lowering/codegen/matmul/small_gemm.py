@@ -21,7 +21,7 @@ from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
-from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Type
 from pirkit.lowering.codegen.ir.loop_ir import Block, Buffer, Invoke, Loop, Nest, Node, Table, Word
 from pirkit.lowering.codegen.ir.loop_tree import changed
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -34,7 +34,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Store,
 )
 from pirkit.lowering.codegen.ir.plain_loops import loops_of
-from pirkit.lowering.codegen.ir.routine import Functions, Location, matrix
+from pirkit.lowering.codegen.ir.routine import Functions, Location, Values, matrix
 from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import OutputTile
 from pirkit.runtime.dtype import DType
@@ -265,9 +265,7 @@ class SmallTile:
         if biased:
             out += matrix(memory[3], self.dtype, (1, columns), (0, size))
 
-    def call(
-        self, b: Builder, functions: Functions, addresses: Sequence[Value], numbers: Sequence[Value]
-    ) -> None:
+    def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         """Emit the microkernel in place: a call would take as long as some terms of a tile."""
         (rows, vectors), (x, panel, out, *bias) = self.extent, addresses
         depth, columns, biased, x_row, x_depth, out_row, panel_row = numbers

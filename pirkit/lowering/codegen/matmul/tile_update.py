@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from pirkit.lowering.codegen.emit.routines import Routines
+import numpy as np
+
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.routine import Array, Functions, Location, matrix
 from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import OutputTile
+from pirkit.runtime.dtype import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,16 @@ class Access:
     def elements(self, type_: Type, base: Value) -> Elements:
         return Elements(type_, [(base, offset) for offset in self.offsets], self.strides)
 
+    def arrays(
+        self, base: Location, dtype: DType, extents: Sequence[int], lanes: int = 1
+    ) -> list[Array]:
+        """Each element or vector of a term, for all terms; the terms are the first axis."""
+        shape, strides = (*extents, lanes), (*self.strides, dtype.itemsize)
+        return [
+            matrix((base[0], base[1] + offset), dtype, shape, strides).reshape(-1, lanes)
+            for offset in self.offsets
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class TileUpdate:
@@ -38,8 +51,18 @@ class TileUpdate:
     right: Access
     output: tuple[int, ...]
 
+    def run(self, bases: Sequence[Location], dtype: DType, extents: Sequence[int]) -> None:
+        """The same with numpy. Raises ValueError for what leaves a buffer."""
+        lanes, size = self.vector.lanes, dtype.itemsize
+        left = np.stack(self.left.arrays(bases[0], dtype, extents))[..., 0]
+        right = np.stack(self.right.arrays(bases[1], dtype, extents, lanes))
+        products = np.tensordot(left, right, ((1,), (1,))).reshape(-1, lanes)
+        for offset, product in zip(self.output, products, strict=True):
+            sums = matrix((bases[2][0], bases[2][1] + offset), dtype, (lanes,), (size,))
+            sums += product
+
     def call(
-        self, b: Builder, routines: Routines, bases: Sequence[Value], extents: Sequence[Value]
+        self, b: Builder, routines: Functions, bases: Sequence[Value], extents: Sequence[Value]
     ) -> None:
         """Call the function of this update; ``bases`` are the addresses of A, B and C.
 
