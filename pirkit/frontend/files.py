@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
-import numpy as np
 from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UnsupportedError, UsageError
@@ -25,7 +24,6 @@ from pirkit.frontend.foreign_files import recognised, recognised_text
 from pirkit.frontend.python_calls import require
 from pirkit.runtime.atomic_write import atomic_write
 
-Array = np.ndarray[Any, Any]
 Reader = Callable[[str, str], mlir.ModuleOp]
 Writer = Callable[[mlir.ModuleOp], str]
 
