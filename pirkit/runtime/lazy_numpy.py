@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pirkit.diag.gc_pause import imported
 
@@ -17,7 +17,7 @@ class _Unused(ModuleType):
     def __getattr__(self, name: str) -> Any:
         module = imported(self.__name__)
         self.__dict__.update(vars(module))
-        self.__class__ = ModuleType  # else each attribute would be looked for here first
+        cast(Any, self).__class__ = ModuleType  # else each attribute would be looked for here
         return getattr(module, name)
 
 

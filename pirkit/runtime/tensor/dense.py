@@ -374,7 +374,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
 def _rounded(product: Array, arrays: Sequence[Array]) -> Array:
     """A matmul result in the type of its operands, as `ml_dtypes` leaves it in a wider type."""
-    left, right = (getattr(a, "dtype", None) for a in arrays)
+    left, right = (cast(Any, getattr(a, "dtype", None)) for a in arrays)
     return product.astype(left) if left == right and of_numpy(left) in HALF_TYPES else product
 
 
