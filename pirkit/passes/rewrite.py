@@ -6,12 +6,14 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UsageError
+from pirkit.dialect.build import Value
+from pirkit.dialect.opcall import OpCall
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.decompose import expand, require_op
 
@@ -28,13 +30,21 @@ class RewritePass(Pass):
     def rule(call: Any, /, **options: Any) -> Any:
         """The results of what stands in the place of a call; NotImplemented leaves it."""
 
+    def _found(self, call: OpCall, options: dict[str, Any]) -> Any:
+        found = self.rule(call, **options)
+        values = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
+        for value in values:
+            if not (value is NotImplemented or isinstance(value, Value | list)):
+                raise TypeError(f"the rule returns {value!r}, which is no value of `call.b`")
+        return found
+
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         options = {f.name: getattr(self, f.name) for f in self.options()}
         for program in ctx.programs(module):
             for op in ctx.each(list(operations(program.block))):
                 if op.name in self.ops and op.parent is not None:
                     ctx.rewrote(self.name, op)  # the rule may still refuse
-                    emitted = expand(op, lambda call: self.rule(call, **options), self.name)
+                    emitted = expand(op, lambda call: self._found(call, options), self.name)
                     ctx.count("rewritten", int(emitted is not None))
 
 
@@ -66,6 +76,15 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
 
     def enter(rule: Callable[..., Any]) -> type[RewritePass]:
         given = inspect.signature(rule).parameters.values()
+        lacking = [p.name for p in given if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+        if lacking or sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in given) != 1:
+            raise UsageError(
+                f"option `{lacking[0]}` of `{rule.__name__}` has no default"
+                if lacking
+                else f"`{rule.__name__}` does not take one call",
+                code="PK0701",
+                help="for instance `def relu_to_silu(call, *, slope: float = 1.0):`",
+            )
         options = [
             (p.name, type(p.default) if p.annotation is p.empty else p.annotation,
              option(p.default, f"a {type(p.default).__name__}"))
