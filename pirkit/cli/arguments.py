@@ -88,7 +88,7 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise UsageError instead of printing the usage."""
         choices = _ARGUMENT.search(message)
-        words = self._words() if choices is None else self._choices_of(choices[1])
+        words = self._command()._words() if choices is None else self._choices_of(choices[1])
         word = self._wrong_word(message)
         near = did_you_mean(word, words) if word.startswith("-") or choices else None
         ours = _ELSEWHERE.get(word, "")
@@ -105,6 +105,8 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def _operands(self) -> str:
         positional = [a for a in self._actions if not a.option_strings]
+        if any(isinstance(a.choices, Mapping) for a in positional):
+            positional = [argparse.Action([], a.dest, choices=a.choices) for a in positional]
         shown = [a.metavar or "|".join(map(str, a.choices or (a.dest,))) for a in positional]
         return " ".join(map(str, shown))
 

@@ -248,6 +248,27 @@ def test_reading_and_printing_need_no_compiler() -> None:
     assert "llvmlite" not in done.stderr
 
 
+@pytest.mark.parametrize("suffix", [".mlir", ".txt", ".json"])
+def test_files_of_windows_are_read(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They begin with a byte-order mark, and their lines end in two characters."""
+    source = Path(__file__).parents[2] / "corpus" / "paddle" / "mlp" / "program.txt"
+    kinds = {".mlir": "mlir", ".txt": "paddle-text", ".json": "paddle-json"}
+    plain, odd = tmp_path / f"plain{suffix}", tmp_path / f"odd{suffix}"
+    monkeypatch.setattr(
+        "sys.argv", [*"pirkit-opt -t".split(), kinds[suffix], str(source), "-o", str(plain)]
+    )
+    assert main() == 0
+    odd.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes().replace(b"\n", b"\r\n"))
+    shown = []
+    for path in (plain, odd):
+        monkeypatch.setattr("sys.argv", ["pirkit-opt", str(path)])
+        assert main() == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] != ""
+
+
 def modules_after(*arguments: str) -> set[str]:
     """The modules that are imported when pirkit-opt has written its result to nowhere."""
     code = (
