@@ -64,7 +64,7 @@ def test_custom_pass(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    assert "'relu-to-silu': {'replaced': 2}" in done.stdout
+    assert "'relu-to-silu': {'rewritten': 2}" in done.stdout
     written = pirkit.load(tmp_path / "lenet_silu.json")
     assert written.params
     assert str(written).count("pd_op.silu") == 2

@@ -15,6 +15,18 @@ from pirkit.diag.version import VERSION
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (\S+)")
 _ARGUMENT: Final = re.compile(r"argument (\S+): invalid choice")
 _NAMED: Final = re.compile(r"argument (\S+): ")
+_ELSEWHERE: Final = {
+    "--emit": "-t", "--to": "-t", "--pass-pipeline": "-p", "--passes": "-p",
+    "--print-ir-after-all": "--print all", "--mlir-print-ir-after-all": "--print all",
+    "--mlir-print-ir-after-change": "--print after-change", "--print-between-passes": "--print all",
+    "--mlir-print-op-generic": "--generic", "--print-op-generic": "--generic",
+    "--mlir-print-debuginfo": "--locs", "--print-debuginfo": "--locs",
+    "--mlir-timing": "--timing", "--time-passes": "--timing",
+    "--mlir-pass-statistics": "--stats", "--verify-diagnostics": "--expect-diagnostics",
+    "--verify-each": "--no-verify-each", "--mlir-print-ir-tree-dir": "--dump DIR",
+}  # fmt: skip
+"""Flags of mlir-opt and xdsl-opt, and ours."""
+
 _CHOICE: Final = re.compile(r"invalid choice: '([^']*)'")
 
 
@@ -65,12 +77,23 @@ class ArgumentParser(argparse.ArgumentParser):
         spelled = [f"{a}=" if a in self._optional_values else a for a in sys.argv[1:]]
         return self.parse_args(spelled)
 
+    def given(self, arguments: argparse.Namespace) -> set[str]:
+        """The long names of the arguments that are not at their defaults."""
+        return {
+            next((o for o in action.option_strings if o.startswith("--")), f"--{action.dest}")
+            for action in self._actions
+            if getattr(arguments, action.dest, action.default) != action.default
+        }
+
     def error(self, message: str) -> NoReturn:
         """Raise UsageError instead of printing the usage."""
         choices = _ARGUMENT.search(message)
-        words = self._words() if choices is None else self._choices_of(choices[1])
+        words = self._command()._words() if choices is None else self._choices_of(choices[1])
         word = self._wrong_word(message)
         near = did_you_mean(word, words) if word.startswith("-") or choices else None
+        ours = _ELSEWHERE.get(word, "")
+        if ours.partition(" ")[0] in words:
+            near = f"it is `{ours}` here"
         hint = self._hint(message) or near or self._described(message)
         raise UsageError(
             message, code="PK0701", help=hint or f"`{self.prog} --help` describes the arguments"
@@ -82,6 +105,8 @@ class ArgumentParser(argparse.ArgumentParser):
 
     def _operands(self) -> str:
         positional = [a for a in self._actions if not a.option_strings]
+        if any(isinstance(a.choices, Mapping) for a in positional):
+            positional = [argparse.Action([], a.dest, choices=a.choices) for a in positional]
         shown = [a.metavar or "|".join(map(str, a.choices or (a.dest,))) for a in positional]
         return " ".join(map(str, shown))
 

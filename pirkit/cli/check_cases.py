@@ -63,18 +63,25 @@ def check_programs(arguments: argparse.Namespace) -> int:
     wanted = arguments.pipeline
     pipeline = default_pipeline(arguments.backend) if wanted is None else wanted
     is_wrong = False
+    rows: list[dict[str, object]] = []
     for path in arguments.paths:
         program = load_program(path, format=arguments.format, params=arguments.params)
         lowered = run_passes(program, pipeline) if pipeline else program
         entry = lowered.entry(arguments.entry)
         report = check_kernels(entry, arguments.backend, int(seed), inputs, lowered.params)
-        print("\n".join(report.lines()))
         entire = None
         if arguments.backend == "cpu" and arguments.entry is None:
             entire = check_whole(program, int(seed), inputs)
+        lines = [*report.lines()]
         if entire is not None:
-            print(f"@{entry.symbol} by `compile_whole`: {entire}")
+            lines.append(f"@{entry.symbol} by `compile_whole`: {entire}")
+        if not arguments.json:
+            print("\n".join(lines))
+        right = not report and entire is None
+        rows.append({"program": path, "entry": entry.symbol, "right": right, "report": lines})
         is_wrong = is_wrong or bool(report) or entire is not None
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
     return 1 if is_wrong else 0
 
 

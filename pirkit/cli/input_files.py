@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.diag.span import Span
 from pirkit.frontend.arrays import read_npy, read_npz
 from pirkit.frontend.random_inputs import random_inputs, random_weights
 from pirkit.frontend.safetensors_files import SUFFIX, read_safetensors
+from pirkit.runtime.bind_inputs import bound_input
+from pirkit.runtime.device import HOST
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.plan import Port
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -20,13 +24,14 @@ RANDOM: Final = "random:"
 SAFETENSORS: Final = "safetensors:"
 
 
-def read_inputs(given: str, exe: Executable) -> Arrays:
+def read_inputs(given: str, exe: Executable, params: str | None = None) -> Arrays:
     """The inputs that ``given`` names, comma-separated parts one after the other.
 
     A part is ``FILE.npz``, ``FILE.safetensors`` or ``safetensors:FILE``, ``NAME=FILE.npy``,
     ``FILE.npy`` (for the only input, or the one that the file is named after) or ``random:SEED``,
     which also draws the weights that the program lacks. Raises UsageError for anything else,
-    ArtifactError for a file that cannot be read.
+    ArtifactError for a file that cannot be read, RuntimeFault (PK0903) for arrays of another type
+    than the program declares, its weights from the file ``params`` among them.
     """
     found: Arrays = {}
     for part in filter(None, given.split(",")):
@@ -35,8 +40,23 @@ def read_inputs(given: str, exe: Executable) -> Arrays:
                 raise UsageError(
                     f"the input `{name}` is given twice", code="PK0701", help="name each input once"
                 )
+            path = part.removeprefix(SAFETENSORS).rpartition("=")[2]
+            _require_fit(exe.plan.inputs, "input", {name: array}, path)
             found[name] = array
+    if params:
+        _require_fit(exe.plan.params, "parameter", exe.params, params)
     return found
+
+
+def _require_fit(ports: Sequence[Port], what: str, held: Mapping[str, Any], path: str) -> None:
+    """Raise RuntimeFault (PK0903), with the file as its place, for arrays of another type."""
+    for port in ports:
+        try:
+            if held.get(port.name) is not None:
+                bound_input(port, held[port.name], what, HOST)
+        except RuntimeFault as error:
+            error.span = error.span or Span(path)
+            raise
 
 
 def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

@@ -49,7 +49,7 @@ class Document:
 
     def __init__(self, uri: str, text: str) -> None:
         self.uri = uri
-        self.text = text.replace("\r\n", "\n")
+        self.text = text.removeprefix("\ufeff").replace("\r\n", "\n")
         self.lines = self.text.split("\n")
 
     @cached_property

@@ -22,7 +22,8 @@ from pirkit.diag.version import VERSION
 
 Message = dict[str, Any]
 
-PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, FAILED = -32700, -32600, -32601, -32603
+PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD = -32700, -32600, -32601
+INVALID_PARAMS, FAILED = -32602, -32603
 """Codes of errors, as in JSON-RPC."""
 
 CAPABILITIES: Final = {
@@ -108,6 +109,8 @@ class Server:
         else:
             try:
                 result = handler(self, message.get("params") or {})
+            except _NotOpenError as error:
+                self._fail(number, INVALID_PARAMS, str(error))
             except Exception as error:  # a fault in one answer does not end the session
                 traceback.print_exc()
                 self._fail(number, FAILED, f"{type(error).__name__}: {error}")
@@ -155,15 +158,24 @@ class Server:
         self.unchecked[uri] = None
 
 
+class _NotOpenError(Exception):
+    """The editor asks about a document that it has not opened, or has closed."""
+
+
 def _of_document(
     answer: Callable[..., Any], *, at: bool = True
 ) -> Callable[[Server, Message], Any]:
     """A handler that asks a document; with ``at`` it passes on the place of the cursor."""
 
     def handler(server: Server, params: Message) -> Any:
-        document = server.documents[params["textDocument"]["uri"]]
-        place = params.get("position", {})
-        return answer(document, *([place["line"], place["character"]] if at else []))
+        uri = params["textDocument"]["uri"]
+        if uri not in server.documents:
+            raise _NotOpenError(f"{uri} is not open")
+        document = server.documents[uri]
+        if not at:
+            return answer(document)
+        place = params["position"]  # of an editor that may be ahead of what it has sent
+        return answer(document, min(place["line"], len(document.lines) - 1), place["character"])
 
     return handler
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Final
 
 from pirkit.cli.commands import run_command
@@ -11,9 +10,19 @@ from pirkit.diag.entry import run_main
 from pirkit.diag.errors import UsageError
 from pirkit.diag.limits import PROFILES, use_limits
 
-_OF_PIPELINES: Final = ("print_ir", "dump", "report", "stats", "trace_rewrites")
-_OF_PIPELINES_OR_EMPTY: Final = ("remarks", "timing")
-_COMPANIONS: Final = {"missing": "list_ops", "primitives": "list_ops", "show_kernel": "bisect"}
+_NEEDS: Final = (
+    ("print dump report stats trace_rewrites remarks timing no_verify_each",
+     ("--pipeline", "--run-reproducer"), "-p cse,dce"),
+    ("missing primitives", ("--list-ops",), "--list-ops"),
+    ("show_kernel", ("--bisect",), "--bisect"),
+    ("seed backend", ("--check", "--bisect"), "--check"),
+)  # fmt: skip
+"""Flags, those of which they need one, and how that is written."""
+
+_PRINTS: Final = ("--target", "--generic", "--locs", "--count", "--why-not", "--bisect")
+"""Flags that say what is printed, of which a command has one."""
+
+_LISTINGS: Final = ("--list-ops", "--list-passes", "--help-pass")
 
 __all__ = ["FORMATS", "TARGETS", "main"]
 
@@ -24,10 +33,20 @@ def main() -> int:
 
 
 def _run() -> int:
-    arguments = make_parser().parse_command_line()
+    parser = make_parser()
+    arguments = parser.parse_command_line()
     if arguments.load:
         run_command("pass_files:load_passes", arguments)
-    if arguments.list_ops or arguments.list_passes or arguments.help_pass is not None:
+    given = parser.given(arguments)
+    _require_companions(given)
+    listing = next((flag for flag in _LISTINGS if flag in given), None)
+    if listing:
+        if given & {"--file", "--pipeline", "--output"}:
+            raise UsageError(
+                f"{listing} reads no program and runs no passes",
+                code="PK0701",
+                help=f"`pirkit-opt {listing}`, with --load for passes of a file",
+            )
         return run_command("listings:print_listing", arguments)
     if arguments.file is None:
         raise UsageError(
@@ -39,28 +58,33 @@ def _run() -> int:
             code="PK0701",
             help="--check looks at the result, --check=each behind each pass, --check=proof proves",
         )
-    _require_companions(arguments)
+    if arguments.why_kernel and arguments.target != "plan":
+        raise UsageError(
+            "--why-kernel does nothing without -t plan",
+            code="PK0701",
+            help="`pirkit-opt FILE -t plan --why-kernel`",
+        )
+    generic, locations = arguments.generic and "mlir-generic", arguments.locs and "mlir-locations"
+    arguments.target = arguments.target or generic or locations or "mlir"
+    arguments.seed, arguments.backend = arguments.seed or 0, arguments.backend or "cpu"
     with use_limits(PROFILES[arguments.limits]):
         return run_command("transform:transform", arguments)
 
 
-def _require_companions(arguments: argparse.Namespace) -> None:
-    """Raise UsageError (PK0701) for a flag that does nothing without another one."""
-    asked = [n for n in _OF_PIPELINES if getattr(arguments, n)]
-    asked += [n for n in _OF_PIPELINES_OR_EMPTY if getattr(arguments, n) is not None]
-    lacking = {} if arguments.pipeline or arguments.run_reproducer else dict.fromkeys(asked, "-p")
-    if arguments.why_kernel and arguments.target != "plan":
-        lacking["why_kernel"] = "-t plan"
-    lacking |= {
-        flag: f"--{other.replace('_', '-')}"
-        for flag, other in _COMPANIONS.items()
-        if getattr(arguments, flag) and not getattr(arguments, other)
-    }
-    for flag, other in lacking.items():
-        shown = "--" + flag.removesuffix("_ir").replace("_", "-")
-        example = f"{other} cse,dce" if other == "-p" else other
+def _require_companions(given: set[str]) -> None:
+    """Raise UsageError (PK0701) for a flag that does nothing without or beside another one."""
+    for flags, needed, example in _NEEDS:
+        for flag in (f"--{name.replace('_', '-')}" for name in flags.split()):
+            if flag in given and given.isdisjoint(needed):
+                raise UsageError(
+                    f"{flag} does nothing without {example.partition(' ')[0]}",
+                    code="PK0701",
+                    help=f"`pirkit-opt FILE {example} {flag}`",
+                )
+    prints = [flag for flag in _PRINTS if flag in given]
+    if len(prints) > 1:
         raise UsageError(
-            f"{shown} does nothing without {other}",
+            f"{prints[0]} and {prints[1]} print different things",
             code="PK0701",
-            help=f"`pirkit-opt FILE {example} {shown}`",
+            help=f"run pirkit-opt once with {prints[0]}, once with {prints[1]}",
         )

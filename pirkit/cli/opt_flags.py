@@ -48,7 +48,7 @@ def make_parser() -> ArgumentParser:
     parser.add_argument("-p", "--pipeline", default="", help="passes, as in 'cse,dce'")
     parser.add_load(parser)
     parser.add_argument("--entry", metavar="NAME", help="read only this program of the module")
-    parser.add_argument("-t", "--target", default="mlir", choices=TARGETS, help="what to print")
+    parser.add_argument("-t", "--target", choices=TARGETS, help="what to print, by default mlir")
     parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")
     look = parser.add_argument_group("look")
     look.add_argument(
@@ -66,16 +66,12 @@ def make_parser() -> ArgumentParser:
     )
     look.add_argument(
         "--generic",
-        dest="target",
-        action="store_const",
-        const="mlir-generic",
+        action="store_true",
         help="print MLIR's generic form: -t mlir-generic",
     )
     look.add_argument(
         "--locs",
-        dest="target",
-        action="store_const",
-        const="mlir-locations",
+        action="store_true",
         help="print where each operation comes from: -t mlir-locations",
     )
     look.add_argument(
@@ -124,8 +120,7 @@ def make_parser() -> ArgumentParser:
     guard = parser.add_argument_group("guard")
     guard.add_argument(
         "--no-verify-each",
-        dest="verify_each",
-        action="store_false",
+        action="store_true",
         help="do not verify the program after each pass",
     )
     guard.add_argument(
@@ -142,14 +137,13 @@ def make_parser() -> ArgumentParser:
     )
     guard.add_argument(
         "--backend",
-        default="cpu",
         choices=("reference", "cpu", "gpu"),
         help="kernels that --check and --bisect compare with the reference, one by one",
     )
     guard.add_argument(
         "--show-kernel", action="store_true", help="of --bisect: print the MapExpr that is wrong"
     )
-    guard.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of random inputs")
+    guard.add_argument("--seed", type=natural, metavar="N", help="seed of random inputs: 0")
     guard.add_argument(
         "--limits", default="default", choices=tuple(PROFILES), help="how large programs may be"
     )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
 from pirkit.passes import Pass, register_pass
@@ -43,6 +43,9 @@ def _load(path: str) -> None:
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
+    except PirkitError as error:  # of a decorator of pirkit
+        error.span = error.span or Span(path, _line_of(error, path))
+        raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UsageError(
             f"{path} cannot be run: {type(error).__name__}: {error}",
@@ -57,7 +60,7 @@ def _load(path: str) -> None:
             f"{path} defines no pass",
             code="PK0701",
             span=Span(path),
-            help="a pass is a class derived from `pirkit.passes.Pass` with a `name` and `run`",
+            help="a pass is a function behind `@pirkit.passes.rewrite`, or a class of passes",
         )
     for cls in passes:
         register_pass(cls)

@@ -56,7 +56,7 @@ def run_passes(
         result = run_pipeline(
             module,
             passes,
-            verify=arguments.verify_each,
+            verify=not arguments.no_verify_each,
             print_ir=arguments.print_ir,
             stream=sys.stderr,
             watchers=[reproducing, *watchers],

@@ -92,7 +92,7 @@ def _profiled(arguments: argparse.Namespace, pipeline: str) -> tuple[Profile, di
             fused=arguments.fused,
             freeze=arguments.freeze,
         )
-    inputs = read_inputs(arguments.inputs or "", exe)
+    inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
     outputs = exe.run(inputs)
     return profile(exe, inputs, arguments.repeat if arguments.repeat > 1 else _RUNS), outputs
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 from pirkit.cli.arguments import ArgumentParser, natural, seconds
 from pirkit.cli.commands import run_command
 from pirkit.diag.entry import run_main
+from pirkit.diag.errors import UsageError
+
+BUILTIN: Final = ("error", "numbers", "slower")
 
 
 def main() -> int:
@@ -51,10 +55,34 @@ def _parser() -> ArgumentParser:
 
 
 def _run() -> int:
-    arguments = _parser().parse_command_line()
+    parser = _parser()
+    arguments = parser.parse_command_line()
     if arguments.load:
         run_command("pass_files:load_passes", arguments)
+    _require_oracle(arguments.oracle, parser.given(arguments))
     return run_command("reduce_file:reduce_file", arguments)
+
+
+_USED_BY: Final = {"--times": ("slower",), "--seed": ("numbers", "slower"),
+                   "--backend": ("numbers", "slower")}  # fmt: skip
+"""Flags of some built-in oracles."""
+
+
+def _require_oracle(oracle: list[str], given: set[str]) -> None:
+    """Raise UsageError (PK0701) for a second oracle, and a flag that this oracle does not use."""
+    if oracle[0] in BUILTIN and len(oracle) > 1:
+        raise UsageError(
+            f"there are two oracles, `{oracle[0]}` and `{' '.join(oracle[1:])}`",
+            code="PK0701",
+            help=f"it is `pirkit-reduce FILE {oracle[0]}`, or `pirkit-reduce FILE -- CMD...`",
+        )
+    for flag in sorted(given & _USED_BY.keys()):
+        if oracle[0] not in _USED_BY[flag]:
+            raise UsageError(
+                f"{flag} does nothing for the oracle `{oracle[0]}`",
+                code="PK0701",
+                help=f"it is for {' and '.join(f'`{name}`' for name in _USED_BY[flag])}",
+            )
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 
+from pirkit.cli.reduce import BUILTIN
 from pirkit.cli.reduce_command import command_oracle
 from pirkit.cli.slow_oracle import slower_oracle
 from pirkit.diag.errors import PirkitError, UsageError
@@ -20,8 +20,6 @@ from pirkit.frontend.files import READERS, detect_format, read_text, write_file
 from pirkit.frontend.kernel_check import check_module
 from pirkit.frontend.numeric_check import NumberCheck, expanding
 from pirkit.passes import parse_pipeline, run_pipeline
-
-BUILTIN: Final = ("error", "numbers", "slower")
 
 
 def reduce_file(arguments: argparse.Namespace) -> int:

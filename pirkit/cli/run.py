@@ -22,10 +22,11 @@ def main() -> int:
 
 
 def _run() -> int:
-    arguments = _parser().parse_command_line()
+    parser = _parser()
+    arguments = parser.parse_command_line()
     if arguments.load:
         run_command("pass_files:load_passes", arguments)
-    _require_mode(arguments)
+    _require_mode(arguments, parser.given(arguments))
     if arguments.check:
         are_programs = arguments.paths and all(map(_is_program, arguments.paths))
         check = "check_programs" if are_programs else "check_cases"
@@ -53,27 +54,40 @@ def _run() -> int:
     return run_command("run_program:run_program", arguments)
 
 
-_OF_RUNS: Final = (
-    "outputs", "threads", "freeze", "no_fallback", "trace", "timing", "report",
-    "compare", "profile", "repeat",
-)  # fmt: skip
-_OF_CHECKS: Final = ("source", "jobs")
+_IDLE: Final = {
+    "--check": "outputs threads freeze no_fallback fused trace timing report compare profile"
+    " repeat",
+    "--profile": "outputs trace timing",
+    "--report": "outputs trace timing",
+    "--compare": "outputs trace timing pipeline",
+}
+"""What a run is for, and the flags that do nothing then."""
 
 
-def _require_mode(arguments: argparse.Namespace) -> None:
-    """Raise UsageError (PK0701) for a flag that does nothing with or without --check."""
-    default = _parser().get_default
-    for name in _OF_RUNS if arguments.check else _OF_CHECKS:
-        if getattr(arguments, name) == default(name):
-            continue
-        flag = "--from" if name == "source" else f"--{name.replace('_', '-')}"
-        how = "does nothing with --check" if arguments.check else "does nothing without --check"
-        hint = (
-            "leave one of the two out"
-            if arguments.check
-            else f"`pirkit-run --check DIR {flag} ...`"
+def _require_mode(arguments: argparse.Namespace, given: set[str]) -> None:
+    """Raise UsageError (PK0701) for a flag that does nothing with or without another one."""
+    alone = sorted(given & {"--from", "--jobs"})
+    if alone and not arguments.check:
+        raise UsageError(
+            f"{alone[0]} does nothing without --check",
+            code="PK0701",
+            help=f"`pirkit-run --check DIR {alone[0]} ...`",
         )
-        raise UsageError(f"{flag} {how}", code="PK0701", help=hint)
+    for mode, idle in _IDLE.items():
+        flags = [f"--{name.replace('_', '-')}" for name in idle.split()]
+        found = next((flag for flag in flags if mode in given and flag in given), None)
+        if found:
+            raise UsageError(
+                f"{found} does nothing with {mode}",
+                code="PK0701",
+                help="leave one of the two out",
+            )
+    if arguments.check and arguments.backend == "reference":
+        raise UsageError(
+            "--check compares with the reference itself",
+            code="PK0701",
+            help="give --backend cpu or gpu",
+        )
 
 
 def _is_program(path: str) -> bool:

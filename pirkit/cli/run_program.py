@@ -41,7 +41,7 @@ def run_program(arguments: argparse.Namespace) -> int:
         freeze=arguments.freeze,
     )
     compiled = time.perf_counter() - start
-    inputs = read_inputs(arguments.inputs or "", exe)
+    inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
     outputs: dict[str, Any] = {}
     times: list[float] = []
     for _ in range(arguments.repeat):
@@ -58,6 +58,12 @@ def run_program(arguments: argparse.Namespace) -> int:
         )
     if arguments.trace:
         print(exe.trace(inputs), end="", file=sys.stderr)
+    if not outputs:
+        print(
+            "note: the program has no outputs; `pirkit-opt FILE --outputs %A` or a"
+            " `pir.shadow_output` makes a value one",
+            file=sys.stderr,
+        )
     _print_outputs(outputs, arguments.json)
     return 0
 

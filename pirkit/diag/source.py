@@ -67,7 +67,7 @@ def _line_of_file(path: str, number: int) -> str | None:
         with open(path, "rb") as start:
             if b"\0" in start.read(_HEAD):
                 return None  # binary, by the rule of git
-        with open(path, encoding="utf-8", errors="replace", newline="\n") as lines:
+        with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as lines:
             line = next(islice(lines, number - 1, number), None)
     except OSError:
         return None  # the excerpt is a courtesy; the diagnostic itself names the place

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
-import numpy as np
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
@@ -221,10 +220,11 @@ def _objects(name: str, item: Kind) -> Kind:
 
 
 def _encode_scalar(value: Any) -> Attribute:
-    if isinstance(value, bool | np.bool_):
-        return mlir.IntegerAttr(int(cast(Any, value)), mlir.i1)
-    if isinstance(value, int | np.integer):
-        return mlir.IntegerAttr(int(cast(Any, value)), mlir.i64)
+    value = value.item() if hasattr(value, "item") else value  # of numpy
+    if isinstance(value, bool):
+        return mlir.IntegerAttr(int(value), mlir.i1)
+    if isinstance(value, int):
+        return mlir.IntegerAttr(value, mlir.i64)
     if isinstance(value, complex):
         return ComplexAttr(value)
     return mlir.FloatAttr(float(value), mlir.f64)

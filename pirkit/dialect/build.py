@@ -19,7 +19,6 @@ from functools import partial
 from keyword import iskeyword
 from typing import Any, Final, cast
 
-import numpy as np
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -34,6 +33,7 @@ from pirkit.dialect.value import Number as Number
 from pirkit.dialect.value import Value as Value
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 SOURCE: Final = "comp_op_name"

@@ -18,8 +18,7 @@ from pirkit.dialect.element_types import check_element_types
 from pirkit.dialect.opdef import OpDef, RuleTable, infer_meta
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Operand
 from pirkit.dialect.types import meta_of, type_of
-from pirkit.runtime.convert import constant
-from pirkit.runtime.dtype import DType
+from pirkit.runtime.convert import rounded
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 Rule = Callable[..., Any]
@@ -202,16 +201,8 @@ def constant_scalar(value: SSAValue) -> Constant:
             return None
         number = decode("scalar", held)
         dtype = cast(TensorMeta, meta_of(value.type)).dtype
-        return _rounded(number, dtype)
+        return rounded(number, dtype)
     if owner.name == "pd_op.full_int_array":
         values = decode("i64[]", owner.properties["value"])
         return values[0] if len(values) == 1 else None
     return None
-
-
-def _rounded(number: complex, dtype: DType) -> Constant:
-    """The number rounded to that dtype: 0.1 in float32 is 0.10000000149011612."""
-    if number != number:
-        return number
-    element = constant(number, dtype)
-    return float(element) if dtype.is_float else element.item()

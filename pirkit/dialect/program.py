@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import SSAValue
 
@@ -16,8 +15,7 @@ from pirkit.diag.html import tree
 from pirkit.dialect.map_expr.kernel_op import LAZY_COPIES
 from pirkit.dialect.operation import ProgramOp, with_nested
 from pirkit.dialect.text import parse_mlir, print_mlir
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array
 
 
 @dataclass(repr=False)

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.opdef import OpDef
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array, np
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.kinds import (
@@ -41,11 +39,10 @@ from pirkit.dialect.opdef import (
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, of_array
 
 KIND = "structure"
-
-Array = np.ndarray[Any, Any]
 
 PADDLE_NAMES: Final = {
     "builtin.parameter": "pir.parameter",

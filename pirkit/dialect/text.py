@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import replace
+from difflib import get_close_matches
 from io import StringIO
 from typing import Any, Final, NoReturn, cast
 
@@ -50,6 +51,9 @@ _REFUSED: Final = {
 _ALIAS_COST: Final = 64
 """Bytes, about, that one character of an alias costs wherever the alias stands: aliases are shared
 while parsed, but spelled out when printed, compared or hashed."""
+
+_FRAMES: Final = ("builtin.module", "module", "pir.program")
+"""What programs stand in, which is not among the ops of the table."""
 
 _OWN_DIALECTS: Final = "programs are written in the dialects `pir` and `pd_op`"
 
@@ -337,7 +341,10 @@ class _Parser(Parser):
         except PirkitError as error:
             column = self.text.rfind(name, 0, self._current_token.span.start)
             error.span = replace(self.place(max(column, 0)), length=len(name))
-            if "." in name and name.partition(".")[0] not in ("pir", "pd_op", "map_expr"):
+            near = get_close_matches(name, _FRAMES, n=1, cutoff=0.85)
+            if near:
+                error.help = f"did you mean `{near[0]}`?"
+            elif "." in name and name.partition(".")[0] not in ("pir", "pd_op", "map_expr"):
                 error.code = "PK0404"
                 dialect = name.partition(".")[0]
                 error.message = f"unknown dialect `{dialect}`"

@@ -116,12 +116,14 @@ class _Walk:
         self.program = program
         self.found = found
         self.visible: set[SSAValue] = set()
-        self.names: dict[tuple[str, str], Operation] = {}
+        self.names: set[tuple[str, str]] = set()
         self.token_uses: dict[tuple[SSAValue, str], Operation] = {}
         self.count = 0
 
     def run(self) -> None:
         _check_names(self.program, self.program.block.args)
+        for keyword in self.program.keywords:
+            self._check_name(self.program, "input", keyword)
         stack = [_Frame(iter(self.program.block.ops), 1, list(self.program.block.args))]
         self.visible.update(self.program.block.args)
         while stack:
@@ -171,7 +173,8 @@ class _Walk:
         elif op.name == "pir.yield":
             self._check_yield(op)
         elif op.name in _NAMED:
-            self._check_name(op)
+            key, attribute = _NAMED[op.name]
+            self._check_name(op, key, op.attribute(attribute))
         elif op.name in _TOKEN_OPS:
             self._check_token(op)
 
@@ -197,12 +200,10 @@ class _Walk:
         if block is not None and block.last_op is not op:
             _fail(op, "PK0206", "`pir.yield` is not the last operation of its block")
 
-    def _check_name(self, op: PirOp) -> None:
-        key, attribute = _NAMED[op.name]
-        name = op.attribute(attribute)
-        first = self.names.setdefault((key, name), op)
-        if first is not op:
+    def _check_name(self, op: Operation, key: str, name: str) -> None:
+        if (key, name) in self.names:
             _fail(op, "PK0207", f"the program has two {key}s called {name!r}")
+        self.names.add((key, name))
 
     def _check_token(self, op: PirOp) -> None:
         first = self.token_uses.setdefault((op.operands[0], op.name), op)

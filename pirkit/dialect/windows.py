@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pirkit.dialect.opdef import require
 from pirkit.dialect.shapes import show
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN
-
-Array = np.ndarray[Any, Any]
 
 ALGORITHMS: Final = ("EXPLICIT", "SAME", "VALID")
 """What determines the padding: the ``paddings`` attribute, the sizes, or nothing (none)."""

@@ -37,7 +37,8 @@ from pirkit.runtime.tensor.allocator import HOST
 
 if TYPE_CHECKING:
     from pirkit.frontend.native_compile import Form
-    from pirkit.passes import Pass, PipelineResult
+    from pirkit.passes import PipelineResult
+    from pirkit.passes.base import PipelineItem
 
 Array = np.ndarray[Any, Any]
 
@@ -47,7 +48,7 @@ DEFAULT_PIPELINE: Final = "@default"
 @overload
 def run_passes(
     program: Program,
-    pipeline: str | Sequence[str | Pass],
+    pipeline: str | Sequence[PipelineItem],
     *,
     stats: Literal[False] = False,
     **instrumentation: Any,
@@ -55,14 +56,14 @@ def run_passes(
 @overload
 def run_passes(
     program: Program,
-    pipeline: str | Sequence[str | Pass],
+    pipeline: str | Sequence[PipelineItem],
     *,
     stats: Literal[True],
     **instrumentation: Any,
 ) -> tuple[Program, PipelineResult]: ...
 def run_passes(
     program: Program,
-    pipeline: str | Sequence[str | Pass],
+    pipeline: str | Sequence[PipelineItem],
     *,
     stats: bool = False,
     **instrumentation: Any,

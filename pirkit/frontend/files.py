@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
-import numpy as np
 from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UnsupportedError, UsageError
@@ -25,7 +24,6 @@ from pirkit.frontend.foreign_files import recognised, recognised_text
 from pirkit.frontend.python_calls import require
 from pirkit.runtime.atomic_write import atomic_write
 
-Array = np.ndarray[Any, Any]
 Reader = Callable[[str, str], mlir.ModuleOp]
 Writer = Callable[[mlir.ModuleOp], str]
 
@@ -133,22 +131,15 @@ def read_text(path: str) -> str:
     """The text of a file, or of standard input for ``-``.
 
     Raises ArtifactError if it cannot be read, LimitError if it is too large, ParseError (PK0107)
-    if it is not UTF-8 or begins with a byte-order mark, and PK0405 for a file of another program.
+    if it is not UTF-8, and PK0405 for a file of another program.
     """
     data = _read_bytes(path)
     check("input_bytes", len(data), Span(path))
-    if data.startswith(b"\xef\xbb\xbf"):
-        raise ParseError(
-            "the file begins with a byte-order mark",
-            code="PK0107",
-            span=Span(path, 1, 1),
-            help="save it as UTF-8 without a byte-order mark",
-        )
     kind = recognised(data) if _BINARY.search(data, 0, _HEAD) else None
     if kind is not None:
         raise ParseError(f"the file is {kind.what}", code="PK0405", span=Span(path), help=kind.help)
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ParseError(

@@ -132,7 +132,7 @@ def _loop(ufunc: np.ufunc, *kinds: Any) -> tuple[DType, ...]:
     found = _resolved(ufunc, kinds)
     if isinstance(found, str):
         raise refused(f"`numpy.{ufunc.__name__}`: {found}", "cast the operands with `astype`")
-    if ufunc is np.matmul and len(set(kinds)) == 1 and kinds[0] in HALF_TYPES:
+    if ufunc is np.matmul and len(set(kinds)) == 1 and dt.of_numpy(kinds[0]) in HALF_TYPES:
         return (element_type(kinds[0]),) * 3  # `ml_dtypes` gives the product a wider type
     return found
 

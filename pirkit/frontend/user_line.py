@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import location_of
 
-_INSIDE: Final = (f"{Path(__file__).parents[1]}/", f"{Path(np.__file__).parent}/", "<frozen ")
+_NUMPY: Final = Path(str(getattr(find_spec("numpy"), "origin", None)))
+_INSIDE: Final = (f"{Path(__file__).parents[1]}/", f"{_NUMPY.parent}/", "<frozen ")
 """Folders of code that calls tensors on behalf of the user; numpy's operators call back."""
 
 _IS_USER: Final[dict[str, bool]] = {}

@@ -11,9 +11,9 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.diag.version import VERSION
-from pirkit.dialect.kinds import CONSTANT_LIKE
+from pirkit.dialect.kinds import CONSTANT_LIKE, OUTPUT, PARAMETER, SOURCE
 from pirkit.dialect.opdef import decompose, find, reference
-from pirkit.dialect.operation import PirOp, declares, span_of, with_nested
+from pirkit.dialect.operation import PirOp, declares, host_name, span_of, with_nested
 from pirkit.dialect.program import Program
 from pirkit.dialect.types import meta_of
 from pirkit.frontend.compile import run_passes
@@ -105,8 +105,8 @@ class GraphWriter:
 
     def model(self, entry: str | None) -> Any:
         main = self.program.entry(entry)
-        outputs = [str(op.attribute("output_name")) for op in main.block.ops
-                   if isinstance(op, PirOp) and op.name == "pir.shadow_output"]  # fmt: skip
+        outputs = [host_name(op) for op in main.block.ops
+                   if isinstance(op, PirOp) and declares(op, OUTPUT)]  # fmt: skip
         self.taken.update(outputs)
         for argument, name in zip(main.block.args, main.keywords, strict=True):
             self.source(argument, name)
@@ -121,12 +121,12 @@ class GraphWriter:
 
     def visit(self, op: PirOp) -> None:
         """Write what an op computes."""
-        if op.name == "pd_op.data":
-            self.source(op.results[0], str(op.attribute("name")))
-        elif op.name == "pir.parameter":
+        if declares(op, PARAMETER):
             self.parameter(op)
-        elif op.name == "pir.shadow_output":
-            name = str(op.attribute("output_name"))
+        elif declares(op, SOURCE):
+            self.source(op.results[0], host_name(op))
+        elif declares(op, OUTPUT):
+            name = host_name(op)
             name = self.fresh(name) if any(v.name == name for v in self.ports) else name
             self.nodes.append(helper.make_node("Identity", [self(op.operands[0])], [name]))
             self.outputs.append(_value_info(name, op.operands[0]))
@@ -186,7 +186,7 @@ class GraphWriter:
         self.inputs.append(_value_info(name, value))
 
     def parameter(self, op: PirOp) -> None:
-        name = str(op.attribute("parameter_name"))
+        name = host_name(op)
         held = self.program.params.get(name)
         if held is None:
             self.source(op.results[0], self.fresh(name))

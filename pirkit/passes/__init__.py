@@ -6,6 +6,7 @@ from pirkit.passes.manager import PipelineResult, Timing, run_pipeline
 from pirkit.passes.pipeline import parse_pipeline
 from pirkit.passes.pipelines import PIPELINES
 from pirkit.passes.registry import PASSES, all_passes, pass_named, register_pass
+from pirkit.passes.rewrite import rewrite
 
 __all__ = [
     "PASSES",
@@ -21,5 +22,6 @@ __all__ = [
     "parse_pipeline",
     "pass_named",
     "register_pass",
+    "rewrite",
     "run_pipeline",
 ]

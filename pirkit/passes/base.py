@@ -195,6 +195,10 @@ class Pass(ABC):
         return f"{self.name}{{{','.join(shown)}}}" if shown else self.name
 
 
+PipelineItem = str | Pass | type[Pass]
+"""What a pipeline may be a list of; a class is the pass with its defaults."""
+
+
 def _spelled(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(_spelled, cast("tuple[Any, ...]", value)))

@@ -22,7 +22,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.declared_types import is_true, is_unset_by_product, parts_agree
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import all_ops, decompose, find
+from pirkit.dialect.opdef import OpDef, all_ops, decompose, find
 from pirkit.dialect.operation import PirOp, bodies, create, span_of
 from pirkit.dialect.ops.gradient.gradients import SOURCES as GRADIENTS
 from pirkit.dialect.primitives import is_primitive
@@ -67,7 +67,7 @@ class DecomposePass(Pass):
 
     def __post_init__(self) -> None:
         for name in (*self.keep, *self.only):
-            _require_op(name)
+            require_op(name)
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         refused: dict[PirOp, str] = {}
@@ -151,11 +151,34 @@ def decompose_op(
     if rule is None or _has_pure_twin(op):
         return 0
     check("decomposition_depth", depth, span_of(op))
+    emitted = expand(op, rule, "decompose", moved, on_refusal)
+    if emitted is None:
+        return 0
+    count = 1
+    # derivatives of loops hold operations that another builder has emitted
+    inner = [o for made in emitted for r in bodies(made) for o in operations(r.block)]
+    for made in dict.fromkeys([*emitted, *inner]):
+        if made.parent is not None and wanted(made):
+            count += decompose_op(made, wanted, depth + 1, moved, on_refusal)
+    return count
+
+
+def expand(
+    op: PirOp,
+    rule: Callable[[OpCall], Any],
+    name: str,
+    moved: dict[SSAValue, SSAValue] | None = None,
+    on_refusal: Callable[[PirOp, UnsupportedError], None] | None = None,
+) -> list[PirOp] | None:
+    """Replace an op by what a rule emits; the new ops, or None if the rule refuses the call.
+
+    ``name`` is entered in the new ops as the rule that made them. See `decompose_op`.
+    """
     block = op.parent
     if block is None:
-        return 0
+        return None
     source = op.attributes.get(SOURCE) or mlir.StringAttr(op.name.partition(".")[2])
-    attributes = {SOURCE: source, RULE: op.attributes.get(RULE) or mlir.StringAttr("decompose")}
+    attributes = {SOURCE: source, RULE: op.attributes.get(RULE) or mlir.StringAttr(name)}
     b = Builder(block, op, location=op.location, attributes=attributes)
     operands = list(op.operands)
     _cut_gradients(op, b)
@@ -166,27 +189,21 @@ def decompose_op(
         if on_refusal is None or not is_dynamic_call(op):
             raise
         on_refusal(op, error)
-        return 0
+        return None
     if found is NotImplemented:
         _undo(op, operands, b)
-        return 0
+        return None
     values = list(cast("tuple[Any, ...]", found)) if isinstance(found, tuple) else [found]
     if op.definition.writes:
         values = _written(op, values, b)
     fresh = _results(op, [_kept(op, value, b) for value in values], b)
     if fresh is None:
         _undo(op, operands, b)
-        return 0
+        return None
     if moved is not None:
         moved.update((r, v) for r, v in zip(op.results, fresh, strict=True) if v is not None)
     replace(op, fresh)
-    count = 1
-    # derivatives of loops hold operations that another builder has emitted
-    inner = [o for made in b.emitted for r in bodies(made) for o in operations(r.block)]
-    for made in dict.fromkeys([*b.emitted, *inner]):
-        if made.parent is not None and wanted(made):
-            count += decompose_op(made, wanted, depth + 1, moved, on_refusal)
-    return count
+    return b.emitted
 
 
 def _decompose_if_profitable(
@@ -324,14 +341,15 @@ def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None] 
 def _unlike(op: PirOp, result: SSAValue, value: Value | None) -> InternalError:
     found = "no value" if value is None else f"a {value.any_meta}"
     return InternalError(
-        f"the decomposition of `{op.name}` gives {found} for a {meta_of(result.type)} in use"
+        f"the rule for `{op.name}` gives {found} for a {meta_of(result.type)} in use"
     )
 
 
-def _require_op(name: str) -> None:
-    """Raise UsageError (PK0703) for an option that names no op, with or without `pd_op.`."""
+def require_op(name: str) -> OpDef:
+    """The op of a name with or without `pd_op.`. Raises UsageError (PK0703) if there is none."""
     full = name if "." in name else f"pd_op.{name}"
-    if find(full) is None:
+    found = find(full)
+    if found is None:
         known = [op.name.partition(".")[2] for op in all_ops()]
         near = difflib.get_close_matches(full.partition(".")[2], known, n=1)
         raise UsageError(
@@ -339,3 +357,4 @@ def _require_op(name: str) -> None:
             code="PK0703",
             help=f"did you mean `{near[0]}`?" if near else "`pirkit-opt --list-ops` lists all",
         )
+    return found

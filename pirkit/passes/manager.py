@@ -18,7 +18,14 @@ from pirkit.diag.gc_pause import uncollected
 from pirkit.dialect.operation import bodies, span_of
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
-from pirkit.passes.base import EnoughRewrites, Pass, PassContext, Remark, RewriteListener
+from pirkit.passes.base import (
+    EnoughRewrites,
+    Pass,
+    PassContext,
+    PipelineItem,
+    Remark,
+    RewriteListener,
+)
 from pirkit.passes.pipeline import order_remarks, passes_of, place_of
 from pirkit.passes.registry import pass_named
 
@@ -51,7 +58,7 @@ class PipelineResult:
 
 def run_pipeline(
     module: ModuleOp,
-    pipeline: str | Sequence[str | Pass],
+    pipeline: str | Sequence[PipelineItem],
     *,
     verify: bool = True,
     verify_each: bool = True,

@@ -17,12 +17,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import isabstract
 from typing import Any, Final, NoReturn, cast, get_type_hints
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
-from pirkit.passes.base import Pass, Places
+from pirkit.passes.base import Pass, PipelineItem, Places
 from pirkit.passes.pipelines import ORDER, PIPELINES, OrderRule
 from pirkit.passes.registry import pass_named
 
@@ -58,8 +59,8 @@ def parse_pipeline(text: str) -> list[Pass]:
     return passes
 
 
-def passes_of(pipeline: str | Sequence[str | Pass]) -> list[Pass]:
-    """The passes of a pipeline string, or of a list of such strings and passes.
+def passes_of(pipeline: str | Sequence[PipelineItem]) -> list[Pass]:
+    """The passes of a pipeline string, or of a list of such strings, passes and their classes.
 
     Raises UsageError as `parse_pipeline`, and PK0701 for an item that is neither.
     """
@@ -67,7 +68,9 @@ def passes_of(pipeline: str | Sequence[str | Pass]) -> list[Pass]:
         return parse_pipeline(pipeline)
     passes: list[Pass] = []
     for item in pipeline:
-        if isinstance(item, Pass):
+        if isinstance(item, type) and issubclass(item, Pass) and not isabstract(item):
+            passes.append(item())
+        elif isinstance(item, Pass):
             passes.append(item)
         elif isinstance(cast(object, item), str):
             passes += parse_pipeline(item)
@@ -75,7 +78,7 @@ def passes_of(pipeline: str | Sequence[str | Pass]) -> list[Pass]:
             raise UsageError(
                 f"a pipeline is made of passes and of strings, not of {item!r}",
                 code="PK0701",
-                help="for instance `[MyPass(), 'cse,dce']`, with an instance of a class of passes",
+                help="for instance `[MyPass(), 'cse,dce']`, where MyPass is a class of passes",
             )
     check_order(passes)
     return passes

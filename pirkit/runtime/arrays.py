@@ -6,10 +6,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.diag.errors import RuntimeFault
 from pirkit.diag.span import Span
+from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.plan import Stack
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,7 @@ def atomic_write(path: str, *, durable: bool = True) -> Generator[IO[bytes]]:
             with open(target, "wb") as file:
                 yield file
             return
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
         try:
             with open(temporary, "xb") as file:
                 yield file

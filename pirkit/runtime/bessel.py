@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from math import factorial
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array, np
 
 _ASYMPTOTIC_FROM: Final = 30.0
 """From here on the asymptotic series of the Bessel functions is exact to float64."""

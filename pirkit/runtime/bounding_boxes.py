@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from math import log
 from typing import Any, Final
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array, np
 
 MAX_LOG_SCALE: Final = log(1000 / 16)
 """Bound on the predicted logarithm of a size ratio."""

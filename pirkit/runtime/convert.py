@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 
-Array = np.ndarray[Any, Any]
-
-HALF_TYPES: Final = (dt.float16.np, dt.bfloat16.np)
+HALF_TYPES: Final = (dt.float16, dt.bfloat16)
 """Storage types too narrow to compute in."""
 
 _NARROW_INTS: Final = (dt.uint8, dt.int8, dt.int16)
@@ -54,14 +52,30 @@ def constant(value: complex, dtype: DType) -> Array:
     return convert(x if x.dtype.kind != "i" else x.astype(np.int64), dtype)
 
 
+_CODES: Final = {dt.float32: "f", dt.float64: "d"}
+
+
+def rounded(number: complex, dtype: DType) -> Any:
+    """A Python number as that dtype holds it: 0.1 in float32 is 0.10000000149011612."""
+    if number != number:
+        return number
+    if not isinstance(number, complex):  # what is common without numpy, which starts slowly
+        if dtype in _CODES and (isinstance(number, float) or abs(number) <= 2**53):
+            return array(_CODES[dtype], (number,))[0]
+        if dtype.kind == "int" and abs(number) < 128:
+            return int(number)
+    element = constant(number, dtype)
+    return float(element) if dtype.is_float else element.item()
+
+
 def arithmetic_dtype(x: Array) -> DType:
     """The element type in which arithmetic on ``x`` is computed."""
-    return dt.float32 if x.dtype in HALF_TYPES else dt.of_array(x)
+    return dt.float32 if dt.of_numpy(x.dtype) in HALF_TYPES else dt.of_array(x)
 
 
 def widened(x: Array) -> Array:
     """``x`` in float32 if it is float16 or bfloat16, else unchanged."""
-    return x.astype(np.float32) if x.dtype in HALF_TYPES else x
+    return x.astype(np.float32) if dt.of_numpy(x.dtype) in HALF_TYPES else x
 
 
 def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
@@ -73,7 +87,7 @@ def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
     @wraps(function)
     def rule(*arrays: Array, **attributes: Any) -> Array:
         narrow = arrays[0].dtype
-        if narrow not in HALF_TYPES:
+        if dt.of_numpy(narrow) not in HALF_TYPES:
             return np.asarray(function(*arrays, **attributes))
         in_float64 = (a.astype(np.float32) if a.dtype == narrow else a for a in arrays)
         out = np.asarray(function(*in_float64, **attributes))

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
+from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.plan import Call
 
 _WORD: Final = (1 << 64) - 1

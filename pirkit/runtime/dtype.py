@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-import ml_dtypes
-import numpy as np
+from pirkit.diag.gc_pause import imported
+from pirkit.runtime.lazy_numpy import Array, np
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,15 +19,19 @@ class DType:
 
     name: str
     short: str
-    np: np.dtype[Any]
+    itemsize: int
+    """Bytes of one element."""
     code: int
     kind: str
     """One of ``bool``, ``int``, ``uint``, ``float``, ``complex``."""
+    np: np.dtype[Any] = field(init=False)
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.np.itemsize
+    def __getattr__(self, name: str) -> Any:  # also called while the slot `np` is empty
+        if name != "np":
+            raise AttributeError(f"element types have no attribute {name!r}", name=name, obj=self)
+        imported("ml_dtypes")  # tells numpy the names of its types
+        object.__setattr__(self, "np", np.dtype(self.name))
+        return self.np
 
     @property
     def is_float(self) -> bool:
@@ -57,24 +61,20 @@ class DType:
         return self.name
 
 
-def _dtype(name: str, short: str, scalar: Any, code: int, kind: str) -> DType:
-    return DType(name, short, np.dtype(scalar), code, kind)
-
-
-bool_: Final = _dtype("bool", "b", np.bool_, 0, "bool")
-int16: Final = _dtype("int16", "i16", np.int16, 1, "int")
-int32: Final = _dtype("int32", "i32", np.int32, 2, "int")
-int64: Final = _dtype("int64", "i64", np.int64, 3, "int")
-float16: Final = _dtype("float16", "f16", np.float16, 4, "float")
-float32: Final = _dtype("float32", "f32", np.float32, 5, "float")
-float64: Final = _dtype("float64", "f64", np.float64, 6, "float")
-uint8: Final = _dtype("uint8", "u8", np.uint8, 20, "uint")
-int8: Final = _dtype("int8", "i8", np.int8, 21, "int")
-bfloat16: Final = _dtype("bfloat16", "bf16", ml_dtypes.bfloat16, 22, "float")
-complex64: Final = _dtype("complex64", "c64", np.complex64, 23, "complex")
-complex128: Final = _dtype("complex128", "c128", np.complex128, 24, "complex")
-float8_e4m3fn: Final = _dtype("float8_e4m3fn", "f8e4m3fn", ml_dtypes.float8_e4m3fn, 32, "float")
-float8_e5m2: Final = _dtype("float8_e5m2", "f8e5m2", ml_dtypes.float8_e5m2, 33, "float")
+bool_: Final = DType("bool", "b", 1, 0, "bool")
+int16: Final = DType("int16", "i16", 2, 1, "int")
+int32: Final = DType("int32", "i32", 4, 2, "int")
+int64: Final = DType("int64", "i64", 8, 3, "int")
+float16: Final = DType("float16", "f16", 2, 4, "float")
+float32: Final = DType("float32", "f32", 4, 5, "float")
+float64: Final = DType("float64", "f64", 8, 6, "float")
+uint8: Final = DType("uint8", "u8", 1, 20, "uint")
+int8: Final = DType("int8", "i8", 1, 21, "int")
+bfloat16: Final = DType("bfloat16", "bf16", 2, 22, "float")
+complex64: Final = DType("complex64", "c64", 8, 23, "complex")
+complex128: Final = DType("complex128", "c128", 16, 24, "complex")
+float8_e4m3fn: Final = DType("float8_e4m3fn", "f8e4m3fn", 1, 32, "float")
+float8_e5m2: Final = DType("float8_e5m2", "f8e5m2", 1, 33, "float")
 
 ALL: Final = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64,
@@ -82,7 +82,6 @@ ALL: Final = (
 )  # fmt: skip
 BY_NAME: Final = {d.name: d for d in ALL}
 BY_SHORT: Final = {d.short: d for d in ALL}
-BY_NUMPY: Final = {d.np: d for d in ALL}
 BY_CODE: Final = {d.code: d for d in ALL}
 
 FLOATS: Final = (float32, float64, float16, bfloat16)
@@ -98,7 +97,28 @@ COMPLEX_OF: Final = {float32: complex64, float64: complex128}
 REAL_OF: Final = {v: k for k, v in COMPLEX_OF.items()}
 
 
-def of_array(array: np.ndarray[Any, Any]) -> DType:
+class _ByNumpy(dict["np.dtype[Any]", DType]):
+    """Filled when it is first indexed, as numpy is imported then; `get` is :func:`of_numpy`."""
+
+    def __missing__(self, key: np.dtype[Any]) -> DType:
+        if self:
+            raise KeyError(key)
+        self.update({d.np: d for d in ALL})
+        return self[key]
+
+
+BY_NUMPY: Final = _ByNumpy()
+
+
+def of_numpy(dtype: np.dtype[Any]) -> DType | None:
+    """The DType of a numpy dtype; None for one without an element type."""
+    try:
+        return BY_NUMPY[dtype]
+    except KeyError:
+        return None
+
+
+def of_array(array: Array) -> DType:
     """The DType of a numpy array.
 
     Raises KeyError for a numpy dtype without an element type (strings, objects, uint64).

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.special import lgamma
-
-Array = np.ndarray[Any, Any]
 
 _MOST_TERMS: Final = 10_000
 _TINY: Final = 1e-300

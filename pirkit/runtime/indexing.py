@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pirkit.diag.errors import ConstraintError
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array
 
 
 def places(size: int, start: int, end: int, step: int) -> slice:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pirkit.runtime.lazy_numpy import Array, np
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
 Taps = list[tuple[Array, Array | None]]
 """For each tap the source index of each result element, and its weight (None: 1)."""
 

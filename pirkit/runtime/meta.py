@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, cast
 
-import numpy as np
-
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import np
 
 UNKNOWN: Final = -1
 """A dynamic dimension: its size is known only at run time."""

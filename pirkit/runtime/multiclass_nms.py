@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import prod
-from typing import Any
-
-import numpy as np
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.runtime.bounding_boxes import suppress
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array, np
 
 
 def report(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array, np
 
 
 def align_regions(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array, np
 
 _BLOCK: Final = 1 << 14
 """Elements per block, so that the temporaries of a polynomial stay in cache."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
+from pirkit.runtime.lazy_numpy import np
 
 _PARITY: Final = 0x1BD11BDA
 _ROTATIONS: Final = ((13, 15, 26, 6), (17, 29, 16, 24))

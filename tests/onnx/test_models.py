@@ -99,6 +99,16 @@ def test_a_model_is_written_and_read_again(cnn: Any, tmp_path: Path) -> None:
     close(pirkit.compile(pirkit.load(tmp_path / "again.onnx"))(x=X)["y"], wanted)
 
 
+def test_what_paddle_exports_for_inference_is_written() -> None:
+    """Its outputs are fetched, which is an op of its own."""
+    program = pirkit.load(Path(pirkit.__file__).parent / "samples" / "lenet.json")
+    model = model_of_program(program)
+    (given,), (out,) = model.graph.input, model.graph.output
+    x = np.linspace(-1, 1, 512, dtype=np.float32).reshape(2, 1, 16, 16)
+    (found,) = ReferenceEvaluator(model).run(None, {given.name: x})
+    close(found, pirkit.compile(program).run({given.name: x})[out.name])
+
+
 def test_the_command_reads_and_writes(
     cnn: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

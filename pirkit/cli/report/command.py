@@ -16,6 +16,7 @@ from pirkit.cli.report.recording import PartReport
 from pirkit.cli.report.snapshots import Snapshots
 from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import UsageError
+from pirkit.diag.span import Span
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.compile import compile
@@ -40,6 +41,7 @@ def report_dump(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{folder} is no dump of a pipeline",
             code="PK0701",
+            span=Span(str(folder)),
             help="`pirkit-opt FILE -p PASSES --dump DIR` writes one",
         ) from error
     report = PartReport(Snapshots(first_places=True))
@@ -73,8 +75,10 @@ def report_run(arguments: argparse.Namespace) -> int:
         entry=arguments.entry,
         threads=arguments.threads,
         fallback=not arguments.no_fallback,
+        fused=arguments.fused,
+        freeze=arguments.freeze,
     )
-    inputs = read_inputs(arguments.inputs or "", exe)
+    inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
     repeat = arguments.repeat if arguments.repeat > 1 else _RUNS
     found = profile(exe, inputs, repeat)
     report.end(program.module, Measured(found, exe.plan.name, exe.plan))

@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
-import numpy as np
-
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.guarded_nodes import needs
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
@@ -21,8 +19,7 @@ from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Positi
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.index.expr import Expr, Floor, Iter, Read
 from pirkit.index.index_maps import Guard, Index, space
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array, np
 
 
 def run(kernel: MapExpr, inputs: Sequence[Array]) -> list[Array]:

@@ -236,7 +236,7 @@ def write_params(path: str | Path, arrays: Mapping[str, Array]) -> None:
 
 
 def _header(name: str, array: Array) -> bytes:
-    dtype = dt.BY_NUMPY.get(array.dtype)
+    dtype = dt.of_numpy(array.dtype)
     if dtype is None:
         raise ArtifactError(
             f"parameter `{name}` is an array of {array.dtype}, which no program holds",

@@ -70,7 +70,12 @@ def why_not_fused(module: ModuleOp, first: str, second: str, policy: Policy = DE
         about = (c for c in chosen if {one, other} <= {c.reader.op, *(u.op for u in c.values)})
         notes = "".join(f"\n  {c}" for c in about)
         return f"%{first} and %{second} are in one kernel{notes}"
+    made = {name for program in module.ops if isinstance(program, ProgramOp)
+            for name in named_ops(program)}  # fmt: skip
+    unmade = [f"%{name}" for name in (first, second) if name not in made]
     raise UsageError(
-        f"no block has values %{first} and %{second}",
+        f"no operation makes {' or '.join(unmade)}"
+        if unmade
+        else f"%{first} and %{second} are made in different blocks",
         help="names are those of the program that is printed: `pirkit-opt FILE -p PASSES`",
     )

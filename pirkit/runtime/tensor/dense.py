@@ -14,7 +14,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from pirkit.diag.errors import RuntimeFault, TraceError, UnsupportedError
 from pirkit.diag.html import listing
 from pirkit.runtime.convert import HALF_TYPES, convert, in_f32
-from pirkit.runtime.dtype import BY_NUMPY, DType
+from pirkit.runtime.dtype import DType, of_numpy
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor import array_api, dlpack
@@ -374,8 +374,8 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
 def _rounded(product: Array, arrays: Sequence[Array]) -> Array:
     """A matmul result in the type of its operands, as `ml_dtypes` leaves it in a wider type."""
-    left, right = (getattr(a, "dtype", None) for a in arrays)
-    return product.astype(left) if left == right and left in HALF_TYPES else product
+    left, right = (cast(Any, getattr(a, "dtype", None)) for a in arrays)
+    return product.astype(left) if left == right and of_numpy(left) in HALF_TYPES else product
 
 
 def _with_weak_floats(operands: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -383,7 +383,7 @@ def _with_weak_floats(operands: tuple[Any, ...]) -> tuple[Any, ...]:
     promote the result to float32.
     """
     types: list[np.dtype[Any]] = [x.dtype for x in operands if hasattr(x, "dtype")]
-    narrow = next((t for t in types if t in BY_NUMPY and t.kind not in "biufc"), None)
+    narrow = next((t for t in types if of_numpy(t) and t.kind not in "biufc"), None)
     if narrow is None:
         return operands
     return tuple([np.asarray(x, narrow) if type(x) is float else x for x in operands])

@@ -54,9 +54,7 @@ def element_type(dtype: DTypeLike) -> DType:
     if isinstance(dtype, DType):
         return dtype
     try:
-        found = (
-            dt.BY_NAME.get(dtype) if isinstance(dtype, str) else dt.BY_NUMPY.get(np.dtype(dtype))
-        )
+        found = dt.BY_NAME.get(dtype) if isinstance(dtype, str) else dt.of_numpy(np.dtype(dtype))
     except TypeError:
         found = None
     if found is None:

@@ -248,13 +248,47 @@ def test_reading_and_printing_need_no_compiler() -> None:
     assert "llvmlite" not in done.stderr
 
 
-def test_a_program_imports_the_families_of_its_ops() -> None:
+@pytest.mark.parametrize("suffix", [".mlir", ".txt", ".json"])
+def test_files_of_windows_are_read(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They begin with a byte-order mark, and their lines end in two characters."""
+    source = Path(__file__).parents[2] / "corpus" / "paddle" / "mlp" / "program.txt"
+    kinds = {".mlir": "mlir", ".txt": "paddle-text", ".json": "paddle-json"}
+    plain, odd = tmp_path / f"plain{suffix}", tmp_path / f"odd{suffix}"
+    monkeypatch.setattr(
+        "sys.argv", [*"pirkit-opt -t".split(), kinds[suffix], str(source), "-o", str(plain)]
+    )
+    assert main() == 0
+    odd.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes().replace(b"\n", b"\r\n"))
+    shown = []
+    for path in (plain, odd):
+        monkeypatch.setattr("sys.argv", ["pirkit-opt", str(path)])
+        assert main() == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] != ""
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """The modules that are imported when pirkit-opt has written its result to nowhere."""
     code = (
-        f"import sys; sys.argv[1:] = [{FILE!r}, '-o', {os.devnull!r}]; "
+        f"import sys; sys.argv[1:] = [*{arguments!r}, '-o', {os.devnull!r}]; "
         "from pirkit.cli.opt import main; main(); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    families = {m for m in done.stdout.split() if m.startswith("pirkit.dialect.ops.")}
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", ["lstm", "pinn_2nd_order", "transformer_encoder"])
+def test_reading_and_printing_need_no_numpy(name: str) -> None:
+    source = Path(__file__).parents[2] / "corpus" / "paddle" / name / "program.txt"
+    imported = modules_after(str(source))
+    assert "pirkit.dialect.verify" in imported
+    assert not imported & {"numpy", "ml_dtypes"}
+
+
+def test_a_program_imports_the_families_of_its_ops() -> None:
+    families = {m for m in modules_after(FILE) if m.startswith("pirkit.dialect.ops.")}
     assert "pirkit.dialect.ops.linalg.linalg" in families
     assert not families & {"pirkit.dialect.ops.vision", "pirkit.dialect.ops.gradient.gradients_nn"}
 

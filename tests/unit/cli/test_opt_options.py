@@ -218,7 +218,10 @@ def test_a_removed_operation_is_traced(run: Run, file: str) -> None:
 
 @pytest.mark.parametrize(
     ("pipeline", "flag", "code"),
-    [("cse,failing,dce", (), "PK0801"), ("cse,sine-to-cosine", ("--check=each",), "PK0804")],
+    [
+        ("cse,failing,dce", ("--check=each",), "PK0801"),
+        ("cse,sine-to-cosine", ("--check=each",), "PK0804"),
+    ],
 )
 def test_a_failure_can_be_seen_again(
     run: Run, file: str, pipeline: str, flag: tuple[str, ...], code: str

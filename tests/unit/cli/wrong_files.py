@@ -49,6 +49,8 @@ LINES = {
         f"pir.yield(%x) : ({T}) -> ()",
         "}",
     ],
+    "axis5": [f"%a = pd_op.softmax(%x) {{axis = 5 : i32}} : ({T}) -> {T}"],
+    "quotedbad": [f'%a = "pd_op.expp"(%x) : ({T}) -> {T}'],
     "quote": [f'pir.shadow_output(%x) {{output_name = "y}} : ({T}) -> ()'],
 }
 """Programs of MLIR with one mistake, by name: the lines between their first and last ones."""
@@ -61,7 +63,6 @@ FILES: dict[str, str | bytes] = {
     "cut2.mlir": GOOD[:-2],
     "words.txt": "hello world\n",
     "words.mlir": "hello world\n",
-    "bom.mlir": b"\xef\xbb\xbf" + GOOD.encode(),
     "m.json": '{"a": 1}',
     "m.pdmodel": b"\x0a\x04\x08\x00\x10\xff\xff",
     "cut.json": '{"base_code": {"magic": "pir", "trainable"',
@@ -100,6 +101,42 @@ FILES: dict[str, str | bytes] = {
     "two.mlir": f"builtin.module {{\n{GOOD}}}\n" * 2,
     "ansi.mlir": f"\x1b[31m{GOOD}",
     "smart.mlir": GOOD.replace('"y"', "\u201cy\u201d"),
+    "modul.mlir": f"builtin.modul {{\n{GOOD}}}\n",
+    "typo_prog.mlir": GOOD.replace("pir.program", "pir.progam"),
+    "typo_out.mlir": GOOD.replace("shadow_output", "shadow_ouput"),
+    "noarrow.mlir": GOOD.replace("->", "=>"),
+    "noparen.mlir": GOOD.replace("pd_op.exp(%x)", "pd_op.exp %x"),
+    "bigdim.mlir": GOOD.replace("2xf32", "99999999999999999999xf32"),
+    "i7.mlir": GOOD.replace("2xf32", "2xi7"),
+    "memref.mlir": GOOD.replace("tensor<2xf32>", "memref<2xf32>"),
+    "vector.mlir": GOOD.replace("tensor<2xf32>", "vector<2xf32>"),
+    "dupprog.mlir": f"builtin.module {{\n{GOOD}{GOOD}}}\n",
+    "dup_input.mlir": f'pir.program @main(%x "x" : {T}, %y "x" : {T}) {{\n}}\n',
+    "unicode.mlir": GOOD.replace("%a", "%\u00e9"),
+    "toml.toml": "[a]\nx=1\n",
+    "yaml.yaml": "a: 1\n",
+    "keras.h5": b"\x89HDF\r\n\x1a\n",
+    "tf.pb": b"\x08\x01\x12\x00",
+    "m.gguf": b"GGUF\x03\x00\x00\x00",
+    "m.tflite": b"\x1c\x00\x00\x00TFL3",
+    "m.gz": b"\x1f\x8b\x08\x00",
+    "m.png": b"\x89PNG\r\n\x1a\n",
+    "jaxpr.txt": "{ lambda ; a:f32[2]. let b:f32[2] = exp a in (b,) }\n",
+    "fx.txt": "graph():\n    %x : [num_users=1] = placeholder[target=x]\n    return x\n",
+    "ts.txt": "graph(%x : Float(2)):\n  %1 : Float(2) = aten::exp(%x)\n  return (%1)\n",
+    "onnx.txt": '<ir_version: 10, opset_import: ["" : 21]>\nmain (float[2] x) => (float[2] y) {}\n',
+    **{
+        f"load{name}.py": "from pirkit.passes import rewrite\n"
+        f"@rewrite{ops}\ndef f({given}){body}\n"
+        for name, ops, given, body in (
+            ("name", "('rleu')", "c", ": return c.x"),
+            ("ret", "('exp')", "c", ": return 3"),
+            ("none", "('exp')", "c", ": pass"),
+            ("call", "", "c", ": pass"),
+            ("sig", "('exp')", "", ": pass"),
+            ("opt", "('exp')", "c, *, k", ": return c.x"),
+        )
+    },
     "passexit.py": "import sys\nsys.exit(3)\n",
     **{
         f"{name}.mlir": f'pir.program @main(%x "x" : {T}) {{\n  ' + "\n  ".join(lines) + "\n}\n"
@@ -118,6 +155,9 @@ def write_files(folder: Path) -> None:
         archive.writestr("archive/data.pkl", b"x")
     np.savez(folder / "shape.npz", x=np.ones(3, "f"))
     np.save(folder / "two.npy", np.ones(2, "f"))
+    np.save(folder / "obj.npy", np.array([{}], dtype=object), allow_pickle=True)
+    for name, dtype in (("c", "c8"), ("u8", "u8"), ("str", "U1")):
+        np.save(folder / f"{name}.npy", np.ones(2).astype(dtype))
     np.savez(folder / "dtype.npz", x=np.ones(2, "i8"))
     np.savez(folder / "name.npz", z=np.ones(2, "f"))
     np.savez(folder / "param_shape.npz", w=np.ones(3, "f"))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.map_expr.interpreter import run_known
 from pirkit.dialect.map_expr.kernel_op import KernelOp
@@ -17,11 +14,10 @@ from pirkit.dialect.operation import BASES
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.index.extent import is_sized
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, compatible
 
 KIND = "structure"
-
-Array = np.ndarray[Any, Any]
 
 _SAMPLE = """
 kernel fn_exp_0_sum_1 rows [2]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import CONSTANT, CONSTANT_LIKE, COPY
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
@@ -14,12 +11,11 @@ from pirkit.dialect.shapes import numel, show, stored
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import Place
 
 KIND = CONSTANT
-
-Array = np.ndarray[Any, Any]
 
 
 @op

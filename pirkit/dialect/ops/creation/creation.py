@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
+from math import isfinite
 
 from pirkit.dialect.kinds import CONSTANT, CONSTANT_LIKE
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import numel, requested, show, stored
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import constant, convert
+from pirkit.runtime.convert import constant, convert, rounded
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import Place
 
 KIND = CONSTANT
 
-Array = np.ndarray[Any, Any]
 Sizes = tuple[int | None, ...] | None
 """An ``intarray``: None for an unknown element, or for an unknown length."""
 
@@ -167,7 +165,7 @@ def _require_in_range(value: complex, dtype: DType) -> None:
     if isinstance(value, complex) or dtype.is_complex:
         return
     if dtype.is_float:
-        fits = not np.isfinite(value) or bool(np.isfinite(constant(value, dtype)))
+        fits = not isfinite(value) or isfinite(rounded(value, dtype))
         require(fits, "C1", f"{value} is out of the range of {dtype}")
         return
     low, high = (0, 1) if dtype is dt.bool_ else _range(dtype)
@@ -175,8 +173,8 @@ def _require_in_range(value: complex, dtype: DType) -> None:
 
 
 def _range(dtype: DType) -> tuple[int, int]:
-    limits = np.iinfo(dtype.np)
-    return int(limits.min), int(limits.max)
+    bits = 8 * dtype.itemsize
+    return (0, 2**bits - 1) if dtype.kind == "uint" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 @samples(FullLike)

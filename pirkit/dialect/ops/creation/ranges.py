@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from math import ceil, inf, isfinite
 from typing import Any
 
-import numpy as np
-
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.kinds import CONSTANT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -15,12 +13,11 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, convert, in_f32
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.place import Place
 
 KIND = CONSTANT
-
-Array = np.ndarray[Any, Any]
 
 
 @op

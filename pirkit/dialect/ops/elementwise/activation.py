@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from math import inf, isfinite, isnan, pi, sqrt
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, NONNEGATIVE
 from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, samples
 from pirkit.dialect.ops.elementwise.piecewise import float_only, with_numbers
@@ -16,10 +14,9 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime import special
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 class _Activation:

@@ -6,19 +6,16 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, show, unchanged
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import arithmetic_dtype, constant, in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 @op

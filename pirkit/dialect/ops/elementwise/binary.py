@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, EXACT
 from pirkit.dialect.opdef import (
@@ -21,11 +18,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
 from pirkit.dialect.kinds import ELEMENTWISE, INVOLUTION, SELECTIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import deferred
 from pirkit.runtime.meta import TensorMeta
 
 KIND = ELEMENTWISE
@@ -69,9 +68,9 @@ class BitwiseNot:
 
 
 PAIRS: Final = (
-    (BitwiseAnd, np.bitwise_and),
-    (BitwiseOr, np.bitwise_or),
-    (BitwiseXor, np.bitwise_xor),
+    (BitwiseAnd, deferred.bitwise_and),
+    (BitwiseOr, deferred.bitwise_or),
+    (BitwiseXor, deferred.bitwise_xor),
 )
 
 
@@ -97,7 +96,7 @@ for _op, _function in PAIRS:
     reference(_op)(in_f32(_function))
 
 
-reference(BitwiseNot)(in_f32(np.bitwise_not))
+reference(BitwiseNot)(in_f32(deferred.bitwise_not))
 
 
 @samples(*(o for o, _ in PAIRS))

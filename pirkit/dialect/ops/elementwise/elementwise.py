@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, EXACT, KEEPS_SIGN, SELECTIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -15,11 +13,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, in_f32
+from pirkit.runtime.lazy_numpy import Array, deferred, np
 from pirkit.runtime.meta import TensorMeta, of_array
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 class _Binary:
@@ -273,17 +270,17 @@ def _atan2(x: Array, y: Array) -> Any:
 
 
 for _op, _function in (
-    (Add, np.add),
-    (Subtract, np.subtract),
-    (Multiply, np.multiply),
+    (Add, deferred.add),
+    (Subtract, deferred.subtract),
+    (Multiply, deferred.multiply),
     (Divide, _divide),
-    (FloorDivide, _integer_division(np.floor_divide)),
-    (Remainder, _integer_division(np.remainder)),
+    (FloorDivide, _integer_division(deferred.floor_divide)),
+    (Remainder, _integer_division(deferred.remainder)),
     (ElementwisePow, _power),
-    (Maximum, np.maximum),
-    (Minimum, np.minimum),
-    (Fmax, np.fmax),
-    (Fmin, np.fmin),
+    (Maximum, deferred.maximum),
+    (Minimum, deferred.minimum),
+    (Fmax, deferred.fmax),
+    (Fmin, deferred.fmin),
 ):
     reference(_op)(promoted(_function))
 reference(Atan2)(in_f32(_atan2))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.kinds import ELEMENTWISE, SELECTIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, samples
 from pirkit.dialect.ops.elementwise.elementwise import promoted
@@ -15,11 +13,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, deferred, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 class _Comparison:
@@ -98,15 +95,15 @@ class LogicalXor(_Comparison):
 
 
 ANSWERS: Final = (
-    (Equal, np.equal),
-    (NotEqual, np.not_equal),
-    (LessThan, np.less),
-    (LessEqual, np.less_equal),
-    (GreaterThan, np.greater),
-    (GreaterEqual, np.greater_equal),
-    (LogicalAnd, np.logical_and),
-    (LogicalOr, np.logical_or),
-    (LogicalXor, np.logical_xor),
+    (Equal, deferred.equal),
+    (NotEqual, deferred.not_equal),
+    (LessThan, deferred.less),
+    (LessEqual, deferred.less_equal),
+    (GreaterThan, deferred.greater),
+    (GreaterEqual, deferred.greater_equal),
+    (LogicalAnd, deferred.logical_and),
+    (LogicalOr, deferred.logical_or),
+    (LogicalXor, deferred.logical_xor),
 )
 
 
@@ -202,10 +199,10 @@ class IsFinite:
 
 
 TESTS: Final = (
-    (LogicalNot, np.logical_not),
-    (IsNan, np.isnan),
-    (IsInf, np.isinf),
-    (IsFinite, np.isfinite),
+    (LogicalNot, deferred.logical_not),
+    (IsNan, deferred.isnan),
+    (IsInf, deferred.isinf),
+    (IsFinite, deferred.isfinite),
 )
 
 

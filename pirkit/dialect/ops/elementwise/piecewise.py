@@ -6,18 +6,15 @@ from collections.abc import Callable, Iterator
 from math import inf, isfinite
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.kinds import ELEMENTWISE, IDEMPOTENT, NONNEGATIVE
 from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 class _Activation:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.kinds import ELEMENTWISE, EXACT, IDEMPOTENT, INTEGRAL, NONNEGATIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, deferred, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 REAL_OF: Final = {dt.complex64: dt.float32, dt.complex128: dt.float64}
 """The element type of the parts of a complex number."""
@@ -80,9 +77,9 @@ def _(x: TensorMeta, *, decimals: int = 0) -> TensorMeta:
     return x
 
 
-reference(Floor)(in_f32(np.floor))
-reference(Ceil)(in_f32(np.ceil))
-reference(Trunc)(in_f32(np.trunc))
+reference(Floor)(in_f32(deferred.floor))
+reference(Ceil)(in_f32(deferred.ceil))
+reference(Trunc)(in_f32(deferred.trunc))
 
 
 @reference(Round)
@@ -143,7 +140,7 @@ def _(x: TensorMeta) -> TensorMeta:
     return x.with_dtype(REAL_OF.get(x.dtype, x.dtype))
 
 
-reference(Abs)(in_f32(np.abs))
+reference(Abs)(in_f32(deferred.abs))
 
 
 @op
@@ -159,7 +156,7 @@ class Sign:
     dtypes = dt.NUMBERS
 
 
-reference(Sign)(in_f32(np.sign))
+reference(Sign)(in_f32(deferred.sign))
 
 
 @op
@@ -182,7 +179,7 @@ def _(x: TensorMeta) -> TensorMeta:
     return x
 
 
-reference(Square)(in_f32(np.square))
+reference(Square)(in_f32(deferred.square))
 
 
 @samples(Abs, Sign, Square)

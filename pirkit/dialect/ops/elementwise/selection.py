@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import ELEMENTWISE, EXACT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -14,11 +11,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta, of_array
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -16,11 +14,10 @@ from pirkit.runtime import bessel, special
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.gamma import gammaincc
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 class _FloatFunction:

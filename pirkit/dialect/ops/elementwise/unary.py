@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.kinds import COSTLY, ELEMENTWISE, NONNEGATIVE
 from pirkit.dialect.opdef import (
     bad_samples,
@@ -25,11 +23,10 @@ from pirkit.dialect.shapes import unchanged
 from pirkit.runtime import dtype as dt
 from pirkit.runtime import special
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, deferred, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 class _Function:
@@ -265,26 +262,26 @@ def _rsqrt(x: Array) -> Any:
 
 
 FUNCTIONS: Final = (
-    (Sqrt, np.sqrt),
-    (Tanh, np.tanh),
-    (Exp, np.exp),
-    (Expm1, np.expm1),
-    (Log, np.log),
-    (Log1p, np.log1p),
-    (Log2, np.log2),
-    (Log10, np.log10),
-    (Sin, np.sin),
-    (Cos, np.cos),
-    (Tan, np.tan),
-    (Asin, np.arcsin),
-    (Acos, np.arccos),
-    (Atan, np.arctan),
-    (Sinh, np.sinh),
-    (Cosh, np.cosh),
-    (Asinh, np.arcsinh),
-    (Acosh, np.arccosh),
-    (Atanh, np.arctanh),
-    (Reciprocal, np.reciprocal),
+    (Sqrt, deferred.sqrt),
+    (Tanh, deferred.tanh),
+    (Exp, deferred.exp),
+    (Expm1, deferred.expm1),
+    (Log, deferred.log),
+    (Log1p, deferred.log1p),
+    (Log2, deferred.log2),
+    (Log10, deferred.log10),
+    (Sin, deferred.sin),
+    (Cos, deferred.cos),
+    (Tan, deferred.tan),
+    (Asin, deferred.arcsin),
+    (Acos, deferred.arccos),
+    (Atan, deferred.arctan),
+    (Sinh, deferred.sinh),
+    (Cosh, deferred.cosh),
+    (Asinh, deferred.arcsinh),
+    (Acosh, deferred.arccosh),
+    (Atanh, deferred.arctanh),
+    (Reciprocal, deferred.reciprocal),
 )
 REAL_FUNCTIONS: Final = (
     (Rsqrt, _rsqrt),

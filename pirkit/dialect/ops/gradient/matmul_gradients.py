@@ -7,14 +7,10 @@ and its two gradients, so the chain does not end here but is only as long as Pad
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from pirkit.dialect.opdef import reference
 from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 
-Array = np.ndarray[Any, Any]
 Optional = Array | None
 
 

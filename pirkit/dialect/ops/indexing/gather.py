@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
-
-import numpy as np
+from typing import cast
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.indexing import check_index
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "gather"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -14,11 +11,10 @@ from pirkit.dialect.shapes import normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.indexing import check_index
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 KIND = "gather"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -13,11 +10,11 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axes, normalize_axis
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.indexing import check_index, places, window
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "gather"
 
-Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
 
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-import numpy as np
-
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.indexing import check_index
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "scatter"
-
-Array = np.ndarray[Any, Any]
 
 
 @op
@@ -116,16 +113,10 @@ def _(x: Array, index: Array, updates: Array) -> Array:
     return out.astype(x.dtype)
 
 
-Combine = Callable[[Array, Any, Array], None]
-
-_COMBINE: Final[dict[str, Combine]] = {
-    "add": np.add.at,
-    "mul": np.multiply.at,
-    "multiply": np.multiply.at,
-    "amin": np.minimum.at,
-    "amax": np.maximum.at,
-    "mean": np.add.at,
-}
+_UFUNCS: Final = {
+    "add": "add", "mul": "multiply", "multiply": "multiply", "amin": "minimum", "amax": "maximum",
+    "mean": "add",
+}  # fmt: skip
 _NEUTRAL: Final[dict[str, Callable[[np.dtype[Any]], Any]]] = {
     "add": lambda _: 0,
     "mean": lambda _: 0,
@@ -171,7 +162,7 @@ def _(
     normalize_axis(axis, arr.rank)
     require(indices.rank == arr.rank, "C2", f"indices of rank {indices.rank}, arr of {arr.rank}")
     require(values.rank in (0, arr.rank), "C2", f"values of rank {values.rank}, arr of {arr.rank}")
-    known = reduce == "assign" or reduce in _COMBINE
+    known = reduce == "assign" or reduce in _UFUNCS
     require(known, "C3", f"there is no reduction {reduce!r}")
     adds = reduce == "add" and arr.dtype.is_complex
     require(reduce == "assign" or adds or arr.dtype in dt.REAL, "C5", f"{reduce} of {arr.dtype}")
@@ -204,7 +195,7 @@ def _put(
     out = widened(arr).copy()
     if not include_self:
         out[places] = _NEUTRAL[reduce](out.dtype)
-    _COMBINE[reduce](out, places, widened(values))
+    getattr(np, _UFUNCS[reduce]).at(out, places, widened(values))
     if reduce == "mean":
         count = np.full(out.shape, int(include_self))
         np.add.at(count, places, 1)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -13,11 +12,11 @@ from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, widened
 from pirkit.runtime.indexing import check_index, fitted, part_shown, window
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
 KIND = "scatter"
 
-Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
 
 
@@ -94,7 +93,7 @@ def _(
     values: Sequence[complex],
 ) -> TensorMeta:
     _check_part(x, starts, ends, steps, axes, decrease_axes)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = prod(shape)
     require(len(values) in (1, count), "C4", f"{len(values)} values for shape {list(shape)}")
     return x
 

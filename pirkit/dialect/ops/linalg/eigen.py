@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.opdef import (
     bad_samples,
     infer_meta,
@@ -21,11 +19,10 @@ from pirkit.dialect.ops.linalg.solve import FIELDS, REAL_FIELDS, square_matrices
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "factorization"
-
-Array = np.ndarray[Any, Any]
 
 DRIVERS: Final = ("gels", "gelsy", "gelsd", "gelss")
 

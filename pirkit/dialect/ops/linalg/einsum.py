@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import join_dims, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta, VecMeta, vec
 
 KIND = "contraction"
-
-Array = np.ndarray[Any, Any]
 
 _ELLIPSIS: Final = "..."
 _MARK: Final = "."

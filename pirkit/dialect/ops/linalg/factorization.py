@@ -6,9 +6,7 @@ Leading dimensions are a batch of matrices. Vectors are unique up to their sign 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, Literal, cast
-
-import numpy as np
+from typing import Final, Literal, cast
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import (
@@ -25,11 +23,10 @@ from pirkit.dialect.ops.linalg.solve import FIELDS, REAL_FIELDS, square_matrices
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import show
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "factorization"
-
-Array = np.ndarray[Any, Any]
 
 
 def _sizes(x: TensorMeta) -> tuple[tuple[int, ...], int, int, int]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from pirkit.runtime.lazy_numpy import Array, np
 
 
 def svd(x: Array, *, full_matrices: bool = False) -> tuple[Array, Array, Array]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.opdef import (
     bad_samples,
@@ -20,11 +17,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, mul_dims, normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, deferred, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "contraction"
-
-Array = np.ndarray[Any, Any]
 
 
 @op
@@ -127,7 +123,7 @@ def _(x: TensorMeta, y: TensorMeta) -> TensorMeta:
     return x.with_shape((batch, x.shape[1], y.shape[2]))
 
 
-reference(Bmm)(in_f32(np.matmul))
+reference(Bmm)(in_f32(deferred.matmul))
 
 
 @samples(Bmm)
@@ -213,7 +209,7 @@ def _(x: TensorMeta, vec: TensorMeta) -> TensorMeta:
     return x.with_shape(x.shape[:1])
 
 
-reference(Mv)(in_f32(np.matmul))
+reference(Mv)(in_f32(deferred.matmul))
 
 
 @samples(Mv)
@@ -364,7 +360,7 @@ def _(x: TensorMeta, y: TensorMeta) -> TensorMeta:
     return x.with_shape(map(mul_dims, xs, ys))
 
 
-reference(Kron)(in_f32(np.kron))
+reference(Kron)(in_f32(deferred.kron))
 
 
 @samples(Kron)

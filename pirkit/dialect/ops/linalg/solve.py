@@ -6,9 +6,6 @@ Leading dimensions are a batch of matrices. A singular matrix is refused at run 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import (
@@ -24,11 +21,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "factorization"
-
-Array = np.ndarray[Any, Any]
 
 FIELDS = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 """Element types in which LAPACK computes."""

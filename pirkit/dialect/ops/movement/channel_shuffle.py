@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, normalize_axis, show
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = MOVEMENT
-
-Array = np.ndarray[Any, Any]
 
 
 def _divide(size: int, by: int, constraint: str, what: str) -> int:

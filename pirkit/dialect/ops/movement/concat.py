@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
 
 from pirkit.diag.limits import check
 from pirkit.dialect.kinds import KEEPS_SIGN, MOVEMENT, VIEW
@@ -13,11 +10,11 @@ from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import add_dims, normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 KIND = MOVEMENT
 
-Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import ALIAS, COPY, DETACH, ELEMENTWISE, EXACT, RESHAPE, VIEW
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
@@ -14,11 +11,10 @@ from pirkit.dialect.shapes import show, unchanged
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 
 KIND = VIEW
-
-Array = np.ndarray[Any, Any]
 
 
 @op

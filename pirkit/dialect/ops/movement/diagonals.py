@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -14,12 +11,11 @@ from pirkit.dialect.shapes import add_dims, check_offset, normalize_axes, same_d
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, widened
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.place import CPU, Place
 
 KIND = MOVEMENT
-
-Array = np.ndarray[Any, Any]
 
 _ELEMENTS = (*dt.NUMBERS, dt.bool_)
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import MOVEMENT, VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, mul_dims, normalize_axes, normalize_axis, same_dim
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 KIND = MOVEMENT
 
-Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.kinds import MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import add_dims
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = MOVEMENT
 
-Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import KEEPS_SIGN, RESHAPE, VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -21,11 +18,11 @@ from pirkit.dialect.shapes import (
     show,
 )
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = VIEW
 
-Array = np.ndarray[Any, Any]
 Sizes = Sequence[int | None] | None
 
 

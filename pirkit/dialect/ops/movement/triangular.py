@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import IDEMPOTENT, MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -13,11 +10,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import check_offset, normalize_axes, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = MOVEMENT
-
-Array = np.ndarray[Any, Any]
 
 
 @op

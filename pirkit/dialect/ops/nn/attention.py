@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-import numpy as np
-
 from pirkit.dialect.opdef import (
     RANDOM,
     bad_samples,
@@ -21,11 +19,11 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "contraction"
 
-Array = np.ndarray[Any, Any]
 ROUNDED = 128
 """Paddle rounds the lengths of its side results up to a multiple of this."""
 

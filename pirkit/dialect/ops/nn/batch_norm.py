@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.nn.norm import check_weights, moments, scaled, statistics_dtype, widened
@@ -13,11 +11,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim
 from pirkit.dialect.windows import is_channels_last
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "normalization"
-
-Array = np.ndarray[Any, Any]
 
 _REST: Final = (
     "is_test: bool, momentum: f32, epsilon: f32, data_format: str, use_global_stats: bool, "

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.kinds import CONVOLUTION
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -22,11 +20,10 @@ from pirkit.dialect.windows import (
 )
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "contraction"
-
-Array = np.ndarray[Any, Any]
 
 
 class _Convolution:

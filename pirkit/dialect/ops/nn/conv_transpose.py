@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import CONVOLUTION, TRANSPOSED
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -22,11 +19,10 @@ from pirkit.dialect.windows import (
 )
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "contraction"
-
-Array = np.ndarray[Any, Any]
 
 _SIGNATURE_2D = (
     "x, filter, output_size: intarray = [] ; strides: i32[] = [1, 1], paddings: i32[] = [0, 0], "

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.opdef import (
     RANDOM,
     bad_samples,
@@ -21,11 +19,10 @@ from pirkit.dialect.ops.random.random import Rng, in_training
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "random"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

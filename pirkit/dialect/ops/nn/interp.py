@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, in_f32
 from pirkit.runtime.interpolation import Taps, taps_along
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 KIND = "gather"
 
-Array = np.ndarray[Any, Any]
 METHODS: Final = ("nearest", "linear", "bilinear", "trilinear", "bicubic")
 LAYOUTS: Final = ("NCHW", "NHWC")
 """Paddle writes these two for images of any rank."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.nn.conv import correlate
@@ -13,11 +11,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim, show
 from pirkit.dialect.windows import patches, require_positions, slides
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "contraction"
-
-Array = np.ndarray[Any, Any]
 
 ACTIVATIONS: Final[dict[str, Callable[[Array], Array]]] = {
     "identity": lambda x: x,

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, numel, same_dim
 from pirkit.dialect.windows import channels_back, channels_first, is_channels_last
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import HALF_TYPES
+from pirkit.runtime.convert import HALF_TYPES, widened
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "normalization"
-
-Array = np.ndarray[Any, Any]
 
 
 @op
@@ -93,12 +89,7 @@ class RmsNorm:
 
 def statistics_dtype(x: DType) -> DType:
     """Element type of means and variances: never narrower than float32."""
-    return dt.float32 if x.np in HALF_TYPES else x
-
-
-def widened(x: Array) -> Array:
-    """``x`` in the element type of its statistics."""
-    return x.astype(np.float32) if x.dtype in HALF_TYPES else x
+    return dt.float32 if x in HALF_TYPES else x
 
 
 def moments(x: Array, axes: tuple[int, ...]) -> tuple[Array, Array]:

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.kinds import KEEPS_SIGN
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.windows import Slide, is_channels_last, require_positions, slides
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "window"
 
-Array = np.ndarray[Any, Any]
 Windows = tuple[Array, Array]
 """Along one dimension: where each window starts (may be negative) and ends (may be too far)."""
 
-LOWEST: Final = float(np.finfo(np.float32).min)
-"""The maximum of a window without elements, in every precision that has such a number."""
+LOWEST: Final = -(2.0 - 2.0**-23) * 2.0**127
+"""The least float32; the maximum of a window without elements, in every precision that has it."""
 POOLINGS: Final = ("max", "avg")
 
 _ATTRIBUTES: Final = (

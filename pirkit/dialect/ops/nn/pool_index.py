@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.nn.pool import (
     LOWEST,
@@ -20,12 +18,11 @@ from pirkit.dialect.ops.nn.pool import (
 )
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import HALF_TYPES
+from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "window"
-
-Array = np.ndarray[Any, Any]
 
 
 @op
@@ -116,7 +113,7 @@ def _(
     moves = pool_slides(lengths, kernel_size, strides, paddings, "EXPLICIT", global_pooling, "C3")
     adaptive = adaptive and not global_pooling
     positions = out_sizes(moves, lengths, adaptive, ceil_mode, "C4")
-    best = x.astype(np.float32) if x.dtype in HALF_TYPES else x
+    best = widened(x)
     numbers: Array = np.arange(prod(lengths), dtype=np.int32)
     index: Array = np.broadcast_to(numbers.reshape(lengths), x.shape)
     # The last dimension first: of equal elements the one with the smallest number stays.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.nn.conv import correlate
 from pirkit.dialect.ops.nn.nchwc_conv import ACTIVATIONS
@@ -14,11 +12,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim, show
 from pirkit.dialect.windows import patches, require_positions, slides
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "contraction"
-
-Array = np.ndarray[Any, Any]
 
 MAX_TERMS: Final = (2**31 - 1) // (255 * 128)
 """Terms at most of sums of products of an unsigned and a signed byte that an int32 holds."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.opdef import (
     RANDOM,
     bad_samples,
@@ -22,11 +20,11 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
 KIND = "algorithm"
 
-Array = np.ndarray[Any, Any]
 Step = Callable[[Array, Array, tuple[Array, ...]], tuple[Array, ...]]
 """Gates from the input, gates from the hidden state, old states -> new states, hidden first."""
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.kinds import NONNEGATIVE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, normalize_axis, numel, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "normalization"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -6,18 +6,15 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.indexing import check_index
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "window"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

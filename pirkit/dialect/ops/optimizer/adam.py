@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-import numpy as np
-
 from pirkit.dialect.opdef import (
     WRITE,
     OpDef,
@@ -32,11 +30,11 @@ from pirkit.dialect.ops.optimizer.optimizer import (
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "update"
 
-Array = np.ndarray[Any, Any]
 Results = tuple[Array | None, ...]
 
 _ADAM_OPERANDS: Final = (

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.opdef import (
     WRITE,
     OpDef,
@@ -23,11 +21,11 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import numel, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "update"
 
-Array = np.ndarray[Any, Any]
 Results = tuple[Array | None, ...]
 
 DECAY: Final = 0.96

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any, cast
 
-import numpy as np
-
 from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.opdef import (
     WRITE,
@@ -23,11 +21,10 @@ from pirkit.dialect.ops.optimizer.optimizer import check_number
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
 KIND = ELEMENTWISE
-
-Array = np.ndarray[Any, Any]
 
 
 @op

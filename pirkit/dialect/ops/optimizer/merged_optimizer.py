@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.opdef import (
     WRITE,
     bad_samples,
@@ -21,11 +19,11 @@ from pirkit.dialect.ops.optimizer.adam import adam_step
 from pirkit.dialect.ops.optimizer.optimizer import check_number, check_parameter, momentum_step
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
 KIND = "update"
 
-Array = np.ndarray[Any, Any]
 Lists = list[Array] | None
 
 

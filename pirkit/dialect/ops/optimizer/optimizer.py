@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-import numpy as np
-
 from pirkit.dialect.opdef import (
     WRITE,
     OpDef,
@@ -26,11 +24,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import numel, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "update"
-
-Array = np.ndarray[Any, Any]
 
 
 class _Optimizer:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import RANDOM, bad_samples, infer_meta, op, reference, require, samples
@@ -13,11 +10,10 @@ from pirkit.dialect.ops.random.random import Rng
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "random"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -11,20 +11,18 @@ from collections.abc import Iterator, Mapping
 from statistics import NormalDist
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from pirkit.dialect.opdef import RANDOM, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import requested
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import Place
 
 KIND = "random"
 
-Array = np.ndarray[Any, Any]
 Rng: TypeAlias = "np.random.Generator"
 """A name only: numpy imports its generators when the first one is made."""
 Sizes = tuple[int | None, ...] | None

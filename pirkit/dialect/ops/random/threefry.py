@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.threefry import threefry
-
-Array = np.ndarray[Any, Any]
 
 
 @op

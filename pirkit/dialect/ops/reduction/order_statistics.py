@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.reduction.reduction import axes_of
@@ -15,11 +13,10 @@ from pirkit.dialect.shapes import normalize_axis, reduced, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "sort"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -6,9 +6,7 @@ An empty list of axes means all of them. f16 and bf16 are summed in float32 and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
+from math import prod
 
 from pirkit.dialect.opdef import (
     bad_samples,
@@ -25,11 +23,11 @@ from pirkit.dialect.shapes import normalize_axes, reduced, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, widened
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "reduction"
 
-Array = np.ndarray[Any, Any]
 Axes = Sequence[int | None] | None
 
 
@@ -116,7 +114,7 @@ def _(x: Array) -> Array:
 def _mean(x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
     if x.dtype == np.bool_:
         return np.asarray(np.any(x, axis=axes, keepdims=keepdim))
-    count = int(np.prod([x.shape[a] for a in axes], dtype=np.int64))
+    count = prod(x.shape[a] for a in axes)
     if x.dtype.kind in "fcV":
         wide = widened(x)
         total = np.asarray(np.sum(wide, axis=axes, keepdims=keepdim, dtype=wide.dtype))

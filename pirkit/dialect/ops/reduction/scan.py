@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import CUMULATIVE_PRODUCT, CUMULATIVE_SUM
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, samples
@@ -13,11 +10,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, numel
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "scan"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import (
     bad_samples,
@@ -22,11 +20,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, numel, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import MAX_ARRAY_BYTES, UNKNOWN, TensorMeta
 
 KIND = "sort"
-
-Array = np.ndarray[Any, Any]
 
 _SORTABLE = (dt.float32, dt.float64, dt.int32, dt.int64)
 _COUNTERS = (dt.int32, dt.int64)

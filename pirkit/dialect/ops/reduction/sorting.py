@@ -6,9 +6,6 @@ Between equal elements the first one wins.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -16,11 +13,10 @@ from pirkit.dialect.shapes import normalize_axis, reduced, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "sort"
-
-Array = np.ndarray[Any, Any]
 
 
 class _ArgExtremum:

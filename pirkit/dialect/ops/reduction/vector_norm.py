@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.reduction.reduction import axes_of
@@ -13,11 +10,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, normalize_axis, reduced
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32, widened
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "reduction"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -13,11 +11,10 @@ from pirkit.dialect.shapes import broadcast, same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
 from pirkit.runtime.indexing import check_index
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "contraction"
-
-Array = np.ndarray[Any, Any]
 
 REDUCTIONS: Final = ("SUM", "MEAN", "MAX", "MIN")
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.kinds import MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -14,11 +11,10 @@ from pirkit.dialect.shapes import show
 from pirkit.dialect.windows import channels_back, channels_first, is_channels_last
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = MOVEMENT
-
-Array = np.ndarray[Any, Any]
 
 
 @op

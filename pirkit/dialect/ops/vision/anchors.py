@@ -6,18 +6,15 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.bounding_boxes import cell_centres, priors, ratios
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "algorithm"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.nn.conv import correlate
 from pirkit.dialect.ops.vision.grid_sample import read_between
@@ -16,11 +14,10 @@ from pirkit.dialect.shapes import mul_dims, same_dim, show
 from pirkit.dialect.windows import Slide, require_positions, slides
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "contraction"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

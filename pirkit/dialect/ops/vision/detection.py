@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from pirkit.dialect.opdef import (
     bad_samples,
@@ -20,11 +18,10 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.bounding_boxes import distribute, propose
+from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 KIND = "algorithm"
-
-Array = np.ndarray[Any, Any]
 
 MOST_LEVELS: Final = 64
 """Each level is for boxes twice as large as those of the one below."""

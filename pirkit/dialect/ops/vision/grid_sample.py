@@ -7,19 +7,16 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.roi_align import align_regions
 
 KIND = "gather"
-
-Array = np.ndarray[Any, Any]
 
 MODES: Final = ("bilinear", "nearest")
 PADDING_MODES: Final = ("zeros", "border", "reflection")

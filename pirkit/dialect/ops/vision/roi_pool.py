@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "algorithm"
-
-Array = np.ndarray[Any, Any]
 
 
 @op

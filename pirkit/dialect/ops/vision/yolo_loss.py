@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from pirkit.dialect.opdef import (
     bad_samples,
     infer_meta,
@@ -19,11 +17,10 @@ from pirkit.dialect.opdef import (
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 KIND = "algorithm"
-
-Array = np.ndarray[Any, Any]
 
 SMALLEST: Final = 1e-6
 """A true box with a smaller side is none."""

@@ -7,8 +7,6 @@ eigenvector only what does not depend on its phase has a derivative.
 
 from __future__ import annotations
 
-import numpy as np
-
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
@@ -18,6 +16,7 @@ from pirkit.dialect.rules.linalg.factorization import inverse_gaps
 from pirkit.dialect.rules.linalg.solve import adjoint, transposed
 from pirkit.dialect.rules.movement.movement import arange
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN
 
 _LOWER = {"upper": False, "transpose": False, "unitriangular": True}

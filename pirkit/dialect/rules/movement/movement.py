@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-import numpy as np
-
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN
 
 OUTSIDE: Final = 1 << 40

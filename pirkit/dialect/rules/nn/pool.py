@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any
 
-import numpy as np
-
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
@@ -30,6 +28,7 @@ from pirkit.dialect.rules.reduction.reduction import count
 from pirkit.dialect.rules.sequence.signal import frames
 from pirkit.dialect.windows import CHANNELS_LAST, Slide
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN
 
 

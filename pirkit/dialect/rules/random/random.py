@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from statistics import NormalDist
-
-import numpy as np
 
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
@@ -17,7 +16,7 @@ from pirkit.dialect.rules.movement.sizes import shape_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
-TINY = float(np.finfo(np.float64).tiny)
+TINY = sys.float_info.min
 
 
 def uniform(b: Builder, shape: Sequence[int] | Value, seed: int = 0) -> Value:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
@@ -11,6 +9,7 @@ from pirkit.dialect.rules.movement.movement import arange
 from pirkit.dialect.rules.movement.sizes import as_list, sizes_of
 from pirkit.dialect.rules.reduction.reduction import axes_of
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN
 
 

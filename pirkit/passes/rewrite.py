@@ -1,0 +1,99 @@
+"""Passes of one function, which says what stands in the place of an op."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, make_dataclass
+from typing import Any, ClassVar, cast
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.analysis.execution_order import operations
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.build import Value
+from pirkit.dialect.opcall import OpCall
+from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.decompose import expand, require_op
+
+
+@dataclass(frozen=True)
+class RewritePass(Pass):
+    """Replaces ops of some names by what ``rule`` emits."""
+
+    stats = Stats(rewritten="operations rewritten")
+    ops: ClassVar[frozenset[str]]
+
+    @staticmethod
+    @abstractmethod
+    def rule(call: Any, /, **options: Any) -> Any:
+        """The results of what stands in the place of a call; NotImplemented leaves it."""
+
+    def _found(self, call: OpCall, options: dict[str, Any]) -> Any:
+        found = self.rule(call, **options)
+        values = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
+        for value in values:
+            if not (value is NotImplemented or isinstance(value, Value | list)):
+                raise TypeError(f"the rule returns {value!r}, which is no value of `call.b`")
+        return found
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        options = {f.name: getattr(self, f.name) for f in self.options()}
+        for program in ctx.programs(module):
+            for op in ctx.each(list(operations(program.block))):
+                if op.name in self.ops and op.parent is not None:
+                    ctx.rewrote(self.name, op)  # the rule may still refuse
+                    emitted = expand(op, lambda call: self._found(call, options), self.name)
+                    ctx.count("rewritten", int(emitted is not None))
+
+
+def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
+    """Decorator that makes a pass of a function: what stands in the place of ops of these names.
+
+    ::
+
+        @rewrite("relu")
+        def relu_to_silu(call, *, slope: float = 1.0):
+            '''Use SiLU in the place of ReLU.'''
+            return call.b.silu(call.x * slope)
+
+    The function gets the call as rules of decompositions do (`pirkit.dialect.opcall.OpCall`):
+    ``call.x`` is an operand or an attribute by its name, ``call.b`` builds ops. It returns the
+    result, a tuple of several, or NotImplemented to leave this call as it is. Its name, with "-"
+    for "_", is that of the pass, its docstring the manual page, and its parameters that are given
+    by keyword are the options.
+
+    Raises UsageError (PK0703) for an op that does not exist, and (PK0701) if no op is named.
+    """
+    if not ops or not all(isinstance(op, str) for op in ops):
+        raise UsageError(
+            "`rewrite` takes the names of ops",
+            code="PK0701",
+            help='`@rewrite("relu")` in front of a function',
+        )
+    names = frozenset(require_op(name).name for name in ops)
+
+    def enter(rule: Callable[..., Any]) -> type[RewritePass]:
+        given = inspect.signature(rule).parameters.values()
+        lacking = [p.name for p in given if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+        if lacking or sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in given) != 1:
+            raise UsageError(
+                f"option `{lacking[0]}` of `{rule.__name__}` has no default"
+                if lacking
+                else f"`{rule.__name__}` does not take one call",
+                code="PK0701",
+                help="for instance `def relu_to_silu(call, *, slope: float = 1.0):`",
+            )
+        options = [
+            (p.name, type(p.default) if p.annotation is p.empty else p.annotation,
+             option(p.default, f"a {type(p.default).__name__}"))
+            for p in given if p.kind is p.KEYWORD_ONLY
+        ]  # fmt: skip
+        held = {"name": rule.__name__.replace("_", "-"), "ops": names, "rule": staticmethod(rule)}
+        held |= {"__doc__": rule.__doc__ or "", "__module__": rule.__module__}
+        held |= {"__qualname__": rule.__qualname__}
+        bases = (RewritePass,)
+        return make_dataclass(rule.__name__, options, bases=bases, namespace=held, frozen=True)
+
+    return enter

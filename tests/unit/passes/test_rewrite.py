@@ -1,0 +1,88 @@
+"""Passes of one function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit.diag.errors import PirkitError
+from pirkit.passes import Pass, parse_pipeline, register_pass, rewrite
+
+MODEL = Path(pirkit.__file__).parent / "samples" / "lenet.json"
+X = np.linspace(-1, 1, 512, dtype=np.float32).reshape(2, 1, 16, 16)
+
+
+@rewrite("relu")
+def clip(call: Any, *, most: float = 6.0) -> Any:
+    """Clip at a number."""
+    return call.b.minimum(call.b.relu(call.x), call.b.const(most, call.x.dtype))
+
+
+def outputs(program: pirkit.Program) -> Any:
+    (found,) = pirkit.compile(program).run({"x0": X}).values()
+    return np.asarray(found)
+
+
+def test_operands_and_options_reach_the_rule() -> None:
+    program = pirkit.load(MODEL)
+    same, found = pirkit.run_passes(program, [clip, "cse"], stats=True)
+    assert found.stats["clip"]["rewritten"] == 2
+    np.testing.assert_array_equal(outputs(same), outputs(program))
+    clipped = pirkit.run_passes(program, [clip(most=0.125)])
+    assert not np.array_equal(outputs(clipped), outputs(same))
+    assert str(same).count('comp_op_name = "relu"') >= 2
+
+
+def test_a_rule_may_leave_a_call() -> None:
+    @rewrite("relu", "pd_op.add")
+    def nothing(call: Any) -> Any:
+        return NotImplemented
+
+    program = pirkit.load(MODEL)
+    done, found = pirkit.run_passes(program, [nothing], stats=True)
+    assert found.stats["nothing"]["rewritten"] == 0
+    assert str(done) == str(program)
+
+
+def test_a_registered_rule_has_its_place_in_pipelines() -> None:
+    from pirkit.passes import PASSES
+
+    try:
+        register_pass(clip)
+        (found,) = parse_pipeline("clip{most=0.5}")
+        assert str(found) == "clip{most=0.5}"
+    finally:
+        PASSES.pop("clip", None)
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (lambda c: c.b.sum(c.x, axis=(0,), keepdim=False), "the rule for `pd_op.relu` gives a "),
+        (lambda c: c.y, "`pd_op.relu` has no 'y'"),
+    ],
+)
+def test_a_wrong_rule_is_named_with_its_op(result: Any, said: str) -> None:
+    @rewrite("relu")
+    def wrong(call: Any) -> Any:
+        return result(call)
+
+    with pytest.raises(PirkitError, match="pass `wrong` failed") as caught:
+        pirkit.run_passes(pirkit.load(MODEL), [wrong])
+    assert caught.value.code == "PK0801"
+    assert said in str(caught.value)
+    assert caught.value.span is not None
+
+
+def test_wrong_names_and_classes_are_refused() -> None:
+    with pytest.raises(PirkitError, match="there is no op `rleu`") as caught:
+        rewrite("rleu")
+    assert "`relu`" in str(caught.value.help)
+    with pytest.raises(PirkitError, match="takes the names of ops"):
+        rewrite()
+    with pytest.raises(PirkitError, match="a pipeline is made of passes"):
+        pirkit.run_passes(pirkit.load(MODEL), [Pass])
