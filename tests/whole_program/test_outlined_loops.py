@@ -11,6 +11,7 @@ import pytest
 from pirkit import ops
 from pirkit.lowering.whole_program import batch_lanes
 from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
+from pirkit.lowering.whole_program.lane_tiling import tile_width
 from pirkit.runtime.native.target import host
 from tests.whole_program.networks import (
     assert_close,
@@ -120,3 +121,18 @@ def test_weights_that_are_read_again_are_not_written_in_place() -> None:
         native.bind(held, results)()
         for found, other in zip(results, wanted, strict=True):
             np.testing.assert_array_equal(found, other)
+
+
+@pytest.mark.parametrize(
+    ("count", "usual", "widths", "width"),
+    [
+        (20, 4, range(4, 6), 4),  # no remainder as it is
+        (50, 4, range(4, 6), 5),  # a wider tile leaves none
+        (50, 20, range(10, 21), 10),  # the largest one of at most `usual`
+        (33, 4, range(4, 6), 4),  # no width leaves none
+    ],
+)
+def test_tiles_leave_no_remainder_where_a_width_allows_it(
+    count: int, usual: int, widths: range, width: int
+) -> None:
+    assert tile_width(count, usual, widths) == width

@@ -16,8 +16,8 @@ from typing import Final
 from pirkit.lowering.codegen.emit.memory_access import Memory, load, store
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
 from pirkit.lowering.codegen.matmul.microkernel import Computed, microkernel
-from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit
-from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles
+from pirkit.lowering.codegen.matmul.register_tile import MIN_ACCUMULATORS, rows_that_fit
+from pirkit.lowering.whole_program.lane_tiling import for_tiles, tile_width
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.op_graph import Graph
 from pirkit.lowering.whole_program.scheduling import BatchGroup, BatchSum
@@ -25,6 +25,8 @@ from pirkit.runtime.native.target import host
 
 SUM_TILE: Final = (4, 4)
 """Rows and columns of the register tile at most: 16 accumulators."""
+_WIDEST: Final = 5
+"""Rows and columns of a tile where those of `SUM_TILE` would leave a remainder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,13 @@ class BatchSums:
         if left is not None and not rows:
             rows = w.graph.metas[left].shape[1]
         columns = w.graph.metas[batch_sum.out].numel // rows
-        tile_width = even_width(columns, SUM_TILE[1])
-        tile_height = even_width(rows, rows_that_fit(tile_width, SUM_TILE[0], host()))
+        width = tile_width(columns, SUM_TILE[1], range(SUM_TILE[1], _WIDEST + 1))
+        fitting = rows_that_fit(width, _WIDEST, host())
+        usual = min(fitting, SUM_TILE[0])
+        height = tile_width(rows, usual, range(usual, fitting + 1))
         if rows == 1:
-            tile_width = even_width(columns, SUM_TILE[0] * SUM_TILE[1])
+            usual = SUM_TILE[0] * SUM_TILE[1]
+            width = tile_width(columns, usual, range(MIN_ACCUMULATORS, usual + 1))
         size = w.dtype.itemsize
         base = w.place(
             ("sum", batch_sum.out), lambda: w.b.at(start, self.first[batch_sum.out] * size)
@@ -120,11 +125,11 @@ class BatchSums:
             for_tiles(
                 b,
                 columns,
-                tile_width,
+                width,
                 lambda column, tile_columns: tile(row, column, tile_rows, tile_columns),
             )
 
-        for_tiles(b, rows, tile_height, line)
+        for_tiles(b, rows, height, line)
 
     def _numbers(self, w: LoopEmitter, totals: Sequence[Value]) -> list[Value]:
         """The sum of the lanes of each accumulator, packed into as few vectors as possible."""

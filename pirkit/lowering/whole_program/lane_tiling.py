@@ -23,6 +23,16 @@ def even_width(count: int, max_width: int) -> int:
     return -(-count // -(-count // max_width))
 
 
+def tile_width(count: int, usual: int, widths: range) -> int:
+    """The even width of at most ``usual``; if its tiles leave a remainder and one of ``widths``
+    leaves none, the largest such one up to ``usual``, else the least: a remainder is code of its
+    own, which takes its time to compile and uses fewer registers.
+    """
+    even = even_width(count, usual)
+    whole = [n for n in widths if count % n == 0] if count % even else []
+    return max([n for n in whole if n <= usual], default=min(whole, default=even))
+
+
 def for_tiles(b: Builder, count: int, width: int, tile: Callable[[Value, int], None]) -> None:
     """Emit a loop of tiles over ``count``, and the narrower remainder, each by ``tile``."""
     whole, rest = divmod(count, width)

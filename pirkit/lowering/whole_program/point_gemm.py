@@ -14,8 +14,12 @@ from typing import Final
 
 from pirkit.lowering.codegen.ir.llvm_text import Value
 from pirkit.lowering.codegen.matmul.microkernel import Computed, Elements, microkernel
-from pirkit.lowering.codegen.matmul.register_tile import register_count, rows_that_fit
-from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles
+from pirkit.lowering.codegen.matmul.register_tile import (
+    MIN_ACCUMULATORS,
+    register_count,
+    rows_that_fit,
+)
+from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles, tile_width
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.op_graph import Op
 from pirkit.runtime.native.target import host
@@ -43,7 +47,8 @@ def _emit_block(w: LoopEmitter, ops: Sequence[Op]) -> None:
     transposed = ops[0].attrs["transpose_y"]
     row_stride, column_stride = (size, inner * size) if transposed else (count * size, size)
     max_columns = _SUMS[register_count(host())] // len(ops)
-    width = even_width(count, rows_that_fit(len(ops), max_columns, host()))
+    usual = rows_that_fit(len(ops), max_columns, host())
+    width = tile_width(count, usual, range(max(3, -(-MIN_ACCUMULATORS // len(ops))), usual))
     chains = max(1, min(_CHAINS // (width * len(ops)), inner))
 
     def tile(start: Value, columns: int) -> None:
