@@ -38,13 +38,20 @@ os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
-from graphs import graphnet_samples, plain_models, timm_models, transformers_models
+from graphs import (
+    graphnet_samples,
+    part_models,
+    plain_models,
+    timm_models,
+    torchvision_models,
+    transformers_models,
+)
 
 import pirkit.torch  # noqa: F401  registers the backend
 
 FAMILIES: dict[str, Any] = {
-    "nn": plain_models, "timm": timm_models, "transformers": transformers_models,
-    "graphnet": graphnet_samples,
+    "nn": plain_models, "parts": part_models, "torchvision": torchvision_models,
+    "timm": timm_models, "transformers": transformers_models, "graphnet": graphnet_samples,
 }  # fmt: skip
 COLUMNS = (
     "name family backend state graphs ops fallbacks error_infer error_train error64 eager_infer "

@@ -16,8 +16,10 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
+from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.steps import SavedValues
 from pirkit.runtime.trace import Entry, Trace
+from pirkit.torch.addressed_run import AddressedRun
 from pirkit.torch.element_types import TO_TORCH, array_of, tensor_of
 from pirkit.torch.libtorch import torch
 
@@ -113,8 +115,9 @@ class Runner:
         """Names of the arguments; that of the first saved value stands for all of them."""
         self.packed: Packed | None = None
         self._rest = tuple(outputs[len(self.outputs) :])
-        self._native = native = self.executable.native
-        if native is None:
+        self._limit = self.executable.threads
+        self._native = native = self.executable.native or AddressedRun.of(self.executable)
+        if native is None:  # it takes or gives stacks of loops
             return
         names, results = native.names
         metas = dict(zip(results, native.results, strict=True))
@@ -163,7 +166,12 @@ class Runner:
             found.append(_EMPTY((self.packed.nbytes,), (1,), torch.uint8))
             start = found[-1].data_ptr()
             known += [start + place for place in self._packed_places]
-        native.run_at([known[k] for k in self._order])
+        addresses = [known[k] for k in self._order]
+        if self._limit is None:
+            native.run_at(addresses)
+        else:
+            with at_most(self._limit):
+                native.run_at(addresses)
         return found
 
     def _by_instruction(self, tensors: Sequence[Any]) -> list[Any]:
