@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ class AddressedRun:
             return None
         return cls(executable, metas[: len(plan.inputs)], metas[len(plan.inputs) :])
 
-    def run_at(self, addresses: Sequence[int]) -> None:
+    def run_at(self, addresses: Array) -> None:
         """A call on memory at these addresses: of inputs, then of results.
 
         Nothing is checked, as by `NativeProgram.run_at`. Parameters lie where they lay in the call
@@ -49,7 +48,7 @@ class AddressedRun:
         """
         held = [
             old if old[0] == address else (address, _array_at(address, meta))
-            for old, address, meta in zip(self._held, addresses, self._metas, strict=True)
+            for old, address, meta in zip(self._held, addresses.tolist(), self._metas, strict=True)
         ]
         self._held = held
         count = len(self.inputs)
