@@ -97,13 +97,14 @@ def error(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
     """The largest error of a tensor; infinite where shapes or numbers of tensors differ."""
     if [t.shape for t in found] != [t.shape for t in expected]:
         return math.inf
-    sizes = [float(t.abs().max()) if t.numel() else 0.0 for t in expected]
+    sizes = [float(t.double().abs().max()) if t.numel() else 0.0 for t in expected]
     finite = [s for s in sizes if math.isfinite(s)]
     floor = 1e-3 * max(finite, default=0.0) or 1.0
     worst = 0.0
     for a, b, size in zip(found, expected, sizes, strict=True):
         if torch.equal(a, b) or not b.numel():
             continue
+        a, b = (t.int() if t.dtype is torch.bool else t for t in (a, b))
         same = (a == b) | (a.isnan() & b.isnan()) if b.is_floating_point() else a == b
         difference = torch.where(same, 0.0, (a - b).abs().double())
         largest = float(difference.max())

@@ -606,7 +606,7 @@ def statistics(m: Any, x: Any) -> Any:
     z = (y - mu) / (v + 1e-5).sqrt()
     return (
         z, y.quantile(0.3, 1), y.logcumsumexp(1), y.cummax(1).values, torch.cov(y), y.kthvalue(2, 1).values,
-        torch.nan_to_num(y / (y - y)), y.diff(dim=1), y.renorm(2, 0, 1.0), torch.corrcoef(y),
+        torch.nan_to_num(y.detach() / 0), y.diff(dim=1), y.renorm(2, 0, 1.0), torch.corrcoef(y),
     )  # fmt: skip
 
 
@@ -653,20 +653,13 @@ def grouped_query_cache(m: Any, x: Any) -> Any:
     return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, scale=0.3).transpose(1, 2).reshape(2, 8, 16)
 
 
-@part(lambda: R(4, 16).to(torch.bfloat16), w=lambda: L(16, 16).to(torch.bfloat16), n=lambda: nn.LayerNorm(16).to(torch.bfloat16))
-def bfloat16_block(m: Any, x: Any) -> Any:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        h = F.silu(m.w(x))
-    return (m.n(h) + x).float().softmax(-1)
-
-
 @part(ids(200, 4, 10), lambda: torch.rand(4, 10) > 0.3)
 def integers(m: Any, x: Any, mask: Any) -> Any:  # noqa: ARG001  a module without layers
     y = (x // 7 + x % 5 - (x << 1)) ^ (x >> 2) & 0xFF | ~x
     pos = mask.cumsum(1) * mask
     return (
         y, pos, x.float().mean(), (x > 3).any(1), (x < 199).all(0), torch.bucketize(x, torch.tensor([10, 50, 100])),
-        torch.searchsorted(torch.arange(0, 200, 20), x.contiguous()), x.unique_consecutive is not None, torch.isin(x, torch.tensor([1, 2, 3])),
+        torch.searchsorted(torch.arange(0, 200, 20), x.contiguous()), torch.isin(x, torch.tensor([1, 2, 3])),
         torch.where(mask, x, -1), x.max(1).indices, x.clamp(5, 100).to(torch.int16), torch.tril(x), x.roll(1, 1), x.argsort(dim=1, stable=True),
     )  # fmt: skip
 
