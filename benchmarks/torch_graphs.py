@@ -3,10 +3,12 @@
 ``python -m benchmarks.torch_graphs [names] [--table FILE] [--count 200] [--family F]``
 
 The graphs are those that Dynamo cuts from the models of `tools.torch_graphs`: small random
-configurations of transformers and timm, models of `torch.nn`, and GraphNet's own samples where
-`GRAPHNET` names a folder of them. The ``--count`` first ones are taken, families in turn. Each runs
-in a process of its own with a limit in CPU seconds; rows that the table holds are left out, so a
-run that was stopped goes on. ``--summary`` prints what the table says.
+configurations of transformers, timm and torchvision, models and parts of models of `torch.nn`, and
+GraphNet's own samples where `GRAPHNET` names a folder of them. The ``--count`` first ones are
+taken, families in turn; ``--list`` prints them. Each runs in a process of its own with a limit in
+CPU seconds; rows that the table holds are left out, so a run that was stopped goes on. Inductor,
+which compiles for 5 to 30 s, runs beside every ``--inductor``-th graph. ``--summary`` prints what
+the table says: of all graphs, and of those that inductor ran too.
 
 Times are CPU seconds on one thread: the first call with Dynamo and the compilers that it starts,
 caches empty, then interleaved calls, of which a tenth is faster than what is shown. A result is
@@ -59,8 +61,8 @@ def _near(found: torch.Tensor, expected: torch.Tensor, t: int) -> bool:
     return torch.allclose(found, expected, 10 ** (relative * t), 10 ** (absolute * t), True)
 
 
-def measured(family: str, name: str, _: str, with_times: bool) -> dict[str, Any]:
-    """The row of a model."""
+def measured(family: str, name: str, backends: str, with_times: bool) -> dict[str, Any]:
+    """The row of a model, for backends joined by commas."""
     torch.manual_seed(0)
     model, args, kwargs = FAMILIES[family].build(name)
     model.eval()
@@ -68,7 +70,7 @@ def measured(family: str, name: str, _: str, with_times: bool) -> dict[str, Any]
     expected = [t.clone() for t in inference_of(model, given)()]
     models = [model]
     row: dict[str, Any] = {"state": "run"}
-    for backend in BACKENDS:
+    for backend in backends.split(","):
         options = {"threads": 1} if backend == "pirkit" else None
         compiled = torch.compile(copy.deepcopy(model), backend=backend, options=options)
         call = inference_of(compiled, given)
@@ -88,7 +90,7 @@ def measured(family: str, name: str, _: str, with_times: bool) -> dict[str, Any]
     if with_times:
         calls = [partial(m, *args, **kwargs) for m in models]  # without a seed, which takes 0.7 ms
         with torch.no_grad():
-            found = timed(calls, 101, 0.1)
+            found = timed(calls, 60, 0.1)
         for what, ms in zip(["eager", *[f"{b}_call" for b in ran]], found, strict=True):
             row[what] = round(ms, 4)
     return row
@@ -97,43 +99,47 @@ def measured(family: str, name: str, _: str, with_times: bool) -> dict[str, Any]
 def summary(rows: list[dict[str, str]], t: int) -> str:
     """A row for each backend, and the graphs on which pirkit is wrong or slow."""
     rows = [r for r in rows if r["state"] == "run"]
-    if not all(any(r[f"{b}_call"] for r in rows) for b in BACKENDS):
-        return "the table has no graphs of each backend yet"
+    both = [r for r in rows if r["inductor_level"] or r["inductor_error"]]
     lines = [
-        f"| {len(rows)} graphs | correct at 0 | at {t} | speedup | below 0.95 | S({t}) | S(0) "
+        f"| backend | graphs | correct at 0 | at {t} | speedup | below 0.95 | S({t}) | S(0) "
         "| first call, median, s | sum, s |",
-        "|---|" + "--:|" * 8,
+        "|---|" + "--:|" * 9,
     ]
-    for backend in BACKENDS:
-        ran = [r for r in rows if r[f"{backend}_call"]]
-        ratios = {r["name"]: float(r["eager"]) / float(r[f"{backend}_call"]) for r in ran}
-        seconds = [float(r[f"{backend}_first"]) for r in ran]
-
-        def correct(at: int, ran: Any = ran, backend: str = backend) -> list[str]:
-            return [r["name"] for r in ran if int(r[f"{backend}_level"]) <= at]
-
-        def score(at: int, names: Any, ratios: Any = ratios) -> float:
-            share = len(names) / len(rows)
-            mean = statistics.geometric_mean([ratios[n] for n in names] or [1.0])
-            return mean**share * 0.1 ** (1 - share)
-
-        cells = [
-            backend, f"{len(correct(0))}", f"{len(correct(t))}",
-            f"{statistics.geometric_mean(ratios.values()):.2f}",
-            f"{sum(r < 0.95 for r in ratios.values())}", f"{score(t, correct(t)):.2f}",
-            f"{score(0, correct(0)):.2f}", f"{statistics.median(seconds):.1f}",
-            f"{sum(seconds):.0f}",
-        ]  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
+    for backend, held in (("pirkit", rows), *((b, both) for b in BACKENDS)):
+        if ran := [r for r in held if r[f"{backend}_call"]]:
+            lines.append(_line(backend, held, ran, t))
     for r in rows:
         if not r["pirkit_call"] or int(r["pirkit_level"]) > 0:
             lines.append(f"{r['name']}: level {r['pirkit_level']} {r['pirkit_error']}")
         elif float(r["eager"]) < 0.95 * float(r["pirkit_call"]):
             lines.append(
                 f"{r['name']}: {r['eager']} ms in eager, {r['pirkit_call']} by pirkit, "
-                f"{r['inductor_call']} by inductor"
+                f"{r['inductor_call'] or '-'} by inductor"
             )
     return "\n".join(lines)
+
+
+def _line(backend: str, rows: list[dict[str, str]], ran: list[dict[str, str]], t: int) -> str:
+    """What a backend made of some graphs, of which some ran."""
+    ratios = {r["name"]: float(r["eager"]) / float(r[f"{backend}_call"]) for r in ran}
+    seconds = [float(r[f"{backend}_first"]) for r in ran]
+
+    def correct(at: int) -> list[str]:
+        return [r["name"] for r in ran if int(r[f"{backend}_level"]) <= at]
+
+    def score(at: int) -> float:
+        names = correct(at)
+        share = len(names) / len(rows)
+        mean = statistics.geometric_mean([ratios[n] for n in names] or [1.0])
+        return mean**share * 0.1 ** (1 - share)
+
+    cells = [
+        backend, f"{len(rows)}", f"{len(correct(0))}", f"{len(correct(t))}",
+        f"{statistics.geometric_mean(ratios.values()):.2f}",
+        f"{sum(r < 0.95 for r in ratios.values())}", f"{score(t):.2f}", f"{score(0):.2f}",
+        f"{statistics.median(seconds):.1f}", f"{sum(seconds):.0f}",
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
 
 
 def chosen(count: int, family: str | None, names: list[str]) -> list[tuple[str, str]]:
@@ -156,16 +162,23 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=240.0, help="CPU seconds of a model")
     parser.add_argument("--level", type=int, default=-5)
     parser.add_argument("--again", action="store_true", help="run what the table holds, too")
+    parser.add_argument("--inductor", type=int, default=8, help="run it beside every n-th graph")
     parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--list", action="store_true")
     given = parser.parse_args()
     if given.summary:
         print(summary(read(given.table), given.level))
         return 0
-    for family, name in chosen(given.count, given.family, given.names):
+    graphs = chosen(given.count, given.family, given.names)
+    if given.list:
+        print("\n".join(f"{family} {name}" for family, name in graphs))
+        return 0
+    for number, (family, name) in enumerate(graphs):
         known = {(r["family"], r["name"]) for r in read(given.table)}
         if (family, name) in known and not given.again:
             continue
-        row = in_a_process(measured, family, name, "", given.limit, True)
+        backends = "pirkit" if number % given.inductor else ",".join(BACKENDS)
+        row = in_a_process(measured, family, name, backends, given.limit, True)
         row = {k: v for k, v in row.items() if k in COLUMNS} | {
             "pirkit_error": row.get("note", row.get("pirkit_error", ""))
         }

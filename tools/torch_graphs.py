@@ -38,13 +38,20 @@ os.environ.setdefault("TORCHINDUCTOR_FX_GRAPH_CACHE", "0")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
-from graphs import graphnet_samples, plain_models, timm_models, transformers_models
+from graphs import (
+    graphnet_samples,
+    part_models,
+    plain_models,
+    timm_models,
+    torchvision_models,
+    transformers_models,
+)
 
 import pirkit.torch  # noqa: F401  registers the backend
 
 FAMILIES: dict[str, Any] = {
-    "nn": plain_models, "timm": timm_models, "transformers": transformers_models,
-    "graphnet": graphnet_samples,
+    "nn": plain_models, "parts": part_models, "torchvision": torchvision_models,
+    "timm": timm_models, "transformers": transformers_models, "graphnet": graphnet_samples,
 }  # fmt: skip
 COLUMNS = (
     "name family backend state graphs ops fallbacks error_infer error_train error64 eager_infer "
@@ -90,13 +97,14 @@ def error(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
     """The largest error of a tensor; infinite where shapes or numbers of tensors differ."""
     if [t.shape for t in found] != [t.shape for t in expected]:
         return math.inf
-    sizes = [float(t.abs().max()) if t.numel() else 0.0 for t in expected]
+    sizes = [float(t.double().abs().max()) if t.numel() else 0.0 for t in expected]
     finite = [s for s in sizes if math.isfinite(s)]
     floor = 1e-3 * max(finite, default=0.0) or 1.0
     worst = 0.0
     for a, b, size in zip(found, expected, sizes, strict=True):
         if torch.equal(a, b) or not b.numel():
             continue
+        a, b = (t.int() if t.dtype is torch.bool else t for t in (a, b))
         same = (a == b) | (a.isnan() & b.isnan()) if b.is_floating_point() else a == b
         difference = torch.where(same, 0.0, (a - b).abs().double())
         largest = float(difference.max())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -199,7 +199,13 @@ class Executable:
         if native is not None:
             return self._run_native(native, inputs)
         self.refuse_unknown(inputs)
-        values, key = self._feed(inputs)
+        return self.run_fed(*self._feed(inputs))
+
+    def run_fed(self, values: Sequence[Any], key: Key) -> dict[str, Any]:
+        """Run once, not as one native call, on values of inputs and parameters in their order.
+
+        Nothing is checked: ``key`` are their metas.
+        """
         session = self._sessions.take(key, self._mode)
         session.feed(self._slots, values)
         with self._lock:

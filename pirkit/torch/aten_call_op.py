@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
@@ -181,8 +180,7 @@ def _step(attrs: Any, metas: Sequence[TensorMeta]) -> Callable[[Sequence[Array]]
     function, arguments = overload(attrs["target"]), json.loads(attrs["arguments"])
 
     def computed(arrays: Sequence[Array]) -> list[Array]:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # a read-only array is only read
+        with torch.no_grad():
             # In rows: what reads memory (`view` as another type) reads that of the operand alone.
             tensors = [tensor_of(a).contiguous() for a in arrays]
             found = _evaluate(function, arguments, sizes, order, tensors, False)

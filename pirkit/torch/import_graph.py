@@ -128,10 +128,22 @@ class _Importer:
         if not isinstance(found, torch.Tensor):
             self.values[node] = found
             return
-        shape, dtype = self.sizes.meta(found)
+        self.values[node] = self.constant(found)
+
+    def constant(self, tensor: Any) -> Value:
+        """A tensor whose content is known when the graph is imported, as an input."""
         name = f"c{len(self.constants)}"
-        self.constants.append((name, found))
-        self.values[node] = self.input(name, shape, dtype, False)
+        self.constants.append((name, tensor))
+        return self.input(name, *self.sizes.meta(tensor), False)
+
+    def made_now(self, node: Any, args: list[Any], options: dict[str, Any]) -> Any:
+        """What torch gives for arguments without tensors, as a window; else NotImplemented."""
+        overload = node.target
+        if (node.all_input_nodes or self.b.given or not hasattr(overload, "_schema")
+                or torch._C.Tag.nondeterministic_seeded in overload.tags):  # fmt: skip
+            return NotImplemented
+        found = overload(*args, **options)
+        return self.constant(found) if isinstance(found, torch.Tensor) else NotImplemented
 
     def argument(self, given: Any) -> Any:
         if isinstance(given, list | tuple):
@@ -179,6 +191,8 @@ class _Importer:
                 raise
             except (ConstraintError, UnsupportedError, VerifyError) as error:
                 reason = error.message
+        if found is NotImplemented:
+            found = self.made_now(node, args, options)
         if found is NotImplemented:
             found = call_by_torch(b, args, options, reason, self.fallbacks)
         single = not isinstance(fake, list | tuple)

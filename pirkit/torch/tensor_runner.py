@@ -16,8 +16,10 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
+from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.steps import SavedValues
 from pirkit.runtime.trace import Entry, Trace
+from pirkit.torch.addressed_run import AddressedRun
 from pirkit.torch.element_types import TO_TORCH, array_of, tensor_of
 from pirkit.torch.libtorch import torch
 
@@ -113,8 +115,9 @@ class Runner:
         """Names of the arguments; that of the first saved value stands for all of them."""
         self.packed: Packed | None = None
         self._rest = tuple(outputs[len(self.outputs) :])
-        self._native = native = self.executable.native
-        if native is None:
+        self._limit = self.executable.threads
+        self._native = native = self.executable.native or AddressedRun.of(self.executable)
+        if native is None:  # it takes or gives stacks of loops
             return
         names, results = native.names
         metas = dict(zip(results, native.results, strict=True))
@@ -133,16 +136,18 @@ class Runner:
         self._alignment = max([m.dtype.itemsize for m in native.inputs], default=1) - 1
         self._check: Callable[..., bool] | None = None
         self._checks = 0
-        # The addresses that a call knows: of arguments, of results, of values in saved memory. An
-        # argument and a result may have one name.
-        taken = {n: k for k, n in enumerate(self.inputs)}
-        first = len(self.inputs) + len(own)
-        taken.update({n: first + k for k, n in enumerate(inside)})
-        given = {n: len(self.inputs) + k for k, n in enumerate(own)}
-        given.update({n: first + len(inside) + k for k, n in enumerate(self._rest)})
-        self._saved_places = [place for place, _ in inside.values()]
-        self._packed_places = [p for p, _ in self.packed.places.values()] if self.packed else []
-        self._order = (*[taken[n] for n in names], *[given[n] for n in results])
+        # The addresses that a call knows: of arguments, of results, of the tensor that is packed. A
+        # saved value lies in one of them. An argument and a result may have one name.
+        count, memory_at = len(self.inputs), self._memory or 0
+        taken = {n: (k, 0) for k, n in enumerate(self.inputs)}
+        taken.update({n: (memory_at, place) for n, (place, _) in inside.items()})
+        given = {n: (count + k, 0) for k, n in enumerate(own)}
+        if self.packed:
+            end = count + len(own)
+            given.update({n: (end, place) for n, (place, _) in self.packed.places.items()})
+        order = [*[taken[n] for n in names], *[given[n] for n in results]]
+        self._which = np.array([k for k, _ in order], np.intp)
+        self._places = np.array([place for _, place in order], np.uintp)
 
     def __call__(self, tensors: Sequence[Any]) -> list[Any]:
         """The results for tensors, in memory of their own."""
@@ -154,16 +159,17 @@ class Runner:
         if known is None:
             tensors = self._copies(tensors)
             known = [t.data_ptr() for t in tensors]
-        memory = None if self._memory is None else known[self._memory]
-        known += [t.data_ptr() for t in made]
-        if memory is not None:
-            known += [memory + place for place in self._saved_places]
         found = [made[k] for k in self._shown]
         if self.packed is not None:
-            found.append(_EMPTY((self.packed.nbytes,), (1,), torch.uint8))
-            start = found[-1].data_ptr()
-            known += [start + place for place in self._packed_places]
-        native.run_at([known[k] for k in self._order])
+            made.append(_EMPTY((self.packed.nbytes,), (1,), torch.uint8))
+            found.append(made[-1])
+        known += [t.data_ptr() for t in made]
+        addresses = np.array(known, np.uintp)[self._which] + self._places
+        if self._limit is None:
+            native.run_at(addresses)
+        else:
+            with at_most(self._limit):
+                native.run_at(addresses)
         return found
 
     def _by_instruction(self, tensors: Sequence[Any]) -> list[Any]:

@@ -184,10 +184,21 @@ def test_the_gradient_of_an_absolute_value_at_nan() -> None:
             torch.testing.assert_close(found, torch.tensor([0.0, -1.0, 0.0, 1.0]))
 
 
+@pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduce", ["amax", "amin"])
-def test_equal_extremes_share_a_gradient(reduce: str) -> None:
+def test_equal_extremes_share_a_gradient(reduce: str, include_self: bool) -> None:
     x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 0.0, 1.0]], dtype=torch.float64, requires_grad=True)
     source = torch.tensor([[1.0, 2.0, 5.0], [1.0, 0.0, 5.0], [4.0, 2.0, -1.0]],
                           dtype=torch.float64, requires_grad=True)  # fmt: skip
     index = torch.tensor([[0, 0, 0], [0, 1, 0], [1, 0, 0]])
-    _same_derivatives(lambda x, s: x.scatter_reduce(0, index, s * 1.0, reduce), x, source)
+
+    def reduced(x: Any, s: Any) -> Any:
+        return x.scatter_reduce(0, index, s * 1.0, reduce, include_self=include_self)
+
+    _same_derivatives(reduced, x, source)
+
+
+@pytest.mark.parametrize("kind", ["avg", "max"])
+def test_pooling_one_element_into_several(kind: str) -> None:
+    pool = getattr(torch.nn.functional, f"adaptive_{kind}_pool2d")
+    same(lambda x: pool(x, (3, 2)), torch.randn(2, 3, 1, 1, requires_grad=True))

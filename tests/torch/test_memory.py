@@ -86,6 +86,41 @@ def test_data_that_are_replaced_between_forward_and_backward() -> None:
         y.sum().backward()
 
 
+def test_parameters_that_move_between_calls() -> None:
+    """A program with a call of torch keeps arrays of parameters that lie where they lay."""
+    net = torch.nn.Linear(6, 8)
+    compiled = torch.compile(lambda x: net(x).topk(3)[0] @ net.weight[:3], backend="pirkit")
+    for _ in range(3):
+        x = make(4, 6)
+        torch.testing.assert_close(compiled(x), net(x).topk(3)[0] @ net.weight[:3])
+        net.weight.data = torch.randn(8, 6)
+        with torch.no_grad():
+            net.bias.add_(1.0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_limit_native_code(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pirkit.runtime.native import program
+    from pirkit.runtime.native.cores import allowed_threads
+
+    limits: list[int] = []
+    share = program.thread_share
+
+    def watched(code: Any) -> Any:
+        limits.append(allowed_threads())
+        return share(code)
+
+    monkeypatch.setattr(program, "thread_share", watched)
+    torch.compile(lambda x: x.sin(), backend="pirkit", options={"threads": threads})(make(8))
+    assert limits
+    assert set(limits) == {threads}
+
+
+def test_windows_are_constants() -> None:
+    same(lambda x: x * torch.hamming_window(6) + torch.blackman_window(6), make(2, 6),
+         options={"strict": True})  # fmt: skip
+
+
 def _over(data: Any, offset: int) -> Any:
     return torch.frombuffer(bytearray(data), dtype=torch.float32, offset=offset, count=12)
 

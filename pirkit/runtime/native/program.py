@@ -70,8 +70,6 @@ _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(
 )
 _SIGNALS_NS: Final = 50_000_000
 _MOST_FUEL: Final = 1 << 16
-_MANY_CELLS: Final = 48
-"""Argument words that numpy writes faster than a loop."""
 
 
 def fuel(work: int) -> int:
@@ -175,8 +173,8 @@ class NativeProgram:
         self.free.append(session)
         return results if has_run else None
 
-    def run_at(self, addresses: Sequence[int]) -> None:
-        """A call on memory at these addresses: of inputs, then of results.
+    def run_at(self, addresses: Array) -> None:
+        """A call on memory at these addresses (`numpy.uintp`): of inputs, then of results.
 
         Nothing is checked: what lies there has the shapes and element types of the program, in
         rows and aligned, and a result does not lie in the memory of an input.
@@ -254,13 +252,11 @@ class Session:
         self.patches = (ctypes.c_size_t * max(2 * len(patches), 1))(
             *[word for pair in patches for word in pair]
         )
-        self.cells = [(ctypes.c_size_t.from_address(place), k) for place, k in patches]
-        """The argument words, each with the number of the array whose address it holds."""
         first_word = ctypes.addressof(self.blocks)
         self.words: Array = np.ctypeslib.as_array(self.blocks)
         self.moved = np.array([(place - first_word) // 8 for place, _ in patches], np.intp)
         self.sources = np.array([k for _, k in patches], np.intp)
-        """`cells` by number: of the word in `words`, and of the array."""
+        """The argument words in `words`, and the number of the array whose address each holds."""
         self.expected = expected_metas((*program.inputs, *program.results))
         self._set("records", ctypes.addressof(self.records))
         self._set("count", len(steps))
@@ -392,15 +388,11 @@ class Session:
             self.refuse()
         return True
 
-    def run_at(self, addresses: Sequence[int]) -> None:
+    def run_at(self, addresses: Array) -> None:
         """One call on memory at these addresses, unchecked (`NativeProgram.run_at`)."""
         if self.uses_pool:
             self.attach_pool()
-        if len(self.cells) > _MANY_CELLS:
-            self.words[self.moved] = np.array(addresses, np.uintp)[self.sources]
-        else:
-            for cell, number in self.cells:
-                cell.value = addresses[number]
+        self.words[self.moved] = addresses[self.sources]
         self.run_all()
         if len(self.flags):
             self.refuse()

@@ -105,17 +105,20 @@ def _counted(b: AtenBuilder, index: Value, dim: int) -> Value:
 def _extreme(
     b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, how: str, self_too: bool
 ) -> Value:
-    """The extreme element at each place, whose gradient equal ones share evenly, as torch's."""
+    """The extreme element at each place, whose gradient equal ones share evenly.
+
+    As in torch, an element that does not count takes its share too, and gets none of it.
+    """
     best = b.put_along_axis(x, index, source, axis=dim, reduce=how, include_self=self_too)
     zero = b.const(0.0, x.dtype)
     where: Any = {"axis": dim, "include_self": True, "reduce": "add"}
     is_kept = b.equal(x, best)
     is_best = b.equal(source, b.take_along_axis(best, index, axis=dim))
+    kept, won = (b.cast(v, x.dtype) for v in (is_kept, is_best))
     if not self_too:
         ones = b.const(1.0, x.dtype, source.shape)
         met = b.put_along_axis(b.zeros_like(x), index, ones, **where)
         is_kept = b.logical_and(is_kept, b.equal(met, zero))
-    kept, won = (b.cast(v, x.dtype) for v in (is_kept, is_best))
     seed = b("pd_op.assign", b.zeros_like(best))
     share = b.divide(seed, b.put_along_axis(kept, index, won, **where))
     theirs = b.take_along_axis(share, index, axis=dim)

@@ -295,8 +295,9 @@ def _moved(windows: Windows, length: int) -> Slide | None:
     """The windows as one that moves; None for those of several sizes or steps."""
     starts, ends = windows
     hops, size = set(np.diff(starts).tolist()), int(np.max(ends - starts))
-    # a window that ends beyond the image may have the full width: it covers no further element
-    if len(hops) > 1 or not ((ends - starts == size) | (ends >= length)).all():
+    # a window that ends beyond the image may have the full width: it covers no further element;
+    # windows of an adaptive pooling into a larger image may all start at one element
+    if len(hops) > 1 or 0 in hops or not ((ends - starts == size) | (ends >= length)).all():
         return None
     return Slide(size, max(hops, default=size), 1, -int(starts[0]), int(starts[-1]) + size - length)
 

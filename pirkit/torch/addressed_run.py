@@ -1,0 +1,64 @@
+"""Executables of several instructions, called on memory at addresses."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from pirkit.runtime.executor import Executable
+from pirkit.runtime.meta import TensorMeta
+
+Array = np.ndarray[Any, Any]
+
+
+class AddressedRun:
+    """What `NativeProgram` is to an executable that is one native call, for others.
+
+    ``names``, ``inputs`` and ``results`` are those of the executable.
+    """
+
+    def __init__(
+        self, executable: Executable, inputs: list[TensorMeta], results: list[TensorMeta]
+    ) -> None:
+        plan = executable.plan
+        self.executable = executable
+        self.names = tuple([p.name for p in plan.inputs]), tuple([o.name for o in plan.outputs])
+        self.inputs, self.results = tuple(inputs), tuple(results)
+        self._metas = (*inputs, *results)
+        self._held: list[tuple[int, Array]] = [(-1, np.empty(0))] * len(self._metas)
+
+    @classmethod
+    def of(cls, executable: Executable) -> AddressedRun | None:
+        """None for an executable that takes or gives something else than tensors of known sizes."""
+        plan = executable.plan
+        ports = [p.meta for p in (*plan.inputs, *plan.outputs)]
+        metas = [m for m in ports if isinstance(m, TensorMeta) and m.is_static]
+        if len(metas) < len(ports) or plan.params or plan.written:
+            return None
+        return cls(executable, metas[: len(plan.inputs)], metas[len(plan.inputs) :])
+
+    def run_at(self, addresses: Array) -> None:
+        """A call on memory at these addresses: of inputs, then of results.
+
+        Nothing is checked, as by `NativeProgram.run_at`. Parameters lie where they lay in the call
+        before, so arrays are kept, and made anew where an address differs. They own nothing: who
+        calls keeps the memory until the call returns.
+        """
+        held = [
+            old if old[0] == address else (address, _array_at(address, meta))
+            for old, address, meta in zip(self._held, addresses.tolist(), self._metas, strict=True)
+        ]
+        self._held = held
+        count = len(self.inputs)
+        found = self.executable.run_fed([array for _, array in held[:count]], self.inputs)
+        for name, (_, target) in zip(self.names[1], held[count:], strict=True):
+            np.copyto(target, found[name])
+
+
+def _array_at(address: int, meta: TensorMeta) -> Array:
+    nbytes = meta.numel * meta.dtype.itemsize
+    if not nbytes:
+        return np.empty(meta.shape, meta.dtype.np)
+    return np.ndarray(meta.shape, meta.dtype.np, (ctypes.c_char * nbytes).from_address(address))
