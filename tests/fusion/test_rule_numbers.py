@@ -28,6 +28,7 @@ def some_calls(definition: OpDef) -> list[Call]:
 def test_an_op_between_others_gives_what_its_reference_gives(definition: OpDef) -> None:
     for call in some_calls(definition):
         want = attempt(lambda call=call: WAYS["reference"](call))
-        found = attempt(lambda call=call: between(call, fused="interpret"))
         assert want[0] == "values", want[1]
-        assert compared(call, found, want) is None, str(call)[:300]
+        for behind in (True, False):
+            found = attempt(lambda c=call, b=behind: between(c, b, fused="interpret"))
+            assert compared(call, found, want) is None, f"{behind=} {call}"[:300]

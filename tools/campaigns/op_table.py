@@ -36,6 +36,7 @@ from tools.campaigns.outcomes import attempt
 
 Array = np.ndarray[Any, Any]
 
+GATHER: Final = "gather"
 UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
 """Ops whose results are whatever the memory holds."""
 
@@ -124,10 +125,14 @@ def _compiled(
     return run
 
 
-def between(call: Call, **options: Any) -> list[Array]:
-    """The call between two ops that are fused with it, and change each bit back."""
-    given = {f"x{k}": _changed(a) for k, a in enumerate(tensors_of(call))}
-    found = _made(call, "@fused", "cpu", _changed_value, **options)(**given)
+def between(call: Call, behind: bool = True, **options: Any) -> list[Array]:
+    """The call in front of ops that are fused with it, and ``behind`` some; each changes all bits.
+
+    What lookups read has to be stored behind others, so that only one in front fuses with them.
+    """
+    around = (_changed_value if behind else _same), _changed_value
+    given = {f"x{k}": _changed(a) if behind else a for k, a in enumerate(tensors_of(call))}
+    found = _made(call, "@fused", "cpu", around, **options)(**given)
     return [_changed(np.asarray(found[n])) for n in sorted(found, key=lambda n: int(n[1:]))]
 
 
@@ -136,6 +141,13 @@ def _changed(a: Array) -> Array:
     what has no bits are as they are."""
     kind = dt.of_array(a)
     return -a if kind.is_float else ~a if kind.is_integer or kind is dt.bool_ else a
+
+
+Around = Callable[[Builder, Value], Value]
+
+
+def _same(b: Builder, x: Value) -> Value:
+    return x
 
 
 def _changed_value(b: Builder, x: Value) -> Value:
@@ -163,7 +175,7 @@ def _made(
     call: Call,
     pipeline: str,
     backend: str,
-    around: Callable[[Builder, Value], Value] | None = None,
+    around: tuple[Around, Around] | None = None,
     **options: Any,
 ) -> Executable:
     program = ProgramOp.build("case")
@@ -172,9 +184,9 @@ def _made(
         b("pd_op.data", name=f"x{k}", shape=a.shape, dtype=dt.of_array(a), place=UNDEFINED)
         for k, a in enumerate(tensors_of(call))
     ]
-    values = [around(b, v) for v in values] if around else values
-    for k, value in enumerate(emitted(call, b, values)):
-        b("pir.shadow_output", around(b, value) if around else value, output_name=f"y{k}")
+    before, after = around or (_same, _same)
+    for k, value in enumerate(emitted(call, b, [before(b, v) for v in values])):
+        b("pir.shadow_output", after(b, value), output_name=f"y{k}")
     made = Program(ModuleOp([program]), {}, "case")
     return compile(made, pipeline=pipeline, backend=backend, **options)
 
@@ -204,7 +216,7 @@ WAYS: Final[dict[str, Callable[[Call], list[Array]]]] = {
     "default": _compiled("@default", "cpu"),
     "native": _compiled("@fused", "cpu"),
     "layouts": _compiled("@default", "cpu", laid_out),
-    "between": between,
+    "between": lambda call: between(call, behind=call.definition.kind != GATHER),
     "eager": _eager,
 }
 
