@@ -28,7 +28,7 @@ ROOT: Final = Path(__file__).parents[1]
 VARIABLE: Final = "PIRKIT_PLANT"
 CASES: Final = 300
 """Cases of a campaign at most, and the CPU seconds for them and for the tests."""
-SECONDS: Final = 40
+SECONDS: Final = 24
 
 
 def plants() -> dict[str, dict[str, str]]:
@@ -126,7 +126,7 @@ def examined(plant: dict[str, str], options: argparse.Namespace) -> dict[str, An
     if not options.campaigns:
         flags = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0"]
         command = [sys.executable, "-m", "pytest", *flags, *plant["tests"].split()]
-        status, said = run(command, plant, 4 * SECONDS)
+        status, said = run(command, plant, 6 * SECONDS)
         failed = [x for x in said.splitlines() if x.startswith(("FAILED", "ERROR"))]
         told["tests"] = [status, *(failed[:1] or said.splitlines()[-1:])]
     told["seconds"] = round(time.monotonic() - start)

@@ -439,9 +439,16 @@ def _depend(one: OneRow) -> Any:
 
 
 def _embedding(one: OneRow) -> Any:
-    if one.operands[1].rows:
-        raise no_rule(one.op)
-    return one.emit([one.value(0), one.operands[1].value])
+    """Rows of one table, or of each row's own. There is no place below 0, nor beyond the table."""
+    b, rows = one.b, one.meta(1).shape[0]
+    if not one.operands[1].rows:
+        return one.emit([one.value(0), one.operands[1].value])
+    ids = b.reshape(one.value(0), (one.count, -1, 1))
+    inside = b.where(ids < 0, b("pd_op.full", shape=(), value=rows, dtype=ids.dtype), ids)
+    taken = b.gather_nd(one.value(1), _paired(one, inside))
+    if (padding := one.attrs["padding_idx"]) != -1:
+        taken = b.where(ids == padding, b.zeros_like(taken), taken)
+    return b.reshape(taken, (one.count, *one.result.shape))
 
 
 def _named(rule: Rule, names: str) -> dict[str, Rule]:

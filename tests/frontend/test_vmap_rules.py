@@ -11,6 +11,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import pirkit
+from pirkit import ops
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Builder
 from pirkit.dialect.opdef import lookup, reference
@@ -26,7 +27,7 @@ from tools.campaigns.oracle import referred
 
 Arrays = dict[str, Any]
 NAMES: Final = [n for n in RULES if n.startswith("pd_op.") and reference.get(lookup(n)) is not None]
-ALONE: Final = ("pd_op.conv2d", "pd_op.conv3d", "pd_op.embedding")
+ALONE: Final = ("pd_op.conv2d", "pd_op.conv3d")
 """Ops of which all operands but the first have to be the same in all rows."""
 
 
@@ -96,3 +97,15 @@ def test_rows_are_what_each_of_them_gives(first: bool, name: str) -> None:
                 assert difference(one, want[row][f"y{k}"], dtype) is None, (call, k, row)
         checked += 1
     assert checked or name in ALONE
+
+
+def test_places_of_a_table_for_each_row_are_checked() -> None:
+    """They do not count from the end, and do not reach into the table of the next row."""
+    tables = np.arange(2 * 4 * 3, dtype=np.float32).reshape(2, 4, 3)
+    places = np.array([[0, 3], [2, 1]])
+    mapped = pirkit.vmap(lambda x, w: ops.embedding(x, w, padding_idx=2))
+    want = np.stack([t[p] * (p != 2)[:, None] for t, p in zip(tables, places, strict=True)])
+    np.testing.assert_array_equal(np.asarray(mapped(places, tables)), want)
+    for wrong in (-1, 4):
+        with pytest.raises(PirkitError):
+            mapped(np.array([[0, wrong], [2, 1]]), tables)
