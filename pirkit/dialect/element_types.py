@@ -2,7 +2,8 @@
 
 The first tensor has one of the op's ``dtypes``. Further tensors have what the record states in
 ``operand_dtypes``. Of the others nothing is known, unless the op computes with floating numbers
-only: then they are real where the first is real, and complex where it is complex.
+only: then they are real where the first is real, and complex where it is complex. Those that
+``same_dtype`` names have one type.
 
 Half precision goes where float32 does, and narrow integers and bools where int32 does: mixed
 precision was recorded on devices that have more kernels than the table lists. Ops that only move
@@ -30,6 +31,7 @@ def check_element_types(definition: OpDef, tensors: Sequence[Meta | None]) -> No
         return
     first = next(iter(_dtypes(tensors[0])), None)
     admitted = _admitted(definition, first is not None and first.is_complex)
+    alike: dict[DType, str] = {}
     for index, meta in enumerate(tensors):
         name, dtypes = admitted[min(index, len(admitted) - 1)]
         for dtype in _dtypes(meta) if dtypes else ():
@@ -37,6 +39,12 @@ def check_element_types(definition: OpDef, tensors: Sequence[Meta | None]) -> No
                 known = ", ".join(d.name for d in dtypes)
                 message = f"`{name}` has dtype {dtype}"
                 raise ConstraintError("dtypes", message, help=f"`{definition.name}` takes {known}")
+        if name in definition.same_dtype:
+            for dtype in _dtypes(meta):
+                alike.setdefault(dtype, name)
+    if len(alike) > 1:
+        message = " and ".join(f"`{name}` of dtype {dtype}" for dtype, name in alike.items())
+        raise ConstraintError("dtypes", f"{message} do not mix", help="cast one of them")
 
 
 def _dtypes(meta: Meta | None) -> list[DType]:

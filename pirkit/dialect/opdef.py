@@ -64,7 +64,8 @@ class OpDef:
     names operands of which only shape and dtype are used (Paddle's ``no_need_buffer``),
     ``no_gradient`` floating operands through which, as in Paddle, no gradient flows: labels.
     ``dtypes`` are the element types of the first tensor operand that pirkit computes,
-    ``operand_dtypes`` those of further operands that differ from them (`element_types.py`).
+    ``operand_dtypes`` those of further operands that differ from them (`element_types.py`), and
+    ``same_dtype`` names operands that have one element type.
 
     ``kind`` is one of :data:`pirkit.dialect.kinds.KINDS`, by default that of the family's module
     (its ``KIND``); ``traits`` are among :data:`pirkit.dialect.kinds.TRAITS`. ``cost`` is what an
@@ -85,6 +86,7 @@ class OpDef:
     operand_dtypes: Mapping[str, tuple[DType, ...]] = field(
         default_factory=dict[str, tuple[DType, ...]]
     )
+    same_dtype: tuple[str, ...] = ()
     inplace: Mapping[str, str] = field(default_factory=dict[str, str])
     views: Mapping[str, str] = field(default_factory=dict[str, str])
     effects: str = PURE
@@ -175,6 +177,7 @@ def op(cls: type) -> OpDef:
     optional = (
         "dtypes",
         "operand_dtypes",
+        "same_dtype",
         "inplace",
         "views",
         "effects",
@@ -221,6 +224,7 @@ def declare(definition: OpDef) -> OpDef:
                 signature_text=definition.signature_text,
                 dtypes=definition.dtypes,
                 operand_dtypes=definition.operand_dtypes,
+                same_dtype=definition.same_dtype,
                 inplace=definition.inplace,
                 views=definition.views,
                 effects=WRITE if definition.effects == PURE else definition.effects,

@@ -318,16 +318,16 @@ def _depend(one: OneRow) -> Any:
 
 
 def _embedding(one: OneRow) -> Any:
-    b, weight, unused = one.b, one.operands[1], one.attrs["padding_idx"]
-    if not weight.rows:
-        return one.emit([one.value(0), weight.value])
-    names = one.value(0)
-    found = b.gather_nd(weight.value, _paired(one, b.reshape(names, (one.count, -1, 1))))
-    found = b.reshape(found, (one.count, *one.result.shape))
-    if unused == -1:
-        return found
-    is_unused = b("pd_op.equal", b.reshape(names, (*names.shape, 1)), b.const(unused, names.dtype))
-    return b("pd_op.where", is_unused, b.const(0, found.dtype), found)
+    """Rows of one table, or of each row's own. There is no place below 0, nor beyond the table."""
+    b, rows = one.b, one.meta(1).shape[0]
+    if not one.operands[1].rows:
+        return one.emit([one.value(0), one.operands[1].value])
+    ids = b.reshape(one.value(0), (one.count, -1, 1))
+    inside = b.where(ids < 0, b("pd_op.full", shape=(), value=rows, dtype=ids.dtype), ids)
+    taken = b.gather_nd(one.value(1), _paired(one, inside))
+    if (padding := one.attrs["padding_idx"]) != -1:
+        taken = b.where(ids == padding, b.zeros_like(taken), taken)
+    return b.reshape(taken, (one.count, *one.result.shape))
 
 
 def _named(rule: Rule, names: str) -> dict[str, Rule]:

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pirkit.diag.errors import UsageError
 from pirkit.diag.settings import chosen, setting
+from pirkit.dialect.opdef import find
 from pirkit.runtime.registry import CPU, KERNELS, REFERENCE
 
 SWITCH: Final = "PIRKIT_PRIM"
@@ -40,12 +42,13 @@ def default_pipeline(backend: str, *, watched: bool = False) -> str:
 def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> str:
     """The pipeline, preceded by a decomposition if the switch is on.
 
-    Raises UsageError (PK0705) if the environment variable is not one of 0, 1, forward and backward.
+    Raises UsageError (PK0705) if the environment variable is not one of 0, 1, forward and backward,
+    or the lists of ops name what is none, whether or not the switch is on.
     """
     said = "1" if prim else "0" if prim is not None else chosen(SWITCH) or "0"
+    lists = {"keep": _names(KEEP) if keep is None else keep, "only": _names(ONLY)}
     if said == "0":
         return pipeline
-    lists = {"keep": _names(KEEP) if keep is None else keep, "only": _names(ONLY)}
     given = [f"{name}={','.join(ops)}" for name, ops in lists.items() if ops]
     given += [HALF_PIPELINES[said]] if HALF_PIPELINES[said] else []
     options = f"{{{','.join(given)}}}" if given else ""
@@ -56,4 +59,10 @@ def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> s
 
 
 def _names(variable: str) -> list[str]:
-    return [name for name in (setting(variable) or "").split(";") if name]
+    names = [name for name in (setting(variable) or "").split(";") if name]
+    for name in names:
+        if find(name) is None and find(f"pd_op.{name}") is None:
+            message = f"{variable} names {name!r}, which is no op"
+            told = "names of ops stand between `;`, and `pirkit-opt --list-ops` lists all"
+            raise UsageError(message, code="PK0705", help=told)
+    return names

@@ -28,6 +28,10 @@ WINDOW: Final = f(1, NAN, 3, 2, NAN, NAN, NAN, NAN, *range(8), shape=(1, 1, 4, 4
 AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("softmax", [f(NAN, shape=())], {"axis": -1}),
     ("softmax", [f(INF, shape=())], {"axis": -1}),
+    ("log_softmax", [f(NAN, shape=())], {"axis": -1}),
+    ("log_softmax", [f(INF, shape=())], {"axis": -1}),
+    ("lamb_", [f(NAN, 1, 2), f(1, 2, 3), f(0.25), f(1, 2, 3), f(1, 2, 3), f(0.5), f(0.5), None, None],
+     {"weight_decay": 0.25}),
     ("fft_c2r", [np.ones((2, 3), np.complex64)],
      {"axes": (1,), "normalization": "backward", "forward": False, "last_dim_size": -1}),
     ("max_pool2d_with_index", [WINDOW],
@@ -77,6 +81,12 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
      {"min_level": 2, "max_level": 2**31 - 1, "refer_level": 4, "refer_scale": 224,
       "pixel_offset": False}),
     ("nll_loss", [np.ones((2, 3)), np.ones(2), None], {}),
+    ("baddbmm", [np.ones((1, 2, 2)), *[np.ones((1, 2, 2), np.float32)] * 2], {}),
+    ("send_uv", [np.ones((3, 2)), np.ones((3, 2), np.int8), np.array([0]), np.array([1])], {}),
+    ("threefry", [*[np.ones((), np.int32)] * 3, np.ones(2, np.int64)], {}),
+    ("bce_loss", [f(0.5), f(0.5, dtype=np.float64)], {}),
+    ("merged_momentum_", [[f(1.0)] * 2, [f(1.0)] * 2, [f(1.0)] * 2, [f(0.5)], None],
+     {"mu": 0.9, "regularization_method": ("l2_decay", ""), "regularization_coeff": (0.5,)}),
 ]  # fmt: skip
 """Calls that all backends refuse, with a code."""
 

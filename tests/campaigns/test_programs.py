@@ -14,7 +14,9 @@ from pirkit import ops
 from pirkit.diag.errors import PirkitError, RuntimeFault
 from pirkit.dialect.program import Program
 from pirkit.runtime import dtype as dt
+from pirkit.split import forward_backward
 from tests.execution import parsed
+from tests.split.running import Halves
 from tools.campaigns.driver import SEVERE
 from tools.campaigns.oracle import Oracle, moved
 from tools.campaigns.programs import WAYS, differs, examine
@@ -67,6 +69,18 @@ FOUND: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         %7 = pd_op.gather(%c, %i) {axis = 0 : i32} : (tensor<4xf32>, tensor<1xi64>) -> tensor<1xf32>
         """,
         ("nest", "interpret"),
+    ),
+    # planted: the storage of a view of a view was taken for that of the first view
+    "view-of-a-view": (
+        """
+        %1 = pd_op.share_data(%b) : (tensor<2xf32>) -> tensor<2xf32>
+        %2 = pd_op.share_data(%1) : (tensor<2xf32>) -> tensor<2xf32>
+        %3 = pd_op.floor_(%2) : (tensor<2xf32>) -> tensor<2xf32>
+        %4 = pd_op.exp(%b) : (tensor<2xf32>) -> tensor<2xf32>
+        %5 = pd_op.square_(%1) : (tensor<2xf32>) -> tensor<2xf32>
+        %6 = pd_op.exp(%2) : (tensor<2xf32>) -> tensor<2xf32>
+        """,
+        ("default", "simplify"),
     ),
     # after a write that changes the element type, reads under the old name broke `functionalize`
     "read-under-the-old-name": (
@@ -244,6 +258,60 @@ def test_indices_into_a_constant_are_compared_with_its_bounds(rows: int) -> None
     for read in (lambda i: ops.embedding(i, table) * 2.0, lambda i: ops.one_hot(i, rows) + 1.0):
         with pytest.raises(RuntimeFault, match="does not lie in"):
             pirkit.jit(read)(np.array([0, rows]))
+
+
+YIELDED: Final = """
+pir.program @main(%c "c" : tensor<i1>, %x "x" : tensor<2xf32>) {
+  %y = pd_op.exp(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %r = pd_op.if(%c) : (tensor<i1>) -> tensor<2xf32> {
+    %w = pd_op.floor_(%y) : (tensor<2xf32>) -> tensor<2xf32>
+    pir.yield(%y) : (tensor<2xf32>) -> ()
+  } else {
+    %z = pd_op.sin(%x) : (tensor<2xf32>) -> tensor<2xf32>
+    pir.yield(%z) : (tensor<2xf32>) -> ()
+  }
+  pir.shadow_output(%r) {output_name = "r"} : (tensor<2xf32>) -> ()
+}
+"""
+
+
+@pytest.mark.parametrize("pipeline", ["dce", "@simplify", "@default"])
+def test_a_branch_reads_what_it_yields(pipeline: str) -> None:
+    """So a write to it is no dead one, though nothing reads its result."""
+    exe = pirkit.compile(Program(parsed(YIELDED)), pipeline=pipeline)
+    x = np.array([0.5, 1.25], np.float32)
+    assert exe(c=np.array(True), x=x)["r"].tolist() == [1.0, 3.0]
+
+
+STATISTICS: Final = """
+pir.program @main(%x "x" : tensor<4x3xf64>, %s "s" : V, %w "w" : V) {
+  %m = pir.parameter() {parameter_name = "m", stop_gradient = array<i1: true>} : () -> V
+  %v = pir.parameter() {parameter_name = "v", stop_gradient = array<i1: true>} : () -> V
+  %y, %n, %o, %a, %b, %r = pd_op.batch_norm(%x, %m, %v, %s, %w) {is_test = false,
+    momentum = 0.9 : f32, epsilon = 1.0e-05 : f32, data_format = "NCHW", use_global_stats = false,
+    trainable_statistics = false} : (tensor<4x3xf64>, V, V, V, V) ->
+    (tensor<4x3xf64>, V, V, V, V, tensor<?xui8>)
+  %z = pd_op.multiply(%n, %w) : (V, V) -> V
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<4x3xf64>) -> ()
+  pir.shadow_output(%z) {output_name = "z"} : (V) -> ()
+}
+""".replace("V", "tensor<3xf64>")
+
+
+@pytest.mark.parametrize("mode", ["save-all", "free", "min-cut"])
+def test_updated_statistics_are_not_computed_again(mode: str) -> None:
+    """The mean is repeated without the statistics that it has updated; here they are read."""
+    rng = np.random.default_rng(0)
+    parts = forward_backward(Program(parsed(STATISTICS)), mode=mode)
+    held = {n: rng.uniform(0.5, 2, 3) for n in "mv"}
+    halves = Halves(parts, {n: a.copy() for n, a in held.items()})
+    given = {n: rng.uniform(0.5, 2, (4, 3) if n == "x" else 3) for n in "xsw"}
+    outputs = halves.run(given)
+    names = [name for name, _ in parts.returns]
+    seeds = {p: np.ones_like(np.asarray(outputs[names.index(n)])) for n, p in parts.returns}
+    found = halves.gradients(seeds)
+    mean = 0.9 * held["m"] + (1 - np.float32(0.9)) * given["x"].mean(0)
+    np.testing.assert_allclose(found["w"], mean + 4, rtol=1e-6)
 
 
 def test_the_generator_draws_every_element_type_and_kind_of_step() -> None:

@@ -11,6 +11,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import pirkit
+from pirkit import ops
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Builder
 from pirkit.dialect.opdef import lookup, reference
@@ -100,3 +101,15 @@ def test_sizes_that_are_computed_are_refused() -> None:
     mapped = pirkit.vmap(lambda x, n: pirkit.ops.expand(x, shape=n * 1), in_axes=(0, None))
     with pytest.raises(PirkitError, match=r"PK0402.*`pd_op.expand`"):
         mapped(np.ones((3, 2, 1)), np.array([2, 4]))
+
+
+def test_places_of_a_table_for_each_row_are_checked() -> None:
+    """They do not count from the end, and do not reach into the table of the next row."""
+    tables = np.arange(2 * 4 * 3, dtype=np.float32).reshape(2, 4, 3)
+    places = np.array([[0, 3], [2, 1]])
+    mapped = pirkit.vmap(lambda x, w: ops.embedding(x, w, padding_idx=2))
+    want = np.stack([t[p] * (p != 2)[:, None] for t, p in zip(tables, places, strict=True)])
+    np.testing.assert_array_equal(np.asarray(mapped(places, tables)), want)
+    for wrong in (-1, 4):
+        with pytest.raises(PirkitError):
+            mapped(np.array([[0, wrong], [2, 1]]), tables)

@@ -185,3 +185,16 @@ def test_a16_every_way_to_run_a_program_draws_the_same(pipeline: str) -> None:
             assert not np.any(gradient.numpy()[expected == 0])
         zeros.append(expected == 0)
     assert 0 < np.count_nonzero(zeros[0] != zeros[1])
+
+
+@pytest.mark.parametrize("variable", [KEEP, ONLY])
+def test_lists_name_ops_also_where_the_switch_is_off(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "softmax;pd_op.mean")
+    ops_of()
+    monkeypatch.setenv(variable, "softmax;maen")
+    for prim in (None, True, False):
+        with pytest.raises(UsageError, match=f"{variable} names 'maen'") as caught:
+            ops_of(prim=prim)
+        assert caught.value.code == "PK0705"

@@ -3,7 +3,8 @@
     python -m tools.campaigns op_table --seed 1 --count 20000 --out op_table.jsonl
 
 Each case is one call of one op as a program: the reference, numpy kernels, `@default`, native code
-(`@fused`) and the eager function have to agree, or all refuse it with a code.
+(`@fused`), native code between two other ops, and the eager function have to agree, or all refuse
+it with a code. An op that stands alone does not run by its index rule: between others it does.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 from pirkit.runtime.tensor.dense import DenseTensor
 from tests.ops.calls import Call, calls, sample_dtypes, table, tensor_slots
@@ -34,6 +36,7 @@ from tools.campaigns.outcomes import attempt
 
 Array = np.ndarray[Any, Any]
 
+GATHER: Final = "gather"
 UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
 """Ops whose results are whatever the memory holds."""
 
@@ -122,6 +125,39 @@ def _compiled(
     return run
 
 
+def between(call: Call, behind: bool = True, **options: Any) -> list[Array]:
+    """The call in front of ops that are fused with it, and ``behind`` some; each changes all bits.
+
+    What lookups read has to be stored behind others, so that only one in front fuses with them.
+    """
+    around = (_changed_value if behind else _same), _changed_value
+    given = {f"x{k}": _changed(a) if behind else a for k, a in enumerate(tensors_of(call))}
+    found = _made(call, "@fused", "cpu", around, **options)(**given)
+    return [_changed(np.asarray(found[n])) for n in sorted(found, key=lambda n: int(n[1:]))]
+
+
+def _changed(a: Array) -> Array:
+    """The negative number, or the complement; complex numbers, whose infinities would be lost, and
+    what has no bits are as they are."""
+    kind = dt.of_array(a)
+    return -a if kind.is_float else ~a if kind.is_integer or kind is dt.bool_ else a
+
+
+Around = Callable[[Builder, Value], Value]
+
+
+def _same(b: Builder, x: Value) -> Value:
+    return x
+
+
+def _changed_value(b: Builder, x: Value) -> Value:
+    if not isinstance(x.any_meta, TensorMeta):
+        return x
+    if x.dtype.is_float:
+        return b("pd_op.multiply", x, b("pd_op.full", shape=(), value=-1.0, dtype=x.dtype))
+    return b("pd_op.bitwise_not", x) if x.dtype.is_integer or x.dtype is dt.bool_ else x
+
+
 _LATEST: dict[tuple[int, str, str], tuple[Call, Executable]] = {}
 
 
@@ -135,17 +171,24 @@ def _executable(call: Call, pipeline: str, backend: str) -> Executable:
     return _LATEST[key][1]
 
 
-def _made(call: Call, pipeline: str, backend: str) -> Executable:
+def _made(
+    call: Call,
+    pipeline: str,
+    backend: str,
+    around: tuple[Around, Around] | None = None,
+    **options: Any,
+) -> Executable:
     program = ProgramOp.build("case")
     b = Builder(program.block)
     values: list[Value] = [
         b("pd_op.data", name=f"x{k}", shape=a.shape, dtype=dt.of_array(a), place=UNDEFINED)
         for k, a in enumerate(tensors_of(call))
     ]
-    for k, value in enumerate(emitted(call, b, values)):
-        b("pir.shadow_output", value, output_name=f"y{k}")
+    before, after = around or (_same, _same)
+    for k, value in enumerate(emitted(call, b, [before(b, v) for v in values])):
+        b("pir.shadow_output", after(b, value), output_name=f"y{k}")
     made = Program(ModuleOp([program]), {}, "case")
-    return compile(made, pipeline=pipeline, backend=backend)
+    return compile(made, pipeline=pipeline, backend=backend, **options)
 
 
 def _eager(call: Call) -> list[Array]:
@@ -173,6 +216,7 @@ WAYS: Final[dict[str, Callable[[Call], list[Array]]]] = {
     "default": _compiled("@default", "cpu"),
     "native": _compiled("@fused", "cpu"),
     "layouts": _compiled("@default", "cpu", laid_out),
+    "between": lambda call: between(call, behind=call.definition.kind != GATHER),
     "eager": _eager,
 }
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from functools import cache
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ import pirkit
 from pirkit.diag.errors import PirkitError, VerifyError
 from pirkit.dialect.build import Value
 from pirkit.dialect.opdef import RANDOM, OpDef, reference, samples
+from pirkit.dialect.operation import PirOp, bodies
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.ops.calls import Call, calls, is_gradient, sample_dtypes, table
@@ -40,10 +41,15 @@ INPLACE_BINARY: Final = "add_ subtract_ multiply_ divide_".split()
 REDUCTIONS: Final = "sum mean max min prod any all amax amin logsumexp argmax argmin".split()
 SCANS: Final = "cumsum cumprod softmax log_softmax".split()
 SIZES: Final = (0, *(1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 16, 17, 33))
+WIDE: Final = (
+    (33, 40), (17, 70), (40, 33), (33, 33), (64, 64), (5, 129), (129, 5), (2, 17, 40), (3, 5, 67),
+    (2, 3, 18, 21), (1, 8, 17, 19), (1, 1000), (700, 3), (2300,), (20000,), (3, 4099),
+)  # fmt: skip
+"""Shapes beyond vectors, register tiles, unrolled rows, blocks, and parts of reductions."""
 LENGTHS: Final = (2, 2, 3, 3, 4, 4, 5, 6, 8, 12)
 """Steps of a program. Most are few: what is wrong shows in few, and an hour has more of them."""
 LARGEST: Final = 4096
-"""Elements of a value that later steps may read."""
+"""Elements of a value that later steps may read; those of wide programs may have ten times more."""
 UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
 """Ops whose results are whatever the memory holds."""
 
@@ -80,6 +86,7 @@ class Maker:
         self.depth = 0
         self.dtype = self.random.choice(DTYPES)
         self.hostile = self.random.random() < 0.35
+        self.wide = self.random.random() < 0.25
         for _ in range(self.random.randint(1, 3)):
             self.keep(self.fresh(self.shape(), self.dtype))
         steps = self.random.choice(LENGTHS)
@@ -99,6 +106,8 @@ class Maker:
     # --- what steps read ---
 
     def shape(self) -> tuple[int, ...]:
+        if self.wide:
+            return self.random.choice(WIDE)
         rank = self.random.choice((0, 1, 1, 2, 2, 2, 3, 3, 4))
         found = tuple(self.random.choice(SIZES) for _ in range(rank))
         return found if prod(found) <= 1024 else found[:2]
@@ -137,7 +146,8 @@ class Maker:
         for value in values:
             if value is None or value.any_meta.__class__.__name__ != "TensorMeta":
                 continue
-            known = all(n >= 0 for n in value.shape) and prod(value.shape) <= LARGEST
+            largest = LARGEST * (10 if self.wide else 1)
+            known = all(n >= 0 for n in value.shape) and prod(value.shape) <= largest
             (self.values if known else self.extra).append(value)
         return 1
 
@@ -170,9 +180,10 @@ class Maker:
 
     def step(self) -> int:
         """One more step; 0 if it could not be made."""
-        kinds = [k for k in STEPS if not (self.depth and k in _OUTSIDE) and not (
+        steps = {**STEPS, **WIDE_STEPS} if self.wide else STEPS
+        kinds = [k for k in steps if not (self.depth and k in _OUTSIDE) and not (
             self.plain and k in _IMPURE)]  # fmt: skip
-        weights = [STEPS[k] for k in kinds]
+        weights = [steps[k] for k in kinds]
         (kind,) = self.random.choices(kinds, weights)
         try:
             found = getattr(self, f"_{kind}")()
@@ -404,6 +415,40 @@ class Maker:
     def _alias(self) -> Any:
         return self.b(f"pd_op.{self.random.choice(('share_data', 'assign'))}", self.pick())
 
+    def _again(self) -> Any:
+        """An op again, with the same operands and attributes."""
+        x = self.pick(lambda v: isinstance(v.ssa.owner, PirOp) and bool(v.ssa.owner.operands))
+        op = cast(PirOp, x.ssa.owner)
+        if bodies(op) or op.definition.writes or op.parent is not self.b.block:
+            raise Redraw
+        return self.b.results(self.b.insert(op.clone()))
+
+    def _fan(self) -> Any:
+        """A value that several ops read: as it is, turned, and reduced along other axes."""
+        x = self.pick(lambda v: v.rank > 1 and v.dtype.is_float)
+        e = self.b(f"pd_op.{self.random.choice(('tanh', 'sigmoid', 'exp', 'abs', 'sin'))}", x)
+        first, last = self.random.sample(range(x.rank), 2)
+        rows = self.b("pd_op.sum", e, axis=[last], keepdim=True)
+        most = self.b("pd_op.max", e, axis=[first], keepdim=True)
+        perm = [*range(x.rank)]
+        perm[first], perm[last] = last, first
+        turned = self.b("pd_op.transpose", e, perm=perm)
+        found = [e / rows, e - most, turned, rows, most]
+        found += [e + turned] if e.shape == turned.shape else []
+        return tuple(self.random.sample(found, self.random.randint(2, len(found))))
+
+    def _rewrite(self) -> Any:
+        """A value is read, overwritten, and read again in the same way."""
+        x = self.pick(lambda v: v.dtype.is_float)
+        name = f"pd_op.{self.random.choice(('tanh', 'square', 'exp', 'abs', 'sin'))}"
+        before = self.b(name, x)
+        target = self._alias() if self.flip() else x
+        if target.shape != x.shape or target.dtype is not x.dtype:
+            target = x
+        y = self.pick(lambda v: v.dtype is x.dtype and v.shape == x.shape)
+        written = self.b(f"pd_op.{self.random.choice(INPLACE_BINARY)}", target, y)
+        return before, written, self.b(name, self.random.choice((x, target, written)))
+
     def _cond(self) -> Any:
         condition = self._truth()
         x = self.pick()
@@ -443,12 +488,17 @@ STEPS: Final = {
     "unary": 5, "binary": 7, "scale": 2, "where": 2, "cast": 2, "reduce": 4, "scan": 1,
     "normalize": 1, "reshape": 2, "transpose": 3, "slice": 3, "rearrange": 3, "spread": 3,
     "parts": 1, "gather": 2, "scatter": 1, "matmul": 3, "window": 2, "table": 9, "inplace": 4,
-    "alias": 1, "cond": 1, "while": 1,
+    "alias": 1, "cond": 1, "while": 1, "again": 2, "fan": 1, "rewrite": 2,
 }  # fmt: skip
 """Each kind of step, and how often it is drawn."""
+WIDE_STEPS: Final = {
+    "unary": 8, "binary": 12, "reduce": 8, "normalize": 3, "transpose": 8, "rearrange": 5, "fan": 8,
+    "matmul": 4, "table": 1, "while": 0, "cond": 0,
+}  # fmt: skip
+"""How often steps of wide programs are drawn that differ."""
 _OUTSIDE: Final = frozenset({"table", "gather", "scatter", "matmul", "window", "cond", "while"})
 """Steps that are made outside of branches and loops only: they need inputs."""
-_IMPURE: Final = frozenset({"inplace"})
+_IMPURE: Final = frozenset({"inplace", "rewrite"})
 
 
 def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

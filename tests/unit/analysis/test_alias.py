@@ -93,6 +93,19 @@ def test_values_keep_their_class_across_the_border_of_a_region() -> None:
     assert not facts.written("x")
 
 
+def test_a_loop_may_end_with_what_it_began_with() -> None:
+    """Without an iteration its result is the initial value, whatever iterations yield."""
+    facts = Facts(f"""
+        %y = pd_op.sin(%x) : ({F}) -> {F}
+        %q = pd_op.while(%c, %y) : (tensor<i1>, {F}) -> {F} {{
+        ^bb0(%s : {F}):
+          %e = pd_op.exp(%s) : ({F}) -> {F}
+          pir.yield(%c, %e) : (tensor<i1>, {F}) -> ()
+        }}""")
+    assert facts.same("y", "s")
+    assert facts.same("y", "q")
+
+
 def test_the_host_owns_inputs_and_sees_what_has_a_name() -> None:
     facts = Facts(f"""
         %y = pd_op.exp(%x) : ({F}) -> {F}

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pirkit
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -192,3 +193,52 @@ def test_a_loop_may_swap_its_state(steps: int) -> None:
     found = executable(text)(x=x, y=y, n=np.int32(steps))
     np.testing.assert_allclose(found["a"], p, rtol=1e-6)
     np.testing.assert_allclose(found["b"], q, rtol=1e-6)
+
+
+def built(build: Any, **inputs: Any) -> Any:
+    """A program built of its inputs, on numpy's kernels, one by one."""
+    b = pirkit.ProgramBuilder()
+    values = {n: b.input(n, a.shape, a.dtype.name) for n, a in inputs.items()}
+    for k, value in enumerate(build(b, **values)):
+        b.output(f"y{k}", value)
+    return pirkit.compile(b.finish(), pipeline="")
+
+
+@pytest.mark.parametrize("size", [4, 400])
+def test_memory_that_a_view_shares_is_not_overwritten(size: int) -> None:
+    """Though the view is read for the last time, what it is a view of is read later."""
+
+    def build(b: Any, x: Any) -> tuple[Any, ...]:
+        a = b.exp(x)
+        turned = b("pd_op.tanh", b.reshape(a, (size * size,)))
+        return b.sum(b.reshape(turned, (size, size)) + a, (0,)), b.sum(b.sin(x), (1,))
+
+    x = np.linspace(-1, 1, size * size).reshape(size, size)
+    found = built(build, x=x)(x=x)["y0"]
+    np.testing.assert_allclose(found, (np.tanh(np.exp(x)) + np.exp(x)).sum(0))
+
+
+@pytest.mark.parametrize("size", [4, 400])
+def test_outputs_share_no_memory(size: int) -> None:
+    def build(b: Any, x: Any) -> tuple[Any, ...]:
+        a = b.exp(x)
+        return a, b("pd_op.transpose", a, perm=(1, 0)), b.reshape(a, (size * size,)), a
+
+    x = np.linspace(-1, 1, size * size).reshape(size, size)
+    found = [*built(build, x=x)(x=x).values()]
+    for k, one in enumerate(found):
+        assert not any(np.shares_memory(one, other) for other in found[:k])
+    np.testing.assert_allclose(found[1], np.exp(x).T)
+
+
+@pytest.mark.parametrize("size", [4, 4000])
+@pytest.mark.parametrize("pipeline", ["", "@storage"])
+def test_an_input_that_is_written_holds_what_was_written(pipeline: str, size: int) -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (size,), "float64")
+    b.output("y", b("pd_op.square_", x) + 1.0)
+    exe = pirkit.compile(b.finish(), pipeline=pipeline)
+    held = np.linspace(-1, 1, size)
+    found = exe.run({"x": held.copy()})
+    np.testing.assert_allclose(found["y"], held**2 + 1)
+    np.testing.assert_allclose(exe.updates["x"], held**2)

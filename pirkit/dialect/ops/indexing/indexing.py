@@ -245,6 +245,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, axes=(1,), starts=(1,), ends=(6,), strides=(2,))
     yield s(x, axes=(0, 1), starts=(3, -1), ends=(0, -5), strides=(-1, -2))
     yield s(x, axes=(1,), starts=(6,), ends=(-100,), strides=(-3,))
+    yield s(x, axes=(0, 1), starts=(9, 100), ends=(-100, 2), strides=(-1, -2))
     yield s(x, axes=(1,), starts=(-100,), ends=(100,), strides=(3,))
 
 
@@ -253,6 +254,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     x = s.tensor(4, 3)
     yield s(x, s.ints((5,), 0, 4))
     yield s(x, s.array([0, -1, 2], dt.int32), axis=1)
+    yield s(s.tensor(2, 4, 3), s.array([3, 1]), axis=1)
     yield s(x, s.array([[3], [0]], dt.int64))
     yield s(x, s.array(2, dt.int64))
     yield s(x, s.ints((0,), 0, 1))
@@ -261,6 +263,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @samples(IndexSelect)
 def _(s: SampleMaker) -> Iterator[Sample]:
     x = s.tensor(4, 3)
+    yield s(s.tensor(2, 4, 3), s.array([3, 1]), axis=1)
     yield s(x, s.ints((5,), 0, 4))
     yield s(x, s.array([0, -1, 2], dt.int32), axis=-1)
 
@@ -270,6 +273,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     weight = s.tensor(5, 3, dtype=dt.float32)
     yield s(s.array([[0, 4], [2, 2]]), weight)
     yield s(s.array([1, 2]), weight, padding_idx=2)
+    yield s(s.array([0, 3]), weight, padding_idx=0)
     yield s(s.array(3), s.tensor(5, 3, dtype=dt.bfloat16))
     yield s(s.tensor(0, low=0, high=1), weight)
 

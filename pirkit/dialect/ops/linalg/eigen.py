@@ -88,6 +88,7 @@ class Lstsq:
         "-> solution, residuals, rank, singular_values"
     )
     dtypes = REAL_FIELDS
+    same_dtype = ("x", "y")
 
 
 _COMPLEX: Final = {dt.float32: dt.complex64, dt.float64: dt.complex128}

@@ -30,6 +30,7 @@ class LuSolve:
     name = "pd_op.lu_solve"
     signature = "b, lu, pivots ; trans: str -> out"
     dtypes = REAL_FIELDS
+    same_dtype = ("b", "lu")
     operand_dtypes = {"pivots": dt.INTS}
 
 

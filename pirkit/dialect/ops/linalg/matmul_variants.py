@@ -28,6 +28,7 @@ class Baddbmm:
     name = "pd_op.baddbmm"
     signature = "input, x, y ; beta: f32 = 1.0, alpha: f32 = 1.0 -> out"
     dtypes = (dt.float32, dt.float64)
+    same_dtype = ("input", "x", "y")
     inplace = {"out": "input"}
 
 
@@ -76,6 +77,7 @@ class Bilinear:
     name = "pd_op.bilinear"
     signature = "x, y, weight, bias? -> out"
     dtypes = (dt.float32, dt.float64)
+    same_dtype = ("x", "y", "weight", "bias")
 
 
 @infer_meta(Bilinear)

@@ -107,6 +107,7 @@ class BceLoss:
     no_gradient = ("label",)
     signature = "input, label -> out"
     dtypes = dt.FLOATS
+    same_dtype = ("input", "label")
     inplace = {"out": "input"}
     domain = (0.0, 1.0)
 

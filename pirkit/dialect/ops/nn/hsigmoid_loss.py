@@ -39,6 +39,7 @@ class HsigmoidLoss:
         "-> out, pre_out~, w_out~"
     )
     dtypes = (dt.float32, dt.float64)
+    same_dtype = ("x", "w", "bias")
     operand_dtypes = {"label": (dt.int64,), "path": (dt.int64,), "code": (dt.int64,)}
 
 

@@ -32,6 +32,7 @@ class SpectralNorm:
     name = "pd_op.spectral_norm"
     signature = "weight, u, v ; dim: i32 = 0, power_iters: i32 = 1, eps: f32 = 1e-12 -> out"
     dtypes = (dt.float32, dt.float64)
+    same_dtype = ("weight", "u", "v")
     no_gradient = ("u", "v")
 
 

@@ -100,6 +100,7 @@ class UpdateLossScaling:
         "incr_ratio: f32, decr_ratio: f32 -> out[], loss_scaling, out_good_steps, out_bad_steps"
     )
     dtypes = dt.FLOATS
+    same_dtype = ("in_good_steps", "in_bad_steps")
     operand_dtypes = {"found_infinite": dt.BOOL, "in_good_steps": dt.INTS, "in_bad_steps": dt.INTS}
     inplace = {
         "out": "x",

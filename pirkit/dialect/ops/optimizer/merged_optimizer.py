@@ -112,10 +112,16 @@ def _(
     velocity: VecMeta,
     learning_rate: VecMeta,
     master_param: VecMeta | None,
+    *,
+    regularization_method: Sequence[str],
+    regularization_coeff: Sequence[float],
     **_: object,
 ) -> tuple[VecMeta | None, ...]:
     _check(param, grad, velocity, master_param)
     _check_numbers(learning_rate, 1 if len(learning_rate) == 1 else len(param))
+    for listed in (regularization_method, regularization_coeff):
+        fits = len(listed) in (0, len(param))
+        require(fits, "C4", f"regularization {list(listed)} for {len(param)} parameters")
     return param, velocity, master_param
 
 

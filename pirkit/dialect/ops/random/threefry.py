@@ -31,6 +31,7 @@ class Threefry:
     cost = 40
     signature = "key0, key1, x, y ; word: i32 = 0 -> out"
     dtypes = (dt.int32,)
+    same_dtype = ("key0", "key1", "x", "y")
 
 
 @infer_meta(Threefry)

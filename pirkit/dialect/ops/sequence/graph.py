@@ -78,6 +78,7 @@ class SendUeRecv:
         'reduce_op: str = "SUM" -> out, dst_count~'
     )
     dtypes = _NUMBERS
+    same_dtype = ("x", "y")
 
 
 @op
@@ -93,6 +94,7 @@ class SendUv:
     name = "pd_op.send_uv"
     signature = 'x, y, src_index, dst_index ; message_op: str = "ADD" -> out'
     dtypes = _NUMBERS
+    same_dtype = ("x", "y")
 
 
 def _check_edges(src: TensorMeta, dst: TensorMeta) -> None:

@@ -41,6 +41,7 @@ class DeformableConv:
         "deformable_groups: i32, groups: i32, im2col_step: i32 -> out"
     )
     dtypes = dt.FLOATS
+    same_dtype = ("x", "offset", "filter", "mask")
 
 
 @infer_meta(DeformableConv)

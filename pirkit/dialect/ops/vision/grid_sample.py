@@ -66,6 +66,7 @@ class RoiAlign:
         "spatial_scale: f32 = 1.0, sampling_ratio: i32 = -1, aligned: bool = False -> out"
     )
     dtypes = dt.FLOATS
+    same_dtype = ("x", "boxes")
     operand_dtypes = {"boxes_num": dt.INTS}
 
 

@@ -53,6 +53,7 @@ class YoloLoss:
         "-> loss, objectness_mask~, gt_match_mask~"
     )
     dtypes = (dt.float32, dt.float64)
+    same_dtype = ("x", "gt_box", "gt_score")
     operand_dtypes = {"gt_label": dt.INTS}
     no_gradient = ("gt_box", "gt_label", "gt_score")
 

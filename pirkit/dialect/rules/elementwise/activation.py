@@ -172,7 +172,9 @@ def _(c: OpCall) -> Value:
 def _(c: OpCall) -> Value:
     """The maximum is subtracted first, so that nothing overflows and small terms stay exact."""
     b, axis = c.b, (c.axis,)
-    if not c.x.rank or not c.x.shape[c.axis]:
+    if not c.x.rank:
+        return c.x - c.x  # 0, or NaN for what is no finite number
+    if not c.x.shape[c.axis]:
         return b.zeros_like(c.x)
     x = b.wide(c.x)
     shifted = x - b("pd_op.max", x, axis=axis, keepdim=True)

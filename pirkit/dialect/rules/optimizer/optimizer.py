@@ -216,8 +216,8 @@ def _(c: OpCall) -> Results:
 def _trust(b: Builder, param: Value, direction: Value) -> Value:
     """How much longer the parameter is than the direction; 1 if one of them is 0."""
     long, short = (euclidean(b, x, tuple(range(x.rank))) for x in (param, direction))
-    is_zero = b.logical_or(long <= 0, short <= 0)
-    return b.where(is_zero, 1.0, long / b.where(is_zero, 1.0, short))
+    is_known = b.logical_and(long > 0, short > 0)  # not of a parameter that holds a NaN
+    return b.where(is_known, long / b.where(is_known, short, 1.0), 1.0)
 
 
 def _each(
