@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Final
 
@@ -162,19 +163,19 @@ class NchwcFrame:
     cut: NchwcBlocking
     target: Target
 
-    @property
+    @cached_property
     def size(self) -> int:
         return self.c.dtype.itemsize
 
-    @property
+    @cached_property
     def vector(self) -> Type:
         return Type(element(self.c.wide), self.cut.lanes)
 
-    @property
+    @cached_property
     def sums(self) -> Type:
         return Type(element(self.c.summed), self.cut.lanes)
 
-    @property
+    @cached_property
     def image(self) -> tuple[int, int, int, int]:
         """Bytes between blocks of channels, rows, columns and terms of the image."""
         c, plane = self.c, prod(self.c.lengths) * self.size
@@ -182,28 +183,28 @@ class NchwcFrame:
         term = plane if c.planar else c.group * self.size
         return c.depth * plane, c.lengths[1] * pixel, pixel, term
 
-    @property
+    @cached_property
     def plane(self) -> int:
         """Elements of a block of filters of the result."""
         return prod(self.c.positions) * self.c.block
 
-    @property
+    @cached_property
     def filter_bytes(self) -> int:
         c = self.c
         terms = prod(c.sizes) * (1 if c.depthwise else c.blocks * c.depth)
         return 0 if c.pool else terms * c.block * self.size
 
-    @property
+    @cached_property
     def filter_row(self) -> int:
         """Bytes from a row of taps to the next one."""
         return self.filter_bytes // (self.summed_blocks * self.c.sizes[0])
 
-    @property
+    @cached_property
     def summed_blocks(self) -> int:
         """The blocks of channels that a sum runs over."""
         return 1 if self.c.depthwise else self.c.blocks
 
-    @property
+    @cached_property
     def parts(self) -> int:
         """Ranges of channels; sums are kept in the result while one follows another."""
         return -(-self.summed_blocks // self.cut.channels)
