@@ -40,7 +40,8 @@ def loops_fault(step: NativeStep, given: Sequence[Any], right: Sequence[Array]) 
     except InternalError as error:  # it leaves a buffer
         return f"schedule: {error}, after `{stages[0][-1].rewrite}`"
     pairs = zip(arrays[len(given) :], right, strict=True)
-    if any(wrong_element(found, array, given) for found, array in pairs):
+    known = [array for array in given if array is not None]
+    if any(wrong_element(found, array, known) for found, array in pairs):
         return f"schedule: its loops are wrong after `{stages[0][-1].rewrite}`"
     return (
         "emitter: its loops are right by their interpreter: so the LLVM writer or a routine that "

@@ -128,11 +128,17 @@ class WeightGradStep(SequenceStep):
 
     def sequence_for(self, pinned: Mapping[int, Array]) -> NativeSequence:
         own = dense_strides(self.c)
-        x, w = (
-            pinned[k].strides[:2] if k in pinned else own[2 * k : 2 * k + 2] for k in range(2)
-        )  # fmt: skip
-        strides = x[0], x[1], w[0], w[1]
-        return self.sequence if strides == own else native_weight_grad(self.c, strides)
+        strides = list(own)
+        for k in pinned.keys() & {0, 1}:
+            # Along an axis of one element any stride is as good as that of a contiguous array.
+            for axis, extent in enumerate(pinned[k].shape[:2]):
+                if extent > 1:
+                    strides[2 * k + axis] = pinned[k].strides[axis]
+        x, channel, w, depth = strides
+        known = x, channel, w, depth
+        return (
+            self.sequence if known == dense_strides(self.c) else native_weight_grad(self.c, known)
+        )
 
 
 def _has_dense_channels(a: Array) -> bool:

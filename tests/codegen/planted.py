@@ -26,9 +26,10 @@ from pirkit.cli import opt
 from pirkit.cli import reduce as reduce_cli
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.frontend.delta_reduce import size
+from pirkit.frontend.op_functions import op_function
 from pirkit.frontend.tracing import trace
 from pirkit.lowering import kernel_library, native_fused
-from pirkit.lowering.codegen.conv import blocked_conv
+from pirkit.lowering.codegen.conv import blocked_conv, nchwc_conv, nchwc_tile
 from pirkit.lowering.codegen.emit import (
     batch_compile,
     nest_writer,
@@ -184,6 +185,10 @@ def backwards(old: Any) -> Any:
 
 def attention(q: Any, k: Any, v: Any) -> Any:
     return ops.matmul(ops.softmax(ops.matmul(q, k, transpose_y=True) * 0.25, -1), v)
+
+
+def blocked_channels(x: Any, w: Any) -> Any:
+    return op_function("pir.nchwc_conv2d")(x, w, None, None, paddings=[1, 0])
 
 
 def conv(x: Any, w: Any) -> Any:
@@ -416,6 +421,27 @@ PLANTS: Final = {
         dropped,
         conv,
         ((2, 16, 14, 14), (32, 16, 3, 3)),
+        ("a routine that the loops call is wrong",),
+    ),
+    "blocked channels": Plant(
+        emitter("nchwc_conv.py"),
+        "pir.nchwc_conv2d",
+        nchwc_tile,
+        "microkernel",
+        lambda old: lambda b, left, right, extents, sums, *others: list(sums),
+        blocked_channels,
+        ((1, 2, 9, 8, 8), (2, 2, 3, 3, 8, 8)),
+        ("a routine that the loops call is wrong",),
+    ),
+    "rows of taps": Plant(
+        emitter("nchwc_conv.py"),
+        "pir.nchwc_conv2d",
+        nchwc_conv,
+        "_rows_inside",
+        lambda old: lambda c: [0, 1],
+        blocked_channels,
+        ((1, 2, 9, 8, 8), (2, 2, 3, 3, 8, 8)),
+        ("a routine leaves a buffer",),
     ),
     "scatter": Plant(
         emitter("nest_writer.py"),

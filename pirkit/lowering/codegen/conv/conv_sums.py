@@ -130,10 +130,10 @@ def _store_strided(
     b: Builder, c: ConvProblem, value: Value, address: Value, mask: Value | None
 ) -> None:
     """Store a vector with the stride of the result along its last axis."""
-    lanes, size, spread = value.type.lanes, c.dtype.itemsize, c.result_stride[-1]
+    lanes, size, stride = value.type.lanes, c.dtype.itemsize, c.result_stride[-1]
     # For stride 2, two masked stores of duplicated lanes replace a scatter.
-    if spread != 2:
-        store(b, value, c.dtype, Memory(address, spread * size), mask)
+    if stride != 2:
+        store(b, value, c.dtype, Memory(address, stride * size), mask)
         return
     off = b.const(value.type.mask, False)
     on = b.const(value.type.mask, True) if mask is None else mask

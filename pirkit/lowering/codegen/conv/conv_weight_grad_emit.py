@@ -211,7 +211,7 @@ class WeightGradEmitter:
     def prefetch(self, addresses: Sequence[Value], window_block: WindowBlock, tile: Value) -> None:
         """Prefetch a tile's share of the next block; the addresses may be invalid."""
         b, c, cut = self.b, self.c, self.cut
-        prefetch_addresses = self._prefetch_addresses(*addresses, window_block)
+        prefetch_addresses = self._prefetch_addresses(addresses[0], addresses[1], window_block)
         tiles = cut.task_images // cut.tile_images * c.positions[-2]
         starts: list[Value] = []
         for first, batch_strides, count in zip(

@@ -174,7 +174,7 @@ class TransposeWindows:
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         emitter = WeightGradEmitter(b, self.t)
         block = emitter.window_block(*numbers[:2])
-        emitter.transpose_windows(*addresses, numbers[2], block)
+        emitter.transpose_windows(addresses[0], addresses[1], numbers[2], block)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Final
 
+from pirkit.lowering.codegen.ir.llvm_text import Type
+from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.register_tile import fits_registers, rows_that_fit
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -150,6 +153,79 @@ class NchwcBlocking:
 
     def tasks(self, c: NchwcConv) -> int:
         return c.n * -(-c.positions[0] // self.rows) * -(-c.filter_blocks // self.filters)
+
+
+@dataclass(frozen=True)
+class NchwcFrame:
+    """What the loops and the tiles of a convolution share: its sizes in bytes, and its epilogue."""
+
+    c: NchwcConv
+    cut: NchwcBlocking
+    target: Target
+
+    @cached_property
+    def size(self) -> int:
+        return self.c.dtype.itemsize
+
+    @cached_property
+    def vector(self) -> Type:
+        return Type(element(self.c.wide), self.cut.lanes)
+
+    @cached_property
+    def sums(self) -> Type:
+        return Type(element(self.c.summed), self.cut.lanes)
+
+    @cached_property
+    def image(self) -> tuple[int, int, int, int]:
+        """Bytes between blocks of channels, rows, columns and terms of the image."""
+        c, plane = self.c, prod(self.c.lengths) * self.size
+        pixel = self.size * (1 if c.planar else c.depth)
+        term = plane if c.planar else c.group * self.size
+        return c.depth * plane, c.lengths[1] * pixel, pixel, term
+
+    @cached_property
+    def plane(self) -> int:
+        """Elements of a block of filters of the result."""
+        return prod(self.c.positions) * self.c.block
+
+    @cached_property
+    def filter_bytes(self) -> int:
+        c = self.c
+        terms = prod(c.sizes) * (1 if c.depthwise else c.blocks * c.depth)
+        return 0 if c.pool else terms * c.block * self.size
+
+    @cached_property
+    def filter_row(self) -> int:
+        """Bytes from a row of taps to the next one."""
+        return self.filter_bytes // (self.summed_blocks * self.c.sizes[0])
+
+    @cached_property
+    def summed_blocks(self) -> int:
+        """The blocks of channels that a sum runs over."""
+        return 1 if self.c.depthwise else self.c.blocks
+
+    @cached_property
+    def parts(self) -> int:
+        """Ranges of channels; sums are kept in the result while one follows another."""
+        return -(-self.summed_blocks // self.cut.channels)
+
+    def dtype_of(self, name: str) -> DType:
+        """The element type of an operand."""
+        c = self.c
+        narrow = {"x": c.dtype, "w": dt.int8 if c.quantized else c.dtype, "y": c.result}
+        if c.narrow_residual:
+            narrow["r"] = c.dtype
+        return narrow.get(name, c.wide)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Columns ``tap``... of a filter, ``taps`` of them, for positions ``first`` to ``end``."""
+
+    tap: int
+    taps: int
+    first: int
+    end: int
 
 
 def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
-from pirkit.lowering.codegen.conv.nchwc_tile import NchwcFrame, NchwcTile, Part
+from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv, NchwcFrame, Part
+from pirkit.lowering.codegen.conv.nchwc_tile import NchwcTile
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I1, Builder, Value
 from pirkit.lowering.codegen.ir.loop_ir import (

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pirkit.dialect.ops.nn.nchwc_conv import ACTIVATIONS
+from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcFrame, Part
 from pirkit.lowering.codegen.ir.routine import Array, Location, matrix
 
-if TYPE_CHECKING:
-    from pirkit.lowering.codegen.conv.nchwc_tile import NchwcTile, Part
 
-
-def run_tile(t: NchwcTile, memory: Mapping[str, Location], numbers: Sequence[int]) -> None:
+def run_tile(
+    e: NchwcFrame, width: int, parts: Sequence[Part], memory: Mapping[str, Location],
+    numbers: Sequence[int],
+) -> None:  # fmt: skip
     """Run a tile on operands at their places. Raises ValueError for what leaves a buffer."""
-    e, c, (blocks, first, rows, *place) = t.frame, t.frame.c, numbers
+    c, (blocks, first, rows, *place) = e.c, numbers
     filters = e.cut.filters
 
     def pixels(name: str) -> Array:
         dtype = e.dtype_of(name)
-        size, shape = dtype.itemsize, (filters, t.width, c.block)
+        size, shape = dtype.itemsize, (filters, width, c.block)
         return matrix(memory[name], dtype, shape, (e.plane * size, c.block * size, size))
 
     def of_filters(name: str) -> Array:
@@ -37,8 +38,8 @@ def run_tile(t: NchwcTile, memory: Mapping[str, Location], numbers: Sequence[int
     if place and place[0] > 0:
         sums[...] = out
     add = _add_channels if c.depthwise else _add_products
-    for part in t.parts:
-        add(t, memory, part, (blocks, first, rows), sums[:, part.first : part.end])
+    for part in parts:
+        add(e, memory, part, (blocks, first, rows), sums[:, part.first : part.end])
     if place and place[0] < 2:
         out[...] = sums
         return
@@ -60,11 +61,11 @@ def run_tile(t: NchwcTile, memory: Mapping[str, Location], numbers: Sequence[int
 
 
 def _add_products(
-    t: NchwcTile, memory: Mapping[str, Location], part: Part, counts: tuple[int, int, int],
+    e: NchwcFrame, memory: Mapping[str, Location], part: Part, counts: tuple[int, int, int],
     sums: Array,
 ) -> None:  # fmt: skip
     """Add products with some columns of the filter, of the last block those of its ``tail``."""
-    e, c, (blocks, first, rows) = t.frame, t.frame.c, counts
+    c, (blocks, first, rows) = e.c, counts
     block, row, column, channel = e.image
     size, taps = e.size, part.taps
     tap_bytes = c.depth * c.block * size
@@ -92,11 +93,11 @@ def _add_products(
 
 
 def _add_channels(
-    t: NchwcTile, memory: Mapping[str, Location], part: Part, counts: tuple[int, int, int],
+    e: NchwcFrame, memory: Mapping[str, Location], part: Part, counts: tuple[int, int, int],
     sums: Array,
 ) -> None:  # fmt: skip
     """The same where each channel has a filter of its own; or maxima."""
-    e, c, (_, first, rows) = t.frame, t.frame.c, counts
+    c, (_, first, rows) = e.c, counts
     _, row, column, _ = e.image
     down, across = first * c.dilations[0], part.tap * c.dilations[1]
     where = down * row + (across + part.first * c.strides[1]) * column

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from math import inf, prod
 from typing import Final
 
-from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv
+from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcFrame, Part
 from pirkit.lowering.codegen.conv.nchwc_reference import run_tile
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.routine import Functions, Location, Values
-from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.math.primitives import extremum
 from pirkit.lowering.codegen.matmul.integer_products import quad_products
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
@@ -24,85 +23,10 @@ from pirkit.lowering.codegen.matmul.register_tile import (
     MIN_ACCUMULATORS,
     fits_registers,
 )
-from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.target import Target
 
 _UNROLLED: Final = 4
 """Terms of a tile that are unrolled."""
-
-
-@dataclass(frozen=True)
-class NchwcFrame:
-    """What the loops and the tiles of a convolution share: its sizes in bytes, and its epilogue."""
-
-    c: NchwcConv
-    cut: NchwcBlocking
-    target: Target
-
-    @property
-    def size(self) -> int:
-        return self.c.dtype.itemsize
-
-    @property
-    def vector(self) -> Type:
-        return Type(element(self.c.wide), self.cut.lanes)
-
-    @property
-    def sums(self) -> Type:
-        return Type(element(self.c.summed), self.cut.lanes)
-
-    @property
-    def image(self) -> tuple[int, int, int, int]:
-        """Bytes between blocks of channels, rows, columns and terms of the image."""
-        c, plane = self.c, prod(self.c.lengths) * self.size
-        pixel = self.size * (1 if c.planar else c.depth)
-        term = plane if c.planar else c.group * self.size
-        return c.depth * plane, c.lengths[1] * pixel, pixel, term
-
-    @property
-    def plane(self) -> int:
-        """Elements of a block of filters of the result."""
-        return prod(self.c.positions) * self.c.block
-
-    @property
-    def filter_bytes(self) -> int:
-        c = self.c
-        terms = prod(c.sizes) * (1 if c.depthwise else c.blocks * c.depth)
-        return 0 if c.pool else terms * c.block * self.size
-
-    @property
-    def filter_row(self) -> int:
-        """Bytes from a row of taps to the next one."""
-        return self.filter_bytes // (self.summed_blocks * self.c.sizes[0])
-
-    @property
-    def summed_blocks(self) -> int:
-        """The blocks of channels that a sum runs over."""
-        return 1 if self.c.depthwise else self.c.blocks
-
-    @property
-    def parts(self) -> int:
-        """Ranges of channels; sums are kept in the result while one follows another."""
-        return -(-self.summed_blocks // self.cut.channels)
-
-    def dtype_of(self, name: str) -> DType:
-        """The element type of an operand."""
-        c = self.c
-        narrow = {"x": c.dtype, "w": dt.int8 if c.quantized else c.dtype, "y": c.result}
-        if c.narrow_residual:
-            narrow["r"] = c.dtype
-        return narrow.get(name, c.wide)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Columns ``tap``... of a filter, ``taps`` of them, for positions ``first`` to ``end``."""
-
-    tap: int
-    taps: int
-    first: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +53,8 @@ class NchwcTile:
         return f"microkernel {named['y']}{extent} = {what}, {numbers[0]} blocks, {taps}{last}"
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        run_tile(self, dict(zip(self.frame.c.operand_bytes, memory, strict=True)), numbers)
+        places = dict(zip(self.frame.c.operand_bytes, memory, strict=True))
+        run_tile(self.frame, self.width, self.parts, places, numbers)
 
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         """Call the function of the tile."""

@@ -79,9 +79,8 @@ def _with_deferred_scale(group: RowBlocks, number: int, step: RowNest, target: T
     nest = RowNest(found.kernel, operands)
     rows = prod(group.batch) * group.rows
     # The rewrite must not change the schedule on which the fused blocks rely.
-    if not runs_by_rows(
-        with_scratch_strides(nest, tiles, tile_shape(group.dtype, target)), rows, target
-    ):
+    placed = with_scratch_strides(nest, tiles, tile_shape(group.dtype, target))
+    if not runs_by_rows(placed, rows, target):
         return group
     scales = {where: operands[found.scales[k]] for k, where in results.items() if k in found.scales}
     steps = [
@@ -131,16 +130,11 @@ def deferred(kernel: Kernel, results: frozenset[int], inside: bool) -> Deferred 
         return None
     # A result that is stored twice would need one scale for both values.
     once = frozenset(k for k in results if stored.count(k) == 1)
-    for phase in kernel.loop_phases:
-        for reduction in phase.body:
-            if (
-                isinstance(reduction, Reduce)
-                and reduction.kind == "sum"
-                and numbering.is_softmax_numerator(reduction.value)
-            ):
-                found = _Rewriter(kernel, reduction, numbering, once, inside).found()
-                if found is not None:
-                    return found
+    for s in [s for phase in kernel.loop_phases for s in phase.body]:
+        if isinstance(s, Reduce) and s.kind == "sum" and numbering.is_softmax_numerator(s.value):
+            found = _Rewriter(kernel, s, numbering, once, inside).found()
+            if found is not None:
+                return found
     return None
 
 
@@ -163,7 +157,7 @@ class _ValueNumbering:
                 case Compute(name, primitive, _, dtype):
                     self._note(name, primitive, s, dtype)
                 case Reduce(name, kind, _):
-                    self._note(name, f"fold {kind}", s)
+                    self._note(name, f"reduce {kind}", s)
                 case _:
                     continue
 
@@ -179,7 +173,7 @@ class _ValueNumbering:
         match self.operations[self.of[name]]:
             case ("exp", (difference,)):
                 what, args = self.operations[difference]
-                return what == "subtract" and self.operations[args[1]] == ("fold max", args[:1])
+                return what == "subtract" and self.operations[args[1]] == ("reduce max", args[:1])
             case _:
                 return False
 
@@ -192,13 +186,9 @@ class _Rewriter:
     """Rewrites a kernel so that values linear in the quotients omit the division."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        total: Reduce,
-        numbering: _ValueNumbering,
-        results: frozenset[int],
+        self, kernel: Kernel, total: Reduce, numbering: _ValueNumbering, results: frozenset[int],
         inside: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.given, self.total, self.results, self.inside = kernel, total, results, inside
         self.types = types_of(kernel)
         self.dtype = self.types[total.name]

@@ -212,8 +212,8 @@ class RowsTile(PanelSums):
                 ]  # fmt: skip
                 sums = [b.mul(s, factors[k // count]) for k, s in enumerate(sums)]
             if p.scales:
-                spread = [b.at(scales, v * lanes * 4) for v in range(count)]
-                found = OutputTile(vector, spread, masks).load(b)
+                places = [b.at(scales, v * lanes * 4) for v in range(count)]
+                found = OutputTile(vector, places, masks).load(b)
                 sums = [b.mul(s, found[k % count]) for k, s in enumerate(sums)]
             goals = [b.at(out, r * p.columns * 4 + v * lanes * 4)
                      for r in range(rows) for v in range(count)]  # fmt: skip
