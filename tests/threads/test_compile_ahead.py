@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any, cast
 
 import pytest
 
@@ -24,7 +25,7 @@ def begun(monkeypatch: pytest.MonkeyPatch, threads: int, error: Exception | None
 
     monkeypatch.setattr(program, "_library", library)
     monkeypatch.setattr(program, "thread_count", lambda: threads)
-    ahead = once(program.compile_ahead.__wrapped__)  # pyright: ignore[reportFunctionMemberAccess]
+    ahead: once[None] = once(cast(Any, program.compile_ahead).__wrapped__)
     ahead()
     ahead()
     for thread in threading.enumerate():
