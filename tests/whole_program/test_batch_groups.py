@@ -16,6 +16,7 @@ from tests.whole_program.networks import (
     graph,
     leaves_of,
     network,
+    step,
     step_arguments,
 )
 from tests.whole_program.test_calls import whole
@@ -97,3 +98,11 @@ def test_a_set_that_depends_on_sums_over_another_runs_after_it() -> None:
     assert_close(native(*given), expected(centred, given), 2e-5)
     made, inputs = whole(centred, *given)
     assert_close(list(made.run(inputs).values()), expected(centred, given), 2e-5)
+
+
+def test_estimated_time_counts_the_products_of_a_matmul() -> None:
+    def work(width: int) -> int:
+        arguments = step_arguments(96, (1, width, width, 1))
+        return batch_lane_program(graph(step, arguments)).work
+
+    assert work(128) > 8 * work(32)  # 16 times the products

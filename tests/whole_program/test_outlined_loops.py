@@ -136,3 +136,10 @@ def test_tiles_leave_no_remainder_where_a_width_allows_it(
     count: int, usual: int, widths: range, width: int
 ) -> None:
     assert tile_width(count, usual, widths) == width
+
+
+@pytest.mark.parametrize("widths", [(50, 35), (15, 30)])
+def test_widths_of_tiles_without_a_remainder_give_the_same_numbers(widths: tuple[int, int]) -> None:
+    arguments = step_arguments(70, (1, *widths, 1), "float64")
+    found = batch_lane_program(graph(step, arguments))(*leaves_of(arguments))
+    assert_close(found, expected(step, arguments), 1e-10)

@@ -44,6 +44,8 @@ _MAX_STAGED_COLUMNS: Final = 64
 """Largest number of columns of a matmul in stages. Rows between stages leave the cache as they do
 between kernels; kernels multiply by wide matrices faster (a layer of 128 by 8 %, of 256 by 17 %),
 and serve programs without a matmul, vectorized along the columns."""
+_COSTLY: Final = 20
+"""Vector instructions of a function such as tanh, about."""
 _PAGE_BYTES: Final = 4096
 """Alignment of what stages hand over."""
 _BESIDE: Final = (bool_, int32, int64, float32, float64)
@@ -95,12 +97,12 @@ class _ProgramEmitter:
         """Emitters in execution order, each with its parallel blocks and estimated time in ns."""
         steps: list[tuple[Callable[[LoopEmitter], None], int, int]] = []
         if self.order.before:
-            steps.append((self.before, 1, _estimated_time(self.order.before, 1)))
+            steps.append((self.before, 1, _estimated_time(self.schedule, self.order.before, 1)))
         for group in self.batch:
-            work = _estimated_time(group.loops.items(), group.loops.vectors)
+            work = _estimated_time(self.schedule, group.loops.items(), group.loops.vectors)
             steps.append((group.write, group.parts, work))
         if self.order.after or self.schedule.sums:
-            steps.append((self.after, 1, _estimated_time(self.order.after, 1)))
+            steps.append((self.after, 1, _estimated_time(self.schedule, self.order.after, 1)))
         return steps
 
     def function(self, bodies: list[Callable[[LoopEmitter], None]]) -> str:
@@ -350,17 +352,18 @@ def _float_of(steps: ProgramSchedule) -> DType:
     return only
 
 
-def _estimated_time(items: list[FusedLoop], times: int) -> int:
+def _estimated_time(schedule: ProgramSchedule, items: list[FusedLoop], times: int) -> int:
     """The estimated time of some loops on one thread, in ns."""
     vectors = 0
     for item in items:
         if item.sum is not None:
-            vectors += 400 * len(item.sum.terms)
+            vectors += schedule.graph.metas[item.sum.out].numel * len(item.sum.terms)
             continue
         for node in item.nodes:
             (width,) = node.key
-            heavy = 20 if is_costly(node.op.name) or node.op.name == "matmul" else 1
-            vectors += width * heavy
+            is_matmul = node.op.name == "matmul"
+            inner = schedule.columns(node.op.args[0]) if is_matmul else 1
+            vectors += width * (inner if is_matmul else _COSTLY if is_costly(node.op.name) else 1)
     return int(vectors * times / VECTOR_FMAS_PER_NS)
 
 
