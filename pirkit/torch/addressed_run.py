@@ -61,4 +61,5 @@ def _array_at(address: int, meta: TensorMeta) -> Array:
     nbytes = meta.numel * meta.dtype.itemsize
     if not nbytes:
         return np.empty(meta.shape, meta.dtype.np)
-    return np.ndarray(meta.shape, meta.dtype.np, (ctypes.c_char * nbytes).from_address(address))
+    memory: Any = (ctypes.c_char * nbytes).from_address(address)
+    return np.ndarray(meta.shape, meta.dtype.np, memory)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+import pirkit
 from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
 from tests.fusion.cases import Case
@@ -60,3 +62,17 @@ def test_a_kernel_does_not_compute_again_what_it_would_broadcast() -> None:
     c.b("pir.shadow_output", c.b.reshape(y, shape=[128, 6, 32]) * large, output_name="y0")
     kernels = [k.kernel for k in plan_fusion(c.program.block, Policy()).kernels]
     assert [str(k).count("tanh") > 0 for k in kernels] == [True, *[False] * (len(kernels) - 1)]
+
+
+def test_an_index_that_is_computed_from_lookups_is_stored() -> None:
+    """As the types of tokens in BERT, whose embeddings are added to others."""
+
+    def f(at: Any, names: Any, table: Any, more: Any) -> Any:
+        kinds = (names[at] * 3 + 1) % 5
+        x = table[kinds.reshape(-1)].reshape(2, 32, 128) + more
+        return x - x.mean(-1, keepdims=True)
+
+    rng = np.random.default_rng(0)
+    table, more = rng.standard_normal((5, 128)), rng.standard_normal((2, 32, 128))
+    given = np.arange(64).reshape(2, 32), np.arange(64)[::-1].copy(), table, more
+    np.testing.assert_allclose(pirkit.jit(f)(*given), f(*given), rtol=1e-12, atol=1e-12)

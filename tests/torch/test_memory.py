@@ -121,6 +121,11 @@ def test_windows_are_constants() -> None:
          options={"strict": True})  # fmt: skip
 
 
+def test_numbers_by_length_and_angle() -> None:
+    same(lambda r, a: torch.view_as_real(torch.polar(r.exp(), a)), make(3, 4), make(3, 4),
+         options={"strict": True})  # fmt: skip
+
+
 def _over(data: Any, offset: int) -> Any:
     return torch.frombuffer(bytearray(data), dtype=torch.float32, offset=offset, count=12)
 

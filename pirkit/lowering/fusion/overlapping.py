@@ -72,8 +72,11 @@ def broadcasts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
     if unit.is_reduction or (unit.computes and len(unit.tensors) < 2):
         return {}
     overlaps: dict[SSAValue, Overlap] = {}
-    joins = not unit.computes and len(unit.tensors) > 1
-    for operand in unit.tensors:
+    # What decides where an op reads is stored anyway, and no kernel computes it again.
+    decide = {r.source for r in unit.reads if r.decides}
+    read = [v for v in unit.tensors if v not in decide]
+    joins = not unit.computes and len(read) > 1
+    for operand in read:
         source, moves = _moved(operand, found)
         if source is None or (size := _size(source)) < 2:
             continue

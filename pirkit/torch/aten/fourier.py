@@ -55,6 +55,11 @@ def _(b: AtenBuilder, x: Value, y: Value) -> Value:
     return b.complex(x, y)
 
 
+@rule("polar")
+def _(b: AtenBuilder, x: Value, angle: Value) -> Value:
+    return b.complex(b.multiply(x, b.cos(angle)), b.multiply(x, b.sin(angle)))
+
+
 @rule("_conj", "_conj_physical", "conj_physical", "_conj_copy")
 def _(b: AtenBuilder, x: Value) -> Value:
     return b.conj(x) if x.dtype.is_complex else x
