@@ -30,8 +30,8 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("softmax", [f(INF, shape=())], {"axis": -1}),
     ("log_softmax", [f(NAN, shape=())], {"axis": -1}),
     ("log_softmax", [f(INF, shape=())], {"axis": -1}),
-    ("lamb_", [f(NAN, 1, 2), f(1, 2, 3), f(0.25), f(1, 2, 3), f(1, 2, 3), f(0.5), f(0.5)]
-     + [None, None], {"weight_decay": 0.25}),
+    ("lamb_", [f(NAN, 1, 2), f(1, 2, 3), f(0.25), *[f(1, 2, 3)] * 2, *[f(0.5)] * 2, None, None],
+     {"weight_decay": 0.25}),
     ("fft_c2r", [np.ones((2, 3), np.complex64)],
      {"axes": (1,), "normalization": "backward", "forward": False, "last_dim_size": -1}),
     ("max_pool2d_with_index", [WINDOW],
