@@ -28,7 +28,7 @@ ROOT: Final = Path(__file__).parents[1]
 VARIABLE: Final = "PIRKIT_PLANT"
 CASES: Final = 300
 """Cases of a campaign at most, and the CPU seconds for them and for the tests."""
-SECONDS: Final = 24
+SECONDS: Final = 40
 
 
 def plants() -> dict[str, dict[str, str]]:
@@ -58,7 +58,8 @@ class _Finder(importlib.machinery.PathFinder):
         if fullname != cls.plant["file"].removesuffix(".py").replace("/", "."):
             return None
         spec = super().find_spec(fullname, path, target)
-        assert spec is not None and spec.origin is not None
+        assert spec is not None
+        assert spec.origin is not None
         loader = _Loader(fullname, spec.origin)
         loader.plant = cls.plant
         spec.loader = loader
@@ -126,7 +127,7 @@ def examined(plant: dict[str, str], options: argparse.Namespace) -> dict[str, An
     if not options.campaigns:
         flags = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0"]
         command = [sys.executable, "-m", "pytest", *flags, *plant["tests"].split()]
-        status, said = run(command, plant, 6 * SECONDS)
+        status, said = run(command, plant, 4 * SECONDS)
         failed = [x for x in said.splitlines() if x.startswith(("FAILED", "ERROR"))]
         told["tests"] = [status, *(failed[:1] or said.splitlines()[-1:])]
     told["seconds"] = round(time.monotonic() - start)

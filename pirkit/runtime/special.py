@@ -122,6 +122,7 @@ def _lgamma(x: Array) -> Array:
     series = _polynomial(LGAMMA_SERIES[::-1], 1.0 / (z * z)) / z
     value = (z - 0.5) * np.log(z) - z + 0.5 * np.log(2 * np.pi) + series - np.log(product)
     value = np.where(np.isposinf(positive), np.inf, value)
+    value = np.where((positive == 1.0) | (positive == 2.0), 0.0, value)  # `ceil` of it would tell
     sine = np.sin(np.pi * (np.abs(x) % 1.0))
     reflected = np.where(sine == 0.0, np.inf, np.log(np.pi) - np.log(sine) - value)
     return np.where(np.isneginf(x), np.inf, np.where(x < 0.5, reflected, value))

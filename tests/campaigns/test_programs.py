@@ -283,6 +283,21 @@ def test_a_branch_reads_what_it_yields(pipeline: str) -> None:
     assert exe(c=np.array(True), x=x)["r"].tolist() == [1.0, 3.0]
 
 
+@pytest.mark.parametrize("pipeline", ["dce", "@simplify", "@default"])
+def test_a_write_is_read_under_the_old_name(pipeline: str) -> None:
+    of = "tensor<2xf32>"
+    text = f"""
+pir.program @main(%x "x" : {of}) {{
+  %y = pd_op.exp(%x) : ({of}) -> {of}
+  %w = pd_op.floor_(%y) : ({of}) -> {of}
+  %z = pd_op.square(%y) : ({of}) -> {of}
+  pir.shadow_output(%z) {{output_name = "z"}} : ({of}) -> ()
+}}
+"""
+    exe = pirkit.compile(Program(parsed(text)), pipeline=pipeline)
+    assert exe(x=np.array([0.5, 1.25], np.float32))["z"].tolist() == [1.0, 9.0]
+
+
 STATISTICS: Final = """
 pir.program @main(%x "x" : tensor<4x3xf64>, %s "s" : V, %w "w" : V) {
   %m = pir.parameter() {parameter_name = "m", stop_gradient = array<i1: true>} : () -> V

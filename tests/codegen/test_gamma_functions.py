@@ -83,3 +83,11 @@ def test_equal_to_the_numpy_code(name: str, dtype: dt.DType, bits: int) -> None:
     error = np.abs(got[ordinary] - want[ordinary])
     size = np.abs(want[ordinary]) + (1e-6 if dtype is dt.float32 else 1.0)
     assert (error / size).max() <= rounding
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64])
+def test_lgamma_is_zero_at_1_and_2(dtype: dt.DType) -> None:
+    """On each side: `ceil` of a number next to 0 is 1."""
+    x = np.array([1.0, 2.0], dtype.np)
+    assert special.lgamma(x).tolist() == [0.0, 0.0]
+    assert apply("lgamma", dtype, x).tolist() == [0.0, 0.0]

@@ -113,3 +113,16 @@ def test_places_of_a_table_for_each_row_are_checked() -> None:
     for wrong in (-1, 4):
         with pytest.raises(PirkitError):
             mapped(np.array([[0, wrong], [2, 1]]), tables)
+
+
+@pytest.mark.parametrize("ranks", [(1, 2), (2, 1), (1, 1)])
+@pytest.mark.parametrize("flips", [(True, False), (False, True), (True, True)])
+def test_a_vector_is_not_turned(ranks: tuple[int, int], flips: tuple[bool, bool]) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((2, *(3,) * r)) for r in ranks)
+
+    def product(a: Any, b: Any) -> Any:
+        return ops.matmul(a, b, transpose_x=flips[0], transpose_y=flips[1])
+
+    want = np.stack([np.asarray(product(x[k], y[k])) for k in range(2)])
+    np.testing.assert_allclose(np.asarray(pirkit.vmap(product)(x, y)), want)

@@ -53,3 +53,33 @@ def test_two_hundred_forks_while_others_compile() -> None:
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+BEFORE_THE_COMPILER = """
+import os, signal, sys, threading, time, warnings
+warnings.simplefilter("ignore")
+from pirkit.runtime.native.llvm import LLVM_LOCK
+from pirkit.runtime.native.target import host
+assert "pirkit.runtime.native.engine" not in sys.modules
+held = threading.Event()
+def hold():
+    with LLVM_LOCK:
+        held.set()
+        time.sleep(0.2)
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    host()
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_while_llvm_is_asked_before_the_compiler_is_imported() -> None:
+    """Found by case 177 of the campaign: the child waited for ever for llvmlite's lock."""
+    ended = subprocess.run([sys.executable, "-c", BEFORE_THE_COMPILER], timeout=60, check=False)
+    assert ended.returncode == 0

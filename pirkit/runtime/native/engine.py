@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
@@ -14,7 +13,7 @@ from typing import Any, Final
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.native import object_compiler
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
-from pirkit.runtime.native.llvm import LLVM_LOCK, llvm
+from pirkit.runtime.native.llvm import llvm
 from pirkit.runtime.native.target import Target, host
 
 _lock = threading.RLock()
@@ -90,18 +89,7 @@ def load(image: bytes, symbols: Sequence[str]) -> Library:
         return Library({symbol: tracker[symbol] for symbol in symbols}, (linker, tracker))
 
 
-_forking = ExitStack()
-
-
-def _stop_compiling() -> None:
-    """Before a fork: take the locks, else the child could inherit one that is held for ever."""
-    _forking.enter_context(_lock)
-    _forking.enter_context(LLVM_LOCK)
-
-
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # before that of `llvm.py`: the order in which they are taken
     os.register_at_fork(
-        before=_stop_compiling,
-        after_in_parent=_forking.close,
-        after_in_child=_forking.close,
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
     )

@@ -254,7 +254,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     x = s.tensor(4, 3)
     yield s(x, s.ints((5,), 0, 4))
     yield s(x, s.array([0, -1, 2], dt.int32), axis=1)
-    yield s(s.tensor(2, 4, 3), s.array([3, 1]), axis=1)
+    yield s(s.tensor(2, 4, 3), s.array([3, 1], dt.int64), axis=1)
     yield s(x, s.array([[3], [0]], dt.int64))
     yield s(x, s.array(2, dt.int64))
     yield s(x, s.ints((0,), 0, 1))
@@ -263,7 +263,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @samples(IndexSelect)
 def _(s: SampleMaker) -> Iterator[Sample]:
     x = s.tensor(4, 3)
-    yield s(s.tensor(2, 4, 3), s.array([3, 1]), axis=1)
+    yield s(s.tensor(2, 4, 3), s.array([3, 1], dt.int64), axis=1)
     yield s(x, s.ints((5,), 0, 4))
     yield s(x, s.array([0, -1, 2], dt.int32), axis=-1)
 
