@@ -32,10 +32,11 @@ class RewritePass(Pass):
 
     def _found(self, call: OpCall, options: dict[str, Any]) -> Any:
         found: Any = self.rule(call, **options)
-        for value in cast("tuple[Any, ...]", found) if type(found) is tuple else (found,):
+        values: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
+        for value in values:
             if not (value is NotImplemented or isinstance(value, Value | list)):
                 raise TypeError(f"the rule returns {value!r}, which is no value of `call.b`")
-        return found
+        return cast(Any, found)
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         options = {f.name: getattr(self, f.name) for f in self.options()}
