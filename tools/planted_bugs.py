@@ -468,7 +468,8 @@ def reduced(name: str) -> tuple[int, float] | None:
         file.write_text(bug.program(around=20))
         start = time.process_time()
         for oracle in ("numbers", "error"):
-            command = ("pirkit-reduce", str(file), "-p", bug.pipeline, oracle)
+            # CPU time counts, so that the time of a busy machine does not end the search
+            command = ("pirkit-reduce", str(file), "-p", bug.pipeline, oracle, "--seconds=600")
             with planted(bug), contextlib.redirect_stderr(io.StringIO()):
                 code, text = printed(reduce.main, *command)
             if code == 0:

@@ -30,6 +30,18 @@ _ELSEWHERE: Final = {
 _CHOICE: Final = re.compile(r"invalid choice: '([^']*)'")
 
 
+class _Once(argparse.Action):
+    """Stores a value; a flag that is given again would drop the first one."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
+    ) -> None:
+        if option_string and self.dest in parser.stored:
+            parser.error(f"argument {'/'.join(self.option_strings)}: it is given twice")
+        parser.stored.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
 class ArgumentParser(argparse.ArgumentParser):
     """An ``argparse`` parser that raises UsageError and knows ``--version``.
 
@@ -39,6 +51,9 @@ class ArgumentParser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
         self._optional_values: set[str] = set()
+        self.stored: set[str] = set()
+        for action in (None, "store"):
+            self.register("action", action, _Once)
 
     def add_version(self) -> None:
         """Add ``--version``."""
@@ -66,8 +81,12 @@ class ArgumentParser(argparse.ArgumentParser):
 
         def shown(action: argparse.Action) -> str:
             text = spelled(action)
-            is_optional = self._optional_values & set(action.option_strings)
-            return f"{text.replace(' ', '[=', 1)}]" if is_optional else text
+            if self._optional_values & set(action.option_strings):
+                return f"{text.replace(' ', '[=', 1)}]"
+            if len(action.option_strings) < 2 or action.nargs == 0:
+                return text
+            value = text.removeprefix(f"{action.option_strings[0]} ").partition(", --")[0]
+            return f"{', '.join(action.option_strings)} {value}"  # the value once
 
         formatter._format_action_invocation = shown
         return formatter
@@ -90,7 +109,7 @@ class ArgumentParser(argparse.ArgumentParser):
         choices = _ARGUMENT.search(message)
         words = self._command()._words() if choices is None else self._choices_of(choices[1])
         word = self._wrong_word(message)
-        near = did_you_mean(word, words) if word.startswith("-") or choices else None
+        near = did_you_mean(word, words) if (word[1:] and word[0] == "-") or choices else None
         ours = _ELSEWHERE.get(word, "")
         if ours.partition(" ")[0] in words:
             near = f"it is `{ours}` here"

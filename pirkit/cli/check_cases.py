@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pirkit.cli.input_files import Arrays, read_inputs, seed_of
 from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.diag.progress import track
 from pirkit.diag.span import Span
-from pirkit.frontend.arrays import read_npz
 from pirkit.frontend.cases import Report, check_case
-from pirkit.frontend.compile import run_passes
+from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.kernel_check import check_kernels, check_whole
 from pirkit.lowering.prim import default_pipeline
 
@@ -57,21 +57,25 @@ def check_cases(arguments: argparse.Namespace) -> int:
 
 def check_programs(arguments: argparse.Namespace) -> int:
     """Check each instruction of programs on a backend; exit code 1 if one is wrong."""
-    given: str = arguments.inputs or ""
-    seed = given.removeprefix("random:") if given.startswith("random:") else "0"
-    inputs = read_npz(given) if given and not given.startswith("random:") else {}
+    given: str = arguments.inputs or "random:0"
+    is_random = given.startswith("random")
+    seed = seed_of(given) if is_random else 0
     wanted = arguments.pipeline
     pipeline = default_pipeline(arguments.backend) if wanted is None else wanted
     is_wrong = False
     rows: list[dict[str, object]] = []
     for path in arguments.paths:
         program = load_program(path, format=arguments.format, params=arguments.params)
+        inputs: Arrays = {}
+        if not is_random:
+            exe = compile(program, backend="reference", pipeline="", entry=arguments.entry)
+            inputs = read_inputs(given, exe, arguments.params)
         lowered = run_passes(program, pipeline) if pipeline else program
         entry = lowered.entry(arguments.entry)
-        report = check_kernels(entry, arguments.backend, int(seed), inputs, lowered.params)
+        report = check_kernels(entry, arguments.backend, seed, inputs, lowered.params)
         entire = None
         if arguments.backend == "cpu" and arguments.entry is None:
-            entire = check_whole(program, int(seed), inputs)
+            entire = check_whole(program, seed, inputs)
         lines = [*report.lines()]
         if entire is not None:
             lines.append(f"@{entry.symbol} by `compile_whole`: {entire}")

@@ -61,7 +61,7 @@ def _require_fit(ports: Sequence[Port], what: str, held: Mapping[str, Any], path
 
 def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     if part == RANDOM[:-1] or part.startswith(RANDOM):
-        yield from _random(exe, part.removeprefix(RANDOM)).items()
+        yield from _random(exe, seed_of(part)).items()
     elif part.startswith(SAFETENSORS) or part.endswith(SUFFIX):
         yield from read_safetensors(part.removeprefix(SAFETENSORS)).items()
     elif part.endswith(".npy"):
@@ -98,12 +98,18 @@ def _input_of(path: str, exe: Executable) -> str:
     )
 
 
-def _random(exe: Executable, seed: str) -> Arrays:
+def seed_of(given: str) -> int:
+    """The seed of ``random:SEED``."""
+    seed = given.removeprefix(RANDOM)
     if not seed.isdigit():
         raise UsageError(
             f"the seed of random inputs is a number, not {seed!r}",
             code="PK0701",
             help="for instance `--inputs random:0`",
         )
-    exe.params = {**random_weights(exe.plan.params, int(seed)), **exe.params}
-    return random_inputs(exe.plan.inputs, int(seed))
+    return int(seed)
+
+
+def _random(exe: Executable, seed: int) -> Arrays:
+    exe.params = {**random_weights(exe.plan.params, seed), **exe.params}
+    return random_inputs(exe.plan.inputs, seed)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
-from textwrap import indent
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import Final
 
 from pirkit.cli.arguments import ArgumentParser, natural
@@ -33,14 +35,19 @@ def make_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="pirkit-opt",
         usage="%(prog)s [OPTIONS] FILE",
-        description="Read a program, verify it, run passes over it and print it. "
-        "The result goes to standard output, everything else to standard error.",
+        description=_wrapped(
+            "Read a program, verify it, run passes over it and print it. "
+            "The result goes to standard output, everything else to standard error."
+        ),
         epilog=_passes_epilog() if {"-h", "--help"} & set(sys.argv[1:]) else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_version()
     parser.add_argument("file", nargs="?", metavar="FILE", help="a program; - is standard input")
-    parser.add_argument("-f", "--format", default="auto", choices=FORMATS, help="format of FILE")
+    parser.add_argument(
+        "-f", "--format", default="auto", choices=FORMATS, metavar="FORMAT",
+        help=f"format of FILE: {', '.join(FORMATS)}",
+    )  # fmt: skip
     parser.add_argument(
         "--outputs", default="", metavar="%A,%B", help="values that become outputs: a dump of "
         "Paddle's `main_program` names none",
@@ -48,7 +55,10 @@ def make_parser() -> ArgumentParser:
     parser.add_argument("-p", "--pipeline", default="", help="passes, as in 'cse,dce'")
     parser.add_load(parser)
     parser.add_argument("--entry", metavar="NAME", help="read only this program of the module")
-    parser.add_argument("-t", "--target", choices=TARGETS, help="what to print, by default mlir")
+    parser.add_argument(
+        "-t", "--target", choices=TARGETS, metavar="TARGET",
+        help=f"what to print, by default the first of {', '.join(TARGETS)}",
+    )  # fmt: skip
     parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")
     look = parser.add_argument_group("look")
     look.add_argument(
@@ -177,4 +187,13 @@ def _passes_epilog() -> str:
     Importing the passes would take half a second.
     """
     text = Path(__file__).with_name("passes.txt").read_text(encoding="utf-8")
-    return "passes:\n" + indent(text.rstrip("\n"), "  ")
+    text = re.sub(r",(?=\S)", ", ", text)  # where lines may end
+    column = len(text) - len(text.partition(" ")[2].lstrip())
+    return "\n".join(["passes:", *(_wrapped(f"  {p}", column + 2) for p in text.splitlines())])
+
+
+def _wrapped(text: str, column: int = 0) -> str:
+    """A text as wide as the terminal, its further lines from a column on."""
+    width = max(get_terminal_size().columns - 2, 20)
+    column = column if column < width // 2 else 4
+    return fill(text, width, subsequent_indent=" " * column, break_on_hyphens=False)

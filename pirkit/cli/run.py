@@ -82,6 +82,12 @@ def _require_mode(arguments: argparse.Namespace, given: set[str]) -> None:
                 code="PK0701",
                 help="leave one of the two out",
             )
+    if arguments.fused and arguments.backend != "cpu":
+        raise UsageError(
+            f"--fused does nothing with --backend {arguments.backend}",
+            code="PK0701",
+            help="leave one of the two out",
+        )
     if arguments.check and arguments.backend == "reference":
         raise UsageError(
             "--check compares with the reference itself",
@@ -115,8 +121,9 @@ def _parser() -> ArgumentParser:
     parser.add_load(both)
     run = parser.add_argument_group("running a program")
     run.add_argument(
-        "-f", "--format", default="auto", choices=FORMATS, help="format of the program"
-    )
+        "-f", "--format", default="auto", choices=FORMATS, metavar="FORMAT",
+        help=f"format of the program: {', '.join(FORMATS)}",
+    )  # fmt: skip
     run.add_argument("--params", metavar="P", help="weights: .pdiparams, .npz or .safetensors")
     run.add_argument(
         "--inputs",

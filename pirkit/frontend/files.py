@@ -295,7 +295,11 @@ def save(
         _onnx(name, "save_model")(program, name)
         return
     if format == "auto":
-        format = _SUFFIXES.get(Path(name).suffix, "mlir")
+        suffix = Path(name).suffix
+        require(suffix in _SUFFIXES or suffix in ("", ".pir"),
+                f"`save` knows no format of the suffix `{suffix}`",
+                f"name the file {', '.join(_SUFFIXES)} or .onnx, or give `format=`")  # fmt: skip
+        format = _SUFFIXES.get(suffix, "mlir")
     write_file(name, WRITERS[format](program.module))
     if format == "paddle-json" and program.params:
         stored = {m: program.params[m] for m in _parameter_metas(program.module)}

@@ -6,7 +6,7 @@ import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from pirkit.dialect.operation import PirOp, create
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.freeze import HOIST, PREPARE, freeze
+from pirkit.frontend.python_calls import require
 from pirkit.passes.quantize import CONVOLUTION, QuantizePass, readers, weights_name
 
 Array = np.ndarray[Any, Any]
@@ -91,6 +92,9 @@ def quantize(
     Raises UsageError (PK0701) for ``static`` without inputs or activations, (PK0703) for unknown
     element types.
     """
+    require(isinstance(cast(object, program), Program),
+            f"`quantize` takes a program, not a {type(program).__name__}",
+            "`pirkit.load(path)` reads one from a file")  # fmt: skip
     given = [inputs] if isinstance(inputs, Mapping) else list(inputs)
     if static and not (given and activations):
         raise UsageError(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isabstract
-from typing import Any, Final, NoReturn, cast, get_type_hints
+from typing import Any, Final, NoReturn, get_type_hints
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.source import register_source
@@ -68,12 +68,13 @@ def passes_of(pipeline: str | Sequence[PipelineItem]) -> list[Pass]:
         return parse_pipeline(pipeline)
     passes: list[Pass] = []
     for item in pipeline:
-        if isinstance(item, type) and issubclass(item, Pass) and not isabstract(item):
-            passes.append(item())
-        elif isinstance(item, Pass):
-            passes.append(item)
-        elif isinstance(cast(object, item), str):
-            passes += parse_pipeline(item)
+        held: Any = item
+        if isinstance(held, type) and issubclass(held, Pass) and not isabstract(held):
+            held = held()
+        if isinstance(held, Pass):
+            passes.append(held)
+        elif isinstance(held, str):
+            passes += parse_pipeline(held)
         else:
             raise UsageError(
                 f"a pipeline is made of passes and of strings, not of {item!r}",

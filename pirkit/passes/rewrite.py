@@ -31,12 +31,12 @@ class RewritePass(Pass):
         """The results of what stands in the place of a call; NotImplemented leaves it."""
 
     def _found(self, call: OpCall, options: dict[str, Any]) -> Any:
-        found = self.rule(call, **options)
-        values = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
+        found: Any = self.rule(call, **options)
+        values: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
         for value in values:
             if not (value is NotImplemented or isinstance(value, Value | list)):
                 raise TypeError(f"the rule returns {value!r}, which is no value of `call.b`")
-        return found
+        return cast(Any, found)
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         options = {f.name: getattr(self, f.name) for f in self.options()}
@@ -66,7 +66,7 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
 
     Raises UsageError (PK0703) for an op that does not exist, and (PK0701) if no op is named.
     """
-    if not ops or not all(isinstance(op, str) for op in ops):
+    if not ops or not all(isinstance(cast(object, op), str) for op in ops):
         raise UsageError(
             "`rewrite` takes the names of ops",
             code="PK0701",
@@ -85,7 +85,7 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
                 code="PK0701",
                 help="for instance `def relu_to_silu(call, *, slope: float = 1.0):`",
             )
-        options = [
+        options: list[tuple[str, Any, Any]] = [
             (p.name, type(p.default) if p.annotation is p.empty else p.annotation,
              option(p.default, f"a {type(p.default).__name__}"))
             for p in given if p.kind is p.KEYWORD_ONLY

@@ -38,6 +38,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
     "load of nothing": (lambda: pirkit.load("no_such_file.json"), "PK0506", "cannot read"),
     "save(3)": (lambda: pirkit.save(3, "x.mlir"), "PK0701", "writes a program, not a int"),
     "save to None": (lambda: pirkit.save(PROGRAM, None), "PK0701", "the path of a file"),
+    "save to an unknown kind": (lambda: pirkit.save(PROGRAM, "x.foo"), "PK0701", "no format of the suffix"),
+    "quantize a number": (lambda: pirkit.quantize(3), "PK0701", "takes a program, not a int"),
     "run_passes(3)": (lambda: pirkit.run_passes(3, "cse"), "PK0701", "a program and a pipeline"),
     "run_passes(None)": (lambda: pirkit.run_passes(PROGRAM, None), "PK0701", "a NoneType"),
     "trace(3)": (lambda: pirkit.trace(3), "PK0701", "records a function, not a int"),
