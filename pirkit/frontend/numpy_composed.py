@@ -210,7 +210,8 @@ def _i0(b: Builder, x: Any) -> Value:
 def _piecewise(b: Builder, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Value:
     """Functions get all elements; the last condition that holds decides, as in NumPy."""
     x = value_of(b, x)
-    conditions = list(condlist) if isinstance(condlist, list | tuple) else [condlist]
+    several = isinstance(condlist, list | tuple)
+    conditions: list[Any] = list(cast("list[Any]", condlist)) if several else [condlist]
     *choices, default = funclist if len(funclist) > len(conditions) else [*funclist, 0]
     found = default(x, *args, **kw) if callable(default) else default
     for condition, choice in zip(conditions, choices, strict=True):

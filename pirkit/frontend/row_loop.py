@@ -17,27 +17,38 @@ def each_row(one: OneRow) -> Any:
     metas = [meta_of(r.type) for r in one.op.results]
     if not metas or not all(isinstance(m, TensorMeta) and UNKNOWN not in m.shape for m in metas):
         return None
-    given = [v if isinstance(v, list) else [v] for v in cast("tuple[Any, ...]", one.operands)]
-    mapped = [v.value for each in given for v in each if v is not None and v.rows]
+    mapped = [v.value for each in one.operands for v in _each(each) if v.rows]
 
     def turn(carry: Any, rows: list[Any]) -> tuple[Any, list[Any]]:
         inner, left = cast(Recorder, rows[0].b), iter(rows)
 
-        def single(v: Batched | None) -> Batched | None:
-            return v and Batched(next(left) if v.rows else inner.own(v.value), False)
+        def single(given: Any) -> Any:
+            if given is None:
+                return None
+            if isinstance(given, list):
+                return [single(v) for v in cast("list[Batched]", given)]
+            held = cast(Batched, given)
+            return Batched(next(left) if held.rows else inner.own(held.value), False)
 
-        operands = tuple(
-            [[single(x) for x in v] if isinstance(v, list) else single(v) for v in one.operands]
-        )
+        operands = tuple([single(v) for v in one.operands])
         slots = zip(one.op.definition.operands, operands, strict=False)
-        tensors = [
-            [x.value for x in v] if isinstance(v, list) else v and v.value
-            for s, v in slots
-            if s.kind is None
-        ]
+        tensors = [_values(v) for s, v in slots if s.kind is None]
         found = replace(one, b=inner, operands=operands).emit(tensors)
-        several = found if isinstance(found, tuple) else (found,)
-        return carry, [v for v in cast("tuple[Any, ...]", several) if v is not None]
+        several = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
+        return carry, [v for v in several if v is not None]
 
     stacked = iter(scan(turn, (), mapped)[1])
     return tuple([None if r is None else next(stacked) for r in one.op.result_slots])
+
+
+def _each(given: Any) -> list[Batched]:
+    """An operand as a list."""
+    if given is None:
+        return []
+    return cast("list[Batched]", given) if isinstance(given, list) else [given]
+
+
+def _values(given: Any) -> Any:
+    """What an op takes of an operand."""
+    values = [v.value for v in _each(given)]
+    return values if isinstance(given, list) else (values or [None])[0]

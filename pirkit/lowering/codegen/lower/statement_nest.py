@@ -277,8 +277,9 @@ class StatementNestBuilder:
         """Lower the expression of a statement; the name of its value."""
         names: dict[int, str] = {}
         indexing = self.indexing(number, lines)
-        lanes = [e.iter for e in space(statement.meta.shape)][-1:]
-        body = split_wraps(statement.body, *lanes) if any(lanes) else statement.body
+        shape = space(statement.meta.shape)
+        lanes = shape[-1].iter if shape else None
+        body = statement.body if lanes is None else split_wraps(statement.body, lanes)
         needed = needs(body, indexing)
         for node in walk(body):
             names[id(node)] = self.node(node, names, indexing, needed.get(id(node)))

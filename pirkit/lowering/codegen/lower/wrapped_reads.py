@@ -61,17 +61,14 @@ def _wrap_of(e: Expr, lanes: Iter) -> tuple[Expr, int, int] | None:
     """``(inner, by, first)`` if ``e`` is ``inner mod by`` along ``lanes``, and more that does not
     depend on them; the quotient is ``first`` or one more.
     """
-    over = [(a, k) for a, k in e.terms if a is not lanes and _depends(a, lanes)]
-    if len(over) != 1 or not isinstance(over[0][0], Floor) or over[0][0].sized:
+    over = [(a, k) for a, k in e.terms if isinstance(a, Floor) and lanes in a.inner.iters]
+    if len(over) != 1 or over[0][0].sized:
         return None
-    atom, factor = over[0]
-    steps = [dict(of.terms).get(lanes, 0) for of in (e, atom.inner)]
-    low, high = [n // atom.by for n in atom.inner.bounds]
-    plain = not any(_depends(a, lanes) for a, _ in atom.inner.terms if a is not lanes)
-    if steps != [1, 1] or factor != -atom.by or high != low + 1 or not plain:
+    [(atom, factor)] = over
+    inner = atom.inner
+    steps = [dict(of.terms).get(lanes, 0) for of in (e, inner)]
+    low, high = [n // atom.by for n in inner.bounds]
+    nested = any(isinstance(a, Floor) and lanes in a.inner.iters for a, _ in inner.terms)
+    if steps != [1, 1] or factor != -atom.by or high != low + 1 or nested:
         return None
-    return atom.inner, atom.by, low
-
-
-def _depends(atom: object, lanes: Iter) -> bool:
-    return isinstance(atom, Floor) and lanes in atom.inner.iters
+    return inner, atom.by, low
