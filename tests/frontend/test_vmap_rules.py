@@ -28,6 +28,9 @@ from tools.campaigns.oracle import referred
 Arrays = dict[str, Any]
 NAMES: Final = [n for n in RULES if n.startswith("pd_op.") and reference.get(lookup(n)) is not None]
 
+LOOPED: Final = ("pd_op.yolo_box", "pd_op.warpctc", "pd_op.prior_box")
+"""Ops without a rule, which run row by row."""
+
 
 def program_of(call: Call, arrays: list[Any]) -> Program:
     made = ProgramOp.build("case")
@@ -59,7 +62,7 @@ def variants(call: Call) -> Iterator[Call]:
         yield replace(call, attrs={**call.attrs, **turned})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *LOOPED])
 @pytest.mark.parametrize("first", [False, True], ids=["all", "first"])
 def test_rows_are_what_each_of_them_gives(first: bool, name: str) -> None:
     """All operands have rows, or the first one alone. Integers are the same in another order."""
