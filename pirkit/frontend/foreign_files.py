@@ -49,6 +49,10 @@ def _zip_with(pattern: str) -> Callable[[bytes], bool]:
     return test
 
 
+def _is_flat_buffer(data: bytes) -> bool:
+    return data[4:8] == b"TFL3"
+
+
 def _is_safetensors(data: bytes) -> bool:
     length = int.from_bytes(data[:8], "little")
     return data[8:10] == b'{"' and 2 <= length <= len(data)
@@ -81,7 +85,7 @@ KINDS: Final = (
             _starts(b"\x89HDF")),
     Foreign("a GGUF file of weights", "convert the weights to .safetensors", _starts(b"GGUF")),
     Foreign("a model of TensorFlow Lite", "export the model to ONNX with tf2onnx",
-            lambda data: data[4:8] == b"TFL3"),
+            _is_flat_buffer),
     Foreign("compressed by gzip", "unpack it first", _starts(b"\x1f\x8b")),
     Foreign("bytecode of MLIR or a StableHLO portable artifact", _MLIR_HELP, _starts(b"ML\xefR")),
     Foreign("bitcode of LLVM", _MLIR_HELP, _starts(b"BC\xc0\xde")),
