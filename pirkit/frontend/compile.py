@@ -289,10 +289,7 @@ def _made(
     if made is None:
         with importing():
             from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  unless cached
-            from pirkit.runtime.native.program import compile_ahead  # noqa: PLC0415
 
-        if form != "kernels":
-            compile_ahead()
         made = plan_with(form, program, pipeline, entry, library, run_passes)
         if key is not None:
             save_entry(key, made)

@@ -159,7 +159,7 @@ REFUSED: Final[dict[str, tuple[Callable[[Any], Any], str, str]]] = {
     "np.asarray": (lambda x: np.asarray(x).sum() * x[0], "numpy array", "pirkit.ops"),
     "np.array of values": (lambda x: np.array([x[0], x[1]]).sum(), "", "pirkit.ops"),
     "np.spacing": (lambda x: np.spacing(x).sum(), "spacing", "pirkit.ops"),
-    "np.i0": (lambda x: np.i0(x).sum(), "i0", "pirkit.ops"),
+    "np.frexp": (lambda x: np.frexp(x)[0].sum(), "frexp", "pirkit.ops"),
     "out=": (lambda x: np.sin(x, out=np.empty(3)).sum(), "out=", "result"),
     "if many": (lambda x: x.sum() if x > 0 else x, "truth", "any()"),
     "int of many": (lambda x: x.sum() * int(x), "int()", "v[0]"),

@@ -77,7 +77,7 @@ def test_refusals_name_their_reason(pair: tuple[str, str], kind: str) -> None:
 
 
 def test_a_value_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(UsageError, match="no block has values %x and %nothing"):
+    with pytest.raises(UsageError, match="no operation makes %nothing"):
         why_not_fused(parse_mlir(UNSOLVABLE, "unsolvable"), "x", "nothing")
 
 

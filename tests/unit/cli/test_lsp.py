@@ -141,7 +141,7 @@ def test_what_is_no_message_does_not_end_the_session(editor: Editor) -> None:
     editor.write(b"[]")
     assert editor.read()["error"]["code"] == -32700
     assert editor.ask("textDocument/rename")["code"] == -32601
-    assert editor.ask("textDocument/hover", textDocument={"uri": "file:///x"})["code"] == -32603
+    assert editor.ask("textDocument/hover", textDocument={"uri": "file:///x"})["code"] == -32602
     editor.tell("$/setTrace", value="off")
     assert opened(editor, GOOD) == []
 

@@ -91,7 +91,7 @@ def test_line_ends_of_another_system(tmp_path: Path) -> None:
     assert str(pirkit.load(tmp_path / "a.txt")) == str(pirkit.load(CASE / "program.txt"))
 
 
-@pytest.mark.parametrize("data", [b"\xef\xbb\xbf{", b"{\n\xff"])
+@pytest.mark.parametrize("data", [b"\xef\xbb{", b"{\n\xff"])
 def test_a_file_that_is_not_utf8(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(data)
     with pytest.raises(ParseError) as caught:
