@@ -46,7 +46,6 @@ def plan_with(
     maker = _Maker(entry, library, run_passes)
     if form == "kernels":
         return maker.kernels(run_passes(program, pipeline) if pipeline else program), ()
-    imported("pirkit.runtime.native.program").compile_ahead()
     if form in ("lanes", "fast"):
         made = maker.decomposed(program, pipeline, fast_math=form == "fast")
         if native_program(made[0]) is not None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
@@ -34,7 +32,7 @@ from pirkit.runtime.native.function import (
     array_maker,
     thread_share,
 )
-from pirkit.runtime.native.pool import pool, thread_count
+from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
     FUNCTIONS,
@@ -542,25 +540,6 @@ def _checked_operands(program: NativeProgram, arrays: Sequence[Any]) -> list[Arr
 @once
 def _library() -> Library:
     return load(compile_cached_ir(program_text()), FUNCTIONS)
-
-
-@once
-def compile_ahead() -> None:
-    """Begin to compile in another thread what calls programs, unless threads are not wanted.
-
-    A process needs it at its first call. LLVM takes 0.1 s for it where no cache has it, and runs
-    without the GIL while Python lowers the program that is to be called.
-    """
-    if thread_count() == 1:
-        return
-    thread = threading.Thread(target=_attempt_library, name="pirkit-compile-ahead")
-    with suppress(RuntimeError):  # the system allows no more threads
-        thread.start()
-
-
-def _attempt_library() -> None:
-    with suppress(InternalError, OSError):  # the call that needs it raises them
-        _library()
 
 
 @once
