@@ -290,8 +290,8 @@ class _Guard:
 _GUARD: Final = _Guard()
 
 
-def _dropped(reference: Any) -> None:
-    with _GUARD.lock:
+def _dropped(reference: Any, guard: _Guard = _GUARD) -> None:
+    with guard.lock:  # at exit the module's names may be gone before its expressions
         if reference.table.get(reference.key) is reference:
             del reference.table[reference.key]
 
