@@ -32,7 +32,7 @@ def apply_rule(
     Random ops are refused, unless rows are ``alike`` in what they draw.
 
     Gives the op to go on with: the next one, or the first part where the op was decomposed. Raises
-    UnsupportedError (PK0402), naming op and line, for an op without a rule.
+    UnsupportedError (PK0402), naming op and line, for an op that has no form for rows.
     """
     if op.name == "pir.combine":
         values[op.results[0]] = [values[v] for v in op.operands]

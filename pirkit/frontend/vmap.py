@@ -40,7 +40,7 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     front. ``out_axes`` is where the rows of the results go (or a tree of such), None for a result
     that all rows share. Nests with itself, with derivatives and with `jit`. Raises UsageError for
     rows of different number and results that differ in spite of None, UnsupportedError (PK0402),
-    naming the op and the line, for an op without a rule.
+    naming the op and the line, for random ops and for results whose sizes follow from elements.
     """
 
     @wraps(f, updated=())

@@ -60,6 +60,17 @@ def permuted(ops: int) -> ProgramOp:
     return c.program
 
 
+def stencils(ops: int) -> ProgramOp:
+    """Steps in time: each reads the one before at four shifted places."""
+    c = Case()
+    x = c(64, 64)
+    for _ in range(ops // 9):
+        rolled = [c.b.roll(x, shifts=(k,), axis=(a,)) for k in (1, -1) for a in (0, 1)]
+        x = x + (rolled[0] + rolled[1] + rolled[2] + rolled[3]) * 0.1
+    c.b("pir.shadow_output", x, output_name="y")
+    return c.program
+
+
 def calls_for(program: ProgramOp) -> int:
     """Calls of Python functions to fuse a program."""
     count = 0
@@ -76,7 +87,7 @@ def calls_for(program: ProgramOp) -> int:
     return count
 
 
-@pytest.mark.parametrize("shape", [blocks, chain, fan, permuted])
+@pytest.mark.parametrize("shape", [blocks, chain, fan, permuted, stencils])
 def test_twice_the_program_is_at_most_a_little_more_than_twice_the_work(
     shape: Callable[[int], ProgramOp],
 ) -> None:

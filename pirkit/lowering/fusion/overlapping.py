@@ -113,7 +113,7 @@ def shifts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
         read = sum(_size(u) for u in islice(users, _NEAR) if u is not None and _shifts(u, source))
         if read <= 2 * size:
             continue
-        chain = list(_chain(source, found))
+        chain = list(islice(_chain(source, found), _NEAR))  # the cost of more of them is too much
         reads = sum(len(u.tensors) for u in chain if not u.computes)
         cost = (sum(_cost(u) for u in chain) + reads) * (read - size) // size
         if cost * size > LAUNCH_ADDS:
