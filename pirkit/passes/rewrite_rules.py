@@ -118,6 +118,45 @@ def _composed_transpose(op: PirOp, classes: AliasClasses) -> Found:
     return successor(op, (inner.operands[0],), properties=properties)
 
 
+def _swaps_last_two(op: PirOp | None) -> bool:
+    """Whether an op transposes matrices."""
+    if op is None or op.name != "pd_op.transpose":
+        return False
+    rank = len(op.attribute("perm"))
+    perm = [axis % rank for axis in op.attribute("perm")]
+    return rank > 1 and perm == [*range(rank - 2), rank - 1, rank - 2]
+
+
+def _matmul_of_transposes(op: PirOp, classes: AliasClasses) -> Found:
+    operands, properties = list(op.operands), semantic_properties(op)
+    for k, flag in enumerate(("transpose_x", "transpose_y")):
+        inner = _maker(operands[k])
+        if inner is not None and _swaps_last_two(inner):
+            if not classes.is_written(inner.operands[0]):
+                operands[k] = inner.operands[0]
+                properties = {**properties, flag: encode("bool", not op.attribute(flag))}
+    changed = operands != list(op.operands)
+    return successor(op, operands, properties=properties) if changed else None
+
+
+def _transposed_matmul(op: PirOp, classes: AliasClasses) -> Found:
+    """``(x y)' = y' x'``, unless others read the product too."""
+    inner = _maker(op.operands[0])
+    if inner is None or inner.name != "pd_op.matmul" or not _swaps_last_two(op):
+        return None
+    x, y = inner.operands
+    metas = [meta_of(v.type) for v in (x, y)]
+    ranks = {m.rank for m in metas if isinstance(m, TensorMeta)}
+    if len(ranks) != 1 or not op.operands[0].has_one_use() or any(map(classes.is_written, (x, y))):
+        return None
+    properties = {
+        **semantic_properties(inner),
+        "transpose_x": encode("bool", not inner.attribute("transpose_y")),
+        "transpose_y": encode("bool", not inner.attribute("transpose_x")),
+    }
+    return successor(op, (y, x), definition=inner.definition, properties=properties)
+
+
 def _only_element(op: PirOp, classes: AliasClasses) -> Found:
     combine = _maker(op.operands[0])
     alone = combine is not None and combine.name == "pir.combine" and len(combine.operands) == 1
@@ -279,6 +318,8 @@ REWRITE_RULES: Final = (
     RewriteRule("pd_op.cast", "cast to a wider dtype and back = x", _widened_and_back),
     RewriteRule("pd_op.transpose", "transpose in order = x", operand("x", in_order)),
     RewriteRule("pd_op.transpose", "transpose of transpose = transpose", _composed_transpose),
+    RewriteRule("pd_op.transpose", "(x y)' = y' x'", _transposed_matmul),
+    RewriteRule("pd_op.matmul", "matmul of transpose = transposed matmul", _matmul_of_transposes),
     RewriteRule("pd_op.reshape", "reshape of reshape = reshape", past_inner(shape_without_copies)),
     RewriteRule("pd_op.reshape", "x in its own shape = x", operand("x", same_type)),
     RewriteRule("pd_op.squeeze", "x in its own shape = x", operand("x", same_type)),

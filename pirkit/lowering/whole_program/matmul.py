@@ -15,6 +15,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Reduce,
     Store,
 )
+from pirkit.lowering.codegen.matmul.few_rows import has_few_rows
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
 from pirkit.lowering.codegen.matmul.quantized_rows import (
     DIRECT_ROWS,
@@ -48,7 +49,7 @@ NARROW: Final = 16
 """Columns below which a nest along them is slow (256x12 by 12x8: 53 us, GEMM 2.7; with 8 lanes,
 where they fill a vector, 21 and 2.8)."""
 MAX_THIN_EXTENT: Final = 8
-"""Rows or columns of a result below which packing does not pay: no panel would be reused."""
+"""Rows or columns of a result below which no panel is packed: it would not be reused."""
 
 
 def matmul_of(
@@ -82,12 +83,14 @@ def matmul_of(
     reused = depth >= MIN_DOT_DEPTH and rows * columns >= depth
     is_tailed = depth >= MIN_TAILED_DEPTH and columns * c.dtype.itemsize * 8 % host().vector_bits
     most = MAX_TAILED_SIZE if is_tailed else MAX_NEST_SIZE
+    gemm = Gemm(batch, rows, columns, depth, c.dtype, *ab, result)
     if (
         (rows * columns * depth > most or (reused and (is_dot or columns < NARROW)))
-        and min(rows, columns) >= MAX_THIN_EXTENT
+        and columns >= MAX_THIN_EXTENT
+        and (rows >= MAX_THIN_EXTENT or has_few_rows(gemm))
         and c.dtype in (dt.float32, dt.float64)
     ):
-        return Gemm(batch, rows, columns, depth, c.dtype, *ab, result)
+        return gemm
     if rows * columns * depth > MAX_NEST_SIZE and min(rows, columns) >= MAX_THIN_EXTENT:
         raise NotNativeError(
             f"a product of {c.numel * depth:,} multiplications in {c.dtype} has no native form"

@@ -3,6 +3,7 @@
 The key is the name of the law, or its equation if it holds for several ops. The output is ``%y``.
 Placeholders: ``{op}``, ``{D}`` the dtype of the input, ``{value}`` a number, and types: ``{T}`` the
 input, ``{N}`` one element, ``{B}`` bools and ``{W}`` float64 of its shape, ``{R}`` its transpose,
+``{S}`` a matrix of its rows squared,
 ``{F}`` its elements in a row.
 """
 
@@ -57,6 +58,12 @@ ON_TENSORS: Final = {
     "pd_op.transpose: transpose of transpose = transpose": """
         %a = {op}(%x) {{perm = array<i32: 1, 0>}} : ({T}) -> {R}
         %y = {op}(%a) {{perm = array<i32: -1, 0>}} : ({R}) -> {T}""",
+    "pd_op.matmul: matmul of transpose = transposed matmul": """
+        %a = pd_op.transpose(%x) {{perm = array<i32: 1, 0>}} : ({T}) -> {R}
+        %y = {op}(%x, %a) : ({T}, {R}) -> {S}""",
+    "pd_op.transpose: (x y)' = y' x'": """
+        %a = pd_op.matmul(%x, %x) {{transpose_y = true}} : ({T}, {T}) -> {S}
+        %y = {op}(%a) {{perm = array<i32: 1, 0>}} : ({S}) -> {S}""",
     "pd_op.reshape: reshape of reshape = reshape": """
         %a = {op}(%x) {{shape = array<i64: -1>}} : ({T}) -> {F}
         %y = {op}(%a) {{shape = array<i64: 4, 2>}} : ({F}) -> {R}""",

@@ -43,7 +43,7 @@ def program(body: str, op: str, dtype: DType, number: str) -> str:
     filled = body.format(
         op=op, D=dtype.name, value=number, T=f"tensor<2x4x{element}>", N=f"tensor<1x{element}>",
         B="tensor<2x4xi1>", W="tensor<2x4xf64>", R=f"tensor<4x2x{element}>",
-        F=f"tensor<8x{element}>",
+        F=f"tensor<8x{element}>", S=f"tensor<2x2x{element}>",
     )  # fmt: skip
     type_ = re.findall(r"%y = .* -> (.*)$", filled, re.MULTILINE)[0]
     return f"""

@@ -34,6 +34,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Reduce, Store
 from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.routine import Routine
+from pirkit.lowering.codegen.matmul.few_rows import FewRows, has_few_rows
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.panel_packing import copied_row_bytes, divisibility
 from pirkit.lowering.codegen.matmul.panel_routines import (
@@ -44,6 +45,7 @@ from pirkit.lowering.codegen.matmul.panel_routines import (
     prefetch_panel,
 )
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.machine_costs import BYTES_PER_NS
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import Target, host
@@ -178,29 +180,37 @@ def native_gemm(p: Gemm) -> NativeFunction:
 
 def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     """The module of a GEMM for a number of threads, not yet compiled."""
-    shape = tile_shape_for(p.dtype, target, p.columns)
-    cut = blocking(p, shape, target, threads)
     routines = Routines()
     b = routines.builder()
-    stages = gemm_stages(p, shape, cut)
+    if has_few_rows(p):
+        few = FewRows(p, target, threads)
+        shape, columns = few.shape, few.width
+        stages = [*_plain(p), Stage("block", few.blocked(loops_of(_kernel(p))))]
+        block = {"block rows": p.rows, "block columns": few.columns, "block depth": few.depth}
+        name, blocks = "matmul of few rows", few.tasks
+    else:
+        shape = tile_shape_for(p.dtype, target, p.columns)
+        cut, columns = blocking(p, shape, target, threads), shape.columns
+        stages = gemm_stages(p, shape, cut)
+        block = {"block rows": cut.rows, "block columns": cut.columns, "block depth": cut.depth}
+        name, blocks = "matmul", _block_counts(p, cut.rows, cut.columns)
     scratch = write_nest(b, stages[-1].nest, functions=routines)
     sizes = (p.a.size, p.b.size, p.c.size, *[p.columns * p.dtype.itemsize] * p.scales)
-    # About three vector FMAs per ns.
-    work = int(p.multiplications / shape.lanes / 3)
-    tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": shape.columns}
-    block = {"block rows": cut.rows, "block columns": cut.columns, "block depth": cut.depth}
-    blocks = _block_counts(p, cut.rows, cut.columns)
-    known = about(gemm_stages, "matmul", **tile, **block, blocks=blocks)
+    # About three vector FMAs per ns, if memory delivers B in time.
+    work = max(int(p.multiplications / shape.lanes / 3), p.b.size // BYTES_PER_NS)
+    tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": columns}
+    known = about(gemm_stages, name, **tile, **block, blocks=blocks)
     return routines.draft(b, scratch, sizes, work, known, stages)
 
 
-def gemm_stages(p: Gemm, shape: TileShape, cut: Blocking) -> list[Stage]:
-    """The loops of a GEMM: as they are defined, then blocked as they are emitted.
+def _plain(p: Gemm) -> list[Stage]:
+    """The loops as they are defined. Columns of panels have no single stride."""
+    return [] if p.panel else [Stage("loops", loops_of(_kernel(p)))]
 
-    A right operand in panels has no plain loops: its columns have no single stride.
-    """
-    plain = () if p.panel else (Stage("loops", loops_of(_kernel(p))),)
-    return [*plain, Stage("block and pack", _Blocks(p, shape, cut).nest())]
+
+def gemm_stages(p: Gemm, shape: TileShape, cut: Blocking) -> list[Stage]:
+    """The loops of a GEMM: as they are defined, then blocked as they are emitted."""
+    return [*_plain(p), Stage("block and pack", _Blocks(p, shape, cut).nest())]
 
 
 def _kernel(p: Gemm) -> Kernel:

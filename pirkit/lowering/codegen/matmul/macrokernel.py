@@ -80,7 +80,8 @@ class Tile:
     ``strides`` are those of A and the row stride of C; if None, they are last parameters. With
     ``source_row`` B is read from rows so many bytes apart at a last parameter ``source``, and the
     panel is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
-    parameter. If it ``accumulates``, results are added to C unless it is fresh.
+    parameter. If it ``accumulates``, results are added to C unless it is fresh. With ``panel_row``
+    rows of the panel are so many bytes apart, and have nothing behind the last column.
 
     As a routine of the loop IR its buffers are a, panel and c, then the maxima or the source, and
     its numbers k, the part of the depth, which is fresh if it is the first, then the strides.
@@ -92,6 +93,11 @@ class Tile:
     source_row: int | None
     row_max_stride: int
     accumulates: bool
+    panel_row: int = 0
+
+    @property
+    def right_row(self) -> int:
+        return self.panel_row or self.shape.columns * self.shape.dtype.itemsize
 
     def function(self, functions: Functions) -> str:
         """The name of the function."""
@@ -114,9 +120,8 @@ class Tile:
         dtype, (a_row, a_column, c_row) = self.shape.dtype, self.strides or strides
         size = dtype.itemsize
         a = matrix(memory[0], dtype, (rows, depth), (a_row, a_column))
-        panel = matrix(
-            memory[1], dtype, (depth, columns), (self.shape.columns * size, size), panel=True
-        )
+        padded = self.panel_row == 0
+        panel = matrix(memory[1], dtype, (depth, columns), (self.right_row, size), panel=padded)
         if self.source_row is not None:
             panel[...] = matrix(memory[3], dtype, (depth, columns), (self.source_row, size))
         c = matrix(memory[2], dtype, (rows, columns), (c_row, size))
@@ -150,7 +155,8 @@ class Tile:
         places = [(bases[r // half], distances[r % half]) for r in range(rows)]
         left = Elements(Type(vector.elem), places, [a_column])
         offsets = [v * lanes * size for v in range(len(masks))]
-        right = Elements(vector, [(panel, at) for at in offsets], [shape.columns * size])
+        right_masks = masks if self.panel_row else ()
+        right = Elements(vector, [(panel, at) for at in offsets], [self.right_row], right_masks)
         if self.source_row is not None:
             source = [(Value("%source", PTR), at) for at in offsets]
             right = Elements(vector, source, [self.source_row], masks, packed=right)

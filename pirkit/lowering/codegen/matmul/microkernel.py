@@ -152,7 +152,8 @@ def _outer_product(
     vectors = list(right.load(b))
     total: list[Value] = []
     for element in left.load(b):
-        factor = b.splat(element, vectors[0].type.lanes)
+        # Vectors on both sides are terms of dot products.
+        factor = element if element.type.lanes > 1 else b.splat(element, vectors[0].type.lanes)
         line = zip(vectors, sums[len(total) :], strict=False)
         # A column of ones makes plain sums; LLVM does not simplify an FMA with it.
         if combine is not None:
