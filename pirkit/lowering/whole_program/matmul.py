@@ -15,6 +15,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Reduce,
     Store,
 )
+from pirkit.lowering.codegen.matmul.few_columns import has_few_columns
 from pirkit.lowering.codegen.matmul.few_rows import has_few_rows
 from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
 from pirkit.lowering.codegen.matmul.quantized_rows import (
@@ -86,8 +87,7 @@ def matmul_of(
     gemm = Gemm(batch, rows, columns, depth, c.dtype, *ab, result)
     if (
         (rows * columns * depth > most or (reused and (is_dot or columns < NARROW)))
-        and columns >= MAX_THIN_EXTENT
-        and (rows >= MAX_THIN_EXTENT or has_few_rows(gemm))
+        and (min(rows, columns) >= MAX_THIN_EXTENT or _is_thin_gemm(gemm))
         and c.dtype in (dt.float32, dt.float64)
     ):
         return gemm
@@ -96,6 +96,11 @@ def matmul_of(
             f"a product of {c.numel * depth:,} multiplications in {c.dtype} has no native form"
         )
     return _nest((*batch, rows, columns), depth, (a, b, c), (*ab, result))
+
+
+def _is_thin_gemm(p: Gemm) -> bool:
+    """Whether a matmul of few rows or columns has loops of its own, which pack no panel."""
+    return (p.columns >= MAX_THIN_EXTENT and has_few_rows(p)) or has_few_columns(p, host())
 
 
 def panel_product(

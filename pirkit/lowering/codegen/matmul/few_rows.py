@@ -68,6 +68,8 @@ def has_few_rows(p: Gemm) -> bool:
 class FewRows:
     """Builds the loops: tasks of columns, blocks of the depth, columns of a tile, its rows."""
 
+    name = "matmul of few rows"
+
     def __init__(self, p: Gemm, target: Target, threads: int) -> None:
         self.p, self.target = p, target
         self.is_dot = p.b.strides[1] != p.dtype.itemsize
@@ -97,6 +99,11 @@ class FewRows:
     @property
     def tasks(self) -> int:
         return -(-self.p.columns // self.columns)
+
+    @property
+    def block(self) -> int:
+        """Columns of a task."""
+        return self.columns
 
     def blocked(self, nest: Nest) -> Nest:
         """The plain loops of a matmul, blocked."""

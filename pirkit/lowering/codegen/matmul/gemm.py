@@ -34,6 +34,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Reduce, Store
 from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.routine import Routine
+from pirkit.lowering.codegen.matmul.few_columns import FewColumns, has_few_columns
 from pirkit.lowering.codegen.matmul.few_rows import FewRows, has_few_rows
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.panel_packing import copied_row_bytes, divisibility
@@ -182,12 +183,11 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     """The module of a GEMM for a number of threads, not yet compiled."""
     routines = Routines()
     b = routines.builder()
-    if has_few_rows(p):
-        few = FewRows(p, target, threads)
-        shape, columns = few.shape, few.width
+    few = few_of(p, target, threads)
+    if few is not None:
+        shape, columns = few.shape, few.shape.columns
         stages = [*_plain(p), Stage("block", few.blocked(loops_of(_kernel(p))))]
-        block = {"block rows": p.rows, "block columns": few.columns, "block depth": few.depth}
-        name, blocks = "matmul of few rows", few.tasks
+        name, blocks, block = few.name, prod(p.batch) * few.tasks, {"block": few.block}
     else:
         shape = tile_shape_for(p.dtype, target, p.columns)
         cut, columns = blocking(p, shape, target, threads), shape.columns
@@ -201,6 +201,13 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": columns}
     known = about(gemm_stages, name, **tile, **block, blocks=blocks)
     return routines.draft(b, scratch, sizes, work, known, stages)
+
+
+def few_of(p: Gemm, target: Target, threads: int) -> FewRows | FewColumns | None:
+    """The loops of a matmul of few rows or columns, which packs no panels; None for others."""
+    if has_few_rows(p):
+        return FewRows(p, target, threads)
+    return FewColumns(p, target, threads) if has_few_columns(p, target) else None
 
 
 def _plain(p: Gemm) -> list[Stage]:
