@@ -318,9 +318,14 @@ def _convolve(b: Builder, a: Any, v: Any, mode: str = "full") -> Value:
     if x.shape[0] < y.shape[0]:
         x, y = y, x
     n, m = x.shape[0], y.shape[0]
-    padded: Any = _pad(b, x, m - 1)
-    rows = padded[np.arange(n + m - 1)[:, None] + np.arange(m)]
-    found: Any = _call(b, "matmul", rows, _call(b, "flip", y))
+    y = _call(b, "flip", y)
+    if x.meta.dtype.is_float:
+        line, taps = (b.reshape(v, (1, 1, 1, v.shape[0])) for v in (x, y))
+        found: Any = b.reshape(b.conv2d(line, taps, paddings=(0, m - 1)), (n + m - 1,))
+    else:
+        padded: Any = _pad(b, x, m - 1)
+        rows = padded[np.arange(n + m - 1)[:, None] + np.arange(m)]
+        found = _call(b, "matmul", rows, y)
     start, stop = {"full": (0, n + m - 1), "same": ((m - 1) // 2, (m - 1) // 2 + n),
                    "valid": (m - 1, n)}[mode]  # fmt: skip
     return found[start:stop]

@@ -194,8 +194,22 @@ class WeightGradEmitter:
     def _prefetch_addresses(
         self, images: Value, filters: Value, window_block: WindowBlock
     ) -> tuple[Value, Value]:
-        """The addresses of the next block of windows, in the first image and the first filter."""
+        """The addresses of the next block of windows, in the first image and the first filter.
+
+        Behind the last segment of a row is the next row.
+        """
         b, c, cut = self.b, self.c, self.cut
+        if c.segments > 1:
+            channel, rest = split_index(b, window_block.plane, [c.depth, c.planes // c.depth])
+            row = b.plus(b.times(rest, c.windows[-2]), window_block.row)
+            window = b.plus(window_block.window, c.length)
+            at = b.plus(b.times(row, c.windows[-1]), window)
+            image_row = b.plus(b.times(window_block.row, c.window_stride[-2]), -c.before[-2])
+            column = b.plus(b.times(window, c.window_stride[-1]), -c.before[-1])
+            column = b.plus(b.times(image_row, c.lengths[-1]), column)
+            image = b.at(images, b.times(channel, self.batch_strides[1]))
+            filter_ = b.at(filters, b.times(channel, self.batch_strides[3]))
+            return b.at(image, b.times(column, self.size)), b.at(filter_, b.times(at, self.size))
         is_whole = cut.lines == c.windows[-2]
         plane = b.plus(window_block.plane, cut.planes * is_whole)
         channel, rest = split_index(b, plane, [c.depth, c.planes // c.depth])
@@ -226,6 +240,8 @@ class WeightGradEmitter:
                 starts.append(b.at(starts[-1], batch_strides))
         rows = min(cut.lines * c.window_stride[-2], c.lengths[-2]) * c.lengths[-1]
         length = max(rows, cut.lines * c.windows[-1]) * self.size
+        if c.segments > 1:
+            length = c.length * c.window_stride[-1] * self.size
 
         def line(at: Value, _: list[Value]) -> Sequence[Value]:
             for start in starts:
