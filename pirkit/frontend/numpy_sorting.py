@@ -56,10 +56,22 @@ def _sort(
 
 
 @function("take")
-def take(b: Builder, x: Any, indices: Any, axis: int | None = None) -> Value:
-    """The elements at integer indices, which may be traced, along an axis."""
+def take(
+    b: Builder, x: Any, indices: Any, axis: int | None = None, *, mode: str = "raise"
+) -> Value:
+    """The elements at integer indices, which may be traced, along an axis.
+
+    Indices outside are refused, or moved to the nearest element (``mode="clip"``, where a negative
+    one is 0), or taken modulo the length (``mode="wrap"``).
+    """
     x = value_of(b, x)
     x, axis = (b.reshape(x, (-1,)), 0) if axis is None else (x, normalize_axis_index(axis, x.rank))
+    if mode not in ("raise", "clip", "wrap"):
+        raise refused(f"`take` with mode={mode!r}", "the modes are raise, clip and wrap")
+    if mode == "clip":
+        indices = np.clip(indices, 0, x.shape[axis] - 1)
+    elif mode == "wrap":
+        indices = np.mod(indices, x.shape[axis])
     if not isinstance(indices, Value | DenseTensor):
         return x[(*[slice(None)] * axis, np.asarray(indices))]
     places = b.value(indices)

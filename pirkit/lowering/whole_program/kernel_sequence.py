@@ -41,6 +41,7 @@ from pirkit.lowering.whole_program.cumulative_kernels import cumulative_of
 from pirkit.lowering.whole_program.matmul import PANELS, matmul_of, panel_product
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
+from pirkit.lowering.whole_program.search_kernels import search_of
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
@@ -128,7 +129,7 @@ class _SequenceBuilder:
             self.convolution(call)
         elif call.kernel.startswith(NCHWC):
             self.nchwc(call)
-        elif not renames(call) and not self.cumulative(call):
+        elif not renames(call) and not self.cumulative(call) and not self.search(call):
             self.constant(call)
 
     def alias(self, call: Call) -> None:
@@ -209,6 +210,12 @@ class _SequenceBuilder:
         if found is not None:
             x, out = cast("tuple[int, int]", (*call.inputs, *call.outputs))
             self.control(found, (self.buffer(x), out))
+        return found is not None
+
+    def search(self, call: Call) -> bool:
+        found = search_of(call, self.meta)
+        if found is not None:
+            self.kernel(found, cast("tuple[int, ...]", (*call.inputs, *call.outputs)))
         return found is not None
 
     def nchwc(self, call: Call) -> None:

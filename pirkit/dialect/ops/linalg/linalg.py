@@ -79,6 +79,7 @@ def _(x: Array, y: Array, *, transpose_x: bool, transpose_y: bool) -> Array:
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), s.tensor(3, 4))
     yield s(s.tensor(3, 2), s.tensor(4, 3), transpose_x=True, transpose_y=True)
+    yield s(s.tensor(2, 1, 3), s.tensor(4, 1), transpose_x=True, transpose_y=True)
     yield s(s.tensor(2, 5, 3, 4), s.tensor(5, 4, 2))
     yield s(s.tensor(2, 1, 3, 4), s.tensor(2, 5, 4, 2))
     yield s(s.tensor(3), s.tensor(3))

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from pirkit.dialect.map_expr.call import MapCall
+from pirkit.dialect.map_expr.call import OPAQUE, MapCall
 from pirkit.dialect.map_expr.library_spaces import library_spaces
-from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Reduction
+from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Opaque, Reduction
+from pirkit.dialect.opdef import index_maps
 from pirkit.dialect.rules.index_maps.elementwise import aligned
 from pirkit.dialect.windows import is_channels_last, slides
-from pirkit.index.expr import Expr, floor
+from pirkit.index.expr import Expr, const, floor
 from pirkit.index.index_maps import Guard, Index, space
 
 
 @library_spaces("pd_op.matmul")
 def _matmul(call: MapCall) -> Reduction:
+    depth = _depth(call)
+    return _sum(call, *_factors(call, *space((depth,), "r")), (depth,))
+
+
+@index_maps("pd_op.matmul")
+def _outer_product(call: MapCall) -> Apply | Opaque:
+    """Columns times rows, such as the gradient of a matrix that one vector is multiplied by.
+
+    They fuse with what reads them. A sum of one product begins with 0.0: -0.0 becomes 0.0.
+    """
+    dtype = call.out.dtype
+    if _depth(call) != 1 or dtype.is_complex:
+        return OPAQUE["pd_op.matmul"]
+    product = Apply("pd_op.multiply", _factors(call, const(0)), dtype)
+    return Apply("pd_op.add", (product, Fill(0.0, dtype)), dtype) if dtype.is_float else product
+
+
+def _depth(call: MapCall) -> int:
+    return call.meta("x").shape[-2:][0 if call.attrs["transpose_x"] else -1]
+
+
+def _factors(call: MapCall, k: Expr) -> tuple[Load, Load]:
+    """The elements of both operands whose product is term k."""
     x, y = call.meta("x").shape, call.meta("y").shape
     transposed = call.attrs["transpose_x"], call.attrs["transpose_y"]
-    depth = x[-2:][0 if transposed[0] else -1]
-    (k,) = space((depth,), "r")
     here = call.here()
     lead = here[: call.out.rank - (len(x) > 1) - (len(y) > 1)]
     left: Index = (k,)
@@ -27,7 +49,7 @@ def _matmul(call: MapCall) -> Reduction:
     if len(y) > 1:
         column = here[-1]
         right = (*aligned(lead, y[:-2]), *((column, k) if transposed[1] else (k, column)))
-    return _sum(call, call.load("x", left), call.load("y", right), (depth,))
+    return call.load("x", left), call.load("y", right)
 
 
 @library_spaces("pd_op.conv2d", "pd_op.depthwise_conv2d", "pd_op.conv3d")
