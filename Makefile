@@ -51,14 +51,14 @@ imports: $(VENV)/.dev ## the rooms and who may import whom
 types: $(VENV)/.dev ## types, strictly
 	$(BIN)/pyright
 
-check: $(VENV)/.dev ## the tests alone; of those with very many cases a third
-	PIRKIT_TEST_SHARE=3 $(BIN)/python -m pytest -n $(JOBS)
+check: $(VENV)/.dev ## the tests alone; of those with many cases a quarter
+	PIRKIT_TEST_SHARE=4 $(BIN)/python -m pytest -n $(JOBS)
 
 check-all: $(VENV)/.dev ## the tests with all cases
 	$(BIN)/python -m pytest -n $(JOBS)
 
 levels: $(VENV)/.dev ## the tests of native code, for older levels of x86-64 than this CPU's
-	PIRKIT_TEST_SHARE=3 $(BIN)/python tools/test_levels.py -n $(JOBS)
+	PIRKIT_TEST_SHARE=6 $(BIN)/python tools/test_levels.py -n $(JOBS)
 
 array-api: $(VENV)/.dev ## the official suite of the array API (SUITE=a checkout, else it is fetched)
 	$(BIN)/python -m pip install -q -e '.[array-api]'

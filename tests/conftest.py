@@ -31,7 +31,7 @@ CPU_SECONDS: Final = 120.0
 
 SHARE: Final = int(os.environ.get("PIRKIT_TEST_SHARE", "1"))
 """Of tests that have MANY cases one case in so many runs; `make check-all` runs them all."""
-MANY: Final = 60
+MANY: Final = 14
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,6 +25,7 @@ from pirkit.dialect.types import tensor_type
 from pirkit.runtime import dtype as dt
 from pirkit.split import SplitParts, forward_backward
 from pirkit.split.save_or_recompute import MODES
+from tests.conftest import SHARE
 from tests.execution import parsed
 from tests.split.interpreting import interpret
 from tests.split.reference_tape import Action, Grown, State, binary, text_type, unary
@@ -37,7 +38,7 @@ T = text_type(SHAPE)
 KINDS = ("pure", "view", "write", "save", "store")
 MAKING = ("pure", "save")
 IS_EXHAUSTIVE = os.environ.get("PIRKIT_EXHAUSTIVE") == "1"
-EVERY = 1 if IS_EXHAUSTIVE else 4
+EVERY = 1 if IS_EXHAUSTIVE else 4 * SHARE
 EXECUTED = 40
 """One in so many is compiled and executed as well."""
 LONGEST = 4

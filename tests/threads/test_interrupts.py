@@ -74,7 +74,7 @@ def printed(folder: Path, when: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_an_interrupt_at_each_import(folder: Path, when: str) -> None:
-    assert printed(folder, when) == printed(folder, "never")
-    assert printed(folder, when).startswith("True")
+def test_an_interrupt_at_each_import(folder: Path) -> None:
+    found = {printed(folder, when) for when in ("before", "after", "never")}
+    assert len(found) == 1
+    assert found.pop().startswith("True")
