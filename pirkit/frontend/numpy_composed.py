@@ -290,9 +290,15 @@ def _allclose(b: Builder, a: Any, other: Any, **options: Any) -> Value:
 
 
 @function("array_equal")
-def _array_equal(b: Builder, a1: Any, a2: Any) -> Any:
+def _array_equal(b: Builder, a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     x, y = value_of(b, a1), value_of(b, a2)
-    return x.shape == y.shape and _call(b, "all", _call(b, "equal", x, y))
+    if x.shape != y.shape:
+        return False
+    same = _call(b, "equal", x, y)
+    if equal_nan:
+        nan = [_call(b, "not_equal", v, v) for v in (x, y)]
+        same = _call(b, "logical_or", same, _call(b, "logical_and", *nan))
+    return _call(b, "all", same)
 
 
 # --- order and sums ---

@@ -85,22 +85,26 @@ def _copy(b: Builder, x: Any) -> Value:
 
 
 @function("full_like")
-def full_like(b: Builder, x: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Value:
-    """A value of the shape of ``x``, full of one number."""
+def full_like(
+    b: Builder, x: Any, fill_value: Any, dtype: DTypeLike | None = None, *, shape: Any = None
+) -> Value:
+    """A value of the shape of ``x``, or of another one, full of one number."""
     x = typed(b, value_of(b, x), dtype)
+    if shape is not None:
+        return _full(b, shape, fill_value, x.dtype.np)
     if is_number(fill_value):
         return b.like(fill_value, x)
     return broadcast_to(b, operand(b, fill_value, x.dtype), x.shape)
 
 
 @function("zeros_like", "empty_like")
-def _zeros_like(b: Builder, x: Any, dtype: DTypeLike | None = None) -> Value:
-    return full_like(b, x, 0, dtype)
+def _zeros_like(b: Builder, x: Any, dtype: DTypeLike | None = None, *, shape: Any = None) -> Value:
+    return full_like(b, x, 0, dtype, shape=shape)
 
 
 @function("ones_like")
-def _ones_like(b: Builder, x: Any, dtype: DTypeLike | None = None) -> Value:
-    return full_like(b, x, 1, dtype)
+def _ones_like(b: Builder, x: Any, dtype: DTypeLike | None = None, *, shape: Any = None) -> Value:
+    return full_like(b, x, 1, dtype, shape=shape)
 
 
 @function("asarray", "array")

@@ -159,11 +159,20 @@ def _power(b: Builder, x: Value, n: int) -> Value:
 
 
 @function("linalg.matrix_rank")
-def _matrix_rank(b: Builder, x: Any, rtol: Any = None) -> Value:
+def _matrix_rank(
+    b: Builder, x: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+) -> Value:
+    """Singular values above ``tol``, or above ``rtol`` times the largest one, are counted.
+
+    Those of a ``hermitian`` matrix are computed like others.
+    """
     x = _matrices(b, x)
     values = singular_values(b, x)
-    largest = FUNCTIONS["max"](b, values, -1, keepdims=True)
-    small = apply_ufunc(b, np.multiply, (largest, _tolerance(b, x, rtol)))
+    if tol is not None:
+        small = expand_dims(b, tol, -1) if isinstance(tol, Value) and tol.rank else tol
+    else:
+        largest = FUNCTIONS["max"](b, values, -1, keepdims=True)
+        small = apply_ufunc(b, np.multiply, (largest, _tolerance(b, x, rtol)))
     return total(b, apply_ufunc(b, np.greater, (values, small)), -1)
 
 
@@ -175,8 +184,10 @@ def _tolerance(b: Builder, x: Value, rtol: Any) -> Any:
 
 
 @function("linalg.pinv")
-def _pinv(b: Builder, x: Any, rtol: Any = None) -> Value:
-    return _with_slope()(_matrices(b, x), rtol)
+def _pinv(
+    b: Builder, x: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
+) -> Value:
+    return _with_slope()(_matrices(b, x), rtol if rcond is None else rcond)
 
 
 @cache

@@ -14,6 +14,7 @@ from pirkit.frontend.numpy_rules import (
     axes_of,
     function,
     together,
+    typed,
     value_of,
 )
 from pirkit.frontend.numpy_ufuncs import (
@@ -123,29 +124,31 @@ def roll(b: Builder, x: Any, shift: int | Sequence[int], axis: Axis = None) -> V
 
 
 @function("concatenate", "concat")
-def concatenate(b: Builder, arrays: Sequence[Any], axis: int | None = 0) -> Value:
+def concatenate(
+    b: Builder, arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None
+) -> Value:
     """Values joined along an axis."""
-    parts = together(b, *arrays)
+    parts = [typed(b, p, dtype) for p in together(b, *arrays)]
     if axis is None:
         parts, axis = [b.reshape(p, (-1,)) for p in parts], 0
     return b.concat(parts, axis=normalize_axis_index(axis, parts[0].rank))
 
 
 @function("stack")
-def _stack(b: Builder, arrays: Sequence[Any], axis: int = 0) -> Value:
-    parts = together(b, *arrays)
+def _stack(b: Builder, arrays: Sequence[Any], axis: int = 0, *, dtype: Any = None) -> Value:
+    parts = [typed(b, p, dtype) for p in together(b, *arrays)]
     return b.stack(parts, axis=normalize_axis_index(axis, parts[0].rank + 1))
 
 
 @function("hstack")
-def _hstack(b: Builder, arrays: Sequence[Any]) -> Value:
+def _hstack(b: Builder, arrays: Sequence[Any], *, dtype: Any = None) -> Value:
     parts = _at_least(b, arrays, 1)
-    return concatenate(b, parts, 0 if parts[0].rank == 1 else 1)
+    return concatenate(b, parts, 0 if parts[0].rank == 1 else 1, dtype=dtype)
 
 
 @function("vstack")
-def _vstack(b: Builder, arrays: Sequence[Any]) -> Value:
-    return concatenate(b, _at_least(b, arrays, 2), 0)
+def _vstack(b: Builder, arrays: Sequence[Any], *, dtype: Any = None) -> Value:
+    return concatenate(b, _at_least(b, arrays, 2), 0, dtype=dtype)
 
 
 def _at_least(b: Builder, arrays: Sequence[Any], rank: int) -> list[Value]:
@@ -205,7 +208,7 @@ def broadcast_arrays(b: Builder, *arrays: Any) -> list[Value]:
 
 
 @function("meshgrid")
-def _meshgrid(b: Builder, *arrays: Any, indexing: str = "xy") -> list[Value]:
+def _meshgrid(b: Builder, *arrays: Any, indexing: str = "xy", sparse: bool = False) -> list[Value]:
     given = [value_of(b, a) for a in arrays]
     order = list(range(len(given)))
     if indexing == "xy" and len(given) > 1:
@@ -215,7 +218,7 @@ def _meshgrid(b: Builder, *arrays: Any, indexing: str = "xy") -> list[Value]:
         b.reshape(v, (*(1,) * order[i], -1, *(1,) * (rank - order[i] - 1)))
         for i, v in enumerate(given)
     ]
-    return broadcast_arrays(b, *spread)
+    return spread if sparse else broadcast_arrays(b, *spread)
 
 
 @function("unstack")

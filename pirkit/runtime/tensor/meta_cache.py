@@ -47,14 +47,15 @@ def _interned(key: _Key) -> TensorMeta:
 
 
 def element_type(dtype: DTypeLike) -> DType:
-    """The element type of a name or numpy dtype.
+    """The element type of a name, also of a short one of numpy's (``f4``), or of a numpy dtype.
 
     Raises UnsupportedError for other dtypes: strings, objects, swapped byte order.
     """
     if isinstance(dtype, DType):
         return dtype
     try:
-        found = dt.BY_NAME.get(dtype) if isinstance(dtype, str) else dt.of_numpy(np.dtype(dtype))
+        found = dt.BY_NAME.get(dtype) if isinstance(dtype, str) else None
+        found = found or dt.of_numpy(np.dtype(dtype))
     except TypeError:
         found = None
     if found is None:

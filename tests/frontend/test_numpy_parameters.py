@@ -1,0 +1,60 @@
+"""Parameters of numpy's functions that are seldom given, on traced values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit.diag.errors import UnsupportedError
+
+X = np.arange(6.0).reshape(2, 3)
+RANK_2 = np.diag([100.0, 1.0, 1e-3])
+PLACES = np.array([-5, -1, 0, 2, 3, 7])
+
+CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    (lambda a: np.zeros_like(a, shape=(4,)), (X,)),
+    (lambda a: np.full_like(a, 7, shape=5), (X,)),
+    (lambda a: np.concatenate([a, a], dtype="f4"), (X,)),
+    (lambda a: np.stack([a, a], dtype="f4"), (X,)),
+    (lambda a: np.vstack([a, a], dtype="f4"), (X,)),
+    (lambda a: np.array_equal(a, a, equal_nan=True), (np.array([1.0, np.nan]),)),
+    (lambda a: np.array_equal(a, a), (np.array([1.0, np.nan]),)),
+    (lambda a: np.linalg.matrix_rank(a, 0.1), (RANK_2,)),
+    (lambda a: np.linalg.matrix_rank(a, rtol=0.1), (RANK_2,)),
+    (lambda a: np.linalg.pinv(a, 0.1), (RANK_2,)),
+    (lambda a: a.astype("f4"), (X,)),
+    *[
+        (lambda a, i, m=mode, n=axis: np.take(a, i, n, mode=m), (X, PLACES))  # pyright: ignore
+        for mode in ("clip", "wrap")
+        for axis in (None, 0, 1)
+    ],
+    *[
+        (lambda a, v, m=mode: np.convolve(a, v, m), (np.arange(n) - 1.5, np.arange(m) + 0.5))  # pyright: ignore
+        for mode in ("full", "same", "valid")
+        for n, m in ((7, 3), (3, 7), (1, 1), (5, 5))
+    ],
+]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_as_numpy(number: int) -> None:
+    function, given = CASES[number]
+    found, wanted = np.asarray(pirkit.jit(function)(*given)), np.asarray(function(*given))
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_sparse_grid() -> None:
+    found = pirkit.jit(lambda a, b: np.meshgrid(a, b, sparse=True))(X[0], X[1])
+    for one, other in zip(found, np.meshgrid(X[0], X[1], sparse=True), strict=True):
+        assert one.shape == other.shape
+
+
+@pytest.mark.parametrize("name", ["nope", ">f4", "U3", "O", "m8"])
+def test_an_element_type_that_no_tensor_has(name: str) -> None:
+    with pytest.raises(UnsupportedError, match=name):
+        pirkit.tensor([1, 2], dtype=name)
