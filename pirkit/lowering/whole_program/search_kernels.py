@@ -58,15 +58,15 @@ def search_of(call: Call, meta: Callable[[int], TensorMeta]) -> Kernel | None:
         ),
     )
     body = _rounds(length, table.dtype, bool(call.attrs["right"]))
-    found = (*body, Compute("out", "cast", (body[-1].name,), out.dtype), Store(2, "out"))
+    found = (*body, Compute("out", "cast", ("at0",), out.dtype), Store(2, "out"))
     return Kernel(outer, (), operands, (LoopPhase(found),))
 
 
 def _rounds(length: int, dtype: DType, right: bool) -> list[Statement]:
     """How many elements are smaller than a query, or not larger if ``right``.
 
-    They are ``at`` of the first ones; each round adds half of what the one before it did. NaN is
-    the largest number and equal to itself, as in numpy.
+    The last statement defines them as ``at0``; each round adds half of what the one before it did.
+    NaN is the largest number and equal to itself, as in numpy.
     """
     found: list[Statement] = [Load("query", 1), Constant("one", dt.int32, 1)]
 
