@@ -16,7 +16,7 @@ from typing import Final
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.kinds import COSTLY
 from pirkit.dialect.opdef import find
-from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
+from pirkit.lowering.codegen.ir.llvm_text import Builder, Value, constant_value
 from pirkit.lowering.codegen.math import (
     division,
     gamma_functions,
@@ -94,7 +94,12 @@ def select_extremum(b: Builder, x: Value, y: Value, kind: str) -> Value:
 def extremum(b: Builder, x: Value, y: Value, kind: str, dtype: DType) -> Value:
     """The larger or smaller of two values (``max``, ``min``); NaN if either is."""
     if x.type.is_float:
-        return b.select(b.compare("uno", x, x), x, select_extremum(b, x, y, kind))
+        known = constant_value(y)
+        if not known or math.isnan(known):
+            return b.select(b.compare("uno", x, x), x, select_extremum(b, x, y, kind))
+        # With a number first, as in `clip`, the second one is the result where it is NaN. Where
+        # both are equal they have the same bits, unless they are zeros.
+        return select_extremum(b, y, x, kind)
     if x.type.elem == "i1":
         return b.op("or" if kind == "max" else "and", x, y)
     return b.binary(("u" if dtype.kind == "uint" else "s") + kind, x, y)
