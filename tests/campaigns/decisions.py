@@ -1,0 +1,107 @@
+"""What passes decide for many programs, in counts; `python -m tests.campaigns.decisions` writes.
+
+A wrong decision of fusion, of the split or of the memory plan gives the right numbers, only later
+or in more memory, so no test of numbers sees it. Each line of ``decisions.txt`` is a program with
+what was made of it. Where a change of pirkit alters lines on purpose, write the file again and
+look at its difference: fewer kernels, bytes and operations are better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.text import print_mlir
+from pirkit.frontend.compile import DEFAULT_PIPELINE
+from pirkit.frontend.files import load
+from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
+from pirkit.passes import run_pipeline
+from pirkit.runtime.meta import Meta
+from pirkit.runtime.planning import plan_memory
+from pirkit.runtime.session import Draws
+from pirkit.split import forward_backward
+from pirkit.split.save_or_recompute import MODES
+from tests.fusion.random_programs import Maker, Turner
+
+FILE: Final = Path(__file__).with_name("decisions.txt")
+CORPUS: Final = Path(__file__).parents[1] / "corpus" / "paddle"
+_LARGE: Final = {
+    "pinn_2nd_order", "pinn_3rd_order_sin", "gn_mobilenet_v1_narrow", "pointwise_mix",
+    "up_and_norms",
+}  # fmt: skip
+"""Captured programs that take more than a second."""
+SPLIT: Final = sorted({p.parent.name for p in CORPUS.glob("*/backward.txt")} - _LARGE)
+"""Captured programs that are split in each mode; both halves are fused and planned as well."""
+SEEDS: Final = range(24)
+LIBRARY: Final = KernelLibrary("reference")
+
+
+def fused(program: ProgramOp) -> str:
+    """Counts of the program behind the default pipeline, and of its memory plan."""
+    module = ModuleOp([program.clone()])
+    run_pipeline(module, DEFAULT_PIPELINE)
+    main = next(op for op in module.ops if isinstance(op, ProgramOp))
+    ops = [op for op in main.walk() if isinstance(op, PirOp)]
+    kernels = [parse_kernel(op.attribute("kernel")) for op in ops if op.name == "pir.map_expr"]
+    statements = [s for kernel in kernels for s in kernel.statements]
+    counts: dict[str, int] = {
+        "ops": len(ops),
+        "kernels": len(kernels),
+        "statements": len(statements),
+        "tiles": sum(bool(s.tile) for s in statements),
+        "bytes": sum(kernel.traffic() for kernel in kernels),
+        "work": sum(s.work * sum(1 for _ in s.nodes()) for s in statements),
+    }
+    plan = write_plan(main, library=LIBRARY)
+    ports = (*plan.inputs, *plan.params)
+    bound: dict[int, Meta] = {p.slot: p.meta for p in ports}
+    layout = plan_memory(plan, LIBRARY, bound, device=LIBRARY.device, generator=Draws().generator)
+    counts |= {"arena": layout.nbytes, "steps": len(layout.nodes), "copies": len(layout.copied)}
+    return shown(counts)
+
+
+def shown(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def of_random(seed: int) -> Iterator[str]:
+    """A program of the fuzzers of fusion."""
+    maker = (Turner if seed % 3 == 0 else Maker)(seed, depth=4 + seed % 11)
+    yield f"random {seed}: {fused(maker.program)}"
+
+
+def of_captured(name: str) -> Iterator[str]:
+    """A captured program, split in each mode."""
+    program = load(CORPUS / name / "program.txt")
+    for mode in MODES:
+        parts = forward_backward(program, mode=mode)
+        halves = (parts.forward.main, parts.backward.main)
+        counts = {
+            "forward": sum(1 for _ in halves[0].walk()),
+            "backward": sum(1 for _ in halves[1].walk()),
+            "saved": parts.report.bytes,
+            "values": len(parts.saved),
+            "recomputed": len(parts.report.recomputed),
+            "notes": len(parts.report.notes),
+            "shapes": len(parts.names.no_need_buffers),
+        }
+        yield f"{name} {mode}: {shown(counts)}"
+        if mode == MODES[-1] and "?" not in print_mlir(program.module):
+            for part, half in zip(("forward", "backward"), halves, strict=True):
+                yield f"{name} {part}: {fused(half)}"
+
+
+def main() -> None:
+    lines = [line for seed in SEEDS for line in of_random(seed)]
+    lines += [line for name in SPLIT for line in of_captured(name)]
+    FILE.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
