@@ -286,3 +286,17 @@ pir.program @main(%c "c" : tensor<1xi1>, %a "a" : tensor<?xf32>) {
     exe = pirkit.compile(Program(module))
     found = exe(c=np.array([taken]), a=given)["y"]
     np.testing.assert_allclose(found, (np.tanh if taken else np.exp)(given), rtol=1e-6)
+
+
+def test_each_half_has_the_lists_of_names_that_are_its_own() -> None:
+    module = parsed(f"""
+pir.program @main(%a "a" : {T}) {{
+  %b = pd_op.tanh(%a) : ({T}) -> {T}
+  pir.shadow_output(%b) {{output_name = "b"}} : ({T}) -> ()
+}}
+""")
+    run_pipeline(module, "split")
+    forward, backward = (op for op in module.ops if isinstance(op, ProgramOp))
+    assert {*forward.attributes} == {"fx", "fp", "fm", "fo"}
+    assert {"bx", "bo_g", "bx_g", "no_need_buffers"} <= {*backward.attributes}
+    assert {*forward.attributes}.isdisjoint(backward.attributes)
