@@ -19,6 +19,8 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.compile import DEFAULT_PIPELINE
 from pirkit.frontend.files import load
+from pirkit.lowering.fusion.fuse_pass import plan_fusion, storage_of
+from pirkit.lowering.fusion.groups import Policy
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
@@ -39,6 +41,14 @@ _LARGE: Final = {
 SPLIT: Final = sorted({p.parent.name for p in CORPUS.glob("*/backward.txt")} - _LARGE)
 """Captured programs that are split in each mode; both halves are fused and planned as well."""
 SEEDS: Final = range(24)
+POLICIES: Final = {
+    "few ops": Policy(ops=4),
+    "few inputs": Policy(inputs=2),
+    "no recomputation": Policy(recompute=0),
+    "some recomputation": Policy(recompute=4, small_work=64),
+    "no tiles": Policy(tile=False, parallel_iterations=4),
+    "small work": Policy(small_work=16, horizontal=False),
+}
 LIBRARY: Final = KernelLibrary("reference")
 
 
@@ -76,6 +86,24 @@ def of_random(seed: int) -> Iterator[str]:
     yield f"random {seed}: {fused(maker.program)}"
 
 
+def of_policies(seed: int) -> Iterator[str]:
+    """A larger program of the fuzzers, fused under limits that it meets."""
+    maker = (Maker if seed % 3 == 0 else Turner)(seed, depth=10 + seed % 13)
+    block, storage = maker.program.block, storage_of(maker.program)
+    for name, policy in POLICIES.items():
+        made = plan_fusion(block, policy, storage=storage).kernels
+        statements = [s for one in made for s in one.kernel.statements]
+        counts = {
+            "kernels": len(made),
+            "statements": len(statements),
+            "tiles": sum(bool(s.tile) for s in statements),
+            "stages": sum(s.stage for s in statements),
+            "bytes": sum(one.kernel.traffic() for one in made),
+            "work": sum(s.work * sum(1 for _ in s.nodes()) for s in statements),
+        }
+        yield f"random {seed} {name}: {shown(counts)}"
+
+
 def of_captured(name: str) -> Iterator[str]:
     """A captured program, split in each mode."""
     program = load(CORPUS / name / "program.txt")
@@ -98,7 +126,7 @@ def of_captured(name: str) -> Iterator[str]:
 
 
 def main() -> None:
-    lines = [line for seed in SEEDS for line in of_random(seed)]
+    lines = [line for seed in SEEDS for line in (*of_random(seed), *of_policies(seed))]
     lines += [line for name in SPLIT for line in of_captured(name)]
     FILE.write_text("\n".join(lines) + "\n")
 
