@@ -76,7 +76,7 @@ TESTS: Final = {
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
     " codegen/test_{accumulate,register_transpose,streams,work}.py"
-    " campaigns/test_{programs,survivors}.py",
+    " campaigns/test_{decisions,programs,survivors}.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
     " attacks/test_endless_files.py",

@@ -8,9 +8,12 @@ look at its difference: fewer kernels, bytes and operations are better.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -19,16 +22,22 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.compile import DEFAULT_PIPELINE
 from pirkit.frontend.files import load
+from pirkit.lowering.codegen.emit.generate import stages_of
+from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.fusion.fuse_pass import plan_fusion, storage_of
 from pirkit.lowering.fusion.groups import Policy
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.runtime.meta import Meta
+from pirkit.runtime.native.target import Target
 from pirkit.runtime.planning import plan_memory
 from pirkit.runtime.session import Draws
 from pirkit.split import forward_backward
 from pirkit.split.save_or_recompute import MODES
+from tests.codegen.nests import layer_norm, softmax
 from tests.fusion.random_programs import Maker, Turner
 
 FILE: Final = Path(__file__).with_name("decisions.txt")
@@ -49,6 +58,13 @@ POLICIES: Final = {
     "no tiles": Policy(tile=False, parallel_iterations=4),
     "small work": Policy(small_work=16, horizontal=False),
 }
+_AVX2: Final = "+sse4.2,+avx,+avx2,+fma,+f16c,+bmi2"
+_AVX512: Final = f"{_AVX2},+avx512f,+avx512vl,+avx512dq,+avx512bw"
+TARGETS: Final = (
+    Target("x86_64-unknown-linux-gnu", "x86-64-v3", _AVX2, 256, 1 << 20),
+    Target("x86_64-unknown-linux-gnu", "x86-64-v4", _AVX512, 512, 1 << 20),
+)
+"""CPUs that loops are scheduled for: always the same ones, whatever runs the tests."""
 LIBRARY: Final = KernelLibrary("reference")
 
 
@@ -104,6 +120,54 @@ def of_policies(seed: int) -> Iterator[str]:
         yield f"random {seed} {name}: {shown(counts)}"
 
 
+def of_loops() -> Iterator[str]:
+    """Loops over shapes below, at and above widths of vectors, as they are scheduled."""
+    for rows, columns in product((1, 3, 16, 500), (1, 7, 64, 1000)):
+        kernels = {
+            "softmax": softmax(rows, columns),
+            "softmax of columns": softmax(rows, columns, axis=0),
+            "layer_norm": layer_norm(rows, columns),
+            "streamed layer_norm": layer_norm(rows, columns, stream=True),
+        }
+        for name, kernel in kernels.items():
+            yield f"{name} {rows} x {columns}: {scheduled(kernel)}"
+
+
+def of_kernels(seed: int) -> Iterator[str]:
+    """The loops of the kernels of a random program."""
+    program = Turner(seed, depth=8 + seed % 5).program
+    made = plan_fusion(program.block, Policy(), storage=storage_of(program)).kernels
+    for number, one in enumerate(made):
+        nests = nests_of(one.kernel)
+        for nest in nests if isinstance(nests, tuple) else ():
+            yield f"turned {seed} {number}: {scheduled(nest.kernel)}"
+
+
+def scheduled(kernel: Kernel | TiledNest) -> str:
+    """How many nodes of each kind the scheduled loops have, for CPUs of two vector widths."""
+    if isinstance(kernel, TiledNest):
+        kernel = kernel.numbered()
+    found: list[str] = []
+    for target in TARGETS:
+        counts: Counter[str] = Counter()
+        _count(stages_of(kernel, target)[-1].nest, counts)
+        found.append(shown(dict(sorted(counts.items()))))
+    return "; ".join(found)
+
+
+def _count(node: Any, counts: Counter[str]) -> None:
+    """Nodes by their class, and the sum of the numbers that stand in them."""
+    if is_dataclass(node) and not isinstance(node, type):
+        counts[type(node).__name__] += 1
+        for field in fields(node):
+            _count(getattr(node, field.name), counts)
+    elif isinstance(node, list | tuple):
+        for one in cast("tuple[Any, ...]", node):
+            _count(one, counts)
+    elif isinstance(node, int):
+        counts["numbers"] += node
+
+
 def of_captured(name: str) -> Iterator[str]:
     """A captured program, split in each mode."""
     program = load(CORPUS / name / "program.txt")
@@ -127,6 +191,7 @@ def of_captured(name: str) -> Iterator[str]:
 
 def main() -> None:
     lines = [line for seed in SEEDS for line in (*of_random(seed), *of_policies(seed))]
+    lines += [*of_loops(), *(line for seed in SEEDS for line in of_kernels(seed))]
     lines += [line for name in SPLIT for line in of_captured(name)]
     FILE.write_text("\n".join(lines) + "\n")
 

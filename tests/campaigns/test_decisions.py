@@ -6,7 +6,16 @@ from functools import cache
 
 import pytest
 
-from tests.campaigns.decisions import FILE, SEEDS, SPLIT, of_captured, of_policies, of_random
+from tests.campaigns.decisions import (
+    FILE,
+    SEEDS,
+    SPLIT,
+    of_captured,
+    of_kernels,
+    of_loops,
+    of_policies,
+    of_random,
+)
 
 AGAIN = "if it is meant, run `python -m tests.campaigns.decisions` and look at the difference"
 
@@ -31,3 +40,13 @@ def test_random_programs_within_limits(block: int) -> None:
 @pytest.mark.parametrize("name", SPLIT)
 def test_captured_programs(name: str) -> None:
     assert [line for line in of_captured(name) if line not in written()] == [], AGAIN
+
+
+def test_scheduled_loops() -> None:
+    assert [line for line in of_loops() if line not in written()] == [], AGAIN
+
+
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 8))
+def test_scheduled_loops_of_kernels(block: int) -> None:
+    found = [line for seed in SEEDS[block : block + 8] for line in of_kernels(seed)]
+    assert [line for line in found if line not in written()] == [], AGAIN
