@@ -26,8 +26,9 @@ _ELSEWHERE: Final = {
     "--mlir-timing": "--timing", "--time-passes": "--timing",
     "--mlir-pass-statistics": "--stats", "--verify-diagnostics": "--expect-diagnostics",
     "--verify-each": "--no-verify-each", "--mlir-print-ir-tree-dir": "--dump DIR",
+    "--tcp": "--stdio", "--port": "--stdio", "--socket": "--stdio", "--pipe": "--stdio",
 }  # fmt: skip
-"""Flags of mlir-opt and xdsl-opt, and ours."""
+"""Flags of mlir-opt, xdsl-opt and language servers, and ours."""
 
 _CHOICE: Final = re.compile(r"invalid choice: '([^']*)'")
 
