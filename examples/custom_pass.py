@@ -1,13 +1,9 @@
-"""From Paddle through a pass of one's own and back: ``python examples/custom_pass.py``.
-
-``pirkit-opt --load examples/custom_pass.py model.json -p relu-to-silu -t paddle-json -o out.json``
-"""
+"""From Paddle through a pass of one's own and back. ``pirkit-opt --load`` takes this file too."""
 
 from pathlib import Path
 
 import pirkit
-from pirkit.dialect.opcall import OpCall
-from pirkit.passes import rewrite
+from pirkit.passes import OpCall, rewrite
 
 
 @rewrite("relu")

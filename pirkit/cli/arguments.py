@@ -7,9 +7,11 @@ import difflib
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
 from pirkit.diag.errors import UsageError
+from pirkit.diag.span import Span
 from pirkit.diag.version import VERSION
 
 _UNKNOWN: Final = re.compile(r"unrecognized arguments: (\S+)")
@@ -24,8 +26,9 @@ _ELSEWHERE: Final = {
     "--mlir-timing": "--timing", "--time-passes": "--timing",
     "--mlir-pass-statistics": "--stats", "--verify-diagnostics": "--expect-diagnostics",
     "--verify-each": "--no-verify-each", "--mlir-print-ir-tree-dir": "--dump DIR",
+    "--tcp": "--stdio", "--port": "--stdio", "--socket": "--stdio", "--pipe": "--stdio",
 }  # fmt: skip
-"""Flags of mlir-opt and xdsl-opt, and ours."""
+"""Flags of mlir-opt, xdsl-opt and language servers, and ours."""
 
 _CHOICE: Final = re.compile(r"invalid choice: '([^']*)'")
 
@@ -113,6 +116,10 @@ class ArgumentParser(argparse.ArgumentParser):
         ours = _ELSEWHERE.get(word, "")
         if ours.partition(" ")[0] in words:
             near = f"it is `{ours}` here"
+        elif self.prog == "pirkit" and word in ("opt", "run", "reduce", "lsp"):
+            near = f"it is a command of its own: `pirkit-{word}`"
+        elif word.startswith("-") and "--pipeline" in words and word.strip("-") in pass_names():
+            near = f"passes stand behind -p: `-p {word.strip('-')}`"
         hint = self._hint(message) or near or self._described(message)
         raise UsageError(
             message, code="PK0701", help=hint or f"`{self.prog} --help` describes the arguments"
@@ -134,7 +141,8 @@ class ArgumentParser(argparse.ArgumentParser):
         named = _NAMED.search(message)
         flags = named[1] if named else ""
         for action in self._actions:
-            if flags and flags in ("/".join(action.option_strings), action.metavar, action.dest):
+            called = ("/".join(action.option_strings), action.metavar, action.dest)
+            if flags and flags in called and action.help:
                 metavar = action.metavar or ""
                 shown = metavar if isinstance(metavar, str) else " ".join(metavar)
                 return f"{flags} {shown}: {action.help}".replace(" :", ":")
@@ -180,6 +188,23 @@ class ArgumentParser(argparse.ArgumentParser):
         return words
 
 
+def pass_names() -> list[str]:
+    """The names of passes that pirkit has, without an import of them."""
+    text = Path(__file__).with_name("passes.txt").read_text(encoding="utf-8")
+    return [line.split()[0] for line in text.splitlines() if line.strip()]
+
+
+def require_suffix(flag: str, path: str, suffix: str) -> None:
+    """Raise UsageError (PK0701) for a file that is named as one of another kind."""
+    if Path(path).suffix not in ("", suffix):
+        raise UsageError(
+            f"{flag} writes an {suffix} file, and {path} is named as another kind",
+            code="PK0701",
+            span=Span(path),
+            help=f"for instance `{flag} {Path(path).with_suffix(suffix)}`",
+        )
+
+
 def positive(text: str) -> int:
     """A count of at least 1, for ``type=`` of an argument."""
     if not text.isdigit() or int(text) < 1:
@@ -208,7 +233,9 @@ def seconds(text: str) -> float:
 def did_you_mean(word: str, known: list[str]) -> str | None:
     """A help text with the known words that are nearest to a mistyped one, or None."""
     names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(word, names, n=2)
+    # Dashes make all flags alike, and few letters of a longer word are no likeness.
+    bare = {name.lstrip("-"): name for name in reversed(names)}
+    near = [bare[b] for b in difflib.get_close_matches(word.lstrip("-"), [*bare], 2, 0.62)]
     near = near or [name for name in names if word and word in name.split("-")]
     near = near or [name for name in names if name[:2] == "--" and word.startswith(f"{name}-")]
     return f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None

@@ -22,6 +22,8 @@ from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import UsageError
 from pirkit.frontend.arrays import read_npz, write_npz
 from pirkit.frontend.compile import compile
+from pirkit.runtime.bind_inputs import bound_input
+from pirkit.runtime.device import HOST
 
 COMMIT: Final = "git:"
 """Begins the name of a commit: ``git:REVISION`` or ``git:REVISION:PIPELINE``."""
@@ -44,7 +46,8 @@ def sides_of_commits(arguments: argparse.Namespace, native: str, runs: int) -> l
     """Both sides, each in processes of its own on the same inputs.
 
     A side that names no commit is the pipeline in the code that runs now. Raises UsageError where
-    there is no repository or no such commit, and for a commit that does not run the program.
+    there is no repository or no such commit, and for a commit that does not run the program;
+    RuntimeFault (PK0902) if an input is missing.
     """
     with tempfile.TemporaryDirectory(prefix="pirkit-compare-") as folder:
         given = _given(arguments, Path(folder))
@@ -60,7 +63,10 @@ def _given(arguments: argparse.Namespace, folder: Path) -> list[str]:
     program = load_program(path, format=arguments.format, params=arguments.params)
     exe = compile(program, backend="reference", entry=arguments.entry)
     inputs, weights = str(folder / "inputs.npz"), str(folder / "weights.npz")
-    write_npz(inputs, read_inputs(arguments.inputs or "", exe))
+    held = read_inputs(arguments.inputs or "", exe)
+    for port in exe.plan.inputs:
+        bound_input(port, held.get(port.name), "input", HOST)
+    write_npz(inputs, held)
     write_npz(weights, exe.params)
     found = [str(Path(path).resolve()), "--inputs", inputs]
     found += ["--params", weights] * bool(exe.params) + ["--freeze"] * arguments.freeze
@@ -125,6 +131,7 @@ def _run(name: str, code: Path, arguments: list[str]) -> subprocess.CompletedPro
             f"`{name}` does not run the program",
             code="PK0701",
             notes=tuple(done.stderr.strip().splitlines()[:6]),
-            help="commits before `pirkit-run --profile` cannot be compared",
+            help="its pirkit may not know the program or a pass yet; commits before"
+            " `pirkit-run --profile` cannot be compared",
         )
     return done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pirkit.cli.arguments import require_suffix
 from pirkit.cli.commands import run_command
 from pirkit.cli.opt_flags import FORMATS, TARGETS, make_parser
 from pirkit.diag.entry import run_main
@@ -64,6 +65,8 @@ def _run() -> int:
             code="PK0701",
             help="`pirkit-opt FILE -t plan --why-kernel`",
         )
+    if arguments.report:
+        require_suffix("--report", arguments.report, ".html")
     generic, locations = arguments.generic and "mlir-generic", arguments.locs and "mlir-locations"
     arguments.target = arguments.target or generic or locations or "mlir"
     arguments.seed, arguments.backend = arguments.seed or 0, arguments.backend or "cpu"
@@ -81,6 +84,11 @@ def _require_companions(given: set[str]) -> None:
                     code="PK0701",
                     help=f"`pirkit-opt FILE {example} {flag}`",
                 )
+    if {"--bisect", "--check"} <= given:
+        raise UsageError(
+            "--check does nothing beside --bisect", code="PK0701",
+            help="leave it out: --bisect compares the numbers behind each pass",
+        )  # fmt: skip
     prints = [flag for flag in _PRINTS if flag in given]
     if len(prints) > 1:
         raise UsageError(

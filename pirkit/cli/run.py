@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Final
 
-from pirkit.cli.arguments import ArgumentParser, positive
+from pirkit.cli.arguments import ArgumentParser, positive, require_suffix
 from pirkit.cli.commands import run_command
 from pirkit.cli.opt_flags import FORMATS
 from pirkit.diag.entry import run_main
@@ -44,6 +44,14 @@ def _run() -> int:
             f"{' and '.join(modes)} do not go together",
             code="PK0701",
             help=f"run pirkit-run once with {modes[0]}, once with {modes[1]}",
+        )
+    if arguments.report:
+        require_suffix("--report", arguments.report, ".html")
+    if os.path.splitext(arguments.profile or "")[1] in (".html", ".svg", ".png"):
+        raise UsageError(
+            f"--profile writes a trace or stacks, and {arguments.profile} is named as a picture",
+            code="PK0701",
+            help="`--report FILE.html` writes a page; `--profile=FILE.json` a trace for Perfetto",
         )
     if arguments.profile is not None:
         return run_command("profile_run:profile_program", arguments)

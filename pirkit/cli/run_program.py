@@ -6,14 +6,12 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
 
+from pirkit.cli.arguments import require_suffix
 from pirkit.cli.input_files import read_inputs
 from pirkit.cli.torch_archives import load_program
-from pirkit.diag.errors import UsageError
-from pirkit.diag.span import Span
 from pirkit.frontend.arrays import write_npz
 from pirkit.frontend.compile import compile
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
@@ -21,13 +19,8 @@ from pirkit.runtime.native.compile_stats import COMPILE_STATS
 
 def run_program(arguments: argparse.Namespace) -> int:
     """Run the program of the command line and print its outputs; the exit code."""
-    if arguments.outputs and Path(arguments.outputs).suffix not in ("", ".npz"):
-        raise UsageError(
-            f"--outputs writes an .npz file, and {arguments.outputs} is named as another kind",
-            code="PK0701",
-            span=Span(arguments.outputs),
-            help=f"for instance `--outputs {Path(arguments.outputs).with_suffix('.npz')}`",
-        )
+    if arguments.outputs:
+        require_suffix("--outputs", arguments.outputs, ".npz")
     start = time.perf_counter()
     program = load_program(arguments.paths[0], format=arguments.format, params=arguments.params)
     exe = compile(

@@ -60,7 +60,8 @@ def seconds_of(module: ModuleOp, backend: str, seed: int) -> float:
         run_pipeline(copy, GRADIENTS)
     program = next((op for op in copy.ops if isinstance(op, ProgramOp)), None)
     if program is None:
-        raise UsageError("there is no program in the module", code="PK0701")
+        raise UsageError("there is no program in the module", code="PK0701",
+                         help="reduce a file that holds a `pir.program`")  # fmt: skip
     library = KernelLibrary(backend)
     plan = write_plan(program, library=library)
 

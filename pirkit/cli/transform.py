@@ -85,7 +85,8 @@ def _save_model(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
 
 def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:
     if arguments.pipeline:
-        raise UsageError("a reproducer names its own pipeline: leave out -p", code="PK0701")
+        raise UsageError("a reproducer names its own pipeline", code="PK0701",
+                         help="leave out -p, or --repro to run another pipeline")  # fmt: skip
     settings = settings_of(text, name)
     arguments.pipeline = settings["pipeline"]
     arguments.seed = int(settings.get("seed", 0))

@@ -9,6 +9,8 @@ _JSON: Final = (
     "pirkit reads the JSON that `paddle.jit.save` writes in Paddle 3: save the model again"
 )
 
+_INPUTS: Final = "look at the inputs of the instruction: `pirkit-run FILE --trace` prints them"
+
 _LIMITS: Final = "`--limits off` lifts all limits, for input that you trust"
 
 ADVICE: Final[Mapping[str, str]] = {
@@ -26,9 +28,12 @@ ADVICE: Final[Mapping[str, str]] = {
     "PK0209": "`pirkit explain PK0209` shows which regions an op has",
     "PK0301": _LIMITS,
     "PK0304": _LIMITS,
+    "PK0400": "write that part in another form, or open an issue with a small program",
     "PK0402": "write it with other ops, or add the rule: `pirkit explain PK0402`",
     "PK0403": "write the program in another form, for instance with a cast in front of the op",
+    "PK0407": "leave `require_native` out: the rest is native code all the same",
     "PK0409": "leave `strict` out, or write the line with other ops",
+    "PK0500": "write the file again, with the program that made it",
     "PK0501": _JSON,
     "PK0502": _JSON,
     "PK0503": _JSON,
@@ -40,8 +45,13 @@ ADVICE: Final[Mapping[str, str]] = {
     "PK0603": "correct the comments `// expected-error`, or the program",
     "PK0704": "reorder the passes, or use a pipeline such as `@default`",
     "PK0705": "unset the variable; `pirkit doctor` shows what this machine has",
-    "PK0901": "look at the inputs of the instruction: `pirkit-run FILE --trace` prints them",
+    "PK0900": _INPUTS,
+    "PK0901": _INPUTS,
     "PK0902": "give it by its name: `pirkit-run --inputs NAME=FILE.npy`, or `exe(NAME=array)`",
     "PK0903": "change the array with `reshape` and `astype`, or compile a program of its type",
+    "PK0904": "write it on every path that leads to the read, also past a branch that is not taken"
+    " and a loop without iterations",
+    "PK9000": "this is a bug in pirkit: please report it with the command and its input; "
+    "`PIRKIT_DEBUG=1` shows where it happened",
 }  # fmt: skip
 """Code -> help. A code that is not here has no remedy that holds for all its errors."""

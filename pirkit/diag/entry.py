@@ -89,7 +89,8 @@ def _as_artifact_error(error: OSError) -> ArtifactError:
 
 def _as_runtime_fault(error: MemoryError) -> RuntimeFault:
     message = f"out of memory: {error}" if str(error) else "out of memory"
-    return RuntimeFault(message, code="PK0901", notes=_debug_notes(error))
+    return RuntimeFault(message, code="PK0901", notes=_debug_notes(error),
+                        help="use smaller inputs, or fewer of them at once")  # fmt: skip
 
 
 def _as_internal_error(error: Exception) -> InternalError:
@@ -98,8 +99,6 @@ def _as_internal_error(error: Exception) -> InternalError:
     return InternalError(
         (f"{name}: {summary}" if summary else name) + _innermost_frame(error),
         notes=_debug_notes(error),
-        help="this is a bug in pirkit: please report it with the command and its input; "
-        "`PIRKIT_DEBUG=1` shows where it happened",
     )
 
 

@@ -261,7 +261,8 @@ class _Parser(Parser):
         return super().parse_optional_str_literal() if octets is None else octets.decode()
 
     def _parse_file_metadata_dictionary(self) -> None:
-        raise ParseError("a program has no metadata section", span=self.here())
+        raise ParseError("a program has no metadata section", span=self.here(),
+                         help="delete the section from `{-#` to `#-}`")  # fmt: skip
 
     def _parse_alias_def(self) -> None:
         token = self._current_token
@@ -351,7 +352,10 @@ class _Parser(Parser):
                 used = (d for d in _FOREIGN if re.search(rf"\b{d}\.", self.text))
                 error.help = _FOREIGN.get(next(used, ""), _OWN_DIALECTS)
             raise
-        raise ParseError(f"operation `{name}` is not allowed here", span=self.here())
+        raise ParseError(
+            f"operation `{name}` is not allowed here", span=self.here(),
+            help="only the ops that `pirkit-opt --list-ops` lists may stand here",
+        )  # fmt: skip
 
 
 def print_mlir(module: mlir.ModuleOp, *, generic: bool = False, locations: bool = False) -> str:

@@ -117,6 +117,7 @@ def _bind(main: ProgramOp, given: Mapping[str, Value]) -> None:
                 f"input `{name}` of @{main.symbol} is a {declared[name]}, not a {value.meta}",
                 code="PK0701",
                 span=span_of(main),
+                help="change the argument with `reshape` and `cast`",
             )
     open_ = [n for n, m in declared.items() if isinstance(m, TensorMeta) and UNKNOWN in m.shape]
     if open_:

@@ -85,7 +85,8 @@ def with_hostile(arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
 
 def _draw(name: str, meta: Meta, seed: int, integers: range) -> Array:
     if not isinstance(meta, TensorMeta):
-        raise UsageError(f"`{name}` is a {meta}, which cannot be drawn; give inputs as a file")
+        raise UsageError(f"`{name}` is a {meta}, which cannot be drawn",
+                         help="give inputs as a file")  # fmt: skip
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     shape = tuple(DYNAMIC_DIMENSION if d < 0 else d for d in meta.shape)
     if meta.dtype.kind in ("bool", "int", "uint"):

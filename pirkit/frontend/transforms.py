@@ -355,7 +355,8 @@ def _direction(given: Any, like: Value) -> Value:
     b = cast(Recorder, like.b)
     if isinstance(given, complex | np.complexfloating):
         if not like.dtype.is_complex:
-            raise UsageError(f"{given} is no derivative of a {like.meta}", code="PK0701")
+            raise UsageError(f"{given} is no derivative of a {like.meta}", code="PK0701",
+                             help="a real value has real derivatives")  # fmt: skip
         return b.expand_like(b.value(np.asarray(given, like.dtype.np), like), like)
     if _is_number(given):
         return b.like(float(cast(float, given)), like)

@@ -150,7 +150,8 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
     object again. Raises UsageError for a class that is registered already.
     """
     if container_of(cls) is not None:
-        raise UsageError(f"{cls.__qualname__} is registered as a tree already", code="PK0701")
+        raise UsageError(f"{cls.__qualname__} is registered as a tree already", code="PK0701",
+                         help=_ONCE)  # fmt: skip
     CONTAINERS[cls] = Container(flatten, unflatten)
 
 
@@ -164,7 +165,8 @@ def register_dataclass(
     """
     name = cls.__qualname__
     if not dataclasses.is_dataclass(cls):
-        raise UsageError(f"{name} is no dataclass", code="PK0701")
+        raise UsageError(f"{name} is no dataclass", code="PK0701",
+                         help="put `@dataclass` below it, or use `tree.register`")  # fmt: skip
     every = [f.name for f in dataclasses.fields(cls) if f.init]
     data = tuple([n for n in every if n not in meta_fields] if data_fields is None else data_fields)
     unknown = [n for n in (*data, *meta_fields) if n not in every]
@@ -174,7 +176,7 @@ def register_dataclass(
             help="each of them belongs to `data_fields` or to `meta_fields`",
         )  # fmt: skip
     if container_of(cls) is not None:
-        raise UsageError(f"{name} is registered as a tree already", code="PK0701")
+        raise UsageError(f"{name} is registered as a tree already", code="PK0701", help=_ONCE)
 
     def flatten(tree: Any) -> tuple[Iterable[Any], Any]:
         return [getattr(tree, n) for n in data], tuple([getattr(tree, n) for n in meta_fields])
@@ -226,6 +228,7 @@ def unflatten(shape: Shape, leaves: Iterable[Any]) -> Any:
     return made
 
 
+_ONCE: Final = "register a class once, where it is defined"
 _NONE: Final = object()
 
 

@@ -55,5 +55,7 @@ def array_of(tensor: Any, folder: str = "") -> Array:
         return np.asarray(numpy_helper.to_array(tensor, folder))
     except (OSError, ValueError, checker.ValidationError) as error:
         raise ArtifactError(
-            f"the data of `{tensor.name}` cannot be read: {error}", code="PK0506"
+            f"the data of `{tensor.name}` cannot be read: {error}",
+            code="PK0506",
+            help="copy the files of its external data beside the model, as they were saved",
         ) from error

@@ -167,7 +167,9 @@ class Importer:
         """The value of a name. Raises ArtifactError (PK0506) for one that nothing computes."""
         if name not in scope:
             raise ArtifactError(f"nothing computes `{name}` before it is read", code="PK0506",
-                                span=self.span())  # fmt: skip
+                                span=self.span(),
+                                help="nodes stand behind those whose results they read: export the"
+                                " model again, and `onnx.checker.check_model` it")  # fmt: skip
         return scope[name]
 
     def initializer(self, tensor: Any) -> Value:

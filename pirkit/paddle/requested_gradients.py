@@ -52,7 +52,8 @@ def requested() -> Generator[list[Request]]:
         targets, wrt = listed(outputs), listed(inputs)
         seeds = listed(grad_outputs) if grad_outputs is not None else [None] * len(targets)
         if kwargs.get("no_grad_vars"):
-            raise UsageError("`paddle.grad` with `no_grad_vars` is not captured", code="PK0701")
+            raise UsageError("`paddle.grad` with `no_grad_vars` is not captured", code="PK0701",
+                             help="call `detach()` on them where they are used")  # fmt: skip
         seeds = [
             paddle.ones_like(t) if s is None else s for s, t in zip(seeds, targets, strict=True)
         ]

@@ -1,5 +1,6 @@
 """Transformations of programs, and the manager that runs them in pipelines."""
 
+from pirkit.dialect.opcall import OpCall
 from pirkit.passes import gradient_ops as gradient_ops  # its rules are part of every pipeline
 from pirkit.passes.base import Pass, PassContext, Remark, Stats, option
 from pirkit.passes.manager import PipelineResult, Timing, run_pipeline
@@ -11,6 +12,7 @@ from pirkit.passes.rewrite import rewrite
 __all__ = [
     "PASSES",
     "PIPELINES",
+    "OpCall",
     "Pass",
     "PassContext",
     "PipelineResult",

@@ -112,7 +112,8 @@ def append_backward(
     for target, seed in zip(targets, seeds, strict=True):
         value = b.wrap(target)
         if not is_differentiable(target):
-            raise UsageError(f"{describe(target)} is a {value.any_meta}: it has no derivative")
+            raise UsageError(f"{describe(target)} is a {value.any_meta}: it has no derivative",
+                             help="name a floating result as the target")  # fmt: skip
         if target in paths.active:
             back.mark(target)
             back.add(target, b.ones_like(value) if seed is None else b.wrap(seed))

@@ -212,7 +212,8 @@ def _printers(requests: Sequence[str], stream: TextIO | None) -> list[Watcher]:
     if not requests:
         return []
     if stream is None:
-        raise UsageError("printing between passes needs a stream", code="PK0701")
+        raise UsageError("printing between passes needs a stream", code="PK0701",
+                         help="give `stream=sys.stderr`")  # fmt: skip
     return [_Printer(request, stream) for request in requests]
 
 

@@ -96,11 +96,16 @@ def pass_named(name: str, span: Span | None = None) -> type[Pass]:
         known = [*PASSES, *(f"@{pipeline}" for pipeline in PIPELINES)]
         near = difflib.get_close_matches(name.lower(), known)
         near.sort(key=lambda other: other.strip("@")[0] != name[:1])  # few mistype the first letter
+        hint = f"`{name}` is a pipeline: `pirkit-opt --list-passes` shows its passes"
         raise UsageError(
             f"unknown pass `{name}`",
             code="PK0702",
             span=span,
-            help=f"did you mean `{near[0]}`?" if near else f"passes are {', '.join(PASSES)}",
+            help=hint
+            if name in known
+            else f"did you mean `{near[0]}`?"
+            if near
+            else f"passes are {', '.join(PASSES)}",
         )
     if not isinstance(package, str):
         return package

@@ -79,6 +79,7 @@ def _cannot(
         code="PK0801",
         span=span_of(program),
         notes=tuple(f"`{s}` is {numbers[s]}" for s in size.symbols if s in numbers),
+        help="bind shapes that agree with each other, or leave some of them out",
     )
 
 

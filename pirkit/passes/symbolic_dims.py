@@ -82,6 +82,7 @@ def name_inputs(program: ProgramOp, names: Names) -> None:
                 f"`symbols` names {len(words)} dimensions of input `{name}`: `{value.type}`",
                 code="PK0801",
                 span=span_of(program),
+                help=f"give {len(held[0])} names, one for each dimension",
             )
         pairs = zip(words, held[0], strict=True)
         dims = tuple([symbol(w) if SYMBOL.fullmatch(w) else s for w, s in pairs])

@@ -50,6 +50,7 @@ def joined(forward: ProgramOp, backward: ProgramOp, names: SplitNames) -> tuple[
                 f"@{backward.symbol} takes `{name}`, which @{forward.symbol} does not give",
                 code="PK0701",
                 span=span_of(backward),
+                help="give the backward program that was split together with this forward one",
             )
         values[value] = given[name]
     sources = {v.owner for v in taken.values() if isinstance(v.owner, PirOp)}

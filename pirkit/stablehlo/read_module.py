@@ -80,7 +80,8 @@ class ModuleReader(Reader):
             functions[name] = Function(name, node.regions[0], types, labels, node.line)
 
     def _refuse(self, name: str, line: int) -> None:
-        raise ParseError(f"`{name}` stands where a function must", span=Span(self.file, line))
+        raise ParseError(f"`{name}` stands where a function must", span=Span(self.file, line),
+                         help="a module holds `func.func` ops, and nothing else")  # fmt: skip
 
     def _function(self, functions: dict[str, Function]) -> None:
         line = self.line_of(self.token.start)
@@ -170,7 +171,8 @@ class ModuleReader(Reader):
             self.fail("expected the types of the operation")
         if len(results) != len(node.types) and not (node.types and not results):
             raise ParseError(f"`{node.name}` has {len(node.types)} results, not {len(results)}",
-                             span=Span(self.file, line))  # fmt: skip
+                             span=Span(self.file, line),
+                             help="name as many results as the op has types")  # fmt: skip
         return node
 
     def _generic(self, node: Node) -> None:
@@ -320,4 +322,8 @@ def read_module(text: str, file: str = "<text>") -> Module:
     try:
         return reader.read()
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ParseError(f"malformed text: {error}", span=reader.span()) from error
+        raise ParseError(
+            f"malformed text: {error}",
+            span=reader.span(),
+            help="print the module again, in StableHLO's pretty or generic form",
+        ) from error

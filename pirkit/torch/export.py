@@ -179,7 +179,10 @@ def load_archive(path: str | os.PathLike[str]) -> Program:
         raise
     except Exception as error:  # torch states no type for what damaged archives raise
         raise ArtifactError(
-            f"torch cannot read {name}: {error}", code="PK0506", span=Span(name)
+            f"torch cannot read {name}: {error}",
+            code="PK0506",
+            span=Span(name),
+            help="save it again: `torch.export.save(torch.export.export(model, inputs), path)`",
         ) from error
     return program_of_exported(exported, name)
 

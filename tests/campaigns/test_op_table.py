@@ -25,6 +25,7 @@ def f(*values: float, shape: tuple[int, ...] | None = None, dtype: Any = np.floa
 
 
 WINDOW: Final = f(1, NAN, 3, 2, NAN, NAN, NAN, NAN, *range(8), shape=(1, 1, 4, 4))
+IMAGE: Final = np.linspace(1, 2, 36, dtype=np.float32).reshape(1, 3, 3, 4)
 AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("softmax", [f(NAN, shape=())], {"axis": -1}),
     ("softmax", [f(INF, shape=())], {"axis": -1}),
@@ -54,6 +55,18 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
      {"axis": 0}),
     ("median", [np.ones((0, 3), np.int32)], {"axis": (1,), "keepdim": False, "mode": "avg"}),
     ("scale", [f(1, 3, 700, dtype=np.float16)], {"scale": 0.1, "bias": 1e-3}),
+    ("leaky_relu", [f(1, -1, 2, NAN)], {"negative_slope": 1e300}),
+    ("prelu", [f(1, -1, 2, NAN, shape=(1, 4)), f(INF)], {"mode": "all"}),
+    ("check_finite_and_unscale_", [[f(1, INF), f(2, -2)], f(-0.0)], {}),
+    ("logcumsumexp", [f(-INF, 1, 2)],
+     {"axis": 0, "flatten": False, "exclusive": True, "reverse": False}),
+    ("conv2d_transpose", [IMAGE, f(1, INF, *range(16), shape=(3, 1, 3, 2))], {"groups": 1}),
+    ("conv2d_transpose", [IMAGE, f(*range(17), INF, shape=(3, 1, 3, 2))],
+     {"groups": 1, "strides": (2, 2), "paddings": (1, 1)}),
+    ("depthwise_conv2d_transpose", [IMAGE, f(1, -INF, *range(16), shape=(3, 1, 3, 2))],
+     {"groups": 3}),
+    ("conv3d_transpose", [IMAGE[:, :, None], f(*range(5), NAN, *range(6), shape=(3, 1, 1, 2, 2))],
+     {"groups": 1}),
 ]  # fmt: skip
 """Calls on which all backends give the reference's values."""
 

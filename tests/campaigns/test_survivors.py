@@ -18,6 +18,7 @@ from pirkit.diag.errors import ParseError, PirkitError
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.map_expr.tree import Apply
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.program import Program
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.files import READERS, WRITERS
 from pirkit.frontend.paddle.absorbed import with_operands_restored
@@ -32,6 +33,7 @@ from pirkit.lowering.fusion.explain import Explainer
 from pirkit.lowering.fusion.index_equations import MISMATCHED, equations
 from pirkit.lowering.fusion.partition import partition
 from pirkit.lowering.fusion.refusal import Refusal
+from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.cache import user_cache
 from pirkit.split.backward_reads import _becomes  # pyright: ignore[reportPrivateUsage]
@@ -235,3 +237,66 @@ def test_the_cache_is_there_unless_it_is_turned_off(
     for value, there in (("", True), ("on", True), ("objects", True), ("off", False)):
         monkeypatch.setenv("PIRKIT_NATIVE_CACHE", value)
         assert (user_cache() is not None) == there
+
+
+def test_programs_that_are_halves_are_not_split_again() -> None:
+    module = parsed(f"""
+pir.program @main(%a "a" : {T}) {{
+  %b = pd_op.tanh(%a) : ({T}) -> {T}
+  pir.shadow_output(%b) {{output_name = "b"}} : ({T}) -> ()
+}}
+""")
+    run_pipeline(module, "split")
+    once = print_mlir(module)
+    assert once.count("pir.program") == 2
+    run_pipeline(module, "split")
+    assert print_mlir(module) == once
+
+
+def test_scalar_ops_promote_as_numpy_does_or_are_refused() -> None:
+    lines = StatementBuilder(itertools.count(), lambda _: 0)
+    mixed = [dt.float32, dt.float64]
+    wide = Apply("pd_op.add", (), dt.float64)
+    assert apply(wide, ["x", "y"], mixed, lines, None)
+    with pytest.raises(NotLowerableError, match="float32 and float64 gives float32"):
+        apply(replace(wide, dtype=dt.float32), ["x", "y"], mixed, lines, None)
+    assert apply(
+        replace(wide, op="pd_op.less_than", dtype=dt.bool_), ["x", "y"], mixed, lines, None
+    )
+
+
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("taken", [True, False])
+def test_branches_that_give_sizes_known_at_run_time(size: int, taken: bool) -> None:
+    module = parsed(
+        """
+pir.program @main(%c "c" : tensor<1xi1>, %a "a" : tensor<?xf32>) {
+  %y = pd_op.if(%c) : (tensor<1xi1>) -> tensor<?xf32> {
+    %t = pd_op.tanh(%a) : (tensor<?xf32>) -> tensor<?xf32>
+    pir.yield(%t) : (tensor<?xf32>) -> ()
+  } else {
+    %e = pd_op.exp(%a) : (tensor<?xf32>) -> tensor<?xf32>
+    pir.yield(%e) : (tensor<?xf32>) -> ()
+  }
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<?xf32>) -> ()
+}
+"""
+    )
+    given = np.linspace(0, 1, size, dtype=np.float32)
+    exe = pirkit.compile(Program(module))
+    found = exe(c=np.array([taken]), a=given)["y"]
+    np.testing.assert_allclose(found, (np.tanh if taken else np.exp)(given), rtol=1e-6)
+
+
+def test_each_half_has_the_lists_of_names_that_are_its_own() -> None:
+    module = parsed(f"""
+pir.program @main(%a "a" : {T}) {{
+  %b = pd_op.tanh(%a) : ({T}) -> {T}
+  pir.shadow_output(%b) {{output_name = "b"}} : ({T}) -> ()
+}}
+""")
+    run_pipeline(module, "split")
+    forward, backward = (op for op in module.ops if isinstance(op, ProgramOp))
+    assert {*forward.attributes} == {"fx", "fp", "fm", "fo"}
+    assert {"bx", "bo_g", "bx_g", "no_need_buffers"} <= {*backward.attributes}
+    assert {*forward.attributes}.isdisjoint(backward.attributes)

@@ -9,6 +9,7 @@ import pytest
 
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Value
+from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.verify_kernel import problem_of
 from pirkit.dialect.operation import PirOp, ProgramOp
@@ -22,7 +23,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.place import UNDEFINED
 from tests.fusion.cases import Case
-from tests.fusion.random_programs import Array, Maker
+from tests.fusion.random_programs import Array, Maker, Turner
 from tests.fusion.test_random import fused, run
 
 Build = Callable[[Case, DType], Value]
@@ -111,6 +112,38 @@ def test_one_kernel_makes_and_writes(name: str) -> None:
     if name == "halves":  # native code rounds what is fused once
         rtol = 2e-3
     np.testing.assert_allclose(natively(changed, c.inputs), want, rtol=rtol, atol=atol)
+
+
+def unfinished(kernel: MapExpr) -> list[str]:
+    """Loads in the stage that makes what they read, where all of it has to be complete."""
+    found: list[str] = []
+    for statement in kernel.statements:
+        for load in statement.loads():
+            number = load.source - len(kernel.inputs)
+            if number < 0:
+                continue
+            source = kernel.statements[number]
+            scatters = source.start is not None or statement.start is not None
+            waits = scatters or bool(source.reduction)
+            if statement.stage < source.stage + waits:
+                found.append(f"{source.op} of stage {source.stage} by {statement.op}")
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_written_anywhere_is_complete_before_it_is_read(name: str) -> None:
+    for one in plan_fusion(made(name)[1].block, Policy()).kernels:
+        assert unfinished(one.kernel) == []
+
+
+def test_reductions_of_random_programs_are_complete_before_they_are_read() -> None:
+    reads = 0
+    for seed in range(60):
+        program = (Turner if seed % 2 else Maker)(seed, depth=6 + seed % 8).program
+        for one in plan_fusion(program.block, Policy()).kernels:
+            assert unfinished(one.kernel) == [], seed
+            reads += any(s.stage for s in one.kernel.statements)
+    assert reads > 10
 
 
 def test_elements_are_added_in_their_order() -> None:

@@ -103,7 +103,10 @@ def read_params(path: str | Path, metas: Mapping[str, TensorMeta]) -> dict[str, 
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise ArtifactError(
-            f"cannot read the parameters: {reason}", code="PK0506", span=span
+            f"cannot read the parameters: {reason}",
+            code="PK0506",
+            span=span,
+            help="check the path and its permissions",
         ) from error
     return arrays
 
@@ -241,6 +244,7 @@ def _header(name: str, array: Array) -> bytes:
         raise ArtifactError(
             f"parameter `{name}` is an array of {array.dtype}, which no program holds",
             code="PK0500",
+            help="convert it with `astype`, for instance to float32",
         )
     message = bytes([_DTYPE_TAG, *_varint(dtype.code)])
     for dim in array.shape:

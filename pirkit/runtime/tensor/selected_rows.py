@@ -30,9 +30,11 @@ class SelectedRows:
     def __init__(self, rows: Any, value: DenseTensor, height: int) -> None:
         numbers = np.asarray(rows, np.int64)
         if numbers.ndim != 1 or value.ndim < 1 or len(numbers) != value.shape[0]:
-            raise UsageError(f"{numbers.shape} row numbers for a value of shape {value.shape}")
+            raise UsageError(f"{numbers.shape} row numbers for a value of shape {value.shape}",
+                             help="give one row number for each row of the value")  # fmt: skip
         if numbers.size and not (0 <= numbers.min() and numbers.max() < height):
-            raise UsageError(f"row numbers {numbers.min()} to {numbers.max()} of {height} rows")
+            raise UsageError(f"row numbers {numbers.min()} to {numbers.max()} of {height} rows",
+                             help="rows count from 0; give a larger `height`")  # fmt: skip
         self.rows: Array = numbers
         self.value = value
         self.height = height

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -11,6 +11,15 @@ from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.sum_duplicates import sum_duplicates
+
+_COO: Final = (
+    "indices are [sparse dimensions, elements], from 0 to below the sizes; values are [elements,"
+    " *dense dimensions]"
+)
+_CSR: Final = (
+    "a matrix [rows, columns], or a batch of them, has rows + 1 row starts from 0 to its count of"
+    " elements, and a column and a value for each"
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -31,15 +40,17 @@ class SparseCooTensor:
     ) -> None:
         held = np.asarray(indices, np.int64)
         if held.ndim != 2 or held.shape[1] != values.shape[0]:
-            raise UsageError(f"indices {held.shape} do not fit values {values.shape}")
+            raise UsageError(f"indices {held.shape} do not fit values {values.shape}", help=_COO)
         dims = held.shape[0]
         if not 1 <= dims <= len(shape):
-            raise UsageError(f"{dims} of {len(shape)} dimensions cannot be sparse")
+            raise UsageError(f"{dims} of {len(shape)} dimensions cannot be sparse", help=_COO)
         if values.shape[1:] != tuple(shape[dims:]):
-            raise UsageError(f"values {values.shape} do not fill a tensor of shape {shape}")
+            raise UsageError(
+                f"values {values.shape} do not fill a tensor of shape {shape}", help=_COO
+            )
         sizes = np.array(shape[:dims], np.int64).reshape(-1, 1)
         if held.size and not ((held >= 0) & (held < sizes)).all():
-            raise UsageError(f"an index lies outside of the shape {shape}")
+            raise UsageError(f"an index lies outside of the shape {shape}", help=_COO)
         self.indices: Array = held
         self.values = values
         self.shape = tuple(shape)
@@ -50,7 +61,7 @@ class SparseCooTensor:
         """The non-zero elements, or the non-zero rows of the last dimensions."""
         dims = x.ndim if sparse_dims is None else sparse_dims
         if not 1 <= dims <= x.ndim:
-            raise UsageError(f"{dims} of {x.ndim} dimensions cannot be sparse")
+            raise UsageError(f"{dims} of {x.ndim} dimensions cannot be sparse", help=_COO)
         array = x.array
         is_nonzero = array != 0
         if dims < x.ndim:
@@ -87,7 +98,7 @@ class SparseCooTensor:
         """As CSR; for matrices and batches of matrices without dense dimensions."""
         merged = self.coalesce()
         if len(self.shape) not in (2, 3) or merged.indices.shape[0] != len(self.shape):
-            raise UsageError(f"a tensor of shape {self.shape} has no compressed rows")
+            raise UsageError(f"a tensor of shape {self.shape} has no compressed rows", help=_CSR)
         rows = self.shape[-2]
         batch = merged.indices[0] if len(self.shape) == 3 else np.zeros_like(merged.indices[0])
         batches = self.shape[0] if len(self.shape) == 3 else 1
@@ -115,20 +126,22 @@ class SparseCsrTensor:
     def __init__(self, crows: Any, cols: Any, values: DenseTensor, shape: tuple[int, ...]) -> None:
         starts, columns = np.asarray(crows, np.int64), np.asarray(cols, np.int64)
         if len(shape) not in (2, 3):
-            raise UsageError(f"compressed rows have two or three dimensions, not {len(shape)}")
+            raise UsageError(
+                f"compressed rows have two or three dimensions, not {len(shape)}", help=_CSR
+            )
         batches = prod(shape[:-2])
         if starts.shape != (batches * (shape[-2] + 1),):
-            raise UsageError(f"{starts.shape} row starts for shape {shape}")
+            raise UsageError(f"{starts.shape} row starts for shape {shape}", help=_CSR)
         by_matrix = starts.reshape(batches, shape[-2] + 1)
         if (by_matrix[:, 0] != 0).any() or (np.diff(by_matrix, axis=1) < 0).any():
-            raise UsageError("row starts begin at 0 and never fall")
+            raise UsageError("row starts begin at 0 and never fall", help=_CSR)
         ends = by_matrix[:, -1]
         if columns.shape != values.shape or int(ends.sum()) != len(columns):
             raise UsageError(
-                f"{columns.shape} columns, {values.shape} values, {ends.sum()} counted"
+                f"{columns.shape} columns, {values.shape} values, {ends.sum()} counted", help=_CSR
             )
         if columns.size and not (0 <= columns.min() and columns.max() < shape[-1]):
-            raise UsageError(f"a column lies outside of the shape {shape}")
+            raise UsageError(f"a column lies outside of the shape {shape}", help=_CSR)
         self.crows: Array = starts
         self.cols: Array = columns
         self.values = values

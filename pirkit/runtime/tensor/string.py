@@ -53,7 +53,9 @@ class StringTensor:
         try:
             self.array: Array = np.asarray(strings, np.dtypes.StringDType(coerce=False))
         except ValueError as error:
-            raise UsageError(f"not all elements are strings: {error}") from error
+            raise UsageError(
+                f"not all elements are strings: {error}", help="convert the others with `str`"
+            ) from error
 
     @property
     def shape(self) -> tuple[int, ...]:

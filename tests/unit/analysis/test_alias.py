@@ -140,3 +140,32 @@ def test_what_stands_behind_a_read_in_a_loop_runs_before_it_in_the_next_turn() -
     assert between("b", "d", "w")
     assert not between("a", "e", "b")
     assert between("a", "w", "e")
+
+
+def test_what_a_loop_carries_has_a_class_for_each_place() -> None:
+    """The condition, which is the first operand of the loop and of its yield, is no place."""
+    facts = Facts(f"""
+        %p = pd_op.exp(%x) : ({F}) -> {F}
+        %q = pd_op.tanh(%x) : ({F}) -> {F}
+        %r, %s = pd_op.while(%c, %p, %q) : (tensor<i1>, {F}, {F}) -> ({F}, {F}) {{
+        ^body(%a : {F}, %b : {F}):
+          %m = pd_op.sin(%a) : ({F}) -> {F}
+          %n = pd_op.cos(%b) : ({F}) -> {F}
+          pir.yield(%c, %m, %n) : (tensor<i1>, {F}, {F}) -> ()
+        }}""")
+    for one, other in (("p", "a"), ("q", "b"), ("r", "a"), ("s", "b"), ("m", "r"), ("n", "s")):
+        assert facts.same(one, other)
+    assert not facts.same("r", "s")
+    assert not facts.same("c", "r")
+
+
+def test_an_element_of_a_list_is_the_one_of_its_index() -> None:
+    facts = Facts(f"""
+        %p = pd_op.exp(%x) : ({F}) -> {F}
+        %q = pd_op.tanh(%x) : ({F}) -> {F}
+        %l = pir.combine(%p, %q, %x) : ({F}, {F}, {F}) -> !pir.vec<{F}, {F}, {F}>
+        %s = pir.slice(%l) {{index = 0 : i32}} : (!pir.vec<{F}, {F}, {F}>) -> {F}
+        %t = pir.slice(%l) {{index = 2 : i32}} : (!pir.vec<{F}, {F}, {F}>) -> {F}""")
+    assert facts.same("s", "p")
+    assert facts.same("t", "x")
+    assert not facts.same("s", "t")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pirkit.diag import errors
+from pirkit.diag.advice import ADVICE
 from pirkit.diag.codes import CODES, Code
 from pirkit.diag.errors import CallError, ConstraintError, MissingAttributeError, PirkitError
 
@@ -94,3 +95,25 @@ def test_every_code_in_the_sources_is_known() -> None:
         and node.value != PirkitError.default_code
     ]
     assert unknown == []
+
+
+def _without_a_hint(path: Path) -> Iterator[str]:
+    """Places that make an error of a fixed code that says nothing about what to do."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        cls = getattr(errors, node.func.id, None)
+        given = {k.arg: k.value for k in node.keywords}
+        if not (isinstance(cls, type) and issubclass(cls, PirkitError)) or {"help", None} & {
+            *given
+        }:
+            continue
+        code = given.get("code")
+        known = cls.default_code if code is None else getattr(code, "value", None)
+        if isinstance(known, str) and known not in ADVICE:
+            yield f"{path.relative_to(ROOT)}:{node.lineno}: {known}"
+
+
+def test_every_error_of_a_fixed_code_says_what_to_do() -> None:
+    """By ``help=`` where it is raised, or by the advice for its code."""
+    assert [place for path in SOURCES for place in _without_a_hint(path)] == []

@@ -101,15 +101,14 @@ def _(c: OpCall) -> Value:
     axis = 0 if c.flatten else c.axis % x.rank
     size = x.shape[axis]
     backwards = not c.reverse
-    if c.exclusive:
-        x = _shifted(b, x, axis, 1, backwards, least)
     if size == UNKNOWN:
-        return _logcumsumexp_of_any_size(b, x, axis, c.reverse)
-    for step in _powers_of_two(size):
+        x = _logcumsumexp_of_any_size(b, x, axis, c.reverse)
+    for step in _powers_of_two(size) if size != UNKNOWN else ():
         other = _shifted(b, x, axis, step, backwards, -inf)
         greater = _finite(b, b.maximum(x, other))
         x = greater + b.log(b.exp(x - greater) + b.exp(other - greater))
-    return x
+    # Shifted behind the scan: the least number would be a summand that infinities do not absorb.
+    return _shifted(b, x, axis, 1, backwards, least) if c.exclusive else x
 
 
 def _logcumsumexp_of_any_size(b: Builder, x: Value, axis: int, reverse: bool) -> Value:

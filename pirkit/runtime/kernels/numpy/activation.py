@@ -216,7 +216,11 @@ def _leaky_relu(b: Binding) -> tuple[Passes, int]:
         x.clip(0, inf, out)
         np.add(out, w, out)
 
-    return passes, 1
+    def chosen(x: Array, out: Array, w: Array) -> None:
+        np.multiply(x, slope, w)
+        out[...] = np.where(x > 0, x, w)
+
+    return (passes if np.isfinite(slope) else chosen), 1
 
 
 def _softshrink(b: Binding) -> tuple[Passes, int]:

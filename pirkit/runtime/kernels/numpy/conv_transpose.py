@@ -124,6 +124,7 @@ def _products(b: Binding, g: Geometry, groups: int) -> Step:
                 factors = weights[part, first * taps : (first + count) * taps]
                 xp.matmul(factors.T, image.reshape(depth, -1), held)
                 blocks = held.reshape(count, taps, some, p.area)
+                _clear_padding(blocks.reshape(count, taps, some, *p.wide), g.lengths)
                 remaining.fill(0)
                 for tap, (phase, shift) in enumerate(p.taps):
                     place = remaining[phase, ..., shift : shift + p.area]
@@ -134,6 +135,17 @@ def _products(b: Binding, g: Geometry, groups: int) -> Step:
                     target[_EVERY + given] = shown[phase][:count, :m][_EVERY + taken]
 
     return step
+
+
+def _clear_padding(shares: Array, lengths: tuple[int, ...]) -> None:
+    """Zero what lies behind the image in the last dimensions.
+
+    It is a product by zero, which is NaN for an infinite weight, and is added to other positions.
+    """
+    lead = (slice(None),) * (shares.ndim - len(lengths))
+    for axis, (length, size) in enumerate(zip(lengths, shares.shape[len(lead) :], strict=True)):
+        if length < size:
+            shares[(*lead, *(slice(None),) * axis, slice(length, None))] = 0
 
 
 def _depthwise(b: Binding, g: Geometry) -> Step:
@@ -160,6 +172,7 @@ def _depthwise(b: Binding, g: Geometry) -> Step:
                 sums.fill(0)
                 for tap, (phase, shift) in enumerate(p.taps):
                     xp.multiply(image[:count], weights[part, tap, None], share)
+                    _clear_padding(share.reshape(count, *p.wide), g.lengths)
                     place = sums[phase, :count, shift : shift + p.area]
                     xp.add(place, share, place)
                 for phase, taken, given in p.parts:

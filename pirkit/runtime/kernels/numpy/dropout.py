@@ -76,7 +76,7 @@ def check_finite_and_unscale(b: Binding) -> Step:
         found = False
         for each, goal in zip(x, out, strict=True):
             found = found or not np.isfinite(each).all()
-            np.multiply(each, 0 * factor if found else factor, goal, casting="unsafe")
+            np.multiply(each, 0 if found else factor, goal, casting="unsafe")
         found_infinite[...] = found
 
     return step

@@ -45,8 +45,13 @@ def prelu(b: Binding) -> Step:
         xp.maximum(x, 0, out=out)
         xp.add(out, term, out)
 
+    def chosen(x: Array, scale: Array, out: Array, term: Array) -> None:
+        xp.multiply(x, scale, term)
+        out[...] = xp.where(x > 0, x, term)
+
     def step(x: Array, alpha: Array, out: Array) -> None:
-        walk(passes, x, xp.broadcast_to(alpha.reshape(alpha_shape), shape), out)
+        how = passes if xp.isfinite(alpha).all() else chosen
+        walk(how, x, xp.broadcast_to(alpha.reshape(alpha_shape), shape), out)
 
     return step
 

@@ -33,7 +33,8 @@ def _scaled(value: DenseTensor, b: Binding) -> DenseTensor:
 
 def _require_equal_shape(x: Any, y: Any) -> None:
     if x.shape != y.shape:
-        raise UsageError(f"a sum of shapes {x.shape} and {y.shape}", code="PK0701")
+        raise UsageError(f"a sum of shapes {x.shape} and {y.shape}", code="PK0701",
+                         help="sparse values and selected rows are not broadcast")  # fmt: skip
 
 
 @kernel("scale", dtypes=dt.ANY, kind="selected_rows", form="new")
@@ -90,7 +91,8 @@ def add_coo(b: Binding) -> Step:
     def step(x: SparseCooTensor, y: SparseCooTensor) -> SparseCooTensor:
         _require_equal_shape(x, y)
         if len(x.indices) != len(y.indices):
-            raise UsageError(f"{len(x.indices)} and {len(y.indices)} sparse dimensions")
+            raise UsageError(f"{len(x.indices)} and {len(y.indices)} sparse dimensions",
+                             help="make both with the same `sparse_dims`")  # fmt: skip
         indices = np.concatenate([x.indices, y.indices], axis=1)
         values = DenseTensor(np.concatenate([x.values.array, y.values.array]))
         return SparseCooTensor(indices, values, x.shape).coalesce()

@@ -107,7 +107,9 @@ def _check(given: Mapping[str, Any]) -> None:
         raise UnsupportedError("only the gradient of an optimizer step may be selected rows")
     if param.shape != gradient.shape:
         raise UsageError(
-            f"a gradient of shape {gradient.shape} for a parameter of {param.shape}", code="PK0701"
+            f"a gradient of shape {gradient.shape} for a parameter of {param.shape}",
+            code="PK0701",
+            help="the height and the row size of the gradient are those of the parameter",
         )
 
 
