@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.lowering.codegen.conv.compile_conv import native_weight_grad
 from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad, weight_grad_blocking_of
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.native_conv import bind_convolution
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -108,6 +110,15 @@ def test_rows_of_images_are_copied_once_for_all_positions() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks for forbidden pages")
+def test_a_segment_of_a_long_row_is_prefetched_and_not_the_row() -> None:
+    """Each segment once prefetched whole rows: the time grew with the square of their length."""
+    sides = (1, 100_000), (1, 100_004), (1, 5), (1, 1), (1, 1), (0, 4)
+    function = native_weight_grad(WeightGrad(1, 1, 1, 1, *sides, dt.float32)).steps[0][0]
+    assert isinstance(function, LazyFunction)
+    bounds = re.findall(r"icmp slt i64 %\w+, (\d+)\n", function.write().text)
+    assert 0 < max(map(int, bounds)) < 4 * 1000
+
+
 @pytest.mark.parametrize("at_end", [True, False])
 def test_nothing_beside_operands_is_touched(at_end: bool) -> None:
     guarded = Guarded()
