@@ -42,6 +42,7 @@ class CsePass(Pass):
     """
 
     name = "cse"
+    tells_rewrites = True
     stats = Stats(merged="operations merged into an equal one")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
@@ -56,7 +57,7 @@ class _Merge:
         self.ctx = ctx
         self.program = program
         self.order: Order = order_of(program)
-        self.classes: AliasClasses = alias_classes(program)
+        self.classes: AliasClasses = ctx.analysis(alias_classes, program)
         self.known: dict[Hashable, PirOp] = {}
         self.writes: dict[int, list[int]] = {
             element: [self.order.positions[op] for op in ops]
