@@ -9,9 +9,9 @@ replaced. jax runs it in each form that a user might write: nested `grad`, neste
 one counts. Figures are medians of interleaved rounds, in microseconds of CPU time of all threads.
 
 With ``--first`` the figures are CPU seconds of all threads and child processes of a first call,
-which traces and compiles, each in a process of its own with an empty cache: pirkit, then jax in each
-form. Importing pirkit or jax is not counted; modules that either imports during the call are. Each
-figure is the least of ``--rounds`` processes.
+which traces and compiles, each in a process of its own with an empty cache: pirkit, then jax in
+each form. Importing pirkit or jax is not counted; modules that either imports during the call are.
+Each figure is the least of ``--rounds`` processes.
 """
 
 from __future__ import annotations

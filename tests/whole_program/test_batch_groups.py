@@ -117,8 +117,11 @@ def test_sums_over_one_set_are_one_reduction() -> None:
         return (across[0] + across[1]) + across[2], (p.sum(0) + q.sum(0)) + (p * x).sum(0)
 
     ones = np.ones(3, "float32")
-    given = column(70) * ones, column(33) * ones, np.linspace(-1, 1, 9, dtype="float32").reshape(3, 3)
+    given = (
+        column(70) * ones,
+        column(33) * ones,
+        np.linspace(-1, 1, 9, dtype="float32").reshape(3, 3),
+    )
     program = batch_lane_program(graph(both, given))
     assert "4 sums over points" in program.summary  # two of each set, of which one is of products
     assert_close(program(*given), expected(both, given), 2e-5)
-

@@ -276,7 +276,7 @@ def _fused_sums(made: ProgramSchedule, ops: Sequence[Op]) -> list[Op]:
             found[out] = BatchSum(out, tuple([term for part in parts for term in part.terms]))
             of[out] = of[members[0]]
             left.append(out)
-        instead |= dict.fromkeys(inner, [])
+        instead |= {value: [] for value in inner}
         instead[op.out] = list(additions(graph, left, op.out)) if len(left) > 1 else []
     for group in made.groups:
         group.sums = [batch_sum for batch_sum in found.values() if of[batch_sum.out] is group]

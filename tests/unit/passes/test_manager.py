@@ -115,7 +115,7 @@ COMPUTED: list[ProgramOp] = []
 
 
 @pytest.mark.parametrize(
-    "passes, count",
+    ("passes", "count"),
     [
         ([Asking(), Asking(), Asking()], 1),
         ([Asking(), Asking(True), Asking()], 2),
