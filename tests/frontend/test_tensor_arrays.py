@@ -115,10 +115,8 @@ def a_queue() -> str:
     text, f64 = in_float64(DUMP.read_text()), "tensor<2x3xf64>"
     array = "pd_op.tensor_array<f64>"
     flags = "stop_gradient:[true]"
-    text = text.replace("(%2, %13, %12)", "(%2, %13, %28)").replace(
-        "        (%14) =",
-        f'        (%28) = "pd_op.array_length" (%2) {{}} : ({array}) -> tensor<1xi64>\n        (%14) =',
-    )
+    length = f'(%28) = "pd_op.array_length" (%2) {{}} : ({array}) -> tensor<1xi64>'
+    text = text.replace("(%2, %13, %12)", "(%2, %13, %28)").replace("(%14) =", f"{length}\n(%14) =")
     taken = (
         f'        (%26, %27) = "pd_op.array_pop" (%2) {{index:0,stop_gradient:[true,true]}}'
         f" : ({array}) -> {array}, {f64}\n"
