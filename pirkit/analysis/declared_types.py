@@ -11,7 +11,7 @@ from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import stack_of
 from pirkit.analysis.execution_order import operations
-from pirkit.dialect.declared_types import is_true
+from pirkit.dialect.declared_types import POP, is_true
 from pirkit.dialect.opdef import paddle_meta
 from pirkit.dialect.operation import bodies
 
@@ -25,7 +25,7 @@ def mismatched_values(block: Block) -> Set[SSAValue]:
     """
     stack: list[SSAValue] = []
     for op in operations(block):
-        if paddle_meta.get(op.definition) is not None:
+        if paddle_meta.get(op.definition) is not None or op.name == POP:
             stack += [r for r in op.results if r.first_use is not None and not is_true(r)]
     found = set(stack)
     while stack:

@@ -6,6 +6,8 @@ so that they can be read, run and written back.
 
 from __future__ import annotations
 
+from typing import Final
+
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import ConstraintError
@@ -15,6 +17,8 @@ from pirkit.dialect.opdef import paddle_meta
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, compatible
+
+POP: Final = "pd_op.array_pop"
 
 
 def may_declare(op: PirOp, slot: int, made: Meta) -> bool:
@@ -92,6 +96,9 @@ def parts_agree(vec: SSAValue, made: Meta) -> bool:
 def is_true(value: SSAValue) -> bool:
     """False for a result whose true type differs from the type that Paddle declares for it."""
     owner = value.owner
+    if isinstance(owner, PirOp) and owner.name == POP:
+        declared = meta_of(value.type)  # Paddle declares any element as one without elements
+        return not isinstance(declared, TensorMeta) or declared.shape != (0,)
     if not isinstance(owner, PirOp) or paddle_meta.get(owner.definition) is None:
         return True
     made = infer_result_types(owner.definition, owner.operand_slots, owner.call_properties)

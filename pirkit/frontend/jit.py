@@ -160,11 +160,20 @@ class Jitted:
         self._reasons: list[str] = []
         self._lock = renewed(RLock())
         self.__call__ = self._call
+        self._called_once: Callable[[], Callable[..., Any] | None] | None = None
+        """Makes the native function of the last call, at the next one: it does not pay to compile
+        what takes trees apart for functions that are called once."""
         self._quick: Call = _missed
         self._quick_into: Call = _missed
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
         """A call that is not that of a native function."""
+        make, self._called_once = self._called_once, None
+        if make is not None:
+            native = make()
+            if native is not None:
+                self.__call__ = native
+                return native(*args, **kwargs)
         found = self._quick(args, kwargs)
         if found is not _MISSED:
             return found
@@ -206,8 +215,9 @@ class Jitted:
         else:
             self._quick_into = compiled.quick_into
         found = compiled.run([bound_input(argument(leaf)) for leaf in leaves], out)
-        if out is None:  # it takes the session of the call that has ended
-            self.__call__ = compiled.native_call(tuple(kwargs), self._call) or self._call
+        if out is None:
+            self.__call__ = self._call
+            self._called_once = partial(compiled.native_call, tuple(kwargs), self._call)
         return found
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:

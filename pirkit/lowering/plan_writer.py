@@ -406,6 +406,10 @@ _STRUCTURAL: dict[str, Any] = {
     "pir.array_add": _on_array("add"),
     "pir.array_add_parts": _on_array("add parts", "axis", "use_stack"),
     "pir.array_claim": _on_array("claim"),
+    "pir.array_peek": _on_array("peek"),
+    "pir.array_peek_parts": _on_array("peek parts", "axis", "use_stack"),
+    "pir.array_open": _on_array("open"),
+    "pir.array_close": _on_array("close"),
 }
 
 

@@ -31,11 +31,12 @@ class AbsorbAttributesPass(Pass):
     """
 
     name = "absorb-attributes"
+    tells_rewrites = True
     stats = Stats(absorbed="operands turned into attributes")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
-            classes = alias_classes(program)
+            classes = ctx.analysis(alias_classes, program)
             for op in ctx.each(operations(program.block)):
                 if op.definition.signature.has_absent_operands:
                     _absorb(ctx, op, classes)

@@ -14,7 +14,7 @@ from xdsl.ir import Block, SSAValue
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.operation import PirOp, create, span_of
+from pirkit.dialect.operation import PirOp, create
 from pirkit.dialect.ops.control.tensor_array import SAME_ARRAY
 from pirkit.dialect.types import tensor_type
 from pirkit.passes.autodiff_regions import Sweep
@@ -23,10 +23,7 @@ from pirkit.runtime import dtype as dt
 
 
 def differentiate_array(back: Sweep, op: PirOp, held: Sequence[Cotangent]) -> None:
-    """Emit the reverse of an op on an array through which gradients flow.
-
-    Raises UnsupportedError (PK0402) for an element that is taken from the middle.
-    """
+    """Emit the reverse of an op on an array through which gradients flow."""
     if op.operands[0] not in back.shared.paths.active:
         return
     named = {
@@ -34,19 +31,55 @@ def differentiate_array(back: Sweep, op: PirOp, held: Sequence[Cotangent]) -> No
         for slot, cotangent in zip(op.definition.results, held, strict=True)
         if cotangent is not None
     }
-    rule = _RULES.get(op.name)
-    if rule is None:
-        raise _no_derivative(op, "has no derivative")
-    rule(back, op, named.get("out"))
+    _RULES[op.name](back, op, named.get("out"))
 
 
 def _written(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
-    array, x, place = op.operands
-    zeros = back.b.zeros_like(back.b.wrap(x))
-    claimed = create("pir.array_claim", [_beside(back, array), place, zeros.ssa], [x.type])
-    found = back.b.insert(claimed).results[0]
+    _, x, place = op.operands
+    _give(back, op, "pir.array_claim", x, place)
+
+
+def _added(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    _, x, place = op.operands
+    if x in back.shared.paths.active:
+        _give(back, op, "pir.array_peek", x, place)
+
+
+def _added_parts(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    _, x, sizes = op.operands
+    if x in back.shared.paths.active:
+        _give(back, op, "pir.array_peek_parts", x, sizes)
+
+
+def _give(back: Sweep, op: PirOp, name: str, x: SSAValue, which: SSAValue) -> None:
+    """Add to the cotangent of ``x`` what an op finds in the array of cotangents."""
+    # not `zeros_like`: what comes out of an array may have another shape than Paddle declares
+    zeros = back.b("pd_op.full_like", back.b.wrap(x), value=0.0)
+    operands = [_beside(back, op.operands[0]), which, zeros.ssa]
+    attributes = {n: a for n, a in op.properties.items() if n in ("axis", "use_stack")}
+    found = back.b.insert(create(name, operands, [x.type], attributes)).results[0]
     if x in back.shared.paths.active:
         back.add(x, back.b.wrap(found))
+
+
+def _claimed(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    """Nothing is left at the place behind the op, so nothing flows to it from there."""
+    array, place, zeros = op.operands
+    beside = _beside(back, array)
+    emptied = create("pir.array_claim", [beside, place, zeros], [zeros.type])
+    back.b.insert(emptied)
+    if cotangent is not None:
+        back.b.insert(create("pir.array_add", [beside, _ssa(cotangent), place]))
+
+
+def _opened(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    array, place = op.operands
+    back.b.insert(create("pir.array_close", [_beside(back, array), place]))
+
+
+def _closed(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    array, place = op.operands
+    back.b.insert(create("pir.array_open", [_beside(back, array), place]))
 
 
 def _read(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
@@ -64,13 +97,15 @@ def _read_from_either_end(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
 
 
 def _popped(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
-    if cotangent is None:
-        return
-    if op.attribute("index") != -1:
-        raise _no_derivative(op, "takes an element from the middle, which has no derivative")
-    _, length = _length_behind(back, op)
-    operands = [_beside(back, op.operands[0]), _ssa(cotangent), length.ssa]
-    back.b.insert(create("pir.array_add", operands))
+    index, beside = op.attribute("index"), _beside(back, op.operands[0])
+    forward, length = _length_behind(back, op)
+    place = (length + (index + 1)).ssa
+    if index >= 0:
+        place = forward.full(shape=(1,), value=float(index), dtype=dt.int64).ssa
+    if index != -1:
+        back.b.insert(create("pir.array_open", [beside, place]))
+    if cotangent is not None:
+        back.b.insert(create("pir.array_add", [beside, _ssa(cotangent), place]))
 
 
 def _length_behind(back: Sweep, op: PirOp) -> tuple[Builder, Value]:
@@ -89,6 +124,19 @@ def _joined(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
         back.b.insert(create("pir.array_add_parts", operands, (), attributes))
 
 
+def _peeked(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    if cotangent is not None:
+        array, place, _ = op.operands
+        back.b.insert(create("pir.array_add", [_beside(back, array), _ssa(cotangent), place]))
+
+
+def _peeked_parts(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    if cotangent is not None:
+        array, sizes, _ = op.operands
+        operands = [_beside(back, array), _ssa(cotangent), sizes]
+        back.b.insert(create("pir.array_add_parts", operands, (), dict(op.properties)))
+
+
 def _nothing(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
     pass
 
@@ -101,6 +149,13 @@ _RULES: Final[dict[str, Callable[[Sweep, PirOp, Cotangent], None]]] = {
     "pd_op.slice_array_dense": _read_from_either_end,
     "pd_op.array_pop": _popped,
     "pd_op.array_to_tensor": _joined,
+    "pir.array_add": _added,
+    "pir.array_add_parts": _added_parts,
+    "pir.array_claim": _claimed,
+    "pir.array_peek": _peeked,
+    "pir.array_peek_parts": _peeked_parts,
+    "pir.array_open": _opened,
+    "pir.array_close": _closed,
 }
 
 
@@ -125,12 +180,3 @@ def _beside(back: Sweep, array: SSAValue) -> SSAValue:
 
 def _ssa(cotangent: Any) -> SSAValue:
     return cast(SSAValue, cotangent.ssa)
-
-
-def _no_derivative(op: PirOp, what: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"`{op.name}` {what}",
-        code="PK0402",
-        span=span_of(op),
-        help="read the places of the list, or differentiate only once",
-    )

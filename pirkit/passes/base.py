@@ -36,6 +36,8 @@ RemarkKind = Literal["passed", "missed", "analysis"]
 RewriteListener = Callable[[str, Operation], None]
 """Called with the rule and the operation before each rewrite."""
 O = TypeVar("O", bound=Operation)  # noqa: E741
+A = TypeVar("A")
+R = TypeVar("R")
 
 REMEMBERED: Final = 100
 """How many of the latest rewrites are examined to name the rules that keep firing."""
@@ -100,6 +102,16 @@ class PassContext:
     listeners: tuple[RewriteListener, ...] = ()
     observers: tuple[Callable[[object], None], ...] = ()
     latest: deque[str] = field(default_factory=lambda: deque[str](maxlen=REMEMBERED))
+    analyses: dict[Any, tuple[int, Any]] = field(default_factory=dict[Any, tuple[int, Any]])
+    """Results of analyses, each with the number of rewrites after which it was computed."""
+
+    def analysis(self, compute: Callable[[A], R], subject: A) -> R:
+        """``compute(subject)`` of a program or block; kept until the next rewrite of the module."""
+        key = compute, subject
+        held = self.analyses.get(key)
+        if held is None or held[0] != self.rewrites:
+            held = self.analyses[key] = self.rewrites, compute(subject)
+        return held[1]
 
     def each(self, ops: Iterable[O]) -> Iterator[O]:
         """Iterate over operations and record each as the current one."""
@@ -167,6 +179,8 @@ class Pass(ABC):
 
     name: ClassVar[str]
     stats: ClassVar[Mapping[str, str]] = Stats()
+    tells_rewrites: ClassVar[bool] = False
+    """Whether it calls `PassContext.rewrote` before each change: analyses outlive a run without."""
     places: Places = ()
     """The values of options, and last the name, with where the text of a pipeline has them."""
 

@@ -34,6 +34,7 @@ class CanonicalizePass(Pass):
     """
 
     name = "canonicalize"
+    tells_rewrites = True
     stats = Stats(rules="rewrite rules applied", branches="branches and loops decided")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
@@ -50,8 +51,8 @@ class _Sweep:
     def __init__(self, ctx: PassContext, program: ProgramOp) -> None:
         self.ctx = ctx
         self.program = program
-        self.classes: AliasClasses = alias_classes(program)
-        self.wrong = mismatched_values(program.block)
+        self.classes: AliasClasses = ctx.analysis(alias_classes, program)
+        self.wrong = ctx.analysis(mismatched_values, program.block)
 
     def run(self, table: dict[str, tuple[RewriteRule, ...]]) -> bool:
         before = self.ctx.rewrites

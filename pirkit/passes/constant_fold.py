@@ -48,13 +48,15 @@ class ConstantFoldPass(Pass):
     """
 
     name = "constant-fold"
+    tells_rewrites = True
     stats = Stats(folded="operations replaced by their result")
 
     max_elements: int = option(1024, "largest operand or result that is computed, in elements")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
-            classes, wrong = alias_classes(program), mismatched_values(program.block)
+            classes = ctx.analysis(alias_classes, program)
+            wrong = ctx.analysis(mismatched_values, program.block)
             for op in ctx.each(operations(program.block)):
                 if is_pure(op) and not declares(op, CONSTANT_LIKE):
                     self.fold(ctx, op, classes, wrong)

@@ -42,6 +42,7 @@ class CsePass(Pass):
     """
 
     name = "cse"
+    tells_rewrites = True
     stats = Stats(merged="operations merged into an equal one")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
@@ -56,8 +57,13 @@ class _Merge:
         self.ctx = ctx
         self.program = program
         self.order: Order = order_of(program)
-        self.classes: AliasClasses = alias_classes(program)
+        self.classes: AliasClasses = ctx.analysis(alias_classes, program)
         self.known: dict[Hashable, PirOp] = {}
+        self.numbers: dict[Hashable, int] = {}
+        """Equal attributes have one number."""
+        self.number_of: dict[int, tuple[Attribute, int]] = {}
+        """By id, which costs less than the hash of an attribute; an attribute lives while its id is
+        a key."""
         self.writes: dict[int, list[int]] = {
             element: [self.order.positions[op] for op in ops]
             for element, ops in self.classes.writers.items()
@@ -94,7 +100,7 @@ class _Merge:
     def visit(self, op: PirOp, hidden: dict[Hashable, PirOp | None]) -> None:
         if any(self.classes.is_written(r) or is_stand_in(r) for r in op.results):
             return
-        key = _key(op)
+        key = self.key(op)
         first = self.known.get(key)
         if first is not None and self.is_equal_later(first, op) and not _both_named(first, op):
             self.ctx.rewrote("merge", op)
@@ -104,6 +110,24 @@ class _Merge:
         hidden.setdefault(key, first)
         self.known[key] = op
 
+    def key(self, op: PirOp) -> Hashable:
+        """What equal operations have in common."""
+        number = self.number
+        return (
+            op.name,
+            tuple(op.operands),
+            frozenset([(k, number(v)) for k, v in op.call_properties.items()]),
+            frozenset([(k, number(v)) for k, v in op.attributes.items() if k not in PROVENANCE]),
+            tuple([number(r.type) for r in op.results]),
+        )
+
+    def number(self, attribute: Attribute) -> int:
+        held = self.number_of.get(id(attribute))
+        if held is None:
+            number = self.numbers.setdefault(_exact(attribute), len(self.numbers))
+            held = self.number_of[id(attribute)] = attribute, number
+        return held[1]
+
     def is_equal_later(self, first: PirOp, op: PirOp) -> bool:
         """True if no operand can have changed since the first operation ran."""
         return not any(
@@ -112,16 +136,6 @@ class _Merge:
             for element in self.classes.of(operand)
             if element in self.writes
         )
-
-
-def _key(op: PirOp) -> Hashable:
-    return (
-        op.name,
-        tuple(op.operands),
-        frozenset((k, _exact(v)) for k, v in op.call_properties.items()),
-        frozenset((k, _exact(v)) for k, v in op.attributes.items() if k not in PROVENANCE),
-        tuple(r.type for r in op.results),
-    )
 
 
 def _exact(attribute: Attribute) -> Hashable:

@@ -40,6 +40,7 @@ class DcePass(Pass):
     """
 
     name = "dce"
+    tells_rewrites = True
     stats = Stats(
         removed="operations removed", results="results of branches and variables of loops removed"
     )
@@ -76,7 +77,7 @@ class _Sweep:
     def __init__(self, ctx: PassContext, program: ProgramOp) -> None:
         self.ctx = ctx
         self.program = program
-        self.classes: AliasClasses = alias_classes(program)
+        self.classes: AliasClasses = ctx.analysis(alias_classes, program)
         self.read: set[int] = set()
         self.loop_reads: Counter[tuple[int, Operation]] = Counter()
         for op in operations(program.block) if self.classes.writers else ():

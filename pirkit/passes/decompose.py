@@ -82,7 +82,7 @@ class DecomposePass(Pass):
             refused[op] = error.message
 
         for program in ctx.programs(module):
-            wrong = mismatched_values(program.block)
+            wrong = ctx.analysis(mismatched_values, program.block)
             for op in ctx.each(list(operations(program.block))):
                 if op.parent is None or not wanted(op):
                     continue

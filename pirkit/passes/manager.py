@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
@@ -112,17 +112,23 @@ class _Run:
     timings: list[Timing] = field(default_factory=list[Timing])
     stats: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
     remarks: list[Remark] = field(default_factory=list[Remark])
+    analyses: dict[Any, tuple[int, Any]] = field(default_factory=dict[Any, tuple[int, Any]])
+    """Of the module as it is now (see `PassContext.analysis`)."""
 
     @uncollected
     def apply(self, pass_: Pass) -> None:
         self.notify("before", pass_)
         ctx = PassContext(pass_.name, _size(self.module))
         ctx.listeners, ctx.stop_after = self.listeners, self.stop_after
-        ctx.observers = self.observers
+        ctx.observers, ctx.analyses = self.observers, self.analyses
         started = time.perf_counter()
         with _Naming(ctx, pass_):
             pass_.run(ctx, self.module)
         ended = time.perf_counter()
+        is_known = pass_.tells_rewrites
+        self.analyses = {
+            k: (0, v) for k, (n, v) in ctx.analyses.items() if is_known and n == ctx.rewrites
+        }
         if self.verify:
             self.check(pass_)
         verified = time.perf_counter() - ended

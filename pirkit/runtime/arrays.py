@@ -71,11 +71,18 @@ def _add(array: TensorList, stack: Stack, xp: Any, x: Any, i: Any) -> None:
 
 
 def _add_parts(array: TensorList, stack: Stack, xp: Any, x: Any, sizes: Any) -> None:
+    for place, index in enumerate(_parts(stack, sizes)):
+        _add_at(array, place, x[index])
+
+
+def _parts(stack: Stack, sizes: Any) -> list[tuple[Any, ...]]:
+    """The index of each part of a tensor that joins an array."""
     axis, stacks = stack.numbers
     ends = [0, *np.cumsum([1 if stacks else int(n) for n in sizes])]
-    for place, (start, end) in enumerate(pairwise(ends)):
-        part = x[(slice(None),) * axis + (start if stacks else slice(start, end),)]
-        _add_at(array, place, part)
+    return [
+        (slice(None),) * axis + (start if stacks else slice(start, end),)
+        for start, end in pairwise(ends)
+    ]
 
 
 def _add_at(array: TensorList, place: int, x: Any) -> None:
@@ -84,11 +91,33 @@ def _add_at(array: TensorList, place: int, x: Any) -> None:
 
 
 def _claim(array: TensorList, stack: Stack, xp: Any, i: Any, zeros: Any) -> Any:
+    found = _peek(array, stack, xp, i, zeros)
+    if _number(i) < len(array):
+        array[_number(i)] = None
+    return found
+
+
+def _peek(array: TensorList, stack: Stack, xp: Any, i: Any, zeros: Any) -> Any:
     place = _number(i)
     found = array[place] if place < len(array) else None
-    if found is not None:
-        array[place] = None
-    return (zeros.copy() if found is None else found,)
+    return ((zeros if found is None else found).copy(),)
+
+
+def _peek_parts(array: TensorList, stack: Stack, xp: Any, sizes: Any, zeros: Any) -> Any:
+    out = zeros.copy()
+    for held, index in zip(array, _parts(stack, sizes), strict=False):
+        if held is not None:
+            out[index] = held
+    return (out,)
+
+
+def _open(array: TensorList, stack: Stack, xp: Any, i: Any) -> None:
+    if _number(i) < len(array):
+        array.insert(_number(i), None)
+
+
+def _close(array: TensorList, stack: Stack, xp: Any, i: Any) -> None:
+    del array[_number(i) : _number(i) + 1]
 
 
 def _number(i: Any) -> int:
@@ -105,5 +134,9 @@ ACTIONS: Final[dict[str, Callable[..., Any]]] = {
     "add": _add,
     "add parts": _add_parts,
     "claim": _claim,
+    "peek": _peek,
+    "peek parts": _peek_parts,
+    "open": _open,
+    "close": _close,
 }
 """The function of each action of a `Stack` instruction on a tensor array."""

@@ -147,7 +147,9 @@ class Plan:
         return "\n".join(_lines(self)) + "\n"
 
 
-_CHANGING: Final = frozenset({"create", "make", "write", "take", "add", "add parts", "claim"})
+_CHANGING: Final = frozenset(
+    {"create", "make", "write", "take", "add", "add parts", "claim", "open", "close"}
+)
 """Actions that modify a stack or a tensor array."""
 
 

@@ -29,7 +29,7 @@ from pirkit.runtime.native import target as targets
 from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.launch_ir import launch_text
 from pirkit.runtime.native.pool_ir import pool_text
-from pirkit.runtime.native.program_ir import program_text
+from pirkit.runtime.native.program_ir import program_text, tensor_program_text
 from pirkit.runtime.native.target import host
 from tests.codegen import test_blocked_conv as blocks
 from tests.codegen import test_conv_weight_grad as correlations
@@ -168,7 +168,8 @@ def test_casts(texts: Callable[[], list[str]]) -> None:
 
 @pytest.mark.usefixtures("texts")
 def test_the_code_of_the_runtime() -> None:
-    for text in (pool_text(host().triple), launch_text(8), program_text()):
+    texts = (pool_text(host().triple), launch_text(8), program_text(), tensor_program_text())
+    for text in texts:
         assert "llvm.x86." not in text
         assert_is_for_arm(compile_ir(text))
 

@@ -53,6 +53,15 @@ def test_trees_of_all_kinds(way):
     assert is_native(f) == (way == "native")
 
 
+def test_the_second_call_makes_the_native_function(way):
+    """What takes trees apart is not compiled for functions that are called once."""
+    f = pirkit.jit(deep)
+    f(arguments())
+    assert not is_native(f)
+    f(arguments())
+    assert is_native(f) == (way == "native")
+
+
 def test_other_trees_take_the_other_way():
     f = pirkit.jit(lambda p, k: sum(pirkit.tree.leaves(p), k))
     x = np.ones(2)

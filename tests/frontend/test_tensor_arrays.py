@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import PassError, RuntimeFault
+from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program, load
 from pirkit.frontend.paddle.text_reader import read_paddle_text
@@ -18,6 +18,8 @@ from pirkit.runtime.arrays import ACTIONS, TensorList
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.plan import Stack
 from tests.frontend.test_paddle_text import check_round_trip
+
+Array = np.ndarray[Any, Any]
 
 DUMP: Final = Path(__file__).parent / "dumps" / "tensor-array.txt"
 X: Final = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
@@ -94,13 +96,65 @@ def test_a_gradient_flows_through_an_array(target: str) -> None:
         np.testing.assert_allclose(found["x_grad"], wanted, rtol=1e-6)
 
 
-def test_a_gradient_through_an_element_from_the_middle_is_refused() -> None:
-    text = DUMP.read_text().replace(
-        '"pd_op.array_pop" (%2) {index:-1', '"pd_op.array_pop" (%2) {index:0'
+def in_float64(text: str) -> str:
+    return text.replace("float32", "float64").replace("xf32", "xf64").replace("<f32>", "<f64>")
+
+
+def popped_before_it_is_joined(index: int) -> str:
+    """The program with the element at ``index`` taken out of the array before that is joined."""
+    lines = in_float64(DUMP.read_text()).replace("{index:-1", f"{{index:{index}").splitlines()
+    kept = [line for line in lines if "array_read" not in line and '"last"' not in line]
+    pop = next(line for line in kept if "array_pop" in line)
+    kept.remove(pop)
+    kept.insert(next(i for i, line in enumerate(kept) if "array_to_tensor" in line), pop)
+    return "\n".join(kept)
+
+
+def a_queue() -> str:
+    """Each turn of the loop appends a state, and takes the first one out."""
+    text, f64 = in_float64(DUMP.read_text()), "tensor<2x3xf64>"
+    array = "pd_op.tensor_array<f64>"
+    flags = "stop_gradient:[true]"
+    length = f'(%28) = "pd_op.array_length" (%2) {{}} : ({array}) -> tensor<1xi64>'
+    text = text.replace("(%2, %13, %12)", "(%2, %13, %28)").replace("(%14) =", f"{length}\n(%14) =")
+    taken = (
+        f'        (%26, %27) = "pd_op.array_pop" (%2) {{index:0,stop_gradient:[true,true]}}'
+        f" : ({array}) -> {array}, {f64}\n"
+        f'        (%29) = "pd_op.multiply" (%27, %10) {{{flags}}} : ({f64}, {f64}) -> {f64}\n'
     )
+    lines = text.replace("(%17, %16, %10)", "(%17, %16, %29)").splitlines()
+    lines = [line for line in lines if "array_read" not in line and '"last"' not in line]
+    at = next(i for i, line in enumerate(lines) if "(%14) =" in line)
+    return "\n".join([*lines[: at + 1], taken.rstrip(), *lines[at + 1 :]])
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [(popped_before_it_is_joined(0), 3), (popped_before_it_is_joined(-2), 2), (a_queue(), 2)],
+    ids=["first", "last-but-one", "queue"],
+)
+def test_derivatives_of_any_order_flow_through_an_array(text: str, order: int) -> None:
+    x, turns, step = X.astype(np.float64), np.array([3]), 1e-6
+    exe = compile(Program(read_paddle_text(text, "dump.txt")))
+    names, targets = ("joined", "tanh"), "joined,tanh"
     module = read_paddle_text(text, "dump.txt")
-    with pytest.raises(PassError, match="takes an element from the middle"):
-        run_pipeline(module, "autodiff{wrt=x,targets=tanh}")
+    for _ in range(order):
+        run_pipeline(module, f"autodiff{{wrt=x,targets={targets}}}")
+        derived = compile(Program(module))
+
+        def total(at: Array, exe: Executable = exe, names: tuple[str, ...] = names) -> float:
+            found = exe.run({"x": at, "n": turns})
+            return float(sum(found[name].sum() for name in names))
+
+        wanted = np.empty_like(x)
+        for place in np.ndindex(x.shape):
+            shift = np.zeros_like(x)
+            shift[place] = step
+            wanted[place] = (total(x + shift) - total(x - shift)) / (2 * step)
+        targets = "x_grad" if targets == "joined,tanh" else f"{targets}_grad"
+        found = derived.run({"x": x, "n": turns})[targets]
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6)
+        exe, names = derived, (targets,)
 
 
 def test_cotangents_of_an_array() -> None:

@@ -106,3 +106,22 @@ def test_estimated_time_counts_the_products_of_a_matmul() -> None:
         return batch_lane_program(graph(step, arguments)).work
 
     assert work(128) > 8 * work(32)  # 16 times the products
+
+
+def test_sums_over_one_set_are_one_reduction() -> None:
+    """In a tree of additions they need not stand side by side."""
+
+    def both(x: Any, y: Any, w: Any) -> Any:
+        p, q = ops.tanh(ops.matmul(x, w)), ops.tanh(ops.matmul(y, w))
+        across = [ops.matmul(a, b, transpose_x=True) for a, b in ((p, x), (q, y), (p * p, p))]
+        return (across[0] + across[1]) + across[2], (p.sum(0) + q.sum(0)) + (p * x).sum(0)
+
+    ones = np.ones(3, "float32")
+    given = (
+        column(70) * ones,
+        column(33) * ones,
+        np.linspace(-1, 1, 9, dtype="float32").reshape(3, 3),
+    )
+    program = batch_lane_program(graph(both, given))
+    assert "4 sums over points" in program.summary  # two of each set, of which one is of products
+    assert_close(program(*given), expected(both, given), 2e-5)

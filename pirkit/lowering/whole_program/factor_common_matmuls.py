@@ -58,7 +58,7 @@ def _once(graph: Graph, settled: set[tuple[Op, ...]]) -> list[Op] | None:
     for op in reversed(graph.ops):
         if op.name != "add" or op.out in seen:
             continue
-        terms, inner = _terms(graph, op, alone)
+        terms, inner = terms_of(graph, op, alone)
         seen |= inner
         factored_terms = [alone[t] for t in terms if t in alone]
         if (op, *factored_terms) in settled:
@@ -94,7 +94,7 @@ def _with_merged_sums(ops: list[Op], graph: Graph) -> list[Op]:
     return left
 
 
-def _terms(graph: Graph, total: Op, alone: dict[int, Op]) -> tuple[list[int], set[int]]:
+def terms_of(graph: Graph, total: Op, alone: dict[int, Op]) -> tuple[list[int], set[int]]:
     """The terms of a tree of additions, and its inner additions, which nobody else reads."""
     found: list[int] = []
     inner: set[int] = set()
@@ -154,17 +154,17 @@ def _factored_sum(
     for factor, factored_terms in groups.items():
         operands = [_operand(op, factor) for op in factored_terms]
         inner = graph.new(graph.metas[operands[0]])
-        yield from _sum(graph, operands, inner)
+        yield from additions(graph, operands, inner)
         args = (*factor.others[: factor.at], inner, *factor.others[factor.at :])
         is_all = not left and len(groups) == 1
         out = total if is_all else graph.new(graph.metas[total])
         yield replace(factored_terms[0], args=args, out=out)
         terms.append(out)
     if len(terms) > 1:
-        yield from _sum(graph, terms, total)
+        yield from additions(graph, terms, total)
 
 
-def _sum(graph: Graph, terms: list[int], out: int) -> Iterator[Op]:
+def additions(graph: Graph, terms: list[int], out: int) -> Iterator[Op]:
     """Emit the additions of some values, from left to right."""
     so_far = terms[0]
     for term in terms[1:-1]:

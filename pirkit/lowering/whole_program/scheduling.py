@@ -21,7 +21,11 @@ from pirkit.dialect.kinds import RESHAPE
 from pirkit.lowering.codegen.lower.scalar_ops import NON_TRAPPING
 from pirkit.lowering.codegen.math.primitives import TABLE
 from pirkit.lowering.whole_program.axis_classes import ELEMENTWISE, AxisClasses, columns, summed
-from pirkit.lowering.whole_program.factor_common_matmuls import without_common_factors
+from pirkit.lowering.whole_program.factor_common_matmuls import (
+    additions,
+    terms_of,
+    without_common_factors,
+)
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
 
 MAX_COLUMNS: Final = 256
@@ -234,31 +238,49 @@ def _sum_over_points(made: ProgramSchedule, op: Op) -> BatchSum:
 
 
 def _fused_sums(made: ProgramSchedule, ops: Sequence[Op]) -> list[Op]:
-    """Merge ``sum1 + sum2`` over one batch into one `BatchSum` with both terms.
+    """Merge the sums over one batch of a tree of additions into one `BatchSum` with all terms.
 
-    Returns the ops that are left. A sum is merged only if nobody else reads it.
+    Returns the ops that are left. A sum is merged only if nobody else reads it. Each merged sum
+    saves a reduction of the lanes, and a loop that adds the results.
     """
     graph = made.graph
     uses = Counter([*graph.outputs, *(arg for op in ops for arg in op.args)])
+    alone = {op.out: op for op in ops if uses[op.out] == 1}
     found = {s.out: s for s in made.sums}
     of = {s.out: group for group in made.groups for s in group.sums}
-    left: list[Op] = []
-    for op in ops:
-        pair = [found.get(a) for a in op.args]
-        alone = all(uses[a] == 1 for a in op.args) and len(set(op.args)) == 2
-        first, second = (of.get(a) for a in (op.args[0], op.args[-1]))
-        alone = alone and first is second
-        if op.name == "add" and alone and pair[0] is not None and pair[1] is not None:
-            shapes = {graph.metas[v].shape for v in (*op.args, op.out)}
-            if len(shapes) == 1 and (pair[0].terms[0][0] is None) == (pair[1].terms[0][0] is None):
-                del found[op.args[0]], found[op.args[1]]
-                found[op.out] = BatchSum(op.out, pair[0].terms + pair[1].terms)
-                of[op.out] = of[op.args[0]]
+
+    def key_of(value: int, total: int) -> object:
+        """What sums have in common that can be merged: batch, shape, whether they are products."""
+        one = found.get(value)
+        if one is None or uses[value] != 1 or graph.metas[value].shape != graph.metas[total].shape:
+            return value
+        return id(of[value]), one.terms[0][0] is None
+
+    instead: dict[int, list[Op]] = {}
+    for op in reversed(ops):
+        if op.name != "add" or op.out in instead:
+            continue
+        values, inner = terms_of(graph, op, alone)
+        groups: dict[object, list[int]] = defaultdict(list)
+        for value in values:
+            groups[key_of(value, op.out)].append(value)
+        if len(groups) == len(values) or max(map(values.count, values)) > 1:
+            continue
+        left: list[int] = []
+        for members in groups.values():
+            if len(members) == 1:
+                left += members
                 continue
-        left.append(op)
+            out = op.out if len(groups) == 1 else graph.new(graph.metas[op.out])
+            parts = [found.pop(m) for m in members]
+            found[out] = BatchSum(out, tuple([term for part in parts for term in part.terms]))
+            of[out] = of[members[0]]
+            left.append(out)
+        instead |= {value: [] for value in inner}
+        instead[op.out] = list(additions(graph, left, op.out)) if len(left) > 1 else []
     for group in made.groups:
         group.sums = [batch_sum for batch_sum in found.values() if of[batch_sum.out] is group]
-    return left
+    return [new for op in ops for new in instead.get(op.out, [op])]
 
 
 def _row_node(made: ProgramSchedule, op: Op) -> Node:

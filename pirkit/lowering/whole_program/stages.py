@@ -9,7 +9,7 @@ values that both need are handed over in memory.
 
 Each op has an earliest time by its operands and runs at the latest one that its readers allow, so
 that few values are handed over; reductions over the batch run as early as they can, which hands
-over their sum instead of rows.
+over their sum instead of rows, and so do additions of them, which the stage merges.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class _Times:
         names = {*classes.batch()}
         ranked = {v for v, meta in graph.metas.items() if meta.rank}
         self.rows = {v for v in ranked - graph.fills.keys() if classes.find((v, 0)) in names}
+        self.totals: set[int] = set()
         self.early: dict[int, int] = {}
         self.late: dict[int, int] = {}
         self._earliest()
@@ -58,7 +59,11 @@ class _Times:
         return [a for a in op.args if a not in self.graph.fills]
 
     def is_reduction(self, op: Op) -> bool:
-        return op.out not in self.rows and any(a in self.rows for a in op.args)
+        """Whether it reduces rows, or adds what does."""
+        if op.out in self.rows:
+            return False
+        is_total = op.name == "add" and self.totals.issuperset(op.args)
+        return is_total or any(a in self.rows for a in op.args)
 
     def _earliest(self) -> None:
         known = self.early
@@ -72,6 +77,7 @@ class _Times:
                 known[op.out] = time + time % 2
             else:
                 known[op.out] = time | 1 if self.is_reduction(op) else time
+                self.totals |= {op.out} if self.is_reduction(op) else set()
 
     def _latest(self) -> None:
         last = self.last

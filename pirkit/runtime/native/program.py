@@ -11,7 +11,7 @@ import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
@@ -35,12 +35,14 @@ from pirkit.runtime.native.function import (
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
-    FUNCTIONS,
     HEADER,
     LAYOUT,
     MAX_AXES,
+    RUN_FUNCTIONS,
+    TENSOR_FUNCTIONS,
     WANTED,
     program_text,
+    tensor_program_text,
 )
 from pirkit.runtime.native.records_ir import PAUSED, RECORD
 from pirkit.runtime.native.tensor_call import (
@@ -277,26 +279,29 @@ class Session:
         self.library = library
         # ctypes releases the GIL in calls of CFUNCTYPE, and keeps it in those of PYFUNCTYPE
         self._set("fuel", fuel(work))
-        brief = work < GIL_HOLD_NS and not self.uses_pool and not program.loops
-        kinds = (_CALL_BRIEF, _RUN_BRIEF) if brief else (_CALL, _RUN)
-        self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[FUNCTIONS[1]])
-        self._run: Callable[[int], int] = kinds[1](library.addresses[FUNCTIONS[0]])
+        self.brief = work < GIL_HOLD_NS and not self.uses_pool and not program.loops
+        kinds = (_CALL_BRIEF, _RUN_BRIEF) if self.brief else (_CALL, _RUN)
+        self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[RUN_FUNCTIONS[1]])
+        self._run: Callable[[int], int] = kinds[1](library.addresses[RUN_FUNCTIONS[0]])
         is_plain = not self.uses_pool and not program.loops
         alone = self.is_known and is_plain and not len(self.flags)
         self.direct = self._call if alone else None
         """The native call, where `attempt` with the right number of arrays does nothing besides: it
         takes `header_address`, arrays and results, and gives 0 if it has run."""
-        self.into = kinds[0](library.addresses[FUNCTIONS[2]]) if alone else None
+        self.into = kinds[0](library.addresses[RUN_FUNCTIONS[2]]) if alone else None
         """As `direct`, into arrays of the caller; it does not run where they are unfit."""
-        self.tensors = self._native_tensors(brief) if array_slot() else self._python_tensors
-        """A call on arrays or tensors, given one by one, that makes its results (`TensorCall`)."""
 
-    def _native_tensors(self, brief: bool) -> TensorCall:
+    @cached_property
+    def tensors(self) -> TensorCall:
+        """A call on arrays or tensors, given one by one, that makes its results."""
+        return self._native_tensors() if array_slot() else self._python_tensors
+
+    def _native_tensors(self) -> TensorCall:
         self._recipes = recipes = Recipes(self.program.results)
         self._set("recipes", ctypes.addressof(recipes.words))
         self._set("made", ctypes.addressof(recipes.room))
         self._set("keeps", id(recipes.keeps))
-        self._set("brief", int(brief))
+        self._set("brief", int(self.brief))
         self._going_on = self._go_on
         self._set("goes_on", id(self._going_on))
         for name, word in (functions() | tensor_slots()).items():
@@ -539,18 +544,23 @@ def _checked_operands(program: NativeProgram, arrays: Sequence[Any]) -> list[Arr
 
 @once
 def _library() -> Library:
-    return load(compile_cached_ir(program_text()), FUNCTIONS)
+    return load(compile_cached_ir(program_text()), RUN_FUNCTIONS)
+
+
+@once
+def _tensor_library() -> Library:
+    return load(compile_cached_ir(tensor_program_text()), TENSOR_FUNCTIONS)
 
 
 @once
 def _tensor_method() -> Method:
-    return method(_library().addresses[FUNCTIONS[3]])
+    return method(_tensor_library().addresses[TENSOR_FUNCTIONS[0]])
 
 
 @once
 def tree_method() -> Method:
     """The native function for `tree_call`."""
-    return method(_library().addresses[FUNCTIONS[4]], keywords=True)
+    return method(_tensor_library().addresses[TENSOR_FUNCTIONS[1]], keywords=True)
 
 
 @cache

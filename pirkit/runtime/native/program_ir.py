@@ -1,4 +1,8 @@
-"""The driver of native programs, as LLVM IR: one module for all programs.
+"""The driver of native programs, as LLVM IR: two modules for all programs.
+
+The module of `RUN_FUNCTIONS` runs a program over tuples of arrays. That of `TENSOR_FUNCTIONS` makes
+the results and takes trees apart as well; it is five times as large, so that only functions which
+are called again need it.
 
 A program is a list of records, which the driver runs without returning to Python. A call passes
 tuples of numpy arrays: the driver first compares the fields of each array object with the expected
@@ -16,10 +20,8 @@ from pirkit.runtime.native.records_ir import PAUSED, RUN_HEADER, run_text
 from pirkit.runtime.native.tensor_call_ir import KEPT, PYTHON, RECIPE, tensor_call_text
 from pirkit.runtime.native.tree_call_ir import WORDS, tree_call_text
 
-FUNCTIONS: Final = (
-    "pirkit_program_run", "pirkit_program_call", "pirkit_program_into", "pirkit_program_tensors",
-    "pirkit_program_tree",
-)  # fmt: skip
+RUN_FUNCTIONS: Final = ("pirkit_program_run", "pirkit_program_call", "pirkit_program_into")
+TENSOR_FUNCTIONS: Final = ("pirkit_program_tensors", "pirkit_program_tree")
 
 _OWN_WORDS: Final = (
     "items", "inputs", "wanted", "number", "patches", "patched", "array", "tensor", "slot", "spans",
@@ -61,7 +63,7 @@ ITEMS: Final = object.__basicsize__ + 8
 CONTIGUOUS_AND_ALIGNED: Final = 0x101
 WRITEABLE: Final = 0x400
 
-_TEXT: Final = """
+_PLACING: Final = """
 ; Whether an array is what is wanted: type, element type, memory in rows, rank, extents.
 define private i1 @fits(ptr %object, ptr %type, ptr %wanted) alwaysinline {
 entry:
@@ -169,7 +171,9 @@ write:
 done:
   ret i64 0
 }
+"""
 
+_CALLS: Final = """
 ; Find the operands in tuples and run. Returns what @place does; if not 0, nothing has run; or -1 if
 ; the run paused, and `pirkit_program_run` goes on.
 define i64 @pirkit_program_call(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
@@ -268,10 +272,20 @@ bad:
 
 
 def program_text() -> str:
-    """The text of the module."""
+    """The text of the module of `RUN_FUNCTIONS`."""
+    return _module(_PLACING + _CALLS)
+
+
+def tensor_program_text() -> str:
+    """The text of the module of `TENSOR_FUNCTIONS`."""
+    calls = tensor_call_text(HEADER) + tree_call_text(HEADER)
+    return _module(_PLACING + calls, "private")
+
+
+def _module(text: str, linkage: str = "") -> str:
     words = {name: str(word) for name, word in HEADER.items()}
     places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
-    calls = Template(_TEXT + tensor_call_text(HEADER) + tree_call_text(HEADER)).substitute(
+    calls = Template(text).substitute(
         words,
         **places,
         flags=str(CONTIGUOUS_AND_ALIGNED),
@@ -284,4 +298,5 @@ def program_text() -> str:
         KEPT=str(KEPT),
         most_references=str(1 << 30),
     )
-    return with_field_loads(f"{run_text('pirkit_program_run')}\n{calls}\n{INLINE}\n")
+    run = run_text("pirkit_program_run", linkage)
+    return with_field_loads(f"{run}\n{calls}\n{INLINE}\n")

@@ -105,6 +105,7 @@ def tree_call(
     }.items():  # fmt: skip
         header[HEADER[name]] = word
     kept = _kept(header, session.program.results, results)
+    _ = session.tensors  # the words of the header about results
     owned = (
         session, arguments, results, otherwise, given, cells, walk, names, objects, kept, memos,
         contents,

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import PassError, UsageError, VerifyError
 from pirkit.diag.limits import DEFAULT, use_limits
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend import compile as compiling
 from pirkit.frontend.files import Program
@@ -81,6 +81,52 @@ class Talking(Pass):
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         ctx.count("seen", 2)
         ctx.remark("missed", "could be better", first_op(module))
+
+
+@dataclass(frozen=True)
+class Asking(Pass):
+    """Asks for an analysis twice, and may announce a rewrite before."""
+
+    name = "asking"
+    tells_rewrites = True
+    rewrites: bool = False
+
+    def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        program = next(ctx.programs(module))
+        if self.rewrites:
+            ctx.rewrote("none", first_op(module))
+        assert ctx.analysis(computed, program) is ctx.analysis(computed, program)
+
+
+@dataclass(frozen=True)
+class AskingSilently(Asking):
+    """The same, without a promise to tell each rewrite."""
+
+    name = "asking-silently"
+    tells_rewrites = False
+
+
+def computed(program: ProgramOp) -> object:
+    COMPUTED.append(program)
+    return object()
+
+
+COMPUTED: list[ProgramOp] = []
+
+
+@pytest.mark.parametrize(
+    ("passes", "count"),
+    [
+        ([Asking(), Asking(), Asking()], 1),
+        ([Asking(), Asking(True), Asking()], 2),
+        ([Asking(), Talking(), Asking()], 2),
+        ([AskingSilently(), Asking(), Asking()], 2),
+    ],
+)
+def test_analyses_are_kept_until_the_next_rewrite(passes: list[Pass], count: int) -> None:
+    COMPUTED.clear()
+    run_pipeline(parsed(TEXT), passes)
+    assert len(COMPUTED) == count
 
 
 def test_statistics_times_and_remarks() -> None:

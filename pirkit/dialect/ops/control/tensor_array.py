@@ -114,7 +114,51 @@ class ArrayClaim:
     effects = WRITE
 
 
-_ON_COTANGENTS: Final = frozenset(d.name for d in (ArrayAdd, ArrayAddParts, ArrayClaim))
+@op
+class ArrayPeek:
+    """What place `i` of an array of cotangents holds; `zeros` if nothing is there."""
+
+    name = "pir.array_peek"
+    signature = "array, i, zeros -> out"
+    effects = WRITE
+
+
+@op
+class ArrayPeekParts:
+    """The places of an array of cotangents side by side, each of its size of `sizes` along `axis`.
+
+    A place that holds nothing is that part of `zeros`: the reverse of `pir.array_add_parts`.
+    """
+
+    name = "pir.array_peek_parts"
+    signature = "array, sizes, zeros ; axis: i32, use_stack: bool = False -> out"
+    effects = WRITE
+
+
+@op
+class ArrayOpen:
+    """Moves what an array of cotangents holds from place `i` on one place up, which leaves none."""
+
+    name = "pir.array_open"
+    signature = "array, i ->"
+    effects = WRITE
+
+
+@op
+class ArrayClose:
+    """Removes place `i` of an array of cotangents, if there is one: undoes `pir.array_open`."""
+
+    name = "pir.array_close"
+    signature = "array, i ->"
+    effects = WRITE
+
+
+_ON_COTANGENTS: Final = frozenset(
+    d.name
+    for d in (
+        ArrayAdd, ArrayAddParts, ArrayClaim, ArrayPeek, ArrayPeekParts, ArrayOpen, ArrayClose
+    )
+)  # fmt: skip
 
 ARRAY_OPS: Final = _ON_COTANGENTS | {
     d.name
