@@ -13,7 +13,10 @@ from pirkit.runtime import dtype as dt
 
 def convolution(at: Layouts, op: PirOp) -> None:
     """Give a convolution of bytes blocks, with what follows it, up to the bytes of the next one."""
-    x, filter, scales = op.operands
+    x, filter, scales, offsets = op.operand_slots
+    assert x is not None
+    assert filter is not None
+    assert scales is not None
     image, weights = image_meta(x), image_meta(filter)
     channels, filters = image.shape[1], weights.shape[0]
     if filter not in at.frozen or not image.is_static or not weights.is_static:
@@ -37,6 +40,7 @@ def convolution(at: Layouts, op: PirOp) -> None:
         residual,
         scale,
         None if end.rate is None else b.wrap(end.rate),
+        None if offsets is None else at.filled(b, b.wrap(offsets), 0),
     ]
     same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
     made = b("pir.nchwc_quantized_conv2d", *operands, **same, activation=end.activation,
