@@ -39,7 +39,7 @@ def convolution(at: Layouts, op: PirOp) -> None:
         at.bias(b, end, filters),
         residual,
         scale,
-        None if end.rate is None else b.wrap(end.rate),
+        _rate(b, end),
         None if offsets is None else at.filled(b, b.wrap(offsets), 0),
     ]
     same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
@@ -48,12 +48,21 @@ def convolution(at: Layouts, op: PirOp) -> None:
     at.became(end, b, made)
 
 
+def _rate(b: Builder, end: Epilogue) -> Value | None:
+    if not end.narrow:
+        return None
+    one = dict(shape=(1,), value=1.0, dtype=dt.float32)
+    return b("pd_op.full", **one) if end.rate is None else b.wrap(end.rate)
+
+
 def quantization(end: Epilogue) -> None:
     """Add the ops to an epilogue that round its result to uint8, if nothing else reads it."""
     chain, zero, rate = list[PirOp](), 0, None
     wanted = ["multiply", "round", "add", "maximum", "minimum", "cast"]
     while wanted and (user := only_user((chain or end.chain)[-1].results[0])) is not None:
         name = wanted.pop(0)
+        if name == "multiply" and user.name == "pd_op.round":
+            name = wanted.pop(0)  # the scales hold the rate
         if name == "add" and user.name == "pd_op.maximum":
             name = wanted.pop(0)
         if user.name != f"pd_op.{name}" or user.parent is not end.chain[0].parent:
@@ -74,7 +83,7 @@ def quantization(end: Epilogue) -> None:
         chain.append(user)
     if not wanted and image_meta(chain[-1].results[0]).dtype is dt.uint8:
         end.chain += chain
-        end.rate, end.zero = rate, zero
+        end.rate, end.zero, end.narrow = rate, zero, True
 
 
 def summand(

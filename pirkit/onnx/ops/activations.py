@@ -11,7 +11,11 @@ from pirkit.onnx.rules import rule
 
 @rule("Relu")
 def _(b: NodeBuilder, x: Value) -> Value:
-    return b.relu(x) if x.dtype.is_float else b.maximum(x, b.scalar(0, x))
+    found = b.relu(x) if x.dtype.is_float else b.maximum(x, b.scalar(0, x))
+    if (product := b.products.get(x.ssa)) is not None:
+        sums, scale = product
+        b.products[found.ssa] = (lambda s: b.relu(sums(s))), scale
+    return found
 
 
 @rule("LeakyRelu")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.opdef import bad_samples, decompose, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.nn.conv import correlate
 from pirkit.dialect.ops.nn.nchwc_conv import ACTIVATIONS
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -178,17 +177,6 @@ def _(
     x: Array, filter: Array, scales: Array, offsets: Array | None = None, **how: Sequence[int]
 ) -> Array:
     return _sums(x, filter, offsets, **how) * scales[:, None, None]
-
-
-@decompose(QuantizedConv2d)
-def _(
-    b: Builder, x: Value, filter: Value, scales: Value, offsets: Value | None,
-    **how: Sequence[int],
-) -> Value:  # fmt: skip
-    sums = b.conv2d(b.cast(x, dt.float32), b.cast(filter, dt.float32), **how)
-    if offsets is not None:
-        sums = b.add(sums, b.reshape(b.cast(offsets, dt.float32), (-1, 1, 1)))
-    return b.multiply(sums, b.reshape(scales, (-1, 1, 1)))
 
 
 @reference(NchwcQuantizedConv2d)
