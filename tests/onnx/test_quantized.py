@@ -13,8 +13,8 @@ onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 quantization = pytest.importorskip("onnxruntime.quantization")
 
-import pirkit
-from pirkit.onnx import program_of_model
+import pirkit  # noqa: E402
+from pirkit.onnx import program_of_model  # noqa: E402
 
 helper, TensorProto = onnx.helper, onnx.TensorProto
 Array = np.ndarray[Any, Any]
@@ -121,11 +121,12 @@ def test_integer_matmul(kind: type) -> None:
     x = random.integers(0, 256, (3, 5, 70)).astype(np.uint8)
     tensors = {"w": random.integers(0, 256, (70, 33)).astype(np.uint8).view(kind),
                "zx": np.uint8(7), "zw": kind(9)}  # fmt: skip
-    model = _model("MatMulInteger", ["x", "w", "zx", "zw"], tensors,
-                   {"x": (TensorProto.UINT8, x.shape)}, (TensorProto.INT32, (3, 5, 33)))  # fmt: skip
+    given, sizes = {"x": (TensorProto.UINT8, x.shape)}, (3, 5, 33)
+    names, made = ["x", "w", "zx", "zw"], (TensorProto.INT32, sizes)
+    model = _model("MatMulInteger", names, tensors, given, made)
     model.graph.node.append(helper.make_node("Cast", ["y"], ["z"], to=TensorProto.FLOAT))
     model.graph.output.pop()
-    out = helper.make_tensor_value_info("z", TensorProto.FLOAT, (3, 5, 33))
+    out = helper.make_tensor_value_info("z", TensorProto.FLOAT, sizes)
     model.graph.output.append(out)
     names = [op.name for op in program_of_model(model).entry("main").block.ops]
     assert "pir.quantized_matmul" in names

@@ -11,7 +11,7 @@ import numpy as np
 
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
-from pirkit.onnx.ops.convolution import Pair, around, convolution, even_padding
+from pirkit.onnx.ops.convolution import Pair, around, convolution
 from pirkit.onnx.ops.integer_sums import (
     Integers,
     centered,
