@@ -45,8 +45,9 @@ class NchwcConv:
 
     Images of uint8 have filters of int8, ``[K/b, C/d, kh, kw, d/4, b, 4]`` with d the ``depth``,
     and ``scales [K]``; with ``offsets [K]`` of int32 sums begin with these. The result is float32,
-    or uint8 if it is ``narrow``, and so is the summand with ``narrow_residual``. With ``groups`` the image has ``blocks`` for each of them, and the
-    filters of a group multiply its own. ``zeros`` are the numbers that stand for 0 in both.
+    or uint8 if it is ``narrow``, and so is the summand with ``narrow_residual``. With ``groups``
+    the image has ``blocks`` for each of them, and the filters of a group multiply its own.
+    ``zeros`` are the numbers that stand for 0 in both.
     """
 
     n: int
