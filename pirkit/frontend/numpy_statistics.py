@@ -172,7 +172,7 @@ def _histogram(
     count = edges.shape[0] - 1
     if isinstance(bins, int):
         steps = (a - edges[0]) / (edges[-1] - edges[0]) * count
-        at: Any = np.clip(steps, 0, count - 1).astype("int64")
+        at: Any = np.clip(steps.astype("int64"), 0, count - 1)  # of NaN too
         held = value_of(a.b, edges)
         before = a < held[at]
         behind = (a >= held[at + 1]) & (at < count - 1)
@@ -190,8 +190,9 @@ def _sums_by_place(at: Array, size: int, weights: Any) -> Any:
     one = b.const(1, dt.int64, at.shape)
     each = one if weights is None else value_of(b, np.ravel(weights))
     kind = each.dtype
-    wide = each.astype("float64" if kind.name in ("float16", "float32", "bfloat16") else
-                       "int64" if kind.name.startswith(("int", "uint", "bool")) else kind)  # fmt: skip
+    narrow = kind in (dt.float16, dt.bfloat16, dt.float32)
+    whole = kind.is_integer or kind is dt.bool_
+    wide = b.cast(each, dt.float64 if narrow else dt.int64 if whole else kind)
     zero = b.const(0, wide.dtype, (size,))
     found = b.put_along_axis(zero, at, wide, axis=0, reduce="add")
-    return found.astype(kind) if kind.name in ("float16", "float32", "bfloat16") else found
+    return b.cast(found, kind) if narrow else found

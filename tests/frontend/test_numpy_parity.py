@@ -54,7 +54,8 @@ FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
                              *m.average(a, weights=a * a, returned=True)],
     "corrcoef": lambda m, a: [m.corrcoef(a), m.cov(a[0]), m.corrcoef(a[0])],
     "histogram": lambda m, a: [*m.histogram(a, 4), m.histogram(a, 3, (0, 2), True, weights=a)[0],
-                               *m.histogram(a, [0.0, 0.4, 1.0]), *m.histogram(a * 0 + 2, 3)],
+                               *m.histogram(a, [0.0, 0.4, 1.0]), *m.histogram(a * 0 + 2, 3),
+                               m.histogram(m.where(a > 1.2, m.nan, a), 3, (0, 2))[0]],
     "histogram holds the largest": lambda m, a: [
         m.sum(m.histogram(a * f, 3)[0]) for f in (0.1, 0.3, 0.7, 1.1, 1.3)],
     "linspace": lambda m, a: [m.linspace(a, a * f, 8)[-1] == a * f for f in (0.3, 0.7, 1.9)],
