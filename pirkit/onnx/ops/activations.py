@@ -14,7 +14,11 @@ def _(b: NodeBuilder, x: Value) -> Value:
     found = b.relu(x) if x.dtype.is_float else b.maximum(x, b.scalar(0, x))
     if (product := b.products.get(x.ssa)) is not None:
         sums, scale = product
-        b.products[found.ssa] = (lambda s: b.relu(sums(s))), scale
+
+        def positive(scale: Value) -> Value:
+            return b.relu(sums(scale))
+
+        b.products[found.ssa] = positive, scale
     return found
 
 

@@ -52,7 +52,7 @@ class Integers:
     def centered(self, b: NodeBuilder) -> Array | None:
         """Known elements less their zero points, along the first axis if there are several."""
         found = b.evaluated(self.values.ssa)
-        point = np.zeros(1) if self.zero is None else b.evaluated(self.zero.ssa)
+        point: Any = np.zeros(1) if self.zero is None else b.evaluated(self.zero.ssa)
         if found is None or point is None:
             return None
         spread = [1] * found.ndim

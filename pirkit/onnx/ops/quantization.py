@@ -85,15 +85,14 @@ def quantized(
 
 def _same(b: NodeBuilder, held: Integers, scale: Value, zero: Value | None) -> bool:
     """Whether integers have one known scale and zero point, these."""
-    pairs = ((held.scale, scale), (held.zero, zero))
-    found = [[None if v is None else b.evaluated(v.ssa) for v in pair] for pair in pairs]
-    (own, new), points = found
-    if own is None or new is None or own.size != 1 or own.ravel() != new.ravel():
+    other = Integers(held.values, zero, scale)
+    point = held.number(b)
+    if held.scale is None or point is None or point != other.number(b):
         return False
-    numbers = [0 if v is None else p for v, p in zip(pairs[1], points, strict=True)]
-    return all(p is not None and np.size(p) == 1 for p in numbers) and (
-        int(np.ravel(numbers[0])[0]) == int(np.ravel(numbers[1])[0])
-    )
+    own, new = b.evaluated(held.scale.ssa), b.evaluated(scale.ssa)
+    return own is not None and new is not None and own.size == new.size == 1 and (
+        own.item() == new.item()
+    )  # fmt: skip
 
 
 @rule("DequantizeLinear")

@@ -20,7 +20,7 @@ _FUNCTIONS: Final[dict[str, Callable[[NodeBuilder, Value], Value]]] = {
     "Softplus": lambda b, x: b.softplus(x),
 }
 
-_MODES: Final = {
+_MODES: Final[dict[tuple[str, tuple[str, ...], bool], tuple[str, tuple[int, ...]]]] = {
     # operator, functions, reset first: the mode of `pd_op.rnn`, the gates of ONNX in its order
     ("LSTM", ("Sigmoid", "Tanh", "Tanh"), False): ("LSTM", (0, 2, 3, 1)),
     ("GRU", ("Sigmoid", "Tanh"), True): ("GRU", (1, 0, 2)),
@@ -46,7 +46,7 @@ def _looped(
 
     matrices = [rows(b.at(v, 0, d)) for d in range(directions) for v in (w, r)]
     zeros = b.const(0.0, x.dtype, (gates,)) if bias is None else None
-    biases = [zeros or rows(b.at(bias, 0, d), k * gates)
+    biases = [zeros if bias is None else rows(b.at(bias, 0, d), k * gates)
               for d in range(directions) for k in range(2)]  # fmt: skip
     states = [b.const(0.0, x.dtype, (directions, batch, hidden)) if v is None else v
               for v in starts]  # fmt: skip

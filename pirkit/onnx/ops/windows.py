@@ -32,8 +32,8 @@ def _(
     kernel_shape: Sequence[int] | None = None, pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:  # fmt: skip
-    how = {"auto_pad": auto_pad, "dilations": dilations, "group": group, "pads": pads,
-           "strides": strides}  # fmt: skip
+    how: dict[str, Any] = {"auto_pad": auto_pad, "dilations": dilations, "group": group,
+                           "pads": pads, "strides": strides}  # fmt: skip
     found = product_of_scaled(b, x, weight, bias, partial(convolution_sums, **how), axis=0)
     return convolution(b, x, weight, bias, **how) if found is None else found
 
