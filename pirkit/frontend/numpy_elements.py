@@ -130,10 +130,13 @@ def _linspace(
     dtype: DTypeLike | None = None,
 ) -> Value:
     first, last = [b.cast(v, _inexact(v.dtype)) for v in together(b, start, stop)]
-    parts = max(num - endpoint, 1)
-    steps = b.value(np.arange(num).astype(first.dtype.np) / parts)
-    steps = b.reshape(steps, (num, *(1,) * first.rank))
-    found = apply_ufunc(b, np.add, (first, apply_ufunc(b, np.multiply, (last - first, steps))))
+    parts, shape = max(num - endpoint, 1), (num, *(1,) * first.rank)
+    places = b.reshape(b.value(np.arange(num).astype(first.dtype.np)), shape)
+    step = (last - first) * (1 / parts) if first.dtype.is_complex else (last - first) / parts
+    found = apply_ufunc(b, np.add, (first, apply_ufunc(b, np.multiply, (step, places))))
+    if endpoint and num > 1:  # the last one is exact
+        is_last = b.reshape(b.value(np.arange(num) == num - 1), shape)
+        found = FUNCTIONS["where"](b, is_last, last, found)
     return typed(b, found, dtype)
 
 

@@ -8,8 +8,9 @@ from typing import Any, Final, cast
 import numpy
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from pirkit.frontend.numpy_rules import composed
+from pirkit.frontend.numpy_rules import composed, value_of
 from pirkit.frontend.numpy_ufuncs import refused
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.methods import Axis
 
 Array = Any
@@ -159,13 +160,39 @@ def _corrcoef(x: Array, y: Any = None, rowvar: bool = True) -> Any:
 def _histogram(
     a: Array, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
 ) -> tuple[Any, Any]:
+    """Bins of equal width are found by a division, as numpy does, others by bisection."""
     a = np.ravel(a)
-    edges = bins
+    edges = bins if hasattr(bins, "shape") else np.array(bins)
     if isinstance(bins, int):
         low, high = (np.min(a), np.max(a)) if range is None else range
-        edges = np.linspace(low, high, bins + 1)
+        empty = low == high
+        low, high = np.where(empty, low - 0.5, low), np.where(empty, high + 0.5, high)
+        kind = a.dtype if a.dtype.is_float else dt.float64
+        edges = np.linspace(low, high, bins + 1).astype(kind.np)
     count = edges.shape[0] - 1
-    at: Any = np.clip(np.searchsorted(edges, a, side="right") - 1, 0, count - 1)
-    hit: Any = (at[:, None] == np.arange(count)) & ((a >= edges[0]) & (a <= edges[-1]))[:, None]
-    found: Any = np.sum(hit if weights is None else hit * np.ravel(weights)[:, None], axis=0)
-    return (found / (np.sum(found) * np.diff(edges)) if density else found), edges
+    if isinstance(bins, int):
+        steps = (a - edges[0]) / (edges[-1] - edges[0]) * count
+        at: Any = np.clip(steps.astype("int64"), 0, count - 1)  # of NaN too
+        held = value_of(a.b, edges)
+        before = a < held[at]
+        behind = (a >= held[at + 1]) & (at < count - 1)
+        at = at - before + behind
+    else:
+        at = np.clip(np.searchsorted(edges, a, side="right") - 1, 0, count - 1)
+    at = np.where((a >= edges[0]) & (a <= edges[-1]), at, count)
+    found: Any = _sums_by_place(at, count + 1, weights)[:count]
+    return (found / np.diff(edges).astype("float64") / np.sum(found) if density else found), edges
+
+
+def _sums_by_place(at: Array, size: int, weights: Any) -> Any:
+    """How often each place is named, or the sum of its weights; floats are added in float64."""
+    b = at.b
+    one = b.const(1, dt.int64, at.shape)
+    each = one if weights is None else value_of(b, np.ravel(weights))
+    kind = each.dtype
+    narrow = kind in (dt.float16, dt.bfloat16, dt.float32)
+    whole = kind.is_integer or kind is dt.bool_
+    wide = b.cast(each, dt.float64 if narrow else dt.int64 if whole else kind)
+    zero = b.const(0, wide.dtype, (size,))
+    found = b.put_along_axis(zero, at, wide, axis=0, reduce="add")
+    return b.cast(found, kind) if narrow else found

@@ -72,7 +72,7 @@ class PackMatmulsPass(Pass):
             x, weights, *others = [None if v is None else b.wrap(v) for v in op.operand_slots]
             assert x is not None
             assert weights is not None
-            exact = bool(others) and others[-1] is not None
+            exact = x.dtype in (dt.int8, dt.uint8)
             group = (self.group or exact_group(host())) if exact else 1
             transposed = bool(not quantized and op.attribute("transpose_y"))
             width = weights.shape[0 if transposed else 1]

@@ -25,7 +25,7 @@ from pirkit.onnx.element_types import array_of, element_type
 from pirkit.onnx.functions import body_of, defaults_of
 from pirkit.onnx.libonnx import AttributeProto, DecodeError, helper, onnx
 from pirkit.onnx.node_builder import NodeBuilder
-from pirkit.onnx.rules import RULES
+from pirkit.onnx.rules import CONTRIBUTED, RULES
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.place import UNDEFINED
 
@@ -36,6 +36,7 @@ OPSETS: Final = range(1, 29)
 """Operator sets that are read. What old ones spell otherwise has attributes that no rule takes."""
 
 _DOMAINS: Final = ("", "ai.onnx")
+_RULES_OF: Final = {"com.microsoft": CONTRIBUTED}
 
 
 def load_model(
@@ -215,7 +216,8 @@ class Importer:
         try:
             if standard and kind in CONTROL:
                 return CONTROL[kind](self, node, inputs, scope)
-            emit = RULES.get(kind) if standard else None
+            rules = RULES if standard else _RULES_OF.get(node.domain, {})
+            emit = rules.get(kind)
             local = self.functions.get((node.domain, kind))
             if emit is not None and local is None:
                 return self.by_rule(emit, node, inputs)

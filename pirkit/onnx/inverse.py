@@ -224,12 +224,14 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("pir.quantized_matmul")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    x, weights, scales, x_scales = op.operand_slots
+    x, weights, scales, x_scales, offsets = op.operand_slots
     held = meta(op.operands[1])
     if held.rank != 2:
         raise w.unsupported(op, "has no form in ONNX for weights in panels")
     if x_scales is not None:
-        sums = w.node("Cast", w.node("MatMulInteger", w(x), w(weights)), to=TO_ONNX[dt.float32])
+        sums = w.node("MatMulInteger", w(x), w(weights))
+        sums = sums if offsets is None else w.node("Add", sums, w(offsets))
+        sums = w.node("Cast", sums, to=TO_ONNX[dt.float32])
         return w.node("Mul", w.node("Mul", sums, w(x_scales)), w(scales))
     if held.dtype is dt.int8:
         return w.node("MatMul", w(x), w.node("DequantizeLinear", w(weights), w(scales), axis=1))
@@ -239,12 +241,15 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("pir.quantized_conv2d")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    x, filter, scales = op.operands
+    x, filter, scales, offsets = op.operand_slots
     sums = w.node("ConvInteger", w(x), w(filter), strides=w.numbers(op, "strides"),
                   dilations=w.numbers(op, "dilations"),
                   pads=_sides(w.numbers(op, "paddings"), 2))  # fmt: skip
+    places = w.constant(np.array([1, 2]))
+    if offsets is not None:
+        sums = w.node("Add", sums, w.node("Unsqueeze", w(offsets), places))
     found = w.node("Cast", sums, to=TO_ONNX[dt.float32])
-    spread = w.node("Unsqueeze", w(scales), w.constant(np.array([1, 2])))
+    spread = w.node("Unsqueeze", w(scales), places)
     return w.node("Mul", found, spread)
 
 

@@ -48,6 +48,14 @@ class NodeBuilder(Builder):
         self.outputs = 1
         """How many outputs the node has."""
         self._known: dict[SSAValue, Any] = {}
+        self.quantized: dict[SSAValue, Any] = {}
+        """The integers that floats are, times a scale (`ops.integer_sums.Integers`)."""
+        self.unsigned: dict[SSAValue, Value] = {}
+        """The unsigned bytes that stand for signed ones, 128 more."""
+        self.sums: dict[SSAValue, Any] = {}
+        """What emits sums of products that are integers as floats (`ops.integer_sums.Sums`)."""
+        self.products: dict[SSAValue, Any] = {}
+        """The same for scaled sums, with their scale."""
 
     # --- constants ---
 
@@ -104,8 +112,22 @@ class NodeBuilder(Builder):
 
     def evaluated(self, value: SSAValue) -> Any:
         """The elements of a value, or None if they are not constant."""
-        if value not in self._known:
-            self._known[value] = self._evaluate(value)
+        stack = [value]
+        while stack:  # operands first: chains of ops are deeper than Python recurses
+            at = stack[-1]
+            owner = at.owner
+            pending = list[SSAValue]()
+            if at not in self._known and isinstance(owner, PirOp) and not owner.regions:
+                slots, unread = owner.definition.operands, owner.definition.reads_meta_only
+                pending = [v for k, v in enumerate(owner.operand_slots)
+                           if v is not None and v not in self._known
+                           and slots[min(k, len(slots) - 1)].name not in unread]  # fmt: skip
+            if pending:
+                stack += pending
+                continue
+            stack.pop()
+            if at not in self._known:
+                self._known[at] = self._evaluate(at)
         return self._known[value]
 
     def sources(self, value: SSAValue) -> list[str]:

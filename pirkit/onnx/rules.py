@@ -16,6 +16,8 @@ Rule = Callable[..., Any]
 
 RULES: Final[dict[str, Rule]] = {}
 """By the name of the operator."""
+CONTRIBUTED: Final[dict[str, Rule]] = {}
+"""Those of operators of the domain ``com.microsoft``."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

@@ -13,7 +13,10 @@ from pirkit.runtime import dtype as dt
 
 def convolution(at: Layouts, op: PirOp) -> None:
     """Give a convolution of bytes blocks, with what follows it, up to the bytes of the next one."""
-    x, filter, scales = op.operands
+    x, filter, scales, offsets = op.operand_slots
+    assert x is not None
+    assert filter is not None
+    assert scales is not None
     image, weights = image_meta(x), image_meta(filter)
     channels, filters = image.shape[1], weights.shape[0]
     if filter not in at.frozen or not image.is_static or not weights.is_static:
@@ -36,12 +39,20 @@ def convolution(at: Layouts, op: PirOp) -> None:
         at.bias(b, end, filters),
         residual,
         scale,
-        None if end.rate is None else b.wrap(end.rate),
+        _rate(b, end),
+        None if offsets is None else at.filled(b, b.wrap(offsets), 0),
     ]
     same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
     made = b("pir.nchwc_quantized_conv2d", *operands, **same, activation=end.activation,
              zeros=(end.zero, zero))  # fmt: skip
     at.became(end, b, made)
+
+
+def _rate(b: Builder, end: Epilogue) -> Value | None:
+    if not end.narrow:
+        return None
+    one = dict(shape=(1,), value=1.0, dtype=dt.float32)
+    return b("pd_op.full", **one) if end.rate is None else b.wrap(end.rate)
 
 
 def quantization(end: Epilogue) -> None:
@@ -50,6 +61,8 @@ def quantization(end: Epilogue) -> None:
     wanted = ["multiply", "round", "add", "maximum", "minimum", "cast"]
     while wanted and (user := only_user((chain or end.chain)[-1].results[0])) is not None:
         name = wanted.pop(0)
+        if name == "multiply" and user.name == "pd_op.round":
+            name = wanted.pop(0)  # the scales hold the rate
         if name == "add" and user.name == "pd_op.maximum":
             name = wanted.pop(0)
         if user.name != f"pd_op.{name}" or user.parent is not end.chain[0].parent:
@@ -70,7 +83,7 @@ def quantization(end: Epilogue) -> None:
         chain.append(user)
     if not wanted and image_meta(chain[-1].results[0]).dtype is dt.uint8:
         end.chain += chain
-        end.rate, end.zero = rate, zero
+        end.rate, end.zero, end.narrow = rate, zero, True
 
 
 def summand(

@@ -25,6 +25,8 @@ class Epilogue:
     activation: str = "identity"
     rate: SSAValue | None = None
     zero: int = 0
+    narrow: bool = False
+    """Whether it ends with the rounding to bytes."""
 
 
 class Layouts(Protocol):

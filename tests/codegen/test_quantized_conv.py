@@ -45,8 +45,9 @@ def target_of(kind: str) -> Target:
 
 
 def check(
-    case: tuple[Any, ...], activation: str, residual: str, narrow: bool, extreme: bool
-) -> None:
+    case: tuple[Any, ...], activation: str, residual: str, narrow: bool, extreme: bool,
+    offset: bool = False,
+) -> None:  # fmt: skip
     blocks, depth, image, filters, block, sizes, strides, paddings, dilations = case
     random = np.random.default_rng(0)
     x = random.integers(0, 256, (2, blocks, *image, depth), np.uint8)
@@ -67,7 +68,8 @@ def check(
     elif residual:
         summand = random.standard_normal(shape).astype(np.float32)
     rate = np.array([43.7], np.float32) if narrow else None
-    given = (x, w, scales, bias, summand, scale, rate)
+    added = random.integers(-(10**6), 10**6, filters * block, np.int32) if offset else None
+    given = (x, w, scales, bias, summand, scale, rate, added)
     wanted = rule(*given, **attrs)
     assert narrow or np.isfinite(wanted).all()
     metas = [None if a is None else TensorMeta(a.shape, dt.of_array(a)) for a in given]
@@ -75,6 +77,7 @@ def check(
     out = np.zeros(wanted.shape, wanted.dtype)
     native_nchwc(conv).bind([*(a for a in given if a is not None), out])()
     np.testing.assert_array_equal(out, wanted)
+    assert not offset or (rule(*given[:-1], None, **attrs) != wanted).any()
 
 
 KINDS = ["512 vnni", "512 plain", "256 vnni", "256 plain", "128 plain"]
@@ -86,6 +89,7 @@ def test_bits_of_the_reference(name: str, kind: str, monkeypatch: pytest.MonkeyP
     target = target_of(kind)
     monkeypatch.setattr(compile_conv, "host", lambda: target)
     check(CASES[name], "relu", "narrow", narrow=True, extreme=False)
+    check(CASES[name], "identity", "", narrow=True, extreme=False, offset=True)
 
 
 @pytest.mark.parametrize("kind", ["512 vnni", "256 plain"])

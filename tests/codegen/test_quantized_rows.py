@@ -62,21 +62,34 @@ def test_integers_have_the_bits_of_the_reference(bits: int, threads: int, group:
         for each in (True, False):
             scales = random.random(columns, np.float32)
             of_rows = random.random((rows, 1) if each else 1, np.float32)
+            added = random.integers(-(10**6), 10**6, columns, np.int32)
             if not each:
                 x[:], w[:] = -128, 127
-            p = RowsProduct(rows, columns, depth, dt.int8, True, True, each, group)
-            small = replace(target, l2_bytes=4096)  # several blocks of rows
-            held = panels(w, product_tile(target, True, columns).columns, group)
-            rule = reference.get(lookup(OP))
-            assert rule is not None
-            wanted = rule(x, held, scales, of_rows, columns=columns)
-            for cache in (target, small):
-                made, looped = (np.full((rows, columns), np.nan, np.float32) for _ in range(2))
-                draft = rows_product_draft(p, cache, threads)
-                NativeFunction(compiled(draft, cache)).bind([x, held, made, scales, of_rows])()
-                np.testing.assert_array_equal(made, wanted)
-                run_loops(draft.stages[-1].nest, [x, held, looped, scales, of_rows])
-                np.testing.assert_array_equal(looped, wanted)
+            check_integers(x, w, scales, of_rows, None, (target, group, threads))
+            check_integers(x.view(np.uint8), w, scales, of_rows, added, (target, group, threads))
+
+
+def check_integers(
+    x: Array, w: Array, scales: Array, of_rows: Array, added: Array | None,
+    how: tuple[Target, int, int],
+) -> None:  # fmt: skip
+    (rows, depth), columns, (target, group, threads) = x.shape, w.shape[1], how
+    unsigned, each = x.dtype == np.uint8, of_rows.ndim == 2
+    p = RowsProduct(rows, columns, depth, dt.int8, True, True, each, group, unsigned,
+                    added is not None)  # fmt: skip
+    small = replace(target, l2_bytes=4096)  # several blocks of rows
+    held = panels(w, product_tile(target, True, columns).columns, group)
+    rule = reference.get(lookup(OP))
+    assert rule is not None
+    wanted = rule(x, held, scales, of_rows, added, columns=columns)
+    given = [scales, of_rows] if added is None else [scales, of_rows, added]
+    for cache in (target, small):
+        made, looped = (np.full((rows, columns), np.nan, np.float32) for _ in range(2))
+        draft = rows_product_draft(p, cache, threads)
+        NativeFunction(compiled(draft, cache)).bind([x, held, made, *given])()
+        np.testing.assert_array_equal(made, wanted)
+        run_loops(draft.stages[-1].nest, [x, held, looped, *given])
+        np.testing.assert_array_equal(looped, wanted)
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])

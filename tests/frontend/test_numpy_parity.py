@@ -53,7 +53,12 @@ FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "average": lambda m, a: [m.average(a), m.average(a, axis=1, weights=abs(a[0])),
                              *m.average(a, weights=a * a, returned=True)],
     "corrcoef": lambda m, a: [m.corrcoef(a), m.cov(a[0]), m.corrcoef(a[0])],
-    "histogram": lambda m, a: [*m.histogram(a, 4), m.histogram(a, 3, (0, 2), True, weights=a)[0]],
+    "histogram": lambda m, a: [*m.histogram(a, 4), m.histogram(a, 3, (0, 2), True, weights=a)[0],
+                               *m.histogram(a, [0.0, 0.4, 1.0]), *m.histogram(a * 0 + 2, 3),
+                               m.histogram(m.where(a > 1.2, m.nan, a), 3, (0, 2))[0]],
+    "histogram holds the largest": lambda m, a: [
+        m.sum(m.histogram(a * f, 3)[0]) for f in (0.1, 0.3, 0.7, 1.1, 1.3)],
+    "linspace": lambda m, a: [m.linspace(a, a * f, 8)[-1] == a * f for f in (0.3, 0.7, 1.9)],
     "elements": lambda m, a: [m.fmod(a, 0.7), m.cbrt(a), m.sinc(a), m.sinc(0 * a), *m.modf(a),
                               m.ldexp(a, 2), m.isin(a, [0.4, 2.0]), m.unwrap(a * 4, axis=0)],
     "interp": lambda m, a: [m.interp(a, [-1.0, 0.0, 1.0], [3.0, 1.0, 2.0]),

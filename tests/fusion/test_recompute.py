@@ -76,3 +76,22 @@ def test_an_index_that_is_computed_from_lookups_is_stored() -> None:
     table, more = rng.standard_normal((5, 128)), rng.standard_normal((2, 32, 128))
     given = np.arange(64).reshape(2, 32), np.arange(64)[::-1].copy(), table, more
     np.testing.assert_allclose(pirkit.jit(f)(*given), f(*given), rtol=1e-12, atol=1e-12)
+
+
+def test_what_a_kernel_computes_decides_no_index_of_it() -> None:
+    """Neither if one of its values needs it as a number, and another one as a place."""
+
+    def f(x: Any, table: Any) -> Any:
+        first = np.clip(x, 0, 63).astype(np.int64)
+        at = first - (x < table[first]) + ((x >= table[first + 1]) & (first < 63))
+        at = np.where(x > 50, 64, at)
+        sums = np.zeros(65) + x[:1] * 0
+        return pirkit.ops.put_along_axis(sums, at, x, axis=0, reduce="add")[:64]
+
+    rng = np.random.default_rng(0)
+    x, table = rng.uniform(0, 64, 1000), np.arange(65.0) + rng.uniform(-0.5, 0.5, 65)
+    at = np.where(x > 50, 64, np.searchsorted(table, x, side="right") - 1)
+    at = np.where((x <= 50) & (at < 0), -1, at)
+    wanted = np.zeros(65)
+    np.add.at(wanted, at, x)
+    np.testing.assert_allclose(pirkit.jit(f)(x, table), wanted[:64], rtol=1e-12)

@@ -57,6 +57,9 @@ class Group:
     inputs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     copies: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     """Values that belong to other kernels and that this one recomputes for its own use."""
+    places: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Values that decide where its ops read others: they are stored, none of its ops computes one.
+    """
     loops: Loops = field(default_factory=Loops)
     tiles: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """Tiled values, each with the additions per element that its tile saves."""
@@ -93,6 +96,7 @@ class Group:
         for unit in other.own:
             of[unit.op] = self
         self.units |= other.units
+        self.places |= other.places
         copies = (*self.copies, *other.copies)
         self.copies = {v: None for v in copies if of[self.units[v].op] is not self}
         inputs = (*self.inputs, *other.inputs)
@@ -100,6 +104,10 @@ class Group:
         self.tiles |= other.tiles
         self.choices += other.choices
         self.ceiling = min(self.ceiling, other.ceiling)
+
+    def computes_places_of(self, other: Group) -> bool:
+        """Whether it computes what decides where ops of another group read."""
+        return not other.places.isdisjoint(self.units)
 
 
 @dataclass

@@ -74,6 +74,8 @@ def _joined(parts: Partition, host: Group, group: Group, policy: Policy) -> bool
     inputs = len({*host.inputs, *group.inputs})
     if too_large(inputs, len(host.units) + len(group.units), policy) is not None:
         return False
+    if host.computes_places_of(group) or group.computes_places_of(host):
+        return False
     if _loses_tiles(host, group, policy):
         return False
     if not host.loops.rows and not group.loops.rows:

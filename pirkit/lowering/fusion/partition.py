@@ -128,7 +128,9 @@ class _Partitioner:
             self.refusals[cast(PirOp, operand.owner), unit.op] = _broadcast(unit, broadcast)
         if is_in:
             outside = [v for v in unit.tensors if self.at(v) is not own and v not in apart]
-            self.copy(again(unit, outside, own.inputs, self.equations, self.policy.recompute), own)
+            self.copy(
+                again(unit, outside, own.inputs, self.equations, self.policy.recompute, own), own
+            )
             self.is_read(own.inputs, own.level, by=own)
         self.is_read(unit.tensors, own.level, by=own)
         for value in unit.tensors if refusal is not None else ():
@@ -174,7 +176,7 @@ class _Partitioner:
         elif refusal is None or refusal.kind == "stage":
             most = self.policy.recompute
             others = [v for v in unit.tensors if v not in apart]
-            self.copy(again(unit, others, {}, self.equations, most), group)
+            self.copy(again(unit, others, {}, self.equations, most, group), group)
         reads = [v for v in (*group.inputs, *unit.tensors) if v not in group.units]
         group.level = max((self.of(v) + (self.at(v) is not None) for v in reads), default=0)
         self.is_read(group.inputs, group.level, by=group)
@@ -192,6 +194,7 @@ class _Partitioner:
 
     def reads(self, unit: Unit, group: Group) -> None:
         """Record the inputs of a group that an op adds."""
+        group.places.update(r.source for r in unit.reads if r.decides)
         for value in unit.tensors:
             source = self.equations.unit_of(value)
             if value not in group.units and not (source is not None and source.is_free):
@@ -231,8 +234,13 @@ class _Partitioner:
             if joined is None:
                 return refusal
         # values that are used as indices must be complete before any element is addressed
-        if any(r.decides and r.source in members for r in unit.reads):
-            return self.waits_for_indices(unit, members)
+        places = {r.source for r in unit.reads if r.decides}
+        if len(groups) > 1:
+            places.update(*(g.places for g in groups))
+        decides = next((members[v] for v in places if v in members), None)
+        if decides is not None:
+            reason = "its elements decide where others are read: they have to be stored first"
+            return Refusal("stage", (decides.op, unit.op), reason)
         sink = next((members[v] for v in unit.tensors if v in members and members[v].is_sink), None)
         if sink is not None:
             reason = "it writes at data-dependent indices: what reads it waits until all is written"
@@ -267,11 +275,6 @@ class _Partitioner:
         if limit is None:
             return None
         return Refusal("limit", (_first(unit, groups), unit.op), limit[0], remedy=limit[1])
-
-    def waits_for_indices(self, unit: Unit, members: dict[SSAValue, Unit]) -> Refusal:
-        decides = next(r.source for r in unit.reads if r.decides and r.source in members)
-        reason = "its elements decide where others are read: they have to be stored first"
-        return Refusal("stage", (members[decides].op, unit.op), reason)
 
     def materialized(
         self, unit: Unit, groups: list[Group], members: dict[SSAValue, Unit]

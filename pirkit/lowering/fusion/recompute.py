@@ -8,6 +8,7 @@ from typing import cast
 from xdsl.ir import SSAValue
 
 from pirkit.index.extent import expected
+from pirkit.lowering.fusion.groups import Group
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
 from pirkit.lowering.fusion.overlapping import BROADCAST_SHARE, broadcasts_of
@@ -20,15 +21,17 @@ def again(
     held: Mapping[SSAValue, None],
     found: Equations,
     most: int,
+    group: Group,
 ) -> list[Unit]:
-    """The ops to recompute in the kernel of ``unit`` instead of reading some of ``values``.
+    """The ops to recompute in the ``group`` of ``unit`` instead of reading some of ``values``.
 
     They cost at most ``most`` additions per element and read fewer bytes than the value has, not
     counting what the kernel reads anyway (``held``). If nobody else reads the value, up to 2.25
-    times its bytes are allowed, as it is then neither written nor waited for.
+    times its bytes are allowed, as it is then neither written nor waited for. What decides where
+    an op of the kernel reads is stored, so that none of them is computed again.
     """
     made: dict[SSAValue, Unit] = {}
-    decide = {r.source for r in unit.reads if r.decides}
+    decide = group.places | _deciding([unit])
     for value in values:
         source = found.unit_of(value)
         if source is None or source.is_free or value in made:
@@ -36,11 +39,15 @@ def again(
         chain = _chain(source, found, held, most)
         if chain is None or any(u.result in decide for u in chain[0]):
             continue
+        places = _deciding(chain[0])
+        if not places.isdisjoint(group.units) or not places.isdisjoint(made):
+            continue
         size = _size(value, found)
         alone = all(use.operation is unit.op for use in value.uses)
         limit = 2 * size + size // 4 if alone else size - 1
         if sum(_size(v, found) for v in chain[1] if v not in held) <= limit:
             made |= {u.result: u for u in chain[0]}
+            decide |= places
             most -= chain[2]
     return list(made.values())
 
@@ -63,7 +70,7 @@ def _chain(
         if unit.is_reduction or cost > most or len(chain) > most:
             return None
         chain[unit.result] = unit
-        decide = {r.source for r in unit.reads if r.decides}
+        decide = _deciding([unit])
         broadcasts = broadcasts_of(unit, found)
         for value in unit.tensors:
             source = found.unit_of(value)
@@ -75,6 +82,11 @@ def _chain(
             elif not source.is_free:
                 stack.append(source)
     return None if reads & chain.keys() else (list(chain.values()), reads, cost)
+
+
+def _deciding(units: Iterable[Unit]) -> set[SSAValue]:
+    """The values that decide where ops read others."""
+    return {r.source for u in units for r in u.reads if r.decides}
 
 
 def _size(value: SSAValue, found: Equations) -> int:

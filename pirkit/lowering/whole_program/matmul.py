@@ -108,12 +108,12 @@ def panel_product(
 ) -> tuple[NativeFunction, tuple[int, ...]]:
     """The function of a product with weights in panels, and which of its operands and the result
     it takes, by their numbers. The operands are ``x`` and panels, then perhaps the scales of
-    columns and those of rows.
+    columns, those of rows, and what is added to sums of columns.
 
     Raises NotNativeError for weights in rows, for panels that do not suit this CPU, for float16
     where the CPU does not convert it, and for nothing to compute.
     """
-    x, weights, scales, x_scales = (*metas, None, None)[:4]
+    x, weights, scales, x_scales, added = (*metas, None, None, None)[:5]
     assert x is not None
     assert weights is not None
     exact, scaled, target = x_scales is not None, scales is not None, host()
@@ -131,12 +131,15 @@ def panel_product(
     group = weights.shape[3] if exact else 1
     if exact and group not in (2, exact_group(target)):
         raise NotNativeError(f"panels of {group} terms together have no native form here")
-    operands = (0, 1, len(metas), *[2] * scaled, *[3] * exact)
+    adds, unsigned = added is not None, x.dtype is dt.uint8
+    operands = (0, 1, len(metas), *[2] * scaled, *[3] * exact, *[4] * adds)
     # Several tiles of rows read a panel again, at once only if it stays in the L2 cache.
     stays = weights.dtype is kind and width * depth * 4 <= target.l2_bytes // 4
     if exact or (rows <= (DIRECT_ROWS if stays else FEW_ROWS) and kind is dt.float32):
         each = x_scales is not None and x_scales.numel == rows
-        product = RowsProduct(rows, columns, depth, weights.dtype, scaled, exact, each, group)
+        product = RowsProduct(
+            rows, columns, depth, weights.dtype, scaled, exact, each, group, unsigned, adds
+        )
         return native_rows_product(product), operands
     item, size = weights.dtype.itemsize, kind.itemsize
     a, c = (MatrixBatch((), (m.shape[-1] * size, size), m.numel * size) for m in (x, out))

@@ -44,7 +44,9 @@ def nchwc_conv_of(
     _, filter, *others = metas
     assert filter is not None
     quantized = x.dtype is dt.uint8
-    _scales, bias, residual, *_ = others if quantized else (None, *others)
+    _scales, bias, residual, _, _, offsets, *_ = (
+        *(others if quantized else (None, *others)), None, None, None
+    )  # fmt: skip
     depthwise, planar = filter.rank == 4, x.rank == 4
     sizes = filter.shape[1:3] if depthwise else filter.shape[2:4]
     lengths = x.shape[2:4]
@@ -63,4 +65,5 @@ def nchwc_conv_of(
     return made if not quantized else replace(
         made, narrow=out.dtype is dt.uint8, zeros=_pair(attrs["zeros"]),
         narrow_residual=residual is not None and residual.dtype is dt.uint8,
+        offsets=offsets is not None,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 # pyright: reportUnusedImport=false
 from pirkit.onnx.ops import (  # noqa: F401
     activations,
+    contributed,
     creation,
     elementwise,
     indexing,

@@ -11,7 +11,15 @@ from pirkit.onnx.rules import rule
 
 @rule("Relu")
 def _(b: NodeBuilder, x: Value) -> Value:
-    return b.relu(x) if x.dtype.is_float else b.maximum(x, b.scalar(0, x))
+    found = b.relu(x) if x.dtype.is_float else b.maximum(x, b.scalar(0, x))
+    if (product := b.products.get(x.ssa)) is not None:
+        sums, scale = product
+
+        def positive(scale: Value) -> Value:
+            return b.relu(sums(scale))
+
+        b.products[found.ssa] = positive, scale
+    return found
 
 
 @rule("LeakyRelu")

@@ -149,6 +149,9 @@ _NARROW: Final = (dt.float8_e4m3fn, dt.float8_e5m2)
 def cast_to(b: NodeBuilder, x: Value, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
     """A conversion; into float8 it saturates, unless told otherwise."""
     dtype = element_type(to)
+    sums = b.sums.get(x.ssa) if dtype is dt.float32 else None
+    if sums is not None:
+        return sums(b.const(1.0, dtype))
     if dtype in _NARROW and x.dtype not in _NARROW:
         if not saturate:
             raise b.unsupported("to float8 without saturation has no rule")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
+from pirkit.onnx.ops.integer_sums import Integers, centered, matmul_sums, product_of_scaled
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
 
@@ -12,7 +15,8 @@ from pirkit.runtime import dtype as dt
 def product(b: NodeBuilder, x: Value, y: Value) -> Value:
     """A matmul; integers are summed as integers, in float64."""
     if x.dtype.is_float or x.dtype.is_complex:
-        return b.matmul(x, y)
+        found = product_of_scaled(b, x, y, None, matmul_sums, axis=1)
+        return b.matmul(x, y) if found is None else found
     return b.cast(b.matmul(b.cast(x, dt.float64), b.cast(y, dt.float64)), x.dtype)
 
 
@@ -21,6 +25,11 @@ def _(
     b: NodeBuilder, x: Value, y: Value, c: Value | None = None, alpha: float = 1.0,
     beta: float = 1.0, transA: int = 0, transB: int = 0, broadcast: int = 1,
 ) -> Value:  # fmt: skip
+    if not transA and alpha == beta == 1.0 and (c is None or c.rank == 1):
+        sums = partial(matmul_sums, transposed=bool(transB))
+        found = product_of_scaled(b, x, y, c, sums, axis=0 if transB else 1)
+        if found is not None:
+            return found
     exact = x.dtype.is_float
     left, right = (x, y) if exact else (b.cast(x, dt.float64), b.cast(y, dt.float64))
     found = b.matmul(left, right, transpose_x=bool(transA), transpose_y=bool(transB))
@@ -40,17 +49,6 @@ def _(b: NodeBuilder, x: Value) -> Value:
     return b.det(x)
 
 
-def centered(b: NodeBuilder, x: Value, zero: Value | None, *, rows: bool = False) -> Value:
-    """An integer tensor less its zero point, as float32, which holds it exactly."""
-    wide = b.cast(x, dt.float32)
-    if zero is None:
-        return wide
-    point = b.cast(zero, dt.float32)
-    if rows and point.rank == 1 and point.shape != (1,):
-        point = b.unsqueezed(point, (1,))
-    return b.subtract(wide, point)
-
-
 @rule("MatMulInteger")
 def _(
     b: NodeBuilder, x: Value, y: Value, x_zero: Value | None = None, y_zero: Value | None = None
@@ -58,4 +56,6 @@ def _(
     left, right = centered(b, x, x_zero, rows=True), centered(b, y, y_zero)
     if x.shape[-1] > 256:  # float32 holds sums of 256 such products exactly
         left, right = b.cast(left, dt.float64), b.cast(right, dt.float64)
-    return b.cast(b.matmul(left, right), dt.int32)
+    out = b.cast(b.matmul(left, right), dt.int32)
+    b.sums[out.ssa] = matmul_sums(b, Integers(x, x_zero), Integers(y, y_zero, axis=1))
+    return out

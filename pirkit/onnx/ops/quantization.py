@@ -9,8 +9,14 @@ import numpy as np
 from pirkit.dialect.build import Value
 from pirkit.onnx.element_types import element_type
 from pirkit.onnx.node_builder import NodeBuilder
-from pirkit.onnx.ops.matmul import centered
-from pirkit.onnx.ops.windows import convolution
+from pirkit.onnx.ops.convolution import convolution
+from pirkit.onnx.ops.integer_sums import (
+    Integers,
+    centered,
+    convolution_sums,
+    matmul_sums,
+    signed,
+)
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -30,41 +36,89 @@ def _along(b: NodeBuilder, v: Value, x: Value, axis: int, block: int) -> Value:
     return b.reshape(v, (v.shape[0], *[1] * (x.rank - 1 - place)))
 
 
-def quantized(
-    b: NodeBuilder, x: Value, scale: Value, zero: Value | None, dtype: DType, axis: int = 1,
-    block: int = 0,
-) -> Value:  # fmt: skip
-    """``x / scale`` rounded to even, plus the zero point, within the bounds of the type."""
-    if not dtype.is_integer:
-        raise b.unsupported(f"to {dtype} has no rule")
-    wide = b.cast(x, dt.float32)
-    found = b.round(b.divide(wide, _along(b, b.cast(scale, dt.float32), x, axis, block)))
-    if zero is not None:
-        found = b.add(found, _along(b, b.cast(zero, dt.float32), x, axis, block))
+def _steps(b: NodeBuilder, x: Value, scale: Value, axis: int, block: int) -> Value:
+    """``x / scale``, or the product that ``x`` is in steps of the scale, as if it were one op."""
+    product = b.products.get(x.ssa)
+    if product is None or scale.meta.numel != 1 or x.dtype is not dt.float32:
+        wide = b.cast(x, dt.float32)
+        return b.divide(wide, _along(b, b.cast(scale, dt.float32), x, axis, block))
+    sums, own = product
+    return sums(b.divide(own, b.reshape(b.cast(scale, dt.float32), (1,))))
+
+
+def bounded(b: NodeBuilder, steps: Value, zero: Value | None, dtype: DType) -> Value:
+    """Steps rounded to even, plus the zero point in their shape, within the bounds of the type."""
+    found, more = b.round(steps), 0
+    kept = dtype is dt.int8 and (zero is None or b.evaluated(zero.ssa) is not None)
+    if kept:  # unsigned bytes, which convolutions read, stand for signed ones
+        dtype, more = dt.uint8, 128
+    point = None if zero is None else b.evaluated(zero.ssa)
+    if point is not None and point.size == 1:
+        number = float(point.item()) + more
+        found = b.add(found, b.scalar(number, found)) if number else found
+    elif zero is not None:
+        found = b.add(found, b.cast(zero, dt.float32))
+        found = b.add(found, b.scalar(float(more), found)) if more else found
+    elif more:
+        found = b.add(found, b.scalar(float(more), found))
     bounds = np.iinfo(dtype.np)
     low, high = b.scalar(float(bounds.min), found), b.scalar(float(bounds.max), found)
-    return b.cast(b.minimum(b.maximum(found, low), high), dtype)
+    made = b.cast(b.minimum(b.maximum(found, low), high), dtype)
+    return signed(b, made) if kept else made
 
 
 @rule("QuantizeLinear")
-def _(
+def quantized(
     b: NodeBuilder, x: Value, scale: Value, zero: Value | None = None, axis: int = 1,
     block_size: int = 0, output_dtype: int = 0, precision: int = 0, saturate: int = 1,
 ) -> Value:  # fmt: skip
+    """``x / scale`` rounded to even, plus the zero point, within the bounds of the type."""
     kind = element_type(output_dtype) if output_dtype else dt.uint8 if zero is None else zero.dtype
-    return quantized(b, x, scale, zero, kind, axis, block_size)
+    if not kind.is_integer:
+        raise b.unsupported(f"to {kind} has no rule")
+    held = b.quantized.get(x.ssa)
+    if held is not None and held.values.dtype is kind and _same(b, held, scale, zero):
+        return held.values
+    point = None if zero is None else _along(b, zero, x, axis, block_size)
+    return bounded(b, _steps(b, x, scale, axis, block_size), point, kind)
+
+
+def _same(b: NodeBuilder, held: Integers, scale: Value, zero: Value | None) -> bool:
+    """Whether integers have one known scale and zero point, these."""
+    other = Integers(held.values, zero, scale)
+    point = held.number(b)
+    if held.scale is None or point is None or point != other.number(b):
+        return False
+    own, new = b.evaluated(held.scale.ssa), b.evaluated(scale.ssa)
+    return own is not None and new is not None and own.size == new.size == 1 and (
+        own.item() == new.item()
+    )  # fmt: skip
 
 
 @rule("DequantizeLinear")
-def _(
+def dequantized(
     b: NodeBuilder, x: Value, scale: Value, zero: Value | None = None, axis: int = 1,
     block_size: int = 0, output_dtype: int = 0,
 ) -> Value:  # fmt: skip
+    """The integers less the zero point, times the scale: unsigned ones where these are known."""
+    held = Integers(x, zero, scale, axis)
+    point, stand_in = held.number(b), b.unsigned.get(x.ssa)
+    if stand_in is not None and point is not None:
+        x, point = stand_in, point + 128
     wide = b.cast(x, dt.float32)
-    if zero is not None:
+    if point is not None:
+        wide = b.subtract(wide, b.const(float(point), dt.float32)) if point else wide
+    elif zero is not None:
         wide = b.subtract(wide, _along(b, b.cast(zero, dt.float32), x, axis, block_size))
-    found = b.multiply(wide, _along(b, b.cast(scale, dt.float32), x, axis, block_size))
-    return b.cast(found, element_type(output_dtype) if output_dtype else scale.dtype)
+    factor = _along(b, b.cast(scale, dt.float32), x, axis, block_size)
+    single = b.evaluated(scale.ssa) if scale.meta.numel == 1 and x.rank else None
+    if single is not None:
+        factor = b("pd_op.full", shape=(1,), value=float(single.item()), dtype=dt.float32)
+    dtype = element_type(output_dtype) if output_dtype else scale.dtype
+    found = b.cast(b.multiply(wide, factor), dtype)
+    if not block_size:
+        b.quantized[found.ssa] = held
+    return found
 
 
 @rule("DynamicQuantizeLinear")
@@ -87,13 +141,18 @@ def _(
     b: NodeBuilder, x: Value, x_scale: Value, x_zero: Value, y: Value, y_scale: Value,
     y_zero: Value, scale: Value, zero: Value,
 ) -> Value:  # fmt: skip
+    factors = [b.cast(v, dt.float32) for v in (x_scale, y_scale)]
+    sums = matmul_sums(b, Integers(x, x_zero), Integers(y, y_zero, axis=1))
+    if sums is not None and scale.meta.numel == 1 and x_scale.meta.numel == 1:
+        factor = b.multiply(*(b.reshape(v, (-1,)) for v in factors))
+        steps = sums(b.divide(factor, b.reshape(b.cast(scale, dt.float32), (1,))))
+        return bounded(b, steps, _along(b, zero, steps, -2, 0), zero.dtype)
     left, right = centered(b, x, x_zero, rows=True), centered(b, y, y_zero)
     product = b.matmul(b.cast(left, dt.float64), b.cast(right, dt.float64))
-    factors = [b.cast(v, dt.float32) for v in (x_scale, y_scale)]
     if factors[0].rank == 1 and factors[0].shape != (1,):
         factors[0] = b.unsqueezed(factors[0], (1,))
     scaled = b.multiply(b.cast(product, dt.float32), b.multiply(*factors))
-    return quantized(b, scaled, scale, zero, zero.dtype, axis=-2)
+    return quantized(b, scaled, scale, zero, axis=-2)
 
 
 @rule("QLinearConv")
@@ -101,11 +160,15 @@ def _(
     b: NodeBuilder, x: Value, x_scale: Value, x_zero: Value, weight: Value, w_scale: Value,
     w_zero: Value, scale: Value, zero: Value, bias: Value | None = None, **how: Any,
 ) -> Value:  # fmt: skip
+    how.pop("kernel_shape", None)
+    sums = convolution_sums(b, Integers(x, x_zero), Integers(weight, w_zero), bias, **how)
+    factor = b.multiply(b.reshape(x_scale, (1,)), b.reshape(w_scale, (-1,)))
+    if sums is not None:
+        return bounded(b, sums(b.divide(factor, b.reshape(scale, (1,)))), zero, zero.dtype)
     spread = (-1, *[1] * (weight.rank - 1))
     point = b.reshape(w_zero, spread) if w_zero.rank == 1 else w_zero
-    sums = convolution(b, centered(b, x, x_zero), centered(b, weight, point), **how)
+    found = convolution(b, centered(b, x, x_zero), centered(b, weight, point), **how)
     along = (-1, *[1] * (x.rank - 2))
     if bias is not None:
-        sums = b.add(sums, b.reshape(b.cast(bias, dt.float32), along))
-    factor = b.multiply(x_scale, b.reshape(w_scale, along) if w_scale.rank == 1 else w_scale)
-    return quantized(b, b.multiply(sums, factor), scale, zero, zero.dtype)
+        found = b.add(found, b.reshape(b.cast(bias, dt.float32), along))
+    return quantized(b, b.multiply(found, b.reshape(factor, along)), scale, zero)

@@ -1,8 +1,8 @@
-"""Recurrent layers, unrolled: the number of steps is a size of the input."""
+"""Recurrent layers: `pd_op.rnn`, a loop, or unrolled, where the steps are a size of the input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from pirkit.dialect.build import Value
@@ -19,6 +19,45 @@ _FUNCTIONS: Final[dict[str, Callable[[NodeBuilder, Value], Value]]] = {
     "Softsign": lambda b, x: b.softsign(x),
     "Softplus": lambda b, x: b.softplus(x),
 }
+
+_MODES: Final[dict[tuple[str, tuple[str, ...], bool], tuple[str, tuple[int, ...]]]] = {
+    # operator, functions, reset first: the mode of `pd_op.rnn`, the gates of ONNX in its order
+    ("LSTM", ("Sigmoid", "Tanh", "Tanh"), False): ("LSTM", (0, 2, 3, 1)),
+    ("GRU", ("Sigmoid", "Tanh"), True): ("GRU", (1, 0, 2)),
+    ("RNN", ("Tanh",), False): ("RNN_TANH", (0,)),
+    ("RNN", ("Relu",), False): ("RNN_RELU", (0,)),
+}
+
+
+def _looped(
+    b: NodeBuilder, mode: str, order: Sequence[int], x: Value, weights: Sequence[Value | None],
+    lengths: Value | None, starts: Sequence[Value | None], *, reverse: bool,
+) -> tuple[Value, list[Value]]:  # fmt: skip
+    """`pd_op.rnn` of one layer: outputs ``[steps, directions, batch, hidden]``, last states."""
+    w, r, bias = weights
+    assert w is not None
+    assert r is not None
+    directions, hidden, batch = r.shape[0], r.shape[-1], x.shape[1]
+    gates = len(order) * hidden
+
+    def rows(v: Value, first: int = 0) -> Value:
+        parts = [b.cut(v, 0, first + g * hidden, first + (g + 1) * hidden) for g in order]
+        return b.concat(parts, 0)
+
+    matrices = [rows(b.at(v, 0, d)) for d in range(directions) for v in (w, r)]
+    zeros = b.const(0.0, x.dtype, (gates,)) if bias is None else None
+    biases = [zeros if bias is None else rows(b.at(bias, 0, d), k * gates)
+              for d in range(directions) for k in range(2)]  # fmt: skip
+    states = [b.const(0.0, x.dtype, (directions, batch, hidden)) if v is None else v
+              for v in starts]  # fmt: skip
+    out, _, last, _ = b(
+        "pd_op.rnn", b.flip(x, axis=(0,)) if reverse else x, states, [*matrices, *biases], lengths,
+        b.const(0.0, x.dtype, (1,)), is_bidirec=directions == 2, input_size=x.shape[2],
+        hidden_size=hidden, mode=mode, is_test=True,
+    )  # fmt: skip
+    out = b.flip(out, axis=(0,)) if reverse else out
+    split = b.reshape(out, (x.shape[0], batch, directions, hidden))
+    return b.permute(split, (0, 2, 1, 3)), list(b.split_vec(last))
 
 
 class _Cell:
@@ -98,6 +137,45 @@ class _Cell:
         return b.multiply(self.call(0, o), self.functions[2](b, cell)), cell
 
 
+def _unrolled(
+    b: NodeBuilder, kind: str, names: Sequence[str], x: Value, given: Mapping[str, Value | None],
+    lengths: Value | None, starts: Sequence[Value | None], *, clip: float | None,
+    reset_first: bool, reverse: bool,
+) -> tuple[Value, list[Value]]:  # fmt: skip
+    """The same, step by step."""
+    recurrent, (h0, c0) = given["r"], starts
+    assert recurrent is not None
+    (steps, batch, _), (two, _, hidden) = b.static(x), recurrent.shape
+    each = len(names) // two
+    outs: list[Value] = []
+    lasts: list[Value] = []
+    cells: list[Value] = []
+    for d in range(two):
+        own = {k: None if v is None else b.at(v, 0, d) for k, v in given.items()}
+        functions = names[d * each : (d + 1) * each]
+        cell = _Cell(b, kind, functions, own, hidden, clip, reset_first)
+        zero = b.const(0.0, x.dtype, (batch, hidden))
+        h = zero if h0 is None else b.at(h0, 0, d)
+        c = None if kind != "LSTM" else zero if c0 is None else b.at(c0, 0, d)
+        inputs = cell.projected(x)
+        rows: list[Value] = [zero] * steps
+        backward = reverse or d == 1
+        for t in range(steps)[:: -1 if backward else 1]:
+            new, state = cell.step(b.at(inputs, 0, t), h, c)
+            row = new
+            if lengths is not None:
+                alive = b.unsqueezed(b.greater_than(lengths, b.const(t, lengths.dtype)), (1,))
+                row = b.where(alive, new, zero)
+                new = b.where(alive, new, h)
+                state = None if state is None or c is None else b.where(alive, state, c)
+            h, c, rows[t] = new, state, row
+        outs.append(b.concat([b.unsqueezed(v, (0,)) for v in rows], 0))
+        lasts.append(b.unsqueezed(h, (0,)))
+        cells += [] if c is None else [b.unsqueezed(c, (0,))]
+    whole = b.concat([b.unsqueezed(v, (1,)) for v in outs], 1)
+    return whole, [b.concat(v, 0) for v in (lasts, cells) if v]
+
+
 def _layer(kind: str) -> Callable[..., Any]:
     def emit(
         b: NodeBuilder, x: Value, w: Value, r: Value, bias: Value | None = None,
@@ -112,39 +190,26 @@ def _layer(kind: str) -> Callable[..., Any]:
         if layout:
             x = b.permute(x, (1, 0, 2))
             h0, c0 = (v if v is None else b.permute(v, (1, 0, 2)) for v in (h0, c0))
-        steps, batch, _ = b.static(x)
-        hidden = r.shape[-1]
+        _ = b.static(x)
         two = 2 if direction == "bidirectional" else 1
         names = list(activations or _DEFAULTS[kind] * two)
         each = len(names) // two
-        outs: list[Value] = []
-        lasts: list[Value] = []
-        cells: list[Value] = []
-        for d in range(two):
-            given = {k: None if v is None else b.at(v, 0, d)
-                     for k, v in (("w", w), ("r", r), ("b", bias), ("p", peep))}  # fmt: skip
-            cell = _Cell(b, kind, names[d * each : (d + 1) * each], given, hidden, clip,
-                         bool(linear_before_reset))  # fmt: skip
-            zero = b.const(0.0, x.dtype, (batch, hidden))
-            h = zero if h0 is None else b.at(h0, 0, d)
-            c = None if kind != "LSTM" else zero if c0 is None else b.at(c0, 0, d)
-            inputs = cell.projected(x)
-            rows: list[Value] = [zero] * steps
-            backward = direction == "reverse" or d == 1
-            for t in range(steps)[:: -1 if backward else 1]:
-                new, state = cell.step(b.at(inputs, 0, t), h, c)
-                row = new
-                if lengths is not None:
-                    alive = b.unsqueezed(b.greater_than(lengths, b.const(t, lengths.dtype)), (1,))
-                    row = b.where(alive, new, zero)
-                    new = b.where(alive, new, h)
-                    state = None if state is None or c is None else b.where(alive, state, c)
-                h, c, rows[t] = new, state, row
-            outs.append(b.concat([b.unsqueezed(v, (0,)) for v in rows], 0))
-            lasts.append(b.unsqueezed(h, (0,)))
-            cells += [] if c is None else [b.unsqueezed(c, (0,))]
-        whole = b.concat([b.unsqueezed(v, (1,)) for v in outs], 1)
-        ends = [b.concat(v, 0) for v in (lasts, cells) if v]
+        apart = {tuple(names[d * each : (d + 1) * each]) for d in range(two)}
+        known = [_MODES.get((kind, n, kind == "GRU" and bool(linear_before_reset))) for n in apart]
+        reverse = direction == "reverse"
+        if (
+            len(known) == 1 and known[0] is not None and x.dtype.is_float
+            and not clip and peep is None and not (reverse and lengths is not None)
+        ):  # fmt: skip
+            starts = (h0, c0)[: 2 if kind == "LSTM" else 1]
+            weights = (w, r, bias)
+            whole, ends = _looped(b, *known[0], x, weights, lengths, starts, reverse=reverse)
+        else:
+            weights = {"w": w, "r": r, "b": bias, "p": peep}
+            whole, ends = _unrolled(
+                b, kind, names, x, weights, lengths, (h0, c0), clip=clip,
+                reset_first=bool(linear_before_reset), reverse=reverse,
+            )  # fmt: skip
         if layout:
             whole = b.permute(whole, (2, 0, 1, 3))
             ends = [b.permute(v, (1, 0, 2)) for v in ends]

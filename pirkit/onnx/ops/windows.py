@@ -3,74 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
-from pirkit.onnx.ops.matmul import centered
+from pirkit.onnx.ops.convolution import Pair, around, convolution
+from pirkit.onnx.ops.integer_sums import (
+    Integers,
+    centered,
+    convolution_sums,
+    product_of_scaled,
+    signed,
+    unsigned,
+)
+from pirkit.onnx.ops.quantization import dequantized
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
 
-Pair = tuple[int, int]
-
-
-def around(
-    b: NodeBuilder, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
-    dilations: Sequence[int], pads: Sequence[int] | None, auto_pad: str,
-) -> list[Pair]:  # fmt: skip
-    """Zeros before and behind each spatial dimension."""
-    rank = len(kernel)
-    if auto_pad in ("NOTSET", ""):
-        listed = list(pads or [0] * 2 * rank)
-        return [(listed[d], listed[d + rank]) for d in range(rank)]
-    if auto_pad == "VALID":
-        return [(0, 0)] * rank
-    found: list[Pair] = []
-    for n, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
-        total = max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
-        small = total // 2
-        found.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
-    return found
-
-
-def _even(b: NodeBuilder, x: Value, pads: list[Pair], value: float = 0.0) -> tuple[Value, Any]:
-    """The input and one padding for both sides of a dimension; what is uneven is padded before."""
-    if all(low == high for low, high in pads):
-        return x, tuple([low for low, _ in pads])
-    shared = tuple([min(p) for p in pads])
-    rest = [(low - s, high - s) for (low, high), s in zip(pads, shared, strict=True)]
-    if value:  # shared padding would have another value
-        shared, rest = (0,) * len(pads), pads
-    flat = [0, 0, 0, 0, *(n for pair in rest for n in pair)]
-    return b.pad(x, paddings=tuple(flat), pad_value=value), shared
-
 
 @rule("Conv")
-def convolution(
+def _(
     b: NodeBuilder, x: Value, weight: Value, bias: Value | None = None, auto_pad: str = "NOTSET",
     dilations: Sequence[int] | None = None, group: int = 1,
     kernel_shape: Sequence[int] | None = None, pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:  # fmt: skip
-    """A convolution of one, two or three dimensions."""
-    rank = x.rank - 2
-    steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
-    padding = around(b, x.shape[2:], weight.shape[2:], steps, spread, pads, auto_pad)
-    flat = rank == 1
-    if flat:  # an image of one row
-        x, weight = b.unsqueezed(x, (2,)), b.unsqueezed(weight, (2,))
-        steps, spread, padding = [1, *steps], [1, *spread], [(0, 0), *padding]
-    x, even = _even(b, x, padding)
-    op = "pd_op.conv2d" if rank < 3 else "pd_op.conv3d"
-    out = b(op, x, weight, strides=tuple(steps), paddings=even, dilations=tuple(spread),
-            groups=group)  # fmt: skip
-    out = b.squeezed(out, (2,)) if flat else out
-    if bias is None:
-        return out
-    return b.add(out, b.reshape(bias, (bias.shape[0], *[1] * rank)))
+    how: dict[str, Any] = {"auto_pad": auto_pad, "dilations": dilations, "group": group,
+                           "pads": pads, "strides": strides}  # fmt: skip
+    found = product_of_scaled(b, x, weight, bias, partial(convolution_sums, **how), axis=0)
+    return convolution(b, x, weight, bias, **how) if found is None else found
 
 
 @rule("ConvInteger")
@@ -78,10 +43,13 @@ def _(
     b: NodeBuilder, x: Value, weight: Value, x_zero: Value | None = None,
     w_zero: Value | None = None, **how: Any,
 ) -> Value:  # fmt: skip
+    point = w_zero
     if w_zero is not None and w_zero.rank == 1:
-        w_zero = b.reshape(w_zero, (-1, *[1] * (weight.rank - 1)))
-    left, right = centered(b, x, x_zero), centered(b, weight, w_zero)
-    return b.cast(b.round(convolution(b, left, right, **how)), dt.int32)
+        point = b.reshape(w_zero, (-1, *[1] * (weight.rank - 1)))
+    left, right = centered(b, x, x_zero), centered(b, weight, point)
+    out = b.cast(b.round(convolution(b, left, right, **how)), dt.int32)
+    b.sums[out.ssa] = convolution_sums(b, Integers(x, x_zero), Integers(weight, w_zero), **how)
+    return out
 
 
 @rule("ConvTranspose")
@@ -180,6 +148,13 @@ def _geometry(
     return steps, spread, padding
 
 
+def _pooled_bytes(b: NodeBuilder, x: Value, pool: Callable[[Value], Value]) -> Value:
+    """The maximum of windows of bytes, through floats, which hold them exactly."""
+    data, more = unsigned(b, x)
+    found = b.cast(pool(b.cast(data, dt.float32)), dt.uint8)
+    return signed(b, found) if more else found
+
+
 @rule("MaxPool")
 def _(
     b: NodeBuilder, x: Value, kernel_shape: Sequence[int], auto_pad: str = "NOTSET",
@@ -190,15 +165,23 @@ def _(
     steps, spread, padding = _geometry(b, x, kernel_shape, strides, dilations, pads, auto_pad,
                                        ceil_mode)  # fmt: skip
     fits = all(max(p) < k for p, k in zip(padding, kernel_shape, strict=True))
-    plain = all(d == 1 for d in spread) and x.dtype.is_float and fits
+    plain = all(d == 1 for d in spread) and fits and b.outputs == 1
     even = all(low == high for low, high in padding)
-    if plain and b.outputs == 1 and x.rank in (4, 5) and even:
+    if plain and x.rank == 4 and even:
         flat = tuple([low for low, _ in padding])
-        if x.rank == 4:
-            return b("pd_op.pool2d", x, kernel_size=tuple(kernel_shape), strides=tuple(steps),
-                     paddings=flat, ceil_mode=False, exclusive=True, data_format="NCHW",
-                     pooling_type="max", global_pooling=False, adaptive=False,
-                     padding_algorithm="EXPLICIT")  # fmt: skip
+        pool = partial(b, "pd_op.pool2d", kernel_size=tuple(kernel_shape), strides=tuple(steps),
+                       paddings=flat, ceil_mode=False, exclusive=True, data_format="NCHW",
+                       pooling_type="max", global_pooling=False, adaptive=False,
+                       padding_algorithm="EXPLICIT")  # fmt: skip
+        held = b.quantized.get(x.ssa)
+        if held is not None and held.scale.meta.numel == 1 and held.values.dtype.itemsize == 1:
+            # The maximum of integers, which is what a quantization behind it gives again.
+            found = _pooled_bytes(b, held.values, pool)
+            return dequantized(b, found, held.scale, held.zero)
+        if x.dtype in (dt.int8, dt.uint8):
+            return _pooled_bytes(b, x, pool)
+        if x.dtype.is_float:
+            return pool(x)
     low_bound = -math.inf if x.dtype.is_float else float(np.iinfo(x.dtype.np).min)
     flat = tuple([0, 0, 0, 0, *(n for pair in padding for n in pair)])
     given = b.pad(x, paddings=flat, pad_value=low_bound) if any(flat) else x

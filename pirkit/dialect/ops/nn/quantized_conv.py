@@ -12,6 +12,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import mul_dims, same_dim, show
 from pirkit.dialect.windows import patches, require_positions, slides
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
@@ -27,22 +28,24 @@ GROUP: Final = 4
 class QuantizedConv2d:
     """`conv2d` of images `[N, C, H, W]` in uint8 with a filter `[K, C, kh, kw]` in int8; float32.
 
-    Products are added exactly, in int32; the float32 nearest to a sum is multiplied by the scale of
-    its filter, `scales [K]`. So results have the same bits on every CPU (Jacob et al., CVPR 2018).
-    The padding is 0: an image in which another number stands for 0 is padded before. The pass
-    `quantize` makes this op, and `block-channels` the one over blocked channels.
+    Products are added exactly, in int32, then `offsets [K]`, which hold biases and what a zero
+    point of the image contributes; the float32 nearest to a sum is multiplied by the scale of its
+    filter, `scales [K]`. So results have the same bits on every CPU (Jacob et al., CVPR 2018). The
+    padding is 0: an image in which another number stands for 0 is padded before. The pass
+    `quantize` makes this op, and `block-channels` the one over blocked channels; other CPU code
+    decomposes it into a convolution of float32, whose sums are rounded beyond 2**24.
 
     C1: `input` is uint8 and `filter` int8, with four dimensions each.
     C2: `input` has the channels of `filter`.
     C3: strides, paddings and dilations fit two spatial dimensions, and the filter the image.
-    C4: `scales [K]` is float32.
+    C4: `scales [K]` is float32, `offsets [K]` int32.
     C5: a filter has at most 65,793 elements.
     """
 
     name = "pir.quantized_conv2d"
     dtypes = (dt.uint8,)
     signature = (
-        "input, filter, scales ; strides: i32[] = [1, 1], paddings: i32[] = [0, 0], "
+        "input, filter, scales, offsets? ; strides: i32[] = [1, 1], paddings: i32[] = [0, 0], "
         "dilations: i32[] = [1, 1] -> out"
     )
 
@@ -60,7 +63,7 @@ class NchwcQuantizedConv2d:
     C1: `input` is uint8, `filter` int8, with five and seven dimensions.
     C2: the channels of `input` are those of `filter`, and its blocks too.
     C3: strides, paddings and dilations fit two spatial dimensions, and the filter the image.
-    C4: `scales` and `bias` are vectors of float32 with one element per filter.
+    C4: `scales` and `bias` are vectors of float32 with one element per filter, `offsets` of int32.
     C5: a filter has at most 65,793 elements.
     C6: `residual` has the shape of the result; it is float32, or uint8 with a `residual_scale`.
     C7: `residual_scale` and `rate` are one float32 each, `zeros` two numbers of 0 to 255.
@@ -70,7 +73,7 @@ class NchwcQuantizedConv2d:
     name = "pir.nchwc_quantized_conv2d"
     dtypes = (dt.uint8,)
     signature = (
-        "input, filter, scales, bias?, residual?, residual_scale?, rate? ; "
+        "input, filter, scales, bias?, residual?, residual_scale?, rate?, offsets? ; "
         "strides: i32[] = [1, 1], paddings: i32[] = [0, 0], dilations: i32[] = [1, 1], "
         'activation: str = "identity", zeros: i32[] = [0, 0] -> out'
     )
@@ -92,10 +95,12 @@ def _require_bytes(x: TensorMeta, filter: TensorMeta, ranks: tuple[int, int]) ->
     require(fits, "C1", f"input {x} and filter {filter} are no uint8 and int8 of {ranks} sizes")
 
 
-def _require_vector(given: TensorMeta | None, length: int, what: str, condition: str) -> None:
+def _require_vector(
+    given: TensorMeta | None, length: int, what: str, condition: str, kind: DType = dt.float32
+) -> None:
     if given is not None:
-        fits = given.rank == 1 and same_dim(given.shape[0], length) and given.dtype is dt.float32
-        require(fits, condition, f"{what} {given} is not float32[{length}]")
+        fits = given.rank == 1 and same_dim(given.shape[0], length) and given.dtype is kind
+        require(fits, condition, f"{what} {given} is not {kind}[{length}]")
 
 
 def _require_terms(sizes: Sequence[int]) -> None:
@@ -107,14 +112,15 @@ def _require_terms(sizes: Sequence[int]) -> None:
 
 @infer_meta(QuantizedConv2d)
 def _(
-    x: TensorMeta, filter: TensorMeta, scales: TensorMeta, *, strides: Sequence[int],
-    paddings: Sequence[int], dilations: Sequence[int],
+    x: TensorMeta, filter: TensorMeta, scales: TensorMeta, offsets: TensorMeta | None, *,
+    strides: Sequence[int], paddings: Sequence[int], dilations: Sequence[int],
 ) -> TensorMeta:  # fmt: skip
     _require_bytes(x, filter, (4, 4))
     agree = same_dim(x.shape[1], filter.shape[1])
     require(agree, "C2", f"input {show(x.shape)} does not fit filter {show(filter.shape)}")
     out = _positions(x, filter.shape[2:], strides, paddings, dilations)
     _require_vector(scales, filter.shape[0], "scales", "C4")
+    _require_vector(offsets, filter.shape[0], "offsets", "C4", dt.int32)
     _require_terms(filter.shape[1:])
     return TensorMeta((x.shape[0], filter.shape[0], *out), dt.float32)
 
@@ -122,9 +128,9 @@ def _(
 @infer_meta(NchwcQuantizedConv2d)
 def _(
     x: TensorMeta, filter: TensorMeta, scales: TensorMeta, bias: TensorMeta | None,
-    residual: TensorMeta | None, residual_scale: TensorMeta | None, rate: TensorMeta | None, *,
-    strides: Sequence[int], paddings: Sequence[int], dilations: Sequence[int], activation: str,
-    zeros: Sequence[int],
+    residual: TensorMeta | None, residual_scale: TensorMeta | None, rate: TensorMeta | None,
+    offsets: TensorMeta | None, *, strides: Sequence[int], paddings: Sequence[int],
+    dilations: Sequence[int], activation: str, zeros: Sequence[int],
 ) -> TensorMeta:  # fmt: skip
     _require_bytes(x, filter, (5, 7))
     held = filter.shape[1], mul_dims(filter.shape[4], GROUP), filter.shape[6]
@@ -134,6 +140,7 @@ def _(
     filters = mul_dims(filter.shape[0], filter.shape[5])
     _require_vector(scales, filters, "scales", "C4")
     _require_vector(bias, filters, "bias", "C4")
+    _require_vector(offsets, filters, "offsets", "C4", dt.int32)
     _require_terms((*filter.shape[1:5], GROUP))
     made = TensorMeta(
         (x.shape[0], filter.shape[0], *out, filter.shape[5]),
@@ -154,31 +161,35 @@ def _(
 
 
 def _sums(
-    x: Array, filter: Array, strides: Sequence[int], paddings: Sequence[int],
-    dilations: Sequence[int],
+    x: Array, filter: Array, offsets: Array | None, strides: Sequence[int],
+    paddings: Sequence[int], dilations: Sequence[int],
 ) -> Array:  # fmt: skip
     """The exact sums, which float64 holds, as the nearest float32."""
     moves = slides(x.shape[2:], filter.shape[2:], strides, paddings, "EXPLICIT", dilations, "C3")
     windows = patches(x.astype(np.float64), moves)
-    return correlate(windows, filter.astype(np.float64), 1).astype(np.float32)
+    found = correlate(windows, filter.astype(np.float64), 1)
+    found = found if offsets is None else found + offsets[:, None, None]
+    return found.astype(np.float32)
 
 
 @reference(QuantizedConv2d)
-def _(x: Array, filter: Array, scales: Array, **how: Sequence[int]) -> Array:
-    return _sums(x, filter, **how) * scales[:, None, None]
+def _(
+    x: Array, filter: Array, scales: Array, offsets: Array | None = None, **how: Sequence[int]
+) -> Array:
+    return _sums(x, filter, offsets, **how) * scales[:, None, None]
 
 
 @reference(NchwcQuantizedConv2d)
 def _(
     x: Array, filter: Array, scales: Array, bias: Array | None, residual: Array | None,
-    residual_scale: Array | None, rate: Array | None, *, activation: str, zeros: Sequence[int],
-    **how: Sequence[int],
+    residual_scale: Array | None, rate: Array | None, offsets: Array | None = None, *,
+    activation: str, zeros: Sequence[int], **how: Sequence[int],
 ) -> Array:  # fmt: skip
     filters, blocks, *sizes, groups, block, _ = filter.shape
     plain = filter.transpose(0, 5, 1, 4, 6, 2, 3)
     plain = plain.reshape(filters * block, blocks * groups * GROUP, *sizes)
     image = np.moveaxis(x, 4, 2).reshape(len(x), -1, *x.shape[2:4])
-    found = _sums(image, plain, **how)
+    found = _sums(image, plain, offsets, **how)
     found = np.moveaxis(found.reshape(len(x), filters, block, *found.shape[2:]), 2, 4)
     found = found * scales.reshape(-1, 1, 1, block)
     if bias is not None:
@@ -199,13 +210,15 @@ def _(
 def _(s: SampleMaker) -> Iterator[Sample]:
     x, filter = s.tensor(2, 3, 5, 6), _bytes(s, 4, 3, 3, 2)
     yield s(x, filter, _floats(s, 4), strides=(2, 1), paddings=(1, 0))
-    yield s(x, filter, _floats(s, 4), dilations=(2, 2), paddings=(0, 1, 1, 0))
+    offsets = s.tensor(4, dtype=dt.int32)
+    yield s(x, filter, _floats(s, 4), offsets, dilations=(2, 2), paddings=(0, 1, 1, 0))
 
 
 @samples(NchwcQuantizedConv2d)
 def _(s: SampleMaker) -> Iterator[Sample]:
     x, filter, scales = s.tensor(2, 3, 5, 6, 4), _bytes(s, 2, 3, 3, 2, 1, 8, 4), _floats(s, 16)
-    yield s(x, filter, scales, None, None, None, None, strides=(2, 1), paddings=(1, 0))
+    offsets = s.tensor(16, dtype=dt.int32)
+    yield s(x, filter, scales, None, None, None, None, offsets, strides=(2, 1), paddings=(1, 0))
     summand, one = s.tensor(2, 2, 3, 5, 8), _floats(s, 1)
     yield s(x, filter, scales, scales, summand, one, one, activation="relu", zeros=(0, 128))
     summand = _floats(s, 2, 2, 3, 5, 8)
@@ -221,6 +234,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C3", s(x, filter, scales, strides=(0, 1))
     yield "C3", s(s.tensor(1, 2, 2, 5), filter, scales)
     yield "C4", s(x, filter, _floats(s, 4))
+    yield "C4", s(x, filter, scales, scales)
     yield "C5", s(s.tensor(1, 65794, 1, 1), _bytes(s, 1, 65794, 1, 1), _floats(s, 1))
 
 
@@ -233,6 +247,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C3", s(x, filter, scales, None, *none, dilations=(0, 1))
     yield "C4", s(x, filter, _floats(s, 8), None, *none)
     yield "C4", s(x, filter, scales, one, *none)
+    yield "C4", s(x, filter, scales, None, *none, scales)
     wide = s.tensor(1, 1, 1, 1, 65796), _bytes(s, 1, 1, 1, 1, 16449, 8, 4)
     yield "C5", s(*wide, _floats(s, 8), None, *none)
     yield "C6", s(x, filter, scales, None, more, one, None)

@@ -19,7 +19,7 @@ WEIGHT_OPERANDS: Final = {"pd_op.matmul": 1, "pd_op.embedding": 1, "pd_op.conv2d
 STORED: Final = (dt.int8, dt.bfloat16, dt.float16)
 """The element types of weights beside `x` in float32."""
 MAX_DEPTH: Final = (2**31 - 1) // 128**2
-"""K at most of sums of products of 8-bit numbers that an int32 holds."""
+"""K at most of sums of products of signed 8-bit numbers that an int32 holds."""
 
 
 @op
@@ -27,34 +27,36 @@ class QuantizedMatmul:
     """`matmul` of `x [..., M, K]` with weights `[K, N]` of fewer bits; a float32 `[..., M, N]`.
 
     With `x` in float32 it is `x (weights scales)`: each column is multiplied by its scale `[N]`.
-    With `x` in int8 the products are added exactly, in int32; the float32 nearest to a sum is
-    multiplied by the scale of its row, `x_scales [..., M, 1]` or `[1]`, then by that of its column.
-    So results in int8 have the same bits on every CPU (Jacob et al., CVPR 2018; symmetric).
+    With `x` in int8 or uint8 the products are added exactly, in int32, then `offsets [N]`, which
+    hold biases and what a zero point of `x` contributes; the float32 nearest to a sum is multiplied
+    by the scale of its row, `x_scales [..., M, 1]` or `[1]`, then by that of its column. So results
+    of integers have the same bits on every CPU (Jacob et al., CVPR 2018).
 
     Weights may be in panels, as native code reads them: `[P, K, n]`, panel p with columns `p n` to
-    `(p + 1) n`; for `x` in int8 `[P, L, n, g]`, where row l holds the g (2 or 4) terms from g l on
+    `(p + 1) n`; for integers `[P, L, n, g]`, where row l holds the g (2 or 4) terms from g l on
     of each column. What is beyond N columns or K terms is 0. The pass `quantize` makes this op, and
     `pack-matmuls` the panels.
 
-    C1: `x` is float32 beside weights in int8, bfloat16 or float16, or int8 beside int8.
+    C1: `x` is float32 beside weights in int8, bfloat16 or float16, or int8 or uint8 beside int8.
     C2: `x` has two dimensions or more, weights two or those of panels.
-    C3: `x` and the weights have the same K; in int8 at most 131,071.
+    C3: `x` and the weights have the same K; of int8 at most 131,071, of uint8 half of that.
     C4: the weights have `columns` columns; the last panel has at least one of them.
     C5: `scales [columns]` is float32, and is there for int8.
-    C6: `x_scales` is float32, and is there if and only if `x` is int8.
+    C6: `x_scales` is float32, and is there if and only if `x` holds integers.
+    C7: `offsets [columns]` is int32, beside `x` in integers.
     """
 
     name = "pir.quantized_matmul"
-    dtypes = (dt.float32, dt.int8)
-    signature = "x, weights, scales?, x_scales? ; columns: i64 -> out"
+    dtypes = (dt.float32, dt.int8, dt.uint8)
+    signature = "x, weights, scales?, x_scales?, offsets? ; columns: i64 -> out"
 
 
 @infer_meta(QuantizedMatmul)
 def _(
     x: TensorMeta, weights: TensorMeta, scales: TensorMeta | None, x_scales: TensorMeta | None,
-    *, columns: int,
+    offsets: TensorMeta | None, *, columns: int,
 ) -> TensorMeta:  # fmt: skip
-    exact = x.dtype is dt.int8
+    exact = x.dtype in (dt.int8, dt.uint8)
     known = (dt.int8,) if exact else STORED
     fits = (exact or x.dtype is dt.float32) and weights.dtype in known
     require(fits, "C1", f"there is no product of {x.dtype} and {weights.dtype}")
@@ -67,7 +69,8 @@ def _(
     grouped = not (panels and exact) or group in (2, 4, UNKNOWN)
     require((same_dim(rows, held) or group == UNKNOWN) and grouped, "C3",
             f"input {show(x.shape)} does not fit weights {show(weights.shape)}")  # fmt: skip
-    require(not exact or depth <= MAX_DEPTH, "C3", f"sums of {depth} products may leave int32")
+    most = MAX_DEPTH // 2 if x.dtype is dt.uint8 else MAX_DEPTH
+    require(not exact or depth <= most, "C3", f"sums of {depth} products may leave int32")
     if panels:
         count, width = weights.shape[0], weights.shape[2]
         full = UNKNOWN in (count, width) or (count - 1) * width < columns <= count * width
@@ -80,13 +83,17 @@ def _(
         found = scales.dtype is dt.float32 and scales.rank == 1
         require(found and same_dim(scales.shape[0], columns), "C5",
                 f"scales {scales} are not float32[{columns}]")  # fmt: skip
-    require((x_scales is not None) == exact, "C6", "`x_scales` are those of an input in int8")
+    require((x_scales is not None) == exact, "C6", "`x_scales` are those of an input in integers")
     if x_scales is not None:
         each = (*x.shape[:-1], 1)
         wanted = (1,) if x_scales.rank == 1 else each
         spread = x_scales.rank == len(wanted) and all(map(same_dim, x_scales.shape, wanted))
         require(x_scales.dtype is dt.float32 and spread, "C6",
                 f"scales {x_scales} are neither one nor {show(each)} in float32")  # fmt: skip
+    if offsets is not None:
+        found = offsets.dtype is dt.int32 and offsets.rank == 1 and exact
+        require(found and same_dim(offsets.shape[0], columns), "C7",
+                f"offsets {offsets} are not int32[{columns}], or are added to floats")  # fmt: skip
     return TensorMeta((*x.shape[:-1], columns), dt.float32)
 
 
@@ -102,16 +109,18 @@ def unpacked(weights: Array, depth: int, columns: int) -> Array:
 
 @reference(QuantizedMatmul)
 def _(
-    x: Array, weights: Array, scales: Array | None, x_scales: Array | None, *, columns: int
-) -> Array:
+    x: Array, weights: Array, scales: Array | None, x_scales: Array | None,
+    offsets: Array | None = None, *, columns: int,
+) -> Array:  # fmt: skip
     matrix = unpacked(weights, x.shape[-1], columns)
     if x_scales is None:
         wide = matrix.astype(np.float32)
         return np.matmul(x, wide if scales is None else wide * scales)
     assert scales is not None
     # float64 holds these sums exactly, and numpy multiplies it fast
-    sums = np.matmul(x.astype(np.float64), matrix.astype(np.float64)).astype(np.float32)
-    return sums * x_scales * scales
+    sums = np.matmul(x.astype(np.float64), matrix.astype(np.float64))
+    sums = sums if offsets is None else sums + offsets
+    return sums.astype(np.float32) * x_scales * scales
 
 
 @samples(QuantizedMatmul)
@@ -121,7 +130,12 @@ def _(s: SampleMaker) -> Iterator[Sample]:
         yield s(s.tensor(2, 3, 4), _bytes(s, 2, 4, 3), s.tensor(5), None, columns=5)
         yield s(s.tensor(3, 4), s.tensor(4, 5, dtype=dt.bfloat16), None, None, columns=5)
         return
-    x = _bytes(s, 2, 3, 5)
+    x = s.tensor(2, 3, 5)
+    if s.dtype is dt.uint8:
+        offsets = s.tensor(4, dtype=dt.int32)
+        yield s(x, _bytes(s, 5, 4), _floats(s, 4), _floats(s, 2, 3, 1), offsets, columns=4)
+        yield s(x, _bytes(s, 2, 2, 3, 4), _floats(s, 4), _floats(s, 1), offsets, columns=4)
+        return
     yield s(x, _bytes(s, 5, 4), _floats(s, 4), _floats(s, 2, 3, 1), columns=4)
     yield s(x, _bytes(s, 2, 3, 3, 2), _floats(s, 4), _floats(s, 1), columns=4)
     yield s(x, _bytes(s, 2, 2, 3, 4), _floats(s, 4), _floats(s, 1), columns=4)
@@ -144,6 +158,8 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C6", s(short, w, scales, None, columns=5)
     yield "C6", s(x, w, scales, one, columns=5)
     yield "C6", s(short, w, scales, _floats(s, 2, 1), columns=5)
+    yield "C7", s(short, w, scales, one, scales, columns=5)
+    yield "C7", s(x, w, scales, None, s.tensor(5, dtype=dt.int32), columns=5)
 
 
 def _bytes(s: SampleMaker, *shape: int) -> Any:

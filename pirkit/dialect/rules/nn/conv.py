@@ -14,6 +14,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.windows import CHANNELS_LAST, Slide, slides
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
 
@@ -184,3 +185,14 @@ def _(c: OpCall) -> Value:
         output_padding=c.output_padding, padding_algorithm=c.padding_algorithm, groups=c.groups,
         dilations=c.dilations, data_format=c.data_format,
     )  # fmt: skip
+
+
+@decompose("pir.quantized_conv2d")
+def _(c: OpCall) -> Value:
+    """A convolution of float32, whose sums of integers are exact up to 2**24."""
+    b, kind = c.b, dt.float32
+    how = {"strides": c.strides, "paddings": c.paddings, "dilations": c.dilations}
+    sums = b.conv2d(b.cast(c.input, kind), b.cast(c.filter, kind), **how)
+    if c.offsets is not None:
+        sums = b.add(sums, b.reshape(b.cast(c.offsets, kind), (-1, 1, 1)))
+    return b.multiply(sums, b.reshape(c.scales, (-1, 1, 1)))

@@ -44,9 +44,10 @@ class NchwcConv:
     without a filter, the result is the largest element of each window that is in the image.
 
     Images of uint8 have filters of int8, ``[K/b, C/d, kh, kw, d/4, b, 4]`` with d the ``depth``,
-    and ``scales [K]``; the result is float32, or uint8 if it is ``narrow``, and so is the summand
-    with ``narrow_residual``. With ``groups`` the image has ``blocks`` for each of them, and the
-    filters of a group multiply its own. ``zeros`` are the numbers that stand for 0 in both.
+    and ``scales [K]``; with ``offsets [K]`` of int32 sums begin with these. The result is float32,
+    or uint8 if it is ``narrow``, and so is the summand with ``narrow_residual``. With ``groups``
+    the image has ``blocks`` for each of them, and the filters of a group multiply its own.
+    ``zeros`` are the numbers that stand for 0 in both.
     """
 
     n: int
@@ -72,6 +73,7 @@ class NchwcConv:
     narrow_residual: bool = False
     zeros: tuple[int, int] = (0, 0)
     groups: int = 1
+    offsets: bool = False
 
     @property
     def quantized(self) -> bool:
@@ -120,6 +122,7 @@ class NchwcConv:
             "r": result * summand.itemsize * self.residual,
             "p": wide.itemsize * self.narrow_residual,
             "v": wide.itemsize * self.narrow,
+            "o": filters * self.summed.itemsize * self.offsets,
             "y": result * self.result.itemsize,
         }
         return {name: count for name, count in known.items() if count}
@@ -212,7 +215,8 @@ class NchwcFrame:
     def dtype_of(self, name: str) -> DType:
         """The element type of an operand."""
         c = self.c
-        narrow = {"x": c.dtype, "w": dt.int8 if c.quantized else c.dtype, "y": c.result}
+        narrow = {"x": c.dtype, "w": dt.int8 if c.quantized else c.dtype, "y": c.result,
+                  "o": c.summed}  # fmt: skip
         if c.narrow_residual:
             narrow["r"] = c.dtype
         return narrow.get(name, c.wide)

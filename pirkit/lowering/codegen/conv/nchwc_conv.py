@@ -75,7 +75,7 @@ def _buffers(e: NchwcFrame) -> Iterator[Buffer]:
         "x": {_IMAGE: images, _GROUP: c.blocks * block, _FILTER: block * c.depthwise,
               _ROW: c.strides[0] * row, _COLUMN: c.strides[1] * column, _CHANNEL: block},
         "w": of_filters(e.filter_bytes) | {_CHANNEL: e.filter_bytes // e.summed_blocks},
-        **dict.fromkeys("qs", of_filters(c.block * c.wide.itemsize)),
+        **dict.fromkeys("qso", of_filters(c.block * c.wide.itemsize)),
         **{name: {axis: n * e.dtype_of(name).itemsize for axis, n in pixels.items()}
            for name in "ry"},
     }  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from pirkit.dialect.ops.nn.nchwc_conv import ACTIVATIONS
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcFrame, Part
 from pirkit.lowering.codegen.ir.routine import Array, Location, matrix
+from pirkit.runtime.dtype import DType
 
 
 def run_tile(
@@ -26,15 +27,17 @@ def run_tile(
         size, shape = dtype.itemsize, (filters, width, c.block)
         return matrix(memory[name], dtype, shape, (e.plane * size, c.block * size, size))
 
-    def of_filters(name: str) -> Array:
-        size = c.wide.itemsize
-        return matrix(memory[name], c.wide, (filters, 1, c.block), (c.block * size, 0, size))
+    def of_filters(name: str, kind: DType = c.wide) -> Array:
+        size = kind.itemsize
+        return matrix(memory[name], kind, (filters, 1, c.block), (c.block * size, 0, size))
 
     out = pixels("y")
     least: Any = -inf if c.pool and c.dtype.is_float else 0
     sums = np.full(out.shape, least, c.summed.np)
     if c.bias and not c.quantized:
         sums += of_filters("s")
+    if c.offsets:
+        sums += of_filters("o", c.summed)
     if place and place[0] > 0:
         sums[...] = out
     add = _add_channels if c.depthwise else _add_products

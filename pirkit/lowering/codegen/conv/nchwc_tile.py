@@ -119,8 +119,8 @@ class _TileBody:
         places = self._places("y", self.c.result)
         least = -inf if self.c.pool and self.c.dtype.is_float else 0
         sums = [b.const(self.e.sums, least)] * (t.width * vectors)
-        if self.c.bias and not self.c.quantized:
-            sums = self._of_filters("s") * t.width
+        if self.c.offsets or (self.c.bias and not self.c.quantized):
+            sums = self._of_filters("o" if self.c.offsets else "s", self.e.sums) * t.width
         if in_parts:  # a former range of channels has left its sums in the result
             later = Value("%later", I1)
             sums = b.branch(later, lambda: [read_vector(b, self.vector, p) for p in places], sums)
@@ -141,10 +141,10 @@ class _TileBody:
             for at in self.out_offsets
         ]
 
-    def _of_filters(self, name: str) -> list[Value]:
-        """The vectors of the bias or of the scales."""
-        base = Value(f"%{name}", PTR)
-        return [read_vector(self.b, self.vector, self.b.at(base, o)) for o in self.vector_offsets]
+    def _of_filters(self, name: str, kind: Type | None = None) -> list[Value]:
+        """The vectors of the bias, of the scales or of the offsets."""
+        base, kind = Value(f"%{name}", PTR), kind or self.vector
+        return [read_vector(self.b, kind, self.b.at(base, o)) for o in self.vector_offsets]
 
     def _sum(self, part: Part, sums: Sequence[Value]) -> list[Value]:
         """Add the products of some columns of the filter."""

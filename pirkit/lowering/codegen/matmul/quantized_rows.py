@@ -107,9 +107,11 @@ class _Blocks:
         registers for it."""
 
     def nest(self) -> Nest:
-        """Axes are rows, columns and depth; operands x, panels, result, scales of both kinds."""
+        """Axes are rows, columns and depth; operands x, panels, result, scales of both kinds, and
+        what is added.
+        """
         p, shape = self.p, self.shape
-        x, panels = dt.int8 if p.exact else dt.float32, -(-p.columns // shape.columns)
+        x, panels = p.x, -(-p.columns // shape.columns)
         panel, panels = p.terms * p.group * p.weights.itemsize, panels * shape.columns
         operands = [
             Operand(x, (p.depth * x.itemsize, 0), (x.itemsize,), p.rows * p.depth * x.itemsize),
@@ -120,16 +122,17 @@ class _Blocks:
         if p.exact:
             size = (p.rows if p.each_row else 1) * 4
             operands.append(Operand(dt.float32, (4 * p.each_row, 0), (0,), size))
+        operands += [Operand(dt.int32, (0, 4), (0,), p.columns * 4)] * p.adds
         # Panels have no single stride along the columns: there is no plain nest of loads.
         kernel = Kernel((p.rows, p.columns), (p.depth,), tuple(operands), ())
         nest, left, body = loops_of(kernel), 0, list[Node]()
         block = Count("m0", p.rows, self.rows)
         if p.exact:
             strides, nbytes = (self.wide_row, 0, 0), self.rows * self.wide_row
-            kind = dt.uint8 if p.offset else dt.int16
+            kind = dt.uint8 if p.quads else dt.int16
             wide = Buffer(kind, strides, nbytes, space="scratch", outside=("m0", "n0"))
             nest, left = nest.with_buffer(wide)
-            widen = WidenRows(p.depth, shape.lanes, self.wide_row, p.offset)
+            widen = WidenRows(p.depth, shape.lanes, self.wide_row, p.quads, p.unsigned)
             body.append(Invoke(widen, (0, left), (block,)))
         buffers = (left, *range(1, len(operands)))
         sums = list[Node]()
@@ -165,33 +168,38 @@ class _Blocks:
 
 @dataclass(frozen=True, slots=True)
 class WidenRows(PanelCopy):
-    """Rows of i8 become rows ``wide_row`` bytes apart, filled up with 0: of i16, or of bytes that
-    are 128 more if they have an ``offset``.
+    """Rows of bytes become rows ``wide_row`` bytes apart, filled up with 0: of i16, or of unsigned
+    bytes for ``quads``, which are 128 more if the rows are not ``unsigned``.
     """
 
     depth: int
     lanes: int
     wide_row: int
-    offset: bool
+    quads: bool
+    unsigned: bool
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         return f"{buffers[1]} = widen {buffers[0]} [{numbers[0]} x {self.depth}]"
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        kind = dt.uint8 if self.offset else dt.int16
+        kind = dt.uint8 if self.quads else dt.int16
         count, size = numbers[0], kind.itemsize
         wide = matrix(memory[1], kind, (count, self.wide_row // size), (self.wide_row, size))
-        rows = matrix(memory[0], dt.int8, (count, self.depth), (self.depth, 1))
+        given = dt.uint8 if self.unsigned else dt.int8
+        rows = matrix(memory[0], given, (count, self.depth), (self.depth, 1))
         wide[:, self.depth :] = 0
-        wide[:, : self.depth] = rows.view(np.uint8) ^ ZERO if self.offset else rows
+        moved = self.quads and not self.unsigned
+        wide[:, : self.depth] = rows.view(np.uint8) ^ ZERO if moved else rows
 
     def function(self, functions: Functions) -> str:
-        depth, lanes, offset = self.depth, self.lanes, self.offset
-        width, size = (4 * lanes, 1) if offset else (2 * lanes, 2)
+        depth, lanes = self.depth, self.lanes
+        width, size = (4 * lanes, 1) if self.quads else (2 * lanes, 2)
 
         def write(b: Builder) -> None:
             def converted(value: Value) -> Value:
-                return b.op("xor", value, ZERO) if offset else b.cast("sext", value, "i16")
+                if not self.quads:
+                    return b.cast("zext" if self.unsigned else "sext", value, "i16")
+                return value if self.unsigned else b.op("xor", value, ZERO)
 
             def line(number: Value, _: list[Value]) -> Sequence[Value]:
                 here = b.at(Value("%from", PTR), b.times(number, depth))

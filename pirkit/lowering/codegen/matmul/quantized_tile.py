@@ -30,10 +30,11 @@ ZERO: Final = 0x80
 @dataclass(frozen=True, slots=True)
 class RowsProduct:
     """``rows`` by ``depth`` times panels of ``columns`` in all; operands are x, panels, the result,
-    and the scales of columns if it ``scales``, those of rows if it is ``exact``.
+    and the scales of columns if it ``scales``, those of rows if it is ``exact``, what is added to
+    the sums of columns if it ``adds``.
 
     An exact product is one of 8-bit integers, ``group`` terms of a column together in the panels;
-    ``each_row`` has a scale of its own then.
+    ``each_row`` has a scale of its own then, and x may be ``unsigned``.
     """
 
     rows: int
@@ -44,6 +45,12 @@ class RowsProduct:
     exact: bool = False
     each_row: bool = False
     group: int = 1
+    unsigned: bool = False
+    adds: bool = False
+
+    @property
+    def x(self) -> DType:
+        return dt.uint8 if self.unsigned else dt.int8 if self.exact else dt.float32
 
     @property
     def terms(self) -> int:
@@ -51,9 +58,14 @@ class RowsProduct:
         return -(-self.depth // self.group)
 
     @property
-    def offset(self) -> bool:
-        """Whether rows are unsigned bytes, 128 more than they are."""
+    def quads(self) -> bool:
+        """Whether rows are unsigned bytes, of which four are multiplied at once."""
         return self.group == 4
+
+    @property
+    def offset(self) -> bool:
+        """Whether these bytes are 128 more than the rows are."""
+        return self.quads and not self.unsigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,7 @@ class PanelSums:
         def widen(b: Builder, vector: Value) -> Value:
             if not p.exact:
                 return as_float(b, vector, p.weights)
-            vector = vector if p.offset else b.cast("sext", vector, "i16")
+            vector = vector if p.quads else b.cast("sext", vector, "i16")
             return b.emit(Type("i32", lanes), f"bitcast {vector} to {Type('i32', lanes)}")
 
         panel = Value("%panel", PTR)
@@ -92,7 +104,7 @@ class PanelSums:
         )  # fmt: skip
 
     def add_products(self, b: Builder, left: Value, right: Value, total: Value) -> Value:
-        if self.p.offset:
+        if self.p.quads:
             return quads_by_vnni(b, left, right, total)
         return b.op("add", total, pair_products(b, left, right, self.target))
 
@@ -135,7 +147,8 @@ class ZeroSums(PanelSums):
 
 @dataclass(frozen=True, slots=True)
 class RowsTile(PanelSums):
-    """The function ``(x, panel, out, scales, row_scales, zeros)`` of a tile of rows by columns.
+    """The function ``(x, panel, out, scales, row_scales, added, zeros)`` of a tile of rows by
+    columns.
 
     Rows of x are ``pitch`` bytes apart, as long as the row of zeros. Its sums lie behind it if they
     are ``summed_first``.
@@ -149,12 +162,13 @@ class RowsTile(PanelSums):
         (rows, columns), (x, panel, out, *more) = self.extent, buffers
         factors = more[: self.p.scales + self.p.exact]
         less = f" - {more[-1]} {panel}" if self.p.offset else ""
+        less += f" + {more[self.p.scales + 1]}" if self.p.adds else ""
         product = f"({x} {panel}{less})" if less else f"{x} {panel}"
         return f"microkernel {out}[{rows} x {columns}] = {' * '.join([product, *factors])}"
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
         p, (rows, columns) = self.p, self.extent
-        kind = dt.float32 if not p.exact else dt.uint8 if p.offset else dt.int16
+        kind = dt.float32 if not p.exact else dt.uint8 if p.quads else dt.int16
         x = matrix(memory[0], kind, (rows, p.depth), (self.pitch, kind.itemsize))
         panel = self.panel(memory[1], columns)
         sums = x.astype(panel.dtype) @ panel
@@ -164,6 +178,8 @@ class RowsTile(PanelSums):
                 sums += matrix((array, offset + self.pitch), dt.int32, (1, columns), (0, 4))
             else:
                 sums -= matrix(memory[-1], kind, (1, p.depth), (0, 1)).astype(np.int32) @ panel
+        if p.adds:
+            sums = sums + matrix(memory[4 + p.scales], dt.int32, (1, columns), (0, 4))
         found = sums.astype(np.float32)
         if p.exact:
             found *= matrix(memory[3 + p.scales], dt.float32, (rows, 1), (4 * p.each_row, 4))
@@ -177,18 +193,19 @@ class RowsTile(PanelSums):
             *addresses[:3],
             addresses[3] if p.scales else null,
             addresses[3 + p.scales] if p.exact else null,
+            addresses[4 + p.scales] if p.adds else null,
             addresses[-1] if p.offset else null,
         ]
         b.emit_void(f"call void @{self.function(functions)}({', '.join(map(str, given))})")
 
     def function(self, functions: Functions) -> str:
         p, shape, pitch, (rows, columns) = self.p, self.shape, self.pitch, self.extent
-        parameters = "ptr %x, ptr %panel, ptr %out, ptr %scales, ptr %row_scales, ptr %zeros"
-        names = ("x", "out", "scales", "row_scales", "zeros")
+        names = ("x", "panel", "out", "scales", "row_scales", "added", "zeros")
+        parameters = ", ".join(f"ptr %{name}" for name in names)
 
         def write(b: Builder) -> None:
             lanes, vector = shape.lanes, shape.vector
-            x, out, scales, row_scales, zeros = (Value(f"%{name}", PTR) for name in names)
+            x, _, out, scales, row_scales, added, zeros = (Value(f"%{n}", PTR) for n in names)
             tail = columns % lanes
             count = -(-columns // lanes)
             masks = [*[None] * (columns // lanes), *([tail_mask(b, lanes, tail)] if tail else ())]
@@ -203,6 +220,10 @@ class RowsTile(PanelSums):
             if len(places) > rows:
                 sums, offsets = sums[:-count], sums[-count:]
                 sums = [b.op("sub", s, offsets[k % count]) for k, s in enumerate(sums)]
+            if p.adds:
+                places = [b.at(added, v * lanes * 4) for v in range(count)]
+                found = OutputTile(kind, places, masks).load(b)
+                sums = [b.op("add", s, found[k % count]) for k, s in enumerate(sums)]
             if p.exact:
                 sums = [b.cast("sitofp", s, "float") for s in sums]
                 factors = [
