@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pirkit.diag.errors import UnsupportedError
 from pirkit.diag.forks import renewed
 from pirkit.runtime.trace import Entry
 from pirkit.torch.autograd_function import run
@@ -15,7 +16,7 @@ from pirkit.torch.captured_graph import Captured, Result, View
 from pirkit.torch.import_graph import import_graph
 from pirkit.torch.imported_graph import Imported
 from pirkit.torch.levels import Level
-from pirkit.torch.libtorch import torch
+from pirkit.torch.libtorch import forward_ad, torch
 from pirkit.torch.row_blocks import Blocks, best_block, row_symbol
 from pirkit.torch.tensor_runner import Settings
 
@@ -88,6 +89,14 @@ class CompiledGraph:
     def __call__(self, *args: Any) -> Any:
         if self._writes and self._overlap(args):
             self.tell("arguments share memory, and one is written: torch runs this call")
+            return self.captured.source(*args)
+        if forward_ad._current_level >= 0 and any(map(_has_tangent, args)):
+            if self.captured.source is None:
+                raise UnsupportedError(
+                    "an argument has a tangent of forward mode", code="PK0403",
+                    help="use `torch.func.jvp` inside of the compiled function",
+                )  # fmt: skip
+            self.tell("an argument has a tangent of forward mode: torch runs this call")
             return self.captured.source(*args)
         args = (*args, *self.captured.attributes)
         special = self.special(args)
@@ -209,6 +218,10 @@ def _number(given: Any, sizes: dict[Any, int]) -> Any:
     if isinstance(given, torch.SymBool):
         return bool(given.node.expr.xreplace(sizes))
     return given
+
+
+def _has_tangent(given: Any) -> bool:
+    return isinstance(given, torch.Tensor) and forward_ad.unpack_dual(given).tangent is not None
 
 
 def _write(target: Any, content: Any) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
+from pirkit.torch.foreach import foreach
 from pirkit.torch.libtorch import aten, decomposition, torch
 from pirkit.torch.rules import RULES
 
@@ -38,7 +39,9 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             aten.max_unpool2d.default: _max_unpool,
             aten.max_unpool3d.default: _max_unpool,
         }
-        table = {op: d for op, d in {**more, **known, **own}.items() if str(op) not in RULES}
+        table = {
+            op: d for op, d in {**foreach(), **more, **known, **own}.items() if str(op) not in RULES
+        }
         table |= {op: partial(_linspace, d) for op, d in known.items()
                   if str(op).startswith("aten.linspace.")}  # fmt: skip
         for op in (aten.bernoulli.p, aten.bernoulli.default):
