@@ -30,7 +30,14 @@ from pirkit.dialect.operation import PirOp, declares
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.binding import HALF_TYPES
-from pirkit.runtime.machine_costs import BROADCAST_NS, BYTE_NS, CALL_NS, FP16_NS, LEAST_EXCESS_NS
+from pirkit.runtime.machine_costs import (
+    BROADCAST_NS,
+    BYTE_NS,
+    CALL_NS,
+    FP16_NS,
+    LEAST_EXCESS_NS,
+    SCATTER_CALL_NS,
+)
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.registry import CPU, KERNELS
 
@@ -93,7 +100,7 @@ def slower_ns(op: str, operands: Sequence[TensorMeta], result: TensorMeta) -> fl
         return 0.0
     written = definition.library_ns.get("written")
     if written is not None:
-        found = max(m.numel for m in operands[1:]) * written
+        found = SCATTER_CALL_NS + max(m.numel for m in operands[1:]) * written
     else:
         elements = max(m.numel for m in (*operands, result))
         found = elements * _element_ns(definition, operands, result)
