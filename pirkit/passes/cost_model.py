@@ -91,9 +91,9 @@ def slower_ns(op: str, operands: Sequence[TensorMeta], result: TensorMeta) -> fl
 
     All sizes of the operands and of the result must be known. The record's ``library_ns`` has an
     excess per element for a dtype of the first operand, or for a case: ``written`` at indices that
-    the data say, ``to_int`` of a cast from float, ``run`` for each restart of the inner loop of a
-    reduction, ``rows`` of a reduction that is fast only over a short last axis, and ``columns`` of
-    one that is fast over any last axis.
+    the data say, beside a fixed one, ``to_int`` of a cast from float, ``run`` for each restart of
+    the inner loop of a reduction, ``rows`` of a reduction that is fast only over a short last axis,
+    and ``columns`` of one that is fast over any last axis.
     """
     definition = find(op)
     if definition is None or not operands:
