@@ -34,6 +34,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         own = {
             aten.diagonal_scatter.default: _diagonal_scatter,
             aten.histc.default: _histc,
+            aten.narrow_copy.default: lambda x, *part: x.narrow(*part).clone(),
             aten._embedding_bag.default: _embedding_bag,
             aten._embedding_bag_forward_only.default: _embedding_bag,
             aten.max_unpool2d.default: _max_unpool,

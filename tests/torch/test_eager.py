@@ -75,3 +75,12 @@ def test_small_scatters_are_native_and_can_be_watched() -> None:
         found = str(pirkit.torch.explain(bag, items, offsets))
     assert "searchsorted" in found
     assert "pd_op.index_add" not in found
+
+
+def test_a_view_that_begins_where_data_say() -> None:
+    x, start = torch.randn(5, 3), torch.tensor(1)
+    found = torch.compile(lambda x, s: torch.narrow(x.sin(), 0, s, 2), backend="pirkit")(x, start)
+    torch.testing.assert_close(found, x.sin()[1:3])
+    view = torch.compile(lambda x, s: torch.narrow(x, 0, s, 2), backend="pirkit")(x, start)
+    view.zero_()
+    assert not x[1:3].any()
