@@ -34,7 +34,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         own = {
             aten.diagonal_scatter.default: _diagonal_scatter,
             aten.histc.default: _histc,
-            aten.narrow_copy.default: lambda x, *part: x.narrow(*part).clone(),
+            aten.narrow_copy.default: _narrow_copy,
             aten._embedding_bag.default: _embedding_bag,
             aten._embedding_bag_forward_only.default: _embedding_bag,
             aten.max_unpool2d.default: _max_unpool,
@@ -66,6 +66,10 @@ def _diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2:
     shape = [1] * x.dim()
     shape[dim1], shape[dim2] = rows, columns
     return torch.where((mask if dim1 < dim2 else mask.t()).reshape(shape), placed, x)
+
+
+def _narrow_copy(x: Any, dim: int, start: int, length: int) -> Any:
+    return x.narrow(dim, start, length).clone()
 
 
 def _histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:

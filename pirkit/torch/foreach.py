@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pirkit.torch.libtorch import aten, torch
 
@@ -14,14 +14,32 @@ _OPS: Final = (
     "reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
 ).split()
 
+
+def _addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    return x + value * (a / b)
+
+
+def _addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    return x + value * a * b
+
+
+def _maximum(x: Any, y: Any) -> Any:
+    return torch.clamp(x, min=y)
+
+
+def _minimum(x: Any, y: Any) -> Any:
+    return torch.clamp(x, max=y)
+
+
+def _norm(x: Any, ord: Any = 2, dtype: Any = None) -> Any:
+    return torch.linalg.vector_norm(x, ord, dtype=dtype)
+
+
 _OTHERS: Final[dict[str, Callable[..., Any]]] = {
-    # where the op of one tensor has another name, or takes no number
-    "addcdiv": lambda x, a, b, value=1: x + value * (a / b),
-    "addcmul": lambda x, a, b, value=1: x + value * a * b,
-    "maximum": lambda x, y: torch.clamp(x, min=y),
-    "minimum": lambda x, y: torch.clamp(x, max=y),
-    "norm": lambda x, ord=2, dtype=None: torch.linalg.vector_norm(x, ord, dtype=dtype),
-}
+    "addcdiv": _addcdiv, "addcmul": _addcmul, "maximum": _maximum, "minimum": _minimum,
+    "norm": _norm,
+}  # fmt: skip
+"""Where the op of one tensor has another name, or takes no number as the list's does."""
 
 
 def foreach() -> dict[Any, Callable[..., Any]]:
@@ -39,10 +57,12 @@ def foreach() -> dict[Any, Callable[..., Any]]:
 
 def _mapped(op: Any, each: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
     """``each`` with the elements of all lists in turn, and with the other arguments as they are."""
-    named = dict(zip([a.name for a in op._schema.arguments], args, strict=False))
-    numbers = named.get("scalars")
+    named: dict[str, Any] = dict(zip([a.name for a in op._schema.arguments], args, strict=False))
+    numbers: Any = named.get("scalars")
+    given: list[Any] = list(args)
     if isinstance(numbers, torch.Tensor):  # a tensor of a number for each
-        args = (*args[:-1], numbers.unbind())
-    count = max(len(a) for a in args if isinstance(a, list | tuple))
-    columns = [a if isinstance(a, list | tuple) else [a] * count for a in args]
-    return [each(*row, **kwargs) for row in zip(*columns, strict=True)]
+        given[-1] = cast("Any", numbers).unbind()
+    columns = [cast("Sequence[Any]", a) if isinstance(a, list | tuple) else None for a in given]
+    count = max(len(column) for column in columns if column is not None)
+    rows = [[a] * count if c is None else c for a, c in zip(given, columns, strict=True)]
+    return [each(*row, **kwargs) for row in zip(*rows, strict=True)]
