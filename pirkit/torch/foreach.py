@@ -61,7 +61,7 @@ def _mapped(op: Any, each: Callable[..., Any], *args: Any, **kwargs: Any) -> lis
     numbers: Any = named.get("scalars")
     given: list[Any] = list(args)
     if isinstance(numbers, torch.Tensor):  # a tensor of a number for each
-        given[-1] = cast("Any", numbers).unbind()
+        given[-1] = torch.unbind(numbers)
     columns = [cast("Sequence[Any]", a) if isinstance(a, list | tuple) else None for a in given]
     count = max(len(column) for column in columns if column is not None)
     rows = [[a] * count if c is None else c for a, c in zip(given, columns, strict=True)]
