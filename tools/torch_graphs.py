@@ -138,7 +138,7 @@ def first(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() + os.times().children_user - before, found
 
 
-class _Told(logging.Handler):
+class Told(logging.Handler):
     """What torch computes, from the log."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class _Told(logging.Handler):
 
 def measured(family: str, name: str, backend: str, with_times: bool) -> dict[str, Any]:
     """The row of a model."""
-    told = _Told()
+    told = Told()
     logging.getLogger("pirkit.torch").addHandler(told)
     torch.manual_seed(0)
     model, args, kwargs = FAMILIES[family].build(name)

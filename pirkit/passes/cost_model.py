@@ -30,7 +30,14 @@ from pirkit.dialect.operation import PirOp, declares
 from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.binding import HALF_TYPES
-from pirkit.runtime.machine_costs import BROADCAST_NS, BYTE_NS, CALL_NS, FP16_NS, LEAST_EXCESS_NS
+from pirkit.runtime.machine_costs import (
+    BROADCAST_NS,
+    BYTE_NS,
+    CALL_NS,
+    FP16_NS,
+    LEAST_EXCESS_NS,
+    SCATTER_CALL_NS,
+)
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.registry import CPU, KERNELS
 
@@ -84,16 +91,16 @@ def slower_ns(op: str, operands: Sequence[TensorMeta], result: TensorMeta) -> fl
 
     All sizes of the operands and of the result must be known. The record's ``library_ns`` has an
     excess per element for a dtype of the first operand, or for a case: ``written`` at indices that
-    the data say, ``to_int`` of a cast from float, ``run`` for each restart of the inner loop of a
-    reduction, ``rows`` of a reduction that is fast only over a short last axis, and ``columns`` of
-    one that is fast over any last axis.
+    the data say, beside a fixed one, ``to_int`` of a cast from float, ``run`` for each restart of
+    the inner loop of a reduction, ``rows`` of a reduction that is fast only over a short last axis,
+    and ``columns`` of one that is fast over any last axis.
     """
     definition = find(op)
     if definition is None or not operands:
         return 0.0
     written = definition.library_ns.get("written")
     if written is not None:
-        found = max(m.numel for m in operands[1:]) * written
+        found = SCATTER_CALL_NS + max(m.numel for m in operands[1:]) * written
     else:
         elements = max(m.numel for m in (*operands, result))
         found = elements * _element_ns(definition, operands, result)

@@ -16,6 +16,8 @@ CALL_NS: Final = 300.0
 """The fixed cost of a call of a plan."""
 BYTE_NS: Final = 0.1
 """A byte of memory traffic of a library call."""
+SCATTER_CALL_NS: Final = 10_000.0
+"""The fixed excess of a call that writes at places which the data say: several calls of numpy."""
 LEAST_EXCESS_NS: Final = 2000.0
 """The least excess of a call over native code for which compiling a kernel for one op pays."""
 FP16_NS: Final = 1.5

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta, of_value
 from pirkit.runtime.native.stepwise import step_times
@@ -60,6 +62,11 @@ class Trace:
         for call, instruction in zip(steps.calls, steps.instructions, strict=True):
             inputs = operands(instruction)
             before = tuple(_metas(slot_table, inputs))
+            called = instruction if isinstance(instruction, Call) else None
+            taken: list[np.ndarray[Any, Any]] = []
+            if called is not None and called.kernel == SEGMENT:
+                # it runs twice, and a result of the first run may lie in memory of an argument
+                taken = [np.array(slot_table.value(slot)) for slot in slots_of(called.inputs)]
             place = len(self.entries)
             self.depth += 1
             begin = self.clock()
@@ -67,14 +74,13 @@ class Trace:
             seconds = self.clock() - begin
             self.depth -= 1
             after = tuple(_metas(slot_table, results(instruction)))
-            called = instruction if isinstance(instruction, Call) else None
             origin = called.origin if called is not None else ()
             calls = (TypedCall(called, before, after),) if called is not None else ()
             what, span = _name(instruction), instruction.span
             entry = Entry(what, span, seconds, before, after, self.depth, origin, calls)
             self.entries.insert(place, entry)
             if called is not None and called.kernel == SEGMENT:
-                self._segment(called, [slot_table.value(slot) for slot in slots_of(called.inputs)])
+                self._segment(called, taken)
 
     def _segment(self, segment: Call, arrays: Sequence[Any]) -> None:
         """Record the functions of a native segment: those of the same calls as one entry."""

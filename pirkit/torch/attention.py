@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pirkit.diag.errors import UnsupportedError
 from pirkit.torch.libtorch import overrides, torch
 
 
@@ -38,6 +39,34 @@ def attention(
     if dropout_p:
         weights = torch.nn.functional.dropout(weights, dropout_p)
     return torch.matmul(weights, value)
+
+
+def _laid_out(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+    """Attention in the layout of torch's kernel for CPUs, which is that of the query.
+
+    A caller may flatten heads and depth by `view` where it splits them by `view`. For tensors
+    without data torch does not say which kernel it takes: the fused one, where its conditions on
+    shapes hold.
+    """
+    found = attention(query, key, value, *args, **kwargs)
+    dropout = args[1] if len(args) > 1 else kwargs.get("dropout_p", 0.0)
+    by_rows = (
+        query.dim() == key.dim() == value.dim() == 4
+        and not dropout
+        and query.size(-1) == key.size(-1) == value.size(-1)
+        and query.size(0) == key.size(0) == value.size(0)
+        and torch.backends.cuda.flash_sdp_enabled()
+        and query.stride(1) < query.stride(2)
+    )
+    return found.transpose(1, 2).contiguous().transpose(1, 2) if by_rows else found
+
+
+def _asks_for_sparse(function: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a lookup wants a sparse gradient, which no program can give."""
+    at = _LOOKUPS.get(function)
+    if at is None or not torch.is_grad_enabled():
+        return False
+    return bool(args[at] if len(args) > at else kwargs.get("sparse", False))
 
 
 def self_attention(
@@ -110,6 +139,11 @@ def encoder_layer(
     return norm2(x + feed(x))
 
 
+_LOOKUPS: Final[Any] = {
+    torch.nn.functional.embedding: 6, torch.embedding: 4,
+    torch.nn.functional.embedding_bag: 7, torch.embedding_bag: 5,
+}  # fmt: skip
+"""Functions with an argument ``sparse``, and its place."""
 _ATTENTION: Final[Any] = torch.nn.functional.scaled_dot_product_attention
 _ENCODER: Final[Any] = torch._transformer_encoder_layer_fwd
 _NATIVE: Final[Any] = torch._native_multi_head_attention
@@ -142,7 +176,12 @@ class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBas
 
     def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is _ATTENTION:
-            return attention(*args, **(kwargs or {}))
+            return _laid_out(*args, **(kwargs or {}))
+        if _asks_for_sparse(function, args, kwargs or {}):
+            raise UnsupportedError(
+                "a sparse gradient of a table has no rule", code="PK0409",
+                help="`sparse=False` gives the same numbers in a dense one",
+            )  # fmt: skip
         if function is _ENCODER and all(a is None for a in args[18:19]) and not kwargs:
             return encoder_layer(*args[:18])
         if function is _NATIVE:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Final
 
-from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.diag.errors import UsageError
 from pirkit.torch.capture import capture
-from pirkit.torch.captured_graph import SOURCE, Captured
+from pirkit.torch.captured_graph import Captured
 from pirkit.torch.compiled_graph import LOG, CompiledGraph, Specialized
 from pirkit.torch.imported_graph import Fallback, Imported
 from pirkit.torch.joint_graph import with_torch_autograd
-from pirkit.torch.libtorch import listed, symbolic_shapes, torch
+from pirkit.torch.libtorch import symbolic_shapes, torch
 from pirkit.torch.node_error import NodeError
 from pirkit.torch.pieces import in_pieces
 from pirkit.torch.tensor_runner import Settings
@@ -132,7 +132,6 @@ def _finished(
     settings = Settings(chosen.fast_math, chosen.saved, chosen.budget, chosen.threads, chosen.sizes)
     made = CompiledGraph(captured, settings, strict=chosen.strict, report=_report)
     examples = captured.examples if inputs is None else [*inputs, *captured.attributes]
-    _check_sizes(captured, made)
     if not any(symbolic_shapes.free_unbacked_symbols(given) for given in examples):
         special = made.special([_sized(given) for given in examples])
         learns = torch.is_grad_enabled() and any(made.differentiable)
@@ -144,20 +143,6 @@ def _finished(
     if watching is not None:
         watching.append(made)
     return made
-
-
-def _check_sizes(captured: Captured, made: CompiledGraph) -> None:
-    """Raises NodeError (PK0406) for the first tensor whose size no argument of a call tells."""
-    for node in captured.graph.nodes:
-        for value in listed(node.meta.get("val")):
-            if isinstance(value, torch.Tensor):
-                unknown = symbolic_shapes.free_unbacked_symbols(value) - made.symbols.keys()
-                if unknown:
-                    cause = UnsupportedError(
-                        f"a size depends on data: {unknown.pop()}", code="PK0406",
-                        help="let the graph break there (`torch._dynamo.graph_break()`)",
-                    )  # fmt: skip
-                    raise NodeError(node.meta.get(SOURCE), cause)
 
 
 def _sized(given: Any) -> Any:

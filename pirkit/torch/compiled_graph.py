@@ -5,17 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Final
 
+from pirkit.diag.errors import UnsupportedError
 from pirkit.diag.forks import renewed
 from pirkit.runtime.trace import Entry
 from pirkit.torch.autograd_function import run
-from pirkit.torch.captured_graph import Captured, Result, View
+from pirkit.torch.captured_graph import SOURCE, Captured, Result, View
 from pirkit.torch.import_graph import import_graph
 from pirkit.torch.imported_graph import Imported
 from pirkit.torch.levels import Level
-from pirkit.torch.libtorch import torch
+from pirkit.torch.libtorch import forward_ad, listed, returned_by, symbolic_shapes, torch
+from pirkit.torch.node_error import NodeError
 from pirkit.torch.row_blocks import Blocks, best_block, row_symbol
 from pirkit.torch.tensor_runner import Settings
 
@@ -57,7 +59,10 @@ class Specialized:
 
 
 class CompiledGraph:
-    """What Dynamo calls instead of its graph."""
+    """What Dynamo calls instead of its graph.
+
+    Raises NodeError (PK0406) for the first tensor whose size no argument of a call tells.
+    """
 
     def __init__(
         self, captured: Captured, settings: Settings, *, strict: bool,
@@ -68,6 +73,7 @@ class CompiledGraph:
         self.strict = strict
         self.report = report
         self.symbols = _symbols(captured.placeholders)
+        _check_sizes(captured, self.symbols.keys())
         self.kinds: dict[tuple[int, ...], Specialized] = {}
         self.differentiable = [
             isinstance(f, torch.Tensor) and f.requires_grad for f in captured.examples
@@ -88,6 +94,14 @@ class CompiledGraph:
     def __call__(self, *args: Any) -> Any:
         if self._writes and self._overlap(args):
             self.tell("arguments share memory, and one is written: torch runs this call")
+            return self.captured.source(*args)
+        if forward_ad._current_level >= 0 and any(map(_has_tangent, args)):
+            if self.captured.source is None:
+                raise UnsupportedError(
+                    "an argument has a tangent of forward mode", code="PK0403",
+                    help="use `torch.func.jvp` inside of the compiled function",
+                )  # fmt: skip
+            self.tell("an argument has a tangent of forward mode: torch runs this call")
             return self.captured.source(*args)
         args = (*args, *self.captured.attributes)
         special = self.special(args)
@@ -211,6 +225,10 @@ def _number(given: Any, sizes: dict[Any, int]) -> Any:
     return given
 
 
+def _has_tangent(given: Any) -> bool:
+    return isinstance(given, torch.Tensor) and forward_ad.unpack_dual(given).tangent is not None
+
+
 def _write(target: Any, content: Any) -> None:
     """Write into an argument; autograd sees it, unless the argument is a leaf, as for updates."""
     if content.requires_grad and not (target.is_leaf and target.requires_grad):
@@ -218,6 +236,28 @@ def _write(target: Any, content: Any) -> None:
         return
     with torch.no_grad():
         target.copy_(content)
+
+
+def _check_sizes(captured: Captured, known: Set[Any]) -> None:
+    for node in captured.graph.nodes:
+        for value in listed(node.meta.get("val")):
+            if isinstance(value, torch.Tensor):
+                _check(value, known, node.meta.get(SOURCE))
+    for k, result in enumerate(captured.results):
+        if result.view is not None:  # it may begin where data say
+            returned = [] if captured.source is None else returned_by(captured.source.graph)
+            view = (*result.view.size, *result.view.stride, result.view.offset)
+            _check(view, known, returned[k].name if k < len(returned) else None)
+
+
+def _check(value: Any, known: Set[Any], source: str | None) -> None:
+    unknown = symbolic_shapes.free_unbacked_symbols(value) - known
+    if unknown:
+        cause = UnsupportedError(
+            f"a size depends on data: {unknown.pop()}", code="PK0406",
+            help="let the graph break there (`torch._dynamo.graph_break()`)",
+        )  # fmt: skip
+        raise NodeError(source, cause)
 
 
 def _symbols(placeholders: Sequence[Any]) -> dict[Any, tuple[int, int | None]]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
+from pirkit.torch.foreach import foreach
 from pirkit.torch.libtorch import aten, decomposition, torch
 from pirkit.torch.rules import RULES
 
@@ -33,12 +34,15 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         own = {
             aten.diagonal_scatter.default: _diagonal_scatter,
             aten.histc.default: _histc,
+            aten.narrow_copy.default: _narrow_copy,
             aten._embedding_bag.default: _embedding_bag,
             aten._embedding_bag_forward_only.default: _embedding_bag,
             aten.max_unpool2d.default: _max_unpool,
             aten.max_unpool3d.default: _max_unpool,
         }
-        table = {op: d for op, d in {**more, **known, **own}.items() if str(op) not in RULES}
+        table = {
+            op: d for op, d in {**foreach(), **more, **known, **own}.items() if str(op) not in RULES
+        }
         table |= {op: partial(_linspace, d) for op, d in known.items()
                   if str(op).startswith("aten.linspace.")}  # fmt: skip
         for op in (aten.bernoulli.p, aten.bernoulli.default):
@@ -62,6 +66,10 @@ def _diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2:
     shape = [1] * x.dim()
     shape[dim1], shape[dim2] = rows, columns
     return torch.where((mask if dim1 < dim2 else mask.t()).reshape(shape), placed, x)
+
+
+def _narrow_copy(x: Any, dim: int, start: int, length: int) -> Any:
+    return x.narrow(dim, start, length).clone()
 
 
 def _histc(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:

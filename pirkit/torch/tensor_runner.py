@@ -148,6 +148,8 @@ class Runner:
         order = [*[taken[n] for n in names], *[given[n] for n in results]]
         self._which = np.array([k for k, _ in order], np.intp)
         self._places = np.array([place for _, place in order], np.uintp)
+        self._is_plain = order == [(k, 0) for k in range(len(order))]
+        """Whether the addresses that a call knows are those of native code, as they are."""
 
     def __call__(self, tensors: Sequence[Any]) -> list[Any]:
         """The results for tensors, in memory of their own."""
@@ -164,7 +166,9 @@ class Runner:
             made.append(_EMPTY((self.packed.nbytes,), (1,), torch.uint8))
             found.append(made[-1])
         known += [t.data_ptr() for t in made]
-        addresses = np.array(known, np.uintp)[self._which] + self._places
+        addresses = np.array(known, np.uintp)
+        if not self._is_plain:
+            addresses = addresses[self._which] + self._places
         if self._limit is None:
             native.run_at(addresses)
         else:

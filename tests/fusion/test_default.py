@@ -159,9 +159,12 @@ def test_an_op_is_a_kernel_where_a_library_is_slow(text: str, is_made: bool) -> 
     assert ops(text, "fuse{profitable-only=true}")["map_expr"] == is_made
 
 
-@pytest.mark.parametrize(("count", "is_made"), [(7, False), (700, True)])
-def test_an_op_without_a_kernel_may_write_in_one(count: int, is_made: bool) -> None:
-    """Sums at places that depend on the data: rows come several times, and in any order."""
+@pytest.mark.parametrize("count", [7, 700])
+def test_an_op_without_a_kernel_may_write_in_one(count: int) -> None:
+    """Sums at places that depend on the data: rows come several times, and in any order.
+
+    A call of the library is several of numpy, so that few rows are slow as well.
+    """
     types = f"tensor<30x5xf32>, tensor<{count}xi64>, tensor<{count}x5xf32>"
     text = program(
         f"%y = pd_op.index_add(%x, %k, %v) {{axis = 0 : i32}} : ({types}) -> tensor<30x5xf32>",
@@ -169,7 +172,7 @@ def test_an_op_without_a_kernel_may_write_in_one(count: int, is_made: bool) -> N
         "30x5xf32",
     )
     found = ops(text, "@default")
-    assert (found["map_expr"], found["index_add"]) == (is_made, not is_made)
+    assert (found["map_expr"], found["index_add"]) == (1, 0)
     rng = np.random.default_rng(0)
     fed = {
         "x": rng.standard_normal((30, 5)).astype(np.float32),

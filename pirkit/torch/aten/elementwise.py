@@ -52,8 +52,14 @@ _BINARY: Final = {
     "bitwise_and.Scalar": ("bitwise_and", Kinds.DEFAULT),
     "bitwise_or.Scalar": ("bitwise_or", Kinds.DEFAULT),
     "bitwise_xor.Scalar": ("bitwise_xor", Kinds.DEFAULT),
-    "bitwise_left_shift.Tensor": ("bitwise_left_shift", Kinds.DEFAULT),
-    "bitwise_right_shift.Tensor": ("bitwise_right_shift", Kinds.DEFAULT),
+    **{
+        f"{name}.{overload}": (f"bitwise_{way}_shift", Kinds.DEFAULT)
+        for way in ("left", "right")
+        for name, overload in (
+            (f"bitwise_{way}_shift", "Tensor"), (f"bitwise_{way}_shift", "Tensor_Scalar"),
+            (f"__{way[0]}shift__", "Tensor"), (f"__{way[0]}shift__", "Scalar"),
+        )
+    },
     **{
         f"{short}.{overload}": (op, Kinds.ALWAYS_BOOL)
         for short, op in (
