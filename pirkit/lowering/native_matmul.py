@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
+from pirkit.lowering.codegen.matmul.gemm import native_gemm
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch
 from pirkit.lowering.sequence_step import step_of
 from pirkit.lowering.whole_program.matmul import matmul_of, panel_product
 from pirkit.lowering.whole_program.op_graph import NotNativeError

@@ -13,7 +13,7 @@ from pirkit.analysis.frozen_values import frozen_values
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
-from pirkit.lowering.codegen.matmul.gemm import Gemm
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
 from pirkit.lowering.codegen.matmul.quantized_rows import DIRECT_ROWS, exact_group, product_tile
 from pirkit.lowering.whole_program.matmul import (
     MAX_THIN_EXTENT,

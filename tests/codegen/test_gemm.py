@@ -12,7 +12,8 @@ import pytest
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.compile import compiled
 from pirkit.lowering.codegen.interpret_loops import run_loops
-from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft, native_gemm
+from pirkit.lowering.codegen.matmul.gemm import gemm_draft, native_gemm
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction

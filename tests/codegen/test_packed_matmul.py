@@ -13,8 +13,9 @@ from pirkit.dialect.program import Program
 from pirkit.lowering.codegen.emit.compile import compiled
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul import gemm
-from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft
+from pirkit.lowering.codegen.matmul.gemm import gemm_draft
 from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction

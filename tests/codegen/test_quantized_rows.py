@@ -12,7 +12,8 @@ from pirkit.dialect.opdef import lookup, reference
 from pirkit.dialect.program import Program
 from pirkit.lowering.codegen.emit.compile import compiled
 from pirkit.lowering.codegen.interpret_loops import run_loops
-from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, gemm_draft
+from pirkit.lowering.codegen.matmul.gemm import gemm_draft
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch
 from pirkit.lowering.codegen.matmul.quantized_rows import (
     exact_group,
     product_tile,

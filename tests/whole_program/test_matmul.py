@@ -10,7 +10,7 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.frontend.tracing import trace
-from pirkit.lowering.codegen.matmul.gemm import Gemm
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
 from pirkit.lowering.whole_program.matmul import matmul_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta

@@ -17,7 +17,8 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.lowering.codegen.matmul.few_columns import has_few_columns
 from pirkit.lowering.codegen.matmul.few_rows import has_few_rows
-from pirkit.lowering.codegen.matmul.gemm import Gemm, MatrixBatch, native_gemm
+from pirkit.lowering.codegen.matmul.gemm import native_gemm
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch
 from pirkit.lowering.codegen.matmul.quantized_rows import (
     DIRECT_ROWS,
     FEW_ROWS,

@@ -7,7 +7,7 @@ columns, and takes dot products of rows of A, which are read once, with all of t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.loop_ir import (
@@ -24,11 +24,9 @@ from pirkit.lowering.codegen.ir.loop_ir import (
 from pirkit.lowering.codegen.ir.loopnest import Load, Store
 from pirkit.lowering.codegen.matmul.few_rows import DotTile
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
 from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit
 from pirkit.runtime.native.target import Target
-
-if TYPE_CHECKING:
-    from pirkit.lowering.codegen.matmul.gemm import Gemm
 
 MIN_COLUMNS: Final = 3
 MAX_COLUMNS: Final = 7

@@ -13,21 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pirkit.lowering.codegen.emit.vector_emit import reduce_lanes, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Value
 from pirkit.lowering.codegen.ir.loop_ir import Count, Invoke, Iteration, Loop, Nest, Node, rounded
 from pirkit.lowering.codegen.ir.routine import Functions, Location, Routine, Values, matrix
 from pirkit.lowering.codegen.matmul.macrokernel import Tile, TileShape
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
 from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import OutputTile
 from pirkit.lowering.codegen.matmul.register_tile import fits_registers
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
-
-if TYPE_CHECKING:
-    from pirkit.lowering.codegen.matmul.gemm import Gemm
 
 MAX_ROWS: Final = 16
 """Rows up to which B is not packed."""

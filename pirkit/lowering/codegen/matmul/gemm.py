@@ -37,6 +37,7 @@ from pirkit.lowering.codegen.ir.routine import Routine
 from pirkit.lowering.codegen.matmul.few_columns import FewColumns, has_few_columns
 from pirkit.lowering.codegen.matmul.few_rows import FewRows, has_few_rows
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
 from pirkit.lowering.codegen.matmul.panel_packing import copied_row_bytes, divisibility
 from pirkit.lowering.codegen.matmul.panel_routines import (
     CopyRows,
@@ -45,7 +46,6 @@ from pirkit.lowering.codegen.matmul.panel_routines import (
     UnpackPanel,
     prefetch_panel,
 )
-from pirkit.runtime.dtype import DType
 from pirkit.runtime.machine_costs import BYTES_PER_NS
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.pool import thread_count
@@ -63,42 +63,6 @@ _PACKING: Final = 10
 """Cost of packing an element, in multiplications."""
 _FAR_ROWS: Final = 2048
 """Bytes of which a multiple as stride makes rows conflict in the cache."""
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixBatch:
-    """The matrices of an operand: strides and the ``size`` of the buffer, in bytes."""
-
-    batch: tuple[int, ...]
-    strides: Strides
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Gemm:
-    """``c = a b`` of ``rows`` by ``columns`` for each element of the batch; operands are a, b, c.
-
-    a and b are contiguous along one of their axes, c along rows. With ``panel`` columns, b is in
-    panels of so many: all rows of the first columns, then of the next ones, filled up with zeros.
-    Panels in ``stored``, of fewer bits, are widened; a last operand multiplies each column if it
-    ``scales``.
-    """
-
-    batch: tuple[int, ...]
-    rows: int
-    columns: int
-    depth: int
-    dtype: DType
-    a: MatrixBatch
-    b: MatrixBatch
-    c: MatrixBatch
-    panel: int = 0
-    stored: DType | None = None
-    scales: bool = False
-
-    @property
-    def multiplications(self) -> int:
-        return prod(self.batch) * self.rows * self.columns * self.depth
 
 
 @dataclass(frozen=True, slots=True)
