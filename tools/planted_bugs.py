@@ -234,7 +234,7 @@ def half_flipped(result: Any) -> Any:
 
 
 def without_attributes(old: Any) -> Any:
-    return lambda op: (op.name, tuple(op.operands), tuple(r.type for r in op.results))
+    return lambda self, op: (op.name, tuple(op.operands), tuple(r.type for r in op.results))
 
 
 def stale(old: Any) -> Any:
@@ -305,7 +305,8 @@ def other_axis(old: Any) -> Any:
 
 BUGS: Final = {
     "cse ignores attributes": Bug(
-        "passes", cse, "_key", without_attributes, TWO_AXES, "dce,cse", ("pass 2: cse", "merge")
+        "passes", cse._Merge, "key", without_attributes, TWO_AXES, "dce,cse",
+        ("pass 2: cse", "merge"),
     ),
     "cse ignores writes": Bug(
         "passes", cse._Merge, "is_equal_later", constant(True), WRITTEN.replace("%d)", "%c)"),

@@ -145,7 +145,7 @@ def test_the_text_is_right_as_it_is() -> None:
         ("reduce pd_op.sum", "reduce pd_op.max", "reduced in another way"),
         ("of o2 stage", "of o1 stage", "another shape"),
         ("of o2 stage", "of pd_op.sum stage", "does not tell of which op"),
-        ("pd_op.transpose", "pd_op.matmul", "no index rule"),
+        ("pd_op.transpose", "pd_op.fft_c2c", "no index rule"),
         ("'axis': (0, )", "'axis': (5, )", "no call of the op"),
         ("pd_op.exp(o0", "pd_op.exp(float32[64, 32]", "only the shape is known"),
     ],

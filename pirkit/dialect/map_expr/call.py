@@ -218,10 +218,12 @@ def _because(reason: str, *names: str) -> dict[str, Opaque]:
     return {f"pd_op.{name}": Opaque(reason) for name in names}
 
 
+LIBRARY: Final = Opaque("a library computes it faster than loops")
+
 OPAQUE: Final[dict[str, Opaque]] = {
     **_because(
-        "a library computes it faster than loops",
-        *("matmul", "conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose"),
+        LIBRARY.reason,
+        *("conv2d", "conv3d", "conv2d_transpose", "conv3d_transpose"),
         *("fft_c2c", "fft_r2c", "fft_c2r"),
     ),
     "pir.nchwc_conv2d": Opaque("a kernel of its own computes it"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pirkit.dialect.map_expr.call import OPAQUE, MapCall
+from pirkit.dialect.map_expr.call import LIBRARY, MapCall
 from pirkit.dialect.map_expr.library_spaces import library_spaces
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Opaque, Reduction
 from pirkit.dialect.opdef import index_maps
@@ -26,7 +26,7 @@ def _outer_product(call: MapCall) -> Apply | Opaque:
     """
     dtype = call.out.dtype
     if _depth(call) != 1 or dtype.is_complex:
-        return OPAQUE["pd_op.matmul"]
+        return LIBRARY
     product = Apply("pd_op.multiply", _factors(call, const(0)), dtype)
     return Apply("pd_op.add", (product, Fill(0.0, dtype)), dtype) if dtype.is_float else product
 
