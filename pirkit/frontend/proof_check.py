@@ -157,6 +157,8 @@ class _Comparison:
             self.report.verdicts.append(Verdict(self.name, "all outputs", TESTED, wrong))
             self.report.tested += [op.name for op in ops[1]]
             return
+        for numbers, program in zip((self.old, self.new), self.programs, strict=True):
+            numbers.add_arguments(program)
         for op in ops[0]:
             self.old.add(op, self.old.key(op))
         candidates: dict[Any, list[PirOp]] = {}

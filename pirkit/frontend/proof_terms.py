@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from pirkit.analysis.element_moves import moves
 from pirkit.diag.errors import PirkitError
@@ -34,7 +34,7 @@ from pirkit.dialect.map_expr.tree import (
     Value,
 )
 from pirkit.dialect.op_form import STRUCTURAL
-from pirkit.dialect.operation import PirOp, declares, host_name
+from pirkit.dialect.operation import PirOp, ProgramOp, declares, host_name
 from pirkit.dialect.types import meta_of
 from pirkit.index.expr import Broadcast, Expr, Floor, Iter, Read
 from pirkit.index.extent import Undecided
@@ -64,6 +64,11 @@ class Numbers:
     def __init__(self, known: dict[Any, int]) -> None:
         self.known = known
         self.of: dict[SSAValue, int] = {}
+
+    def add_arguments(self, program: ProgramOp) -> None:
+        """Number the inputs that are arguments of a program: the pass keeps their order."""
+        for k, argument in enumerate(program.block.args):
+            self.of[argument] = self.known.setdefault(("argument", k), len(self.known))
 
     def key(self, op: PirOp) -> Any:
         if op.regions and not isinstance(op, KernelOp):
@@ -115,6 +120,8 @@ class Terms:
 
     def _element(self, value: SSAValue, at: Sequence[Term]) -> Term:
         meta, number, op = static_meta(value), self.numbers.of[value], value.owner
+        if isinstance(value, BlockArgument):
+            return self.function(f"argument {number}", at, meta.dtype)
         assert isinstance(op, PirOp)
         if declares(op, SOURCE) and op.name != CONSTANT:
             return self.function(host_name(op), at, meta.dtype)

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 import pirkit
 from pirkit.diag.errors import PassError, UsageError
 from pirkit.dialect.operation import PirOp, make
+from pirkit.dialect.text import parse_mlir
 from pirkit.passes import run_pipeline
 from pirkit.passes.base import Pass, PassContext
 from pirkit.passes.replace_ops import replace
@@ -114,6 +115,24 @@ class Swap(Rewriting):
 
 def test_one_transpose_for_two_is_proved() -> None:
     assert verdicts(moved, [Merge(right=True)]) == {"t": "proved exactly"}
+
+
+def test_inputs_may_be_arguments_of_the_program() -> None:
+    """As in programs of the textual form, where no op stands for an input."""
+    module = parse_mlir(
+        """
+        pir.program @main(%x "x" : tensor<2x3xf32>, %z "z" : tensor<2x3xf32>) {
+          %a = pd_op.transpose(%x) {perm = array<i32: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+          %b = pd_op.transpose(%a) {perm = array<i32: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+          %y = pd_op.subtract(%b, %z) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+          pir.shadow_output(%y) {output_name = "y"} : (tensor<2x3xf32>) -> ()
+        }""",
+        "arguments",
+    )
+    check = CheckProof(module)
+    run_pipeline(module, [Merge(right=True)], watchers=[check])
+    (report,) = check.reports
+    assert (report.tested, report.proved[-1]) == ([], "pd_op.subtract")
 
 
 def test_transposes_in_the_wrong_order_are_refuted_by_an_element() -> None:
