@@ -132,7 +132,8 @@ def test_inputs_may_be_arguments_of_the_program() -> None:
     check = CheckProof(module)
     run_pipeline(module, [Merge(right=True)], watchers=[check])
     (report,) = check.reports
-    assert (report.tested, report.proved[-1]) == ([], "pd_op.subtract")
+    assert not report.tested
+    assert "pd_op.subtract" in report.proved
 
 
 def test_transposes_in_the_wrong_order_are_refuted_by_an_element() -> None:
