@@ -187,6 +187,7 @@ def _tolerance(b: Builder, x: Value, rtol: Any) -> Any:
 def _pinv(
     b: Builder, x: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 ) -> Value:
+    """That of a ``hermitian`` matrix is computed as that of others, from all elements."""
     return _with_slope()(_matrices(b, x), rtol if rcond is None else rcond)
 
 

@@ -22,19 +22,18 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     rounded,
 )
 from pirkit.lowering.codegen.ir.loopnest import Load, Store
-from pirkit.lowering.codegen.matmul.few_rows import DotTile
+from pirkit.lowering.codegen.matmul.few_rows import TILE_ROWS, DotTile
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape
-from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, parallel_blocks
 from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit
 from pirkit.runtime.native.target import Target
 
-MIN_COLUMNS: Final = 3
-MAX_COLUMNS: Final = 7
+_MIN_COLUMNS: Final = 3
+_MAX_COLUMNS: Final = 7
 """Columns of which dot products are taken; one or two are a row reduction without loss (4096 rows
 of 1024 by 2, 4 and 7: 2.5, 3.4 and 25 ms as a nest; torch 2.8, 2.7, 4.0)."""
 _MIN_BYTES: Final = 512
 """Bytes of a row from which dot products pay."""
-_MAX_ROWS: Final = 8
 _TASK_BYTES: Final = 1 << 18
 """Bytes of A that are worth a task, which copies B."""
 
@@ -43,8 +42,8 @@ def has_few_columns(p: Gemm, target: Target) -> bool:
     """Whether dot products of rows of A with a copy of B, in half of the L2 cache, are taken."""
     size = p.dtype.itemsize
     return (
-        MIN_COLUMNS <= p.columns <= MAX_COLUMNS
-        and p.rows > MAX_COLUMNS
+        _MIN_COLUMNS <= p.columns <= _MAX_COLUMNS
+        and p.rows > _MAX_COLUMNS
         and p.depth * size >= _MIN_BYTES
         and p.a.strides[1] == p.b.strides[1] == size
         and p.columns * _copied_row(p) <= target.l2_bytes // 2
@@ -65,7 +64,7 @@ class FewColumns:
     def __init__(self, p: Gemm, target: Target, threads: int) -> None:
         self.p = p
         lanes = target.vector_bits // (8 * p.dtype.itemsize)
-        rows = rows_that_fit(p.columns, _MAX_ROWS, target)
+        rows = rows_that_fit(p.columns, TILE_ROWS, target)
         self.shape = TileShape(p.dtype, lanes, rows, 1)
         least = _TASK_BYTES // (p.depth * p.dtype.itemsize)
         most = -(-p.rows // (4 * threads)) if threads > 1 else p.rows
@@ -97,9 +96,5 @@ class FewColumns:
             call = Invoke(tile, (0, right, 2), (p.depth, Iteration("m0")))
             if extent:
                 body.append(Loop("m1", (rows,), start, stop, step, (call,)))
-        inner: tuple[Node, ...] = tuple(body)
-        outer = [("m0", rows, p.rows, self.block)]
-        outer += [(f"i{k}", k, p.batch[k], 1) for k in reversed(range(rank))]
-        for var, axis, extent, step in outer:
-            inner = (Loop(var, (axis,), 0, extent, step, inner, "parallel"),)
-        return replace(nest, body=inner)
+        blocks = [("m0", rows, p.rows, self.block)]
+        return replace(nest, body=parallel_blocks(p, blocks, tuple(body)))

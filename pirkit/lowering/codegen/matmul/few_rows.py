@@ -20,14 +20,14 @@ from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Value
 from pirkit.lowering.codegen.ir.loop_ir import Count, Invoke, Iteration, Loop, Nest, Node, rounded
 from pirkit.lowering.codegen.ir.routine import Functions, Location, Routine, Values, matrix
 from pirkit.lowering.codegen.matmul.macrokernel import Tile, TileShape
-from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, parallel_blocks
 from pirkit.lowering.codegen.matmul.microkernel import Elements, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import OutputTile
 from pirkit.lowering.codegen.matmul.register_tile import fits_registers
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
-MAX_ROWS: Final = 16
+_MAX_ROWS: Final = 16
 """Rows up to which B is not packed."""
 _MAX_ROWS_FROM_MEMORY: Final = 32
 """The same where B comes from memory (interleaved on a Cascade Lake: 32 rows by 9216 by 4096 take
@@ -40,7 +40,7 @@ _MAX_SHORT_ROWS: Final = 4
 256: 12 us, with panels 8; by 128 by 1000, 38 and 66)."""
 _TERMS: Final = 16
 """Rows of B that update C at a time."""
-_TILE_ROWS: Final = 8
+TILE_ROWS: Final = 8
 _TILE_COLUMNS: Final = 8
 """Rows and columns of a tile of dot products at most; each column of B is a stream from memory."""
 _TILE_VECTORS: Final = 4
@@ -55,7 +55,7 @@ def has_few_rows(p: Gemm) -> bool:
     Dot products need contiguous rows of A.
     """
     size = p.dtype.itemsize
-    most = _MAX_ROWS_FROM_MEMORY if p.b.size >= _FROM_MEMORY else MAX_ROWS
+    most = _MAX_ROWS_FROM_MEMORY if p.b.size >= _FROM_MEMORY else _MAX_ROWS
     if p.b.strides[1] == size:
         return p.rows <= most and not p.panel
     short = p.depth * size < _SHORT_BYTES
@@ -78,7 +78,8 @@ class FewRows:
         if not self.is_dot:
             # C stays in half of the L2 cache.
             most = min(most, target.l2_bytes // 2 // (p.rows * p.dtype.itemsize))
-        self.columns = -(-max(least, most) // self.width) * self.width
+        self.block = -(-max(least, most) // self.width) * self.width
+        """Columns of a task."""
         lanes = self.shape.lanes
         # The same for A where it is read for each tile; elements of C are few then.
         fitting = target.l2_bytes // 2 // (p.rows * p.dtype.itemsize) // lanes * lanes
@@ -88,7 +89,7 @@ class FewRows:
         """Even parts of the rows, by vectors of B: as many as registers hold."""
         p, target = self.p, self.target
         lanes = target.vector_bits // (8 * p.dtype.itemsize)
-        most = _TILE_ROWS if target.vector_bits == 512 else _TILE_ROWS // 2
+        most = TILE_ROWS if target.vector_bits == 512 else TILE_ROWS // 2
         rows = -(-p.rows // -(-p.rows // most))
         fitting = [v for v in range(1, _TILE_COLUMNS + 1) if fits_registers(rows, v, target)]
         vectors = min(fitting[-1], _TILE_COLUMNS if self.is_dot else _TILE_VECTORS)
@@ -96,18 +97,13 @@ class FewRows:
 
     @property
     def tasks(self) -> int:
-        return -(-self.p.columns // self.columns)
-
-    @property
-    def block(self) -> int:
-        """Columns of a task."""
-        return self.columns
+        return -(-self.p.columns // self.block)
 
     def blocked(self, nest: Nest) -> Nest:
         """The plain loops of a matmul, blocked."""
         p, rank = self.p, len(self.p.batch)
         rows, columns, depth = range(rank, rank + 3)
-        block, terms = Count("n0", p.columns, self.columns), Count("k0", p.depth, self.depth)
+        block, terms = Count("n0", p.columns, self.block), Count("k0", p.depth, self.depth)
         whole, body = rounded(block, self.width), list[Node]()
         for width, start, stop in ((self.width, 0, whole), (p.columns % self.width, whole, block)):
             tiles = list[Node]()
@@ -116,12 +112,9 @@ class FewRows:
                 tiles.append(Loop("m0", (rows,), first, end, self.shape.rows, (tile,)))
             if width:
                 body.append(Loop("n1", (columns,), start, stop, self.width, tuple(tiles)))
-        inner: tuple[Node, ...] = (Loop("k0", (depth,), 0, p.depth, self.depth, tuple(body)),)
-        outer = [("n0", columns, p.columns, self.columns)]
-        outer += [(f"i{k}", k, p.batch[k], 1) for k in reversed(range(rank))]
-        for var, axis, extent, step in outer:
-            inner = (Loop(var, (axis,), 0, extent, step, inner, "parallel"),)
-        return replace(nest, body=inner)
+        steps = Loop("k0", (depth,), 0, p.depth, self.depth, tuple(body))
+        blocks = [("n0", columns, p.columns, self.block)]
+        return replace(nest, body=parallel_blocks(p, blocks, (steps,)))
 
     def _row_tiles(self) -> list[tuple[int, int, int]]:
         """How many rows tiles have, the first row of them and the one after the last."""

@@ -3,7 +3,9 @@
 For each block of C a part of B is packed into panels, and as many rows of A as half of the L2 cache
 holds are multiplied by all panels, for at most `MAX_DEPTH` of the depth at a time. An element of C
 is a sum of partial sums over these depths in a fixed order: its bits depend on the depth of the
-matmul, not on the blocks or the threads.
+matmul, not on the blocks or the threads. Matmuls of few rows or columns have loops of their own,
+which pack nothing (`few_rows.py`, `few_columns.py`) and add in another order: the bits of dot
+products depend on the lanes, and on the L2 cache where A is larger than half of it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from pirkit.lowering.codegen.ir.routine import Routine
 from pirkit.lowering.codegen.matmul.few_columns import FewColumns, has_few_columns
 from pirkit.lowering.codegen.matmul.few_rows import FewRows, has_few_rows
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
-from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
+from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, parallel_blocks
 from pirkit.lowering.codegen.matmul.panel_packing import copied_row_bytes, divisibility
 from pirkit.lowering.codegen.matmul.panel_routines import (
     CopyRows,
@@ -163,7 +165,7 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     # About three vector FMAs per ns, if memory delivers B in time.
     work = max(int(p.multiplications / shape.lanes / 3), p.b.size // BYTES_PER_NS)
     tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": columns}
-    known = about(gemm_stages, name, **tile, **block, blocks=blocks)
+    known = about(gemm_stages if few is None else type(few), name, **tile, **block, blocks=blocks)
     return routines.draft(b, scratch, sizes, work, known, stages)
 
 
@@ -243,10 +245,7 @@ class _Blocks:
             chunks.append(self._chunk("m2", cut.inner, self.block_rows, packs=False))
         body: tuple[Node, ...] = (Loop("k0", (self.depth,), 0, p.depth, cut.depth, tuple(chunks)),)
         blocks = [("m0", self.rows, p.rows, cut.rows), ("n0", self.columns, p.columns, cut.columns)]
-        batch = [(f"i{k}", k, p.batch[k], 1) for k in reversed(range(rank))]
-        for var, axis, extent, step in (*blocks, *batch):
-            body = (Loop(var, (axis,), 0, extent, step, body, "parallel"),)
-        return replace(nest, body=body)
+        return replace(nest, body=parallel_blocks(p, blocks, body))
 
     def _chunk(self, var: str, start: int, stop: Bound, packs: bool) -> Loop:
         """Chunks of rows times all panels of the block, which are packed before if ``packs``."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
+from pirkit.lowering.codegen.ir.loop_ir import Loop, Node
 from pirkit.lowering.codegen.matmul.macrokernel import Strides
 from pirkit.runtime.dtype import DType
+
+Block = tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +47,14 @@ class Gemm:
     @property
     def multiplications(self) -> int:
         return prod(self.batch) * self.rows * self.columns * self.depth
+
+
+def parallel_blocks(p: Gemm, blocks: Iterable[tuple[str, int, int, int]], body: Block) -> Block:
+    """Parallel loops over blocks of C around a body, and around these over the batch.
+
+    A block is a variable, an axis, its extent and the step; inner loops come first.
+    """
+    batch = [(f"i{k}", k, p.batch[k], 1) for k in reversed(range(len(p.batch)))]
+    for var, axis, extent, step in (*blocks, *batch):
+        body = (Loop(var, (axis,), 0, extent, step, body, "parallel"),)
+    return body
