@@ -238,3 +238,43 @@ def test_products_of_other_types_are_steps_of_their_own(way: str, first: str) ->
         compared(two_before(first), (q, k, a, b, v.astype(first)))
     else:
         compared(cast_between(other, way == "turned"), (q, k, v))
+
+
+VIEWED: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
+    "left, transposed": (lambda x, y, c: transposed_left(x.reshape(16, 500), y) + c,
+                         ((2, 8, 500), (16, 64), (500, 64))),
+    "left": (lambda x, y, c: ops.matmul(x.reshape(500, 16), y) + c,
+             ((250, 32), (16, 64), (500, 64))),
+    "right": (lambda x, y, c: ops.matmul(x, y.reshape(16, 64)) + c,
+              ((500, 16), (4, 256), (500, 64))),
+    "right, transposed": (lambda x, y, c: transposed(x, y.reshape(64, 16)) + c,
+                          ((500, 16), (4, 16, 16), (500, 64))),
+    "operand of the kernel": (lambda x, y, c: ops.matmul(x, y) + c.reshape(500, 64),
+                              ((500, 16), (16, 64), (250, 128))),
+    "result": (lambda x, y, c: ops.softmax(ops.matmul(x, y).reshape(250, 128) + c, -1),
+               ((500, 16), (16, 64), (250, 128))),
+    "factor of a sum over rows": (
+        lambda x, y, c: transposed_left(ops.tanh(ops.matmul(x, y)), c.reshape(500, 64)),
+        ((500, 16), (16, 64), (250, 128))),
+    "result that is a factor": (
+        lambda x, y, c: transposed_left(ops.tanh(ops.matmul(x, y)).reshape(250, 128), c),
+        ((500, 16), (16, 64), (250, 64))),
+    "second factor": (
+        lambda x, y, c: ops.matmul(ops.softmax(ops.matmul(x, y), -1), c.reshape(64, 32)),
+        ((500, 16), (16, 64), (32, 64))),
+}  # fmt: skip
+
+
+def transposed_left(x: Any, y: Any) -> Any:
+    return ops.matmul(x, y, transpose_x=True)
+
+
+@pytest.mark.parametrize("case", VIEWED)
+@pytest.mark.parametrize("fast_math", [False, True])
+def test_operands_are_read_with_the_shapes_of_their_views(case: str, fast_math: bool) -> None:
+    function, shapes = VIEWED[case]
+    given = tuple([normal(*shape, seed=k) for k, shape in enumerate(shapes)])
+    found = pirkit.compile(trace(function, given).program, fast_math=fast_math)
+    assert found.native is not None, found.reasons
+    made = list(found.native(*given))
+    np.testing.assert_allclose(made[0], reference(function, given)(*given)[0], rtol=1e-4, atol=2e-5)

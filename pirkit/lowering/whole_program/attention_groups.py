@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
@@ -104,14 +104,28 @@ class _DefUse:
     def slot(self, slot: int) -> int:
         return self.views.get(slot, slot)
 
-    def matmul(self, number: int) -> tuple[int, int, int, bool, bool] | None:
-        """The slots ``x, y, out`` of a matmul, and whether ``x`` and ``y`` are transposed."""
+    def matmul(self, number: int, meta: Callable[[int], TensorMeta]) -> _Matmul | None:
         call = self.calls[number]
         if call is None or call.kernel != MATMUL_OP:
             return None
-        x, y = (self.slot(cast(int, s)) for s in call.inputs)
+        given = cast("tuple[int, int]", call.inputs)
+        x, y = map(self.slot, given)
         transposed = bool(call.attrs["transpose_x"]), bool(call.attrs["transpose_y"])
-        return x, y, cast(int, call.outputs[0]), *transposed
+        return _Matmul(x, y, cast(int, call.outputs[0]), *map(meta, given), *transposed)
+
+
+class _Matmul(NamedTuple):
+    """A matmul: the slots of its operands' memory and of its result, the operands as it reads
+    them, which may be views of another shape, and whether they are transposed.
+    """
+
+    x: int
+    y: int
+    out: int
+    a: TensorMeta
+    b: TensorMeta
+    left: bool
+    right: bool
 
 
 @dataclass(slots=True)
@@ -142,7 +156,8 @@ class _GroupFinder:
     ) -> None:  # fmt: skip
         self.flow, self.meta_of, self.middle, self.grouped = flow, meta, middle, grouped
         call = cast(Call, flow.calls[middle])
-        self.bound = [flow.slot(cast(int, s)) for s in call.inputs]
+        self.given = cast("tuple[int, ...]", call.inputs)
+        self.bound = [flow.slot(s) for s in self.given]
         self.results = [s for s in call.outputs if isinstance(s, int)]
         self.rows: tuple[int, ...] = ()
         self.before: list[int] = []
@@ -154,7 +169,7 @@ class _GroupFinder:
         self._producing_matmuls()
         if not self.before:
             return None
-        shapes = tuple([self.meta_of(s).shape for s in self.bound])
+        shapes = tuple([self.meta_of(s).shape for s in self.given])
         kernel = kernel_at(call.attrs["kernel"], shapes)
         nests = nests_of(kernel)
         if isinstance(nests, str) or any(nest.assertions for nest in nests):
@@ -173,7 +188,7 @@ class _GroupFinder:
         steps += [
             self._row_accumulation(k) if self._is_sum(k) else self._row_gemm(k) for k in self.after
         ]
-        dtype = self.meta_of(self._find_matmul(self.before[0])[2]).dtype
+        dtype = self.meta_of(self._find_matmul(self.before[0]).out).dtype
         *batch, rows = self.rows
         values = self.values
         blocks = RowBlocks(
@@ -185,22 +200,25 @@ class _GroupFinder:
 
     # --- members: a matmul joins if moving it to the group's position keeps the order of uses ---
 
-    def _find_matmul(self, number: int) -> tuple[int, int, int, bool, bool]:
-        return cast("tuple[int, int, int, bool, bool]", self.flow.matmul(number))
+    def _matmul(self, number: int) -> _Matmul | None:
+        return self.flow.matmul(number, self.meta_of)
+
+    def _find_matmul(self, number: int) -> _Matmul:
+        return cast(_Matmul, self._matmul(number))
 
     def _producing_matmuls(self) -> None:
         for slot in dict.fromkeys(self.bound):
             number = self.flow.writers.get(slot)
-            matmul = None if number is None else self.flow.matmul(number)
+            matmul = None if number is None else self._matmul(number)
             if number is None or matmul is None or number in self.grouped:
                 continue
-            _, y, out, _, _ = matmul
+            out = matmul.out
             rows = self.meta_of(out).shape[:-1]
             early = [k for k in self.flow.readers[out] if k < self.middle]
             # A reader before the group would run before the matmul does.
             if early or not self._fits_row(matmul) or self.rows not in ((), rows):
                 continue
-            if prod(self.meta_of(out).shape) < MIN_ROWS or self._is_internal(y):
+            if prod(self.meta_of(out).shape) < MIN_ROWS or self._is_internal(matmul.y):
                 continue
             self.rows = rows
             self.before.append(number)
@@ -208,7 +226,7 @@ class _GroupFinder:
     def _consuming_matmuls(self) -> None:
         readers = {k for slot in self.results for k in self.flow.readers.get(slot, ())}
         for number in sorted(readers):
-            matmul = self.flow.matmul(number)
+            matmul = self._matmul(number)
             if matmul is None or number in self.grouped or not self._fits_row(matmul):
                 return
             members = {*self.before, self.middle, *self.after, number}
@@ -224,14 +242,13 @@ class _GroupFinder:
             if writer in members:
                 yield from self.flow.readers.get(slot, ())
 
-    def _fits_row(self, matmul: tuple[int, int, int, bool, bool]) -> bool:
-        x, y, out, transposed, _ = matmul
-        a, b, c = (self.meta_of(s) for s in (x, y, out))
+    def _fits_row(self, matmul: _Matmul) -> bool:
+        a, b, c = matmul.a, matmul.b, self.meta_of(matmul.out)
         if min(a.rank, b.rank) < 2 or c.dtype not in (dt.float32, dt.float64) or not a.numel:
             return False
         if self.before and c.dtype != self._dtype():
             return False  # the tiles of a group are of one type
-        depth = a.shape[-2 if transposed else -1]
+        depth = a.shape[-2 if matmul.left else -1]
         panels = tile_shape(c.dtype, host()).panels_bytes(depth, c.shape[-1])
         return c.numel > 0 and c.shape[-1] >= MAX_THIN_EXTENT and panels <= MAX_PANELS
 
@@ -239,29 +256,33 @@ class _GroupFinder:
         writer = self.flow.writers.get(slot)
         return writer is not None and writer in (*self.before, self.middle, *self.after)
 
-    def _is_row_value(self, slot: int) -> bool:
-        return self.meta_of(slot).shape[:-1] == self.rows
+    def _is_row_value(self, slot: int, seen: TensorMeta | None = None) -> bool:
+        """Whether a value has the rows of the group, and so has the view of it that is read."""
+        meta = self.meta_of(slot)
+        if seen is not None and meta.shape != seen.shape:
+            return not self._is_internal(slot) and seen.shape[:-1] == self.rows
+        return meta.shape[:-1] == self.rows
 
-    def _can_fuse_gemm(self, matmul: tuple[int, int, int, bool, bool]) -> bool:
-        x, y, out, transposed, _ = matmul
-        inside = x in self.results and not transposed and not self._is_internal(y)
-        return inside and self._is_row_value(x) and self._is_row_value(out)
+    def _can_fuse_gemm(self, matmul: _Matmul) -> bool:
+        x, y, out, a, _, left, _ = matmul
+        inside = x in self.results and not left and not self._is_internal(y)
+        return inside and self._is_row_value(x, a) and self._is_row_value(out)
 
-    def _can_accumulate(self, matmul: tuple[int, int, int, bool, bool]) -> bool:
-        x, y, out, left, right = matmul
+    def _can_accumulate(self, matmul: _Matmul) -> bool:
+        x, y, out, a, b, left, right = matmul
         ours = [slot in self.results or not self._is_internal(slot) for slot in (x, y)]
         same_batch = self.meta_of(out).shape[:-2] == self.rows[:-1]
         return (
             left
             and not right
             and all(ours)
-            and self._is_row_value(x)
-            and self._is_row_value(y)
+            and self._is_row_value(x, a)
+            and self._is_row_value(y, b)
             and same_batch
         )
 
     def _is_sum(self, number: int) -> bool:
-        return self._find_matmul(number)[3]
+        return self._find_matmul(number).left
 
     # --- the members as steps over tiles and memory ---
 
@@ -270,7 +291,7 @@ class _GroupFinder:
 
         Returns False if a value between two nests does not fit a tile.
         """
-        for slot in [self._find_matmul(k)[2] for k in self.before] + self.results:
+        for slot in [self._find_matmul(k).out for k in self.before] + self.results:
             readers = self.flow.readers.get(slot, ())
             # A value that is also read outside, or by later code, must exist in memory.
             is_live_outside = slot in self.flow.results or not members.issuperset(readers)
@@ -294,28 +315,28 @@ class _GroupFinder:
         """Whether a value fits a tile, whose element size is that of the matmuls."""
         return meta.dtype.itemsize <= self._dtype().itemsize
 
-    def _rows_of(self, slot: int, transposed: bool = False) -> Rows:
+    def _rows_of(self, slot: int, meta: TensorMeta, transposed: bool = False) -> Rows:
         if slot in self.values.tiles:
             return ScratchRows(self.values.tiles[slot])
-        return self._outside(slot, self.rows[:-1], transposed)
+        return self._outside(slot, meta, transposed)
 
-    def _outside(self, slot: int, batch: tuple[int, ...], transposed: bool) -> MemoryRows:
-        m = matrix_batch(self.meta_of(slot), batch, transposed)
+    def _outside(self, slot: int, meta: TensorMeta, transposed: bool) -> MemoryRows:
+        """A value in memory, read with the shape of ``meta``."""
+        m = matrix_batch(meta, self.rows[:-1], transposed)
         return MemoryRows(self.values.operand(slot, m.size), m.batch, m.strides)
 
     def _row_gemm(self, number: int) -> RowGemm:
-        x, y, out, left, right = self._find_matmul(number)
-        batch = self.rows[:-1]
-        depth = self.meta_of(x).shape[-2 if left else -1]
-        panels = self._outside(y, batch, right)
-        columns = self.meta_of(out).shape[-1]
-        return RowGemm(self._rows_of(x, left), panels, self._rows_of(out), depth, columns)
+        x, y, out, a, b, left, right = self._find_matmul(number)
+        depth, c = a.shape[-2 if left else -1], self.meta_of(out)
+        rows, panels = self._rows_of(x, a, left), self._outside(y, b, right)
+        return RowGemm(rows, panels, self._rows_of(out, c), depth, c.shape[-1])
 
     def _row_accumulation(self, number: int) -> RowAccumulation:
-        x, y, out, _, _ = self._find_matmul(number)
-        rows, columns = self.meta_of(out).shape[-2:]
-        dest = self._outside(out, self.rows[:-1], False)
-        return RowAccumulation(self._rows_of(x), self._rows_of(y), dest, rows, columns)
+        x, y, out, a, b, *_ = self._find_matmul(number)
+        c = self.meta_of(out)
+        rows, columns = c.shape[-2:]
+        dest = self._outside(out, c, False)
+        return RowAccumulation(self._rows_of(x, a), self._rows_of(y, b), dest, rows, columns)
 
     def _nest(self, kernel: MapExpr, nest: Nest) -> RowNest | None:
         """The nest with rows as its outer iterations; None if it mixes rows."""
@@ -340,7 +361,7 @@ class _GroupFinder:
         return step if runs_by_rows(tiled, prod(self.rows), host()) else None
 
     def _dtype(self) -> dt.DType:
-        return self.meta_of(self._find_matmul(self.before[0])[2]).dtype
+        return self.meta_of(self._find_matmul(self.before[0]).out).dtype
 
     def _value(self, kernel: MapExpr, array: int) -> tuple[Buffer, bool]:
         """The value that an array of a nest is, and whether the group computes it."""
