@@ -40,10 +40,10 @@ from pirkit.lowering.codegen.matmul.few_columns import FewColumns, has_few_colum
 from pirkit.lowering.codegen.matmul.few_rows import FewRows, has_few_rows
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, parallel_blocks
-from pirkit.lowering.codegen.matmul.panel_packing import copied_row_bytes, divisibility
+from pirkit.lowering.codegen.matmul.panel_packing import divisibility
 from pirkit.lowering.codegen.matmul.panel_routines import (
-    CopyRows,
     PackPanel,
+    PackTiles,
     PrefetchPanel,
     UnpackPanel,
     prefetch_panel,
@@ -63,8 +63,8 @@ _MAX_COLUMNS: Final = 1024
 """Columns of B that are packed at a time."""
 _PACKING: Final = 10
 """Cost of packing an element, in multiplications."""
-_FAR_ROWS: Final = 2048
-"""Bytes of which a multiple as stride makes rows conflict in the cache."""
+_REUSED_COLUMNS: Final = 96
+"""Columns of B from which tiles of A are read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,13 @@ class Blocking:
     inner: int
 
 
-def copies_transposed_a(p: Gemm) -> bool:
-    """Whether A is column-major with a stride that makes its columns conflict in the cache.
+def packs_a(p: Gemm) -> bool:
+    """Whether A is column-major, and read so often that it is packed into tiles before.
 
-    A contiguous copy is read then. A row-major A needs none: a tile uses whole cache lines of it at
-    once.
+    A row-major A is read as it is: a tile uses whole cache lines of it at once.
     """
     row, column = p.a.strides
-    return row == p.dtype.itemsize and column != row and column % _FAR_ROWS == 0
+    return row == p.dtype.itemsize and column != row and p.columns >= _REUSED_COLUMNS
 
 
 def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blocking:
@@ -121,10 +120,9 @@ def _candidates(p: Gemm, shape: TileShape, threads: int) -> Iterator[tuple[int, 
 def _estimated_time(p: Gemm, rows: int, columns: int, threads: int) -> float:
     """Relative time of the busiest thread; few blocks are harder to balance."""
     count = _block_counts(p, rows, columns)
-    # Packing B is amortized over the rows of a block, copying A over its columns.
-    packing = (not p.panel or p.stored is not None) * _PACKING / rows + copies_transposed_a(
-        p
-    ) * _PACKING / columns
+    # Packing B is amortized over the rows of a block, that of A over its columns.
+    packs_b = not p.panel or p.stored is not None
+    packing = packs_b * _PACKING / rows + packs_a(p) * _PACKING / columns
     uneven = 1 + 0.1 * threads / count if threads > 1 else 1
     return -(-count // threads) * rows * columns * (1 + packing) * uneven
 
@@ -231,14 +229,12 @@ class _Blocks:
             nbytes = shape.panels_bytes(cut.depth, cut.columns)
             panels = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
             nest, self.panels = nest.with_buffer(panels)
-        if copies_transposed_a(p):
-            row = copied_row_bytes(shape, cut.inner)
-            # Columns of the copy have a distance that maps them to different sets of the cache.
-            self.a_strides = size, row
-            strides = (*[0] * rank, size, 0, 0)
-            nbytes = row * cut.depth
-            copied = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
-            nest, self.a = nest.with_buffer(copied)
+        if packs_a(p):
+            # The loop over tiles steps by whole ones, so a row's share of a tile is a stride.
+            self.a_strides = size, shape.rows * size
+            strides, nbytes = (*[0] * rank, cut.depth * size, 0, 0), cut.inner * cut.depth * size
+            tiles = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
+            nest, self.a = nest.with_buffer(tiles)
         # The first chunk is peeled, since it packs: no tile asks whether its panel is there.
         chunks = [self._chunk("m1", 0, cut.inner if self.packs else self.block_rows, self.packs)]
         if self.packs and cut.inner < cut.rows:
@@ -253,8 +249,8 @@ class _Blocks:
         count = Count(var, p.rows, cut.inner, within=self.block_rows)
         body: list[Node] = []
         if self.a:
-            copy = CopyRows(self.shape, p.a.strides[1], self.a_strides[1])
-            body.append(Invoke(copy, (0, self.a), (self.block_depth, count)))
+            pack = PackTiles(self.shape, p.a.strides[1], cut.depth)
+            body.append(Invoke(pack, (0, self.a), (self.block_depth, count)))
         whole = rounded(self.block_columns, width)
         tiles = self._panel(count, width, packs=packs)
         body.append(Loop("n1", (self.columns,), 0, whole, width, tiles))

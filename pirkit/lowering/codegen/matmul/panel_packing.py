@@ -1,7 +1,7 @@
-"""Copies of GEMM operands: packed panels of B, contiguous rows of A, scaled rows.
+"""Copies of GEMM operands: packed panels of B, packed tiles of A, scaled rows.
 
-`pack_function` packs a part of B into panels, `copy_function` copies a part of A to rows that do
-not conflict in the cache, `scale_function` scales rows in place, `unpack_function` widens panels.
+`pack_function` packs a part of B into panels, `pack_tiles_function` a part of a column-major A into
+tiles, `scale_function` scales rows in place, `unpack_function` widens panels.
 All are functions of the module of the GEMM, as in `macrokernel.py`.
 """
 
@@ -18,14 +18,13 @@ from pirkit.lowering.codegen.math.casts import stored, widen
 from pirkit.lowering.codegen.matmul.blocking import for_tiles, pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import (
-    prefetch_bytes,
     read_vector,
     write_vector,
 )
 from pirkit.runtime.dtype import DType
 
-_PREFETCH_ROWS = 4
-"""Rows by which prefetches run ahead of a copy."""
+_COLUMNS_AT_ONCE = 8
+"""Columns of A that are packed together: as many streams of reads, and stores of whole lines."""
 _MASKS_ARE_FREE = 64
 """Bytes of a vector (AVX-512) whose masked loads cost as much as plain ones."""
 
@@ -191,30 +190,56 @@ def as_float(b: Builder, value: Value, dtype: DType) -> Value:
     return b.cast("sitofp", value, "float") if dtype.is_integer else widen(b, value, dtype)
 
 
-def copy_function(functions: Functions, shape: TileShape, from_row: int, to_row: int) -> str:
-    """The function ``(from, to, rows, length)``: copies rows of ``length`` contiguous elements."""
-    size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+def pack_tiles_function(functions: Functions, shape: TileShape, column: int, depth: int) -> str:
+    """The function ``(a, tiles, k, rows)``: packs column-major A into tiles of the height of C's.
+
+    A tile holds its rows of ``depth`` columns, one column behind the other: a microkernel reads it
+    in order, where each column of A is in another cache line, and often in another page. Columns
+    of A are ``column`` bytes apart.
+    """
+    size, height = shape.dtype.itemsize, shape.rows
+    lanes = 1 << (height - 1).bit_length()
+    vector = Type(shape.vector.elem, lanes)
 
     def write(b: Builder) -> None:
-        length = Value("%length", I64)
+        a, tiles, k, rows = (Value(f"%{n}", t) for n, t in
+                             (("a", PTR), ("tiles", PTR), ("k", I64), ("rows", I64)))  # fmt: skip
+        full, rest = b.emit(I64, f"udiv {rows}, {height}"), b.emit(I64, f"urem {rows}, {height}")
+        even = tail_mask(b, lanes, height) if height < lanes else None
+        ragged = tail_mask(b, lanes, rest)
 
-        def line(number: Value, _: list[Value]) -> Sequence[Value]:
-            here = b.at(Value("%from", PTR), b.times(number, from_row))
-            there = b.at(Value("%to", PTR), b.times(number, to_row))
+        def columns(count: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
+            def some(first: Value, _: list[Value]) -> Sequence[Value]:
+                here = b.at(a, b.times(first, column))
+                there = b.at(tiles, b.times(first, height * size))
 
-            def copy_vector(at: Value, mask: Value | None) -> None:
-                address = b.at(here, b.times(at, size))
-                prefetch_bytes(b, b.at(address, _PREFETCH_ROWS * from_row), lanes * size)
-                value = read_vector(b, vector, address, mask)
-                write_vector(b, value, b.at(there, b.times(at, size)))
+                def tile(number: Value, mask: Value | None) -> None:
+                    source = b.at(here, b.times(number, height * size))
+                    dest = b.at(there, b.times(number, depth * height * size))
+                    for j in range(count):
+                        value = read_vector(b, vector, b.at(source, j * column), mask)
+                        write_vector(b, value, b.at(dest, j * height * size), mask)
 
-            _by_vectors(b, length, lanes, False, copy_vector)
-            return []
+                def whole(number: Value, _: list[Value]) -> Sequence[Value]:
+                    tile(number, even)
+                    return []
 
-        b.loop(0, Value("%rows", I64), 1, [], line)
+                def last() -> Sequence[Value]:
+                    tile(full, ragged)
+                    return []
 
-    parameters = "ptr %from, ptr %to, i64 %rows, i64 %length"
-    return functions.add(("copy", shape, from_row, to_row), parameters, write)
+                b.loop(0, full, 1, [], whole)
+                b.branch(b.compare("ne", rest, 0), last)
+                return []
+
+            return some
+
+        most = b.emit(I64, f"and {k}, {-_COLUMNS_AT_ONCE}")
+        b.loop(0, most, _COLUMNS_AT_ONCE, [], columns(_COLUMNS_AT_ONCE))
+        b.loop(most, k, 1, [], columns(1))
+
+    parameters = "ptr %a, ptr %tiles, i64 %k, i64 %rows"
+    return functions.add(("pack tiles", shape, column, depth), parameters, write)
 
 
 def scale_function(functions: Functions, shape: TileShape, row: int, scales: int) -> str:

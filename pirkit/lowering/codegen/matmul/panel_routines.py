@@ -14,10 +14,10 @@ from pirkit.lowering.codegen.ir.routine import Functions, Location, PrefetchRout
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import L2, prefetch_bytes
 from pirkit.lowering.codegen.matmul.panel_packing import (
-    copy_function,
     end_row_max,
     init_row_max,
     pack_function,
+    pack_tiles_function,
     scale_function,
     unpack_function,
 )
@@ -97,23 +97,31 @@ class UnpackPanel(PanelCopy):
 
 
 @dataclass(frozen=True, slots=True)
-class CopyRows(PanelCopy):
-    """Copies contiguous rows to rows so many bytes apart; numbers are rows and their length."""
+class PackTiles(PanelCopy):
+    """Packs column-major A, ``column`` bytes between its columns, into tiles of ``depth`` columns.
+
+    Numbers are columns and rows.
+    """
 
     shape: TileShape
-    from_row: int
-    to_row: int
+    column: int
+    depth: int
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
-        return f"{buffers[1]} = copy {buffers[0]} [{numbers[0]} rows of {numbers[1]}]"
+        return f"{buffers[1]} = pack {buffers[0]} [{numbers[1]} rows of {numbers[0]}]"
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
-        dtype, size, shape = self.shape.dtype, self.shape.dtype.itemsize, (numbers[0], numbers[1])
-        rows = matrix(memory[1], dtype, shape, (self.to_row, size), panel=True)
-        rows[...] = matrix(memory[0], dtype, shape, (self.from_row, size))
+        (depth, rows), shape, size = numbers, self.shape, self.shape.dtype.itemsize
+        found = matrix(memory[0], shape.dtype, (rows, depth), (size, self.column))
+        for first in range(0, rows, shape.rows):
+            part = found[first : first + shape.rows]
+            begin = memory[1][0], memory[1][1] + first * self.depth * size
+            strides = size, shape.rows * size
+            tile = matrix(begin, shape.dtype, part.shape, strides, panel=True)
+            tile[...] = part
 
     def function(self, functions: Functions) -> str:
-        return copy_function(functions, self.shape, self.from_row, self.to_row)
+        return pack_tiles_function(functions, self.shape, self.column, self.depth)
 
 
 @dataclass(frozen=True, slots=True)
