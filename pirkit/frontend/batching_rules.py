@@ -152,7 +152,8 @@ def _matmul(one: OneRow) -> Any:
     """Vectors become matrices, and axes in front of matrices are aligned.
 
     Rows times one matrix are one matmul, which is tiled; a matmul for each row reads the matrix
-    anew for each of them.
+    anew for each of them. Dot products of rows with rows are sums of products, unless these would
+    be rounded to half precision.
     """
     b, ranks = one.b, [one.meta(0).rank, one.meta(1).rank]
     x, y = one.operands
@@ -165,8 +166,15 @@ def _matmul(one: OneRow) -> Any:
     if y.rows and not x.rows and ranks == [2, 1]:
         found = one.emit([y.value, x.value], transpose_x=False, transpose_y=not flips[0])
         return b.reshape(found, shape)
+    if ranks == [1, 1] and not (x.rows and y.rows):
+        rows, column = (x, y) if x.rows else (y, x)
+        sides = [rows.value, b.reshape(column.value, (-1, 1))]
+        return b.reshape(one.emit(sides, transpose_x=False, transpose_y=False), shape)
+    if ranks == [1, 1] and one.result.dtype.itemsize >= 4:
+        product = b.multiply(x.value, y.value)
+        return b("pd_op.sum", product, axis=(1,), dtype=one.result.dtype)
     rank = max(2, *ranks)
-    sides: list[Value] = []
+    sides = list[Value]()
     for slot, name in enumerate(("transpose_x", "transpose_y")):
         given = one.operands[slot]
         x, plain = given.value, one.meta(slot).shape

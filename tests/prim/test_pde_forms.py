@@ -83,6 +83,31 @@ def test_gradients_are_slopes_of_the_loss(residual: Callable[[Any, Any], Any]) -
     np.testing.assert_allclose(slope, (values[1] - values[0]) / 2e-5, rtol=1e-6)
 
 
+def test_dot_products_of_rows_stay_rows() -> None:
+    """A network that ends in a dot product, and dot products of its slopes, as in an eikonal."""
+    w, c = WEIGHTS[0], RNG.normal(size=6)
+
+    def loss(c: Any, x: Any) -> Any:
+        u = lambda z: pnp.tanh(z @ w) @ c
+
+        def residual(z: Any) -> Any:
+            slope = grad(u)(z)
+            return slope @ slope - u(z) * (z @ z)
+
+        return (vmap(residual)(x) ** 2).mean()
+
+    step = pirkit.jit(pirkit.value_and_grad(loss))
+    value, found = step(c, POINTS)
+    h = np.tanh(POINTS @ w)
+    slopes = (1 - h * h) @ (w * c).T
+    residuals = (slopes**2).sum(1) - (h @ c) * (POINTS**2).sum(1)
+    by_c = 2 * np.einsum("nd,nk,dk->nk", slopes, 1 - h * h, w) - h * (POINTS**2).sum(1)[:, None]
+    np.testing.assert_allclose(value, (residuals**2).mean(), rtol=1e-12)
+    np.testing.assert_allclose(found, 2 * (residuals[:, None] * by_c).mean(0), rtol=1e-12)
+    ((compiled,),) = step._compiled.values()
+    assert "rows of 12 points" in compiled.whole.native.summary
+
+
 def test_forms_of_one_operator_agree() -> None:
     u = lambda x: net(WEIGHTS, x)[:, 0]
     point = lambda z: net(WEIGHTS, z)[0]

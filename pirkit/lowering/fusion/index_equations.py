@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, cast
 
 from xdsl.ir import Block, SSAValue
@@ -32,7 +33,7 @@ from pirkit.dialect.map_expr.tree import (
 )
 from pirkit.dialect.opdef import IO, PURE, RANDOM
 from pirkit.dialect.operation import PirOp, bodies, declares, with_nested
-from pirkit.index.index_maps import Index, space
+from pirkit.index.index_maps import Index, bindings, compose, space
 from pirkit.index.substitution import reads_of
 from pirkit.lowering.fusion.shapes import Shapes
 from pirkit.runtime.meta import TensorMeta
@@ -50,9 +51,9 @@ class Read:
     decides: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Unit:
-    """An op with index maps and one result."""
+    """An op with index maps and one result. What follows from its value is computed once."""
 
     op: PirOp
     value: Value
@@ -60,12 +61,25 @@ class Unit:
     meta: TensorMeta
     reads: tuple[Read, ...]
     order: int
+    _reads_at: dict[Index, tuple[Index, ...]] = field(
+        default_factory=dict[Index, tuple[Index, ...]], repr=False
+    )
+
+    def reads_at(self, index: Index) -> tuple[Index, ...]:
+        """For each of `reads`, what the element of the result at ``index`` reads; it is held, as
+        each op that may join a kernel asks for the members that it reads.
+        """
+        found = self._reads_at.get(index)
+        if found is None:
+            held = bindings(space(self.meta.shape), index)
+            found = self._reads_at[index] = tuple([compose(r.index, held) for r in self.reads])
+        return found
 
     @property
     def result(self) -> SSAValue:
         return self.op.results[0]
 
-    @property
+    @cached_property
     def roots(self) -> tuple[Node, ...]:
         """The expression trees of its value."""
         return roots(self.value)
@@ -85,7 +99,7 @@ class Unit:
         """True if the value reads no tensor (a fill or an index): each reader rematerializes it."""
         return isinstance(self.value, Fill | Position)
 
-    @property
+    @cached_property
     def computes(self) -> bool:
         """False for an op that only moves elements."""
         return self.is_reduction or any(

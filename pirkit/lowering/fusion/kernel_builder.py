@@ -305,22 +305,22 @@ class _Builder:
     def value(self, value: SSAValue, index: Index) -> Node:
         """The expression of a value at an index. Iterative, as chains of ops may be long."""
         stack = [(value, index)]
+        opened: dict[_Point, tuple[Unit, dict[Iter, Expr], dict[int, _Point]]] = {}
         while stack:
             place = stack[-1]
-            if place not in self.known:
-                unit = self.expanded(*place)
-                at = {} if unit is None else bindings(space(unit.meta.shape), place[1])
-                loads = {} if unit is None else self.loads(unit, at)
-                left = [p for p in loads.values() if p not in self.known]
-                if left:
-                    stack += reversed(left)
-                    continue
-                if unit is None:
-                    self.known[place] = self.load(*place)
-                else:
-                    (root,) = unit.roots
-                    self.known[place] = self.tree(root, unit, at, loads)
-            stack.pop()
+            if place in self.known:
+                stack.pop()
+            elif place in opened:
+                unit, at, loads = opened.pop(place)
+                (root,) = unit.roots
+                self.known[place] = self.tree(root, unit, at, loads)
+            elif (unit := self.expanded(*place)) is None:
+                self.known[place] = self.load(*place)
+            else:
+                at = bindings(space(unit.meta.shape), place[1])
+                opened[place] = unit, at, self.loads(unit, at)
+                left = [p for p in opened[place][2].values() if p not in self.known]
+                stack += reversed(left)
         return self.known[value, index]
 
     def expanded(self, value: SSAValue, index: Index) -> Unit | None:

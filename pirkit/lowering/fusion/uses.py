@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tiling import Axes, permutes
 from pirkit.dialect.types import meta_of
-from pirkit.index.index_maps import Index, bindings, compose, space
+from pirkit.index.index_maps import Index, space
 from pirkit.lowering.fusion.index_conflicts import VISIT_LIMIT, cost_of
 from pirkit.lowering.fusion.index_equations import Unit
 from pirkit.runtime.meta import TensorMeta
@@ -79,10 +79,10 @@ class Reader:
         """Add what one op needs at some indices. Members are visited in reverse program order, so
         that all indices of a member are known when it is visited.
         """
-        here = [bindings(space(reader.meta.shape), index) for index in at]
-        for read in reader.reads:
+        found_at = [reader.reads_at(index) for index in at]
+        for k, read in enumerate(reader.reads):
             value = read.source
-            indices = {compose(read.index, held): None for held in here}
+            indices = {each[k]: None for each in found_at}
             if value in self.members:
                 if value not in found.members:
                     heapq.heappush(left, (-self.members[value].order, value))

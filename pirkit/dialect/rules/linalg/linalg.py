@@ -11,9 +11,15 @@ from pirkit.dialect.rules.elementwise.elementwise import analytic
 @vjp("pd_op.matmul")
 @analytic
 def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
-    """As matrices of at least two dimensions; what was spread over batches is summed."""
+    """As matrices of at least two dimensions; what was spread over batches is summed.
+
+    A dot product has elementwise derivatives, which stay rows of a batch.
+    """
     b, x, y = c.b, c.x, c.y
     tx, ty = c.transpose_x and x.rank > 1, c.transpose_y and y.rank > 1
+    if x.rank == 1 and (y.rank == 1 or (y.rank == 2 and y.shape[-2 if ty else -1] == 1)):
+        dx = g * (b.reshape(y, (-1,)) if y.rank == 2 else y) if c.wants("x") else None
+        return dx, b.reshape_like(g * x, y) if c.wants("y") else None
     left, right = _matrix(b, x, -2), _matrix(b, y, -1)
     if x.rank == 1:
         g = b.unsqueeze(g, axis=[-1 if y.rank == 1 else -2])
