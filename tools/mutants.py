@@ -367,7 +367,8 @@ class Laboratory:
         done = results(out)
         seen = {(d["at"], d["change"]) for d in done}
         rooms = self.options.room or list(ROOMS)
-        for mutant in itertools.islice(mutants(self.options.seed, rooms), self.options.count):
+        drawn = again(self.options.again) if self.options.again else mutants(self.options.seed, rooms)
+        for mutant in itertools.islice(drawn, self.options.count):
             told = mutant.told
             if (told["at"], told["change"]) not in seen:
                 with out.open("a") as file:
@@ -511,6 +512,20 @@ def mutants(seed: int, rooms: Sequence[str]) -> Iterator[Mutant]:
         yield from (offers[room].pop() for room in rooms if offers[room])
 
 
+def again(outs: Sequence[Path]) -> Iterator[Mutant]:
+    """The mutants of files of results that survived, or that no test reached."""
+    found = [d for out in outs for d in results(out) if d["is"].startswith(("survived", "unre"))]
+    wanted = {(d["in"], d["change"]) for d in found}
+    changed = {(d["at"].partition(":")[0], d["change"].partition(" -> ")[0]) for d in found}
+    for room in ROOMS:
+        for path in files(room):
+            for place, (node, _) in enumerate(places_of(path)):
+                if (str(path.relative_to(ROOT)), ast.unparse(node)) in changed:
+                    mutant = Mutant(room, path, place)
+                    if (mutant.told["in"], mutant.told["change"]) in wanted:
+                        yield mutant
+
+
 def results(out: Path) -> list[dict[str, str]]:
     """What a file of results holds."""
     return [json.loads(t) for t in out.read_text().splitlines()] if out.exists() else []
@@ -527,12 +542,18 @@ def main() -> int:
     )
     parser.add_argument("--room", action="append", choices=ROOMS, help="only of this room")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument(
+        "--again", type=Path, nargs="+", help="what survived in these results, instead of a draw"
+    )
+    parser.add_argument("--tests", nargs="+", help="files of tests, instead of those of the rooms")
     options = parser.parse_args()
     options.out = options.out.absolute()
+    options.again = [path.absolute() for path in options.again or ()]
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
     flags = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0"]
-    tests = dict.fromkeys(f"tests/{t}" for r in options.room or ROOMS for t in spread(TESTS[r]))
+    own = dict.fromkeys(f"tests/{t}" for r in options.room or ROOMS for t in spread(TESTS[r]))
+    tests = options.tests or own
     ended = pytest.main([*flags, *tests], plugins=[Laboratory(options)])
     print(report(results(options.out)))
     return int(ended)

@@ -13,8 +13,10 @@ from tests.campaigns.decisions import (
     of_captured,
     of_kernels,
     of_loops,
+    of_plans,
     of_policies,
     of_random,
+    of_split,
 )
 
 AGAIN = "if it is meant, run `python -m tests.campaigns.decisions` and look at the difference"
@@ -49,4 +51,16 @@ def test_scheduled_loops() -> None:
 @pytest.mark.parametrize("block", range(0, len(SEEDS), 8))
 def test_scheduled_loops_of_kernels(block: int) -> None:
     found = [line for seed in SEEDS[block : block + 8] for line in of_kernels(seed)]
+    assert [line for line in found if line not in written()] == [], AGAIN
+
+
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 8))
+def test_memory_plans(block: int) -> None:
+    found = [line for seed in SEEDS[block : block + 8] for line in of_plans(seed)]
+    assert [line for line in found if line not in written()] == [], AGAIN
+
+
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 8))
+def test_random_programs_that_are_split(block: int) -> None:
+    found = [line for seed in SEEDS[block : block + 8] for line in of_split(seed)]
     assert [line for line in found if line not in written()] == [], AGAIN
