@@ -9,10 +9,11 @@ from xdsl.ir import SSAValue
 
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes import run_pipeline
-from pirkit.split.joint import Roles, _boundary  # pyright: ignore[reportPrivateUsage]
-from pirkit.split.partition import FORWARD_LISTS
+from pirkit.split.joint import Roles, _boundary, joint_of  # pyright: ignore[reportPrivateUsage]
 from pirkit.split.recompute import reads
+from pirkit.split.reorder import _is_current  # pyright: ignore[reportPrivateUsage]
 from pirkit.split.split_pass import is_half
+from pirkit.split.storage_versions import Contents, Need
 from tests.execution import parsed
 from tests.split.model import T, op, output, parameter, program, split
 
@@ -60,14 +61,6 @@ def test_the_backward_begins_at(name: str) -> None:
 SMALL = program(f"%y = {op('tanh', '%x')}", output("y", "y"))
 
 
-def test_each_half_has_the_names_of_its_own_arguments_and_results() -> None:
-    parts = split(SMALL)
-    for half, is_forward in ((parts.forward_program, True), (parts.backward_program, False)):
-        assert half.attributes.keys() & {k for k, _ in parts.names.items()} == {
-            k for k, _ in parts.names.items() if (k in FORWARD_LISTS) == is_forward
-        }
-
-
 @pytest.mark.parametrize(("outputs", "name"), [([], "middle_0"), (["z"], "z"), (["z", "t"], "z")])
 def test_a_gradient_that_is_saved_has_the_name_of_what_is_saved(
     outputs: list[str], name: str
@@ -83,6 +76,27 @@ def test_a_gradient_that_is_saved_has_the_name_of_what_is_saved(
         inputs={"x": T, "w": T, "y_grad": T},
     )
     assert split(text).names.bx_g == (name, "w_grad")
+
+
+def test_an_op_moves_in_front_of_a_write_if_all_that_it_reads_is_there_and_unwritten() -> None:
+    lists = f"!pir.vec<{T}, {T}>"
+    text = program(
+        f"%a = {op('sin', '%x')}",
+        f"%e = {op('exp', '%x')}",
+        f"%l = pir.combine(%x, %a) : ({T}, {T}) -> {lists}",
+        f"%k = pir.combine(%x, %e) : ({T}, {T}) -> {lists}",
+        f"%w = {op('relu_', '%a')}",
+        f"%c = {op('cos', '%x')}",
+        output("c", "c"),
+        output("w", "w"),
+    )
+    (main,) = [o for o in parsed(text).ops if isinstance(o, ProgramOp)]
+    values = [*main.block.args, *(r for o in main.operations for r in o.results)]
+    named = {v.name_hint: v for v in values}
+    contents = Contents(joint_of(main, Roles()))
+    writer = cast(PirOp, named["w"].owner)
+    found = {n for n, v in named.items() if _is_current(Need(v), writer, contents)}
+    assert found == {"x", "e", "k"}
 
 
 def test_halves_are_not_split_again() -> None:
