@@ -64,18 +64,19 @@ TESTS: Final = {
     "split": "split/test_{budget,cases_interface,cases_regions,cases_runs,cases_storage}.py"
     " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
     " split/test_{runnable,runnable_files}.py"
-    " split/test_small_programs.py attacks/test_attacks_json.py"
+    " split/test_where_backward_begins.py split/test_small_programs.py attacks/test_attacks_json.py"
     " campaigns/test_{decisions,programs,survivors}.py",
     "liveness": "unit/{analysis,lowering} unit/passes/test_equivalence.py"
     " campaigns/test_{decisions,programs,survivors}.py",
     "planner": "unit/{runtime,lowering} campaigns/test_{decisions,programs,survivors}.py",
-    "fusion": "fusion/test_{bounds,cases,certificates,counts,default,dynamic_shapes,growth}.py"
+    "fusion": "fusion/test_{bounds,cases,certificates,choices,counts,default,dynamic_shapes,growth}.py"
     " fusion/test_{indices,not_fused,precision,print,recompute,refusals,scatter,tiles,writes}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
     " campaigns/test_{decisions,programs,survivors}.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
     " codegen/test_{accumulate,register_transpose,streams,work}.py"
+    " whole_program/test_{columns,cumulative,batch_lanes}.py"
     " campaigns/test_{decisions,programs,survivors}.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
