@@ -6,7 +6,8 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from pirkit.frontend.paddle.json_attrs import read_attribute as read_json_attrib
 from pirkit.frontend.paddle.json_syntax import Malformed
 from pirkit.frontend.paddle.spelling import read_value
 from pirkit.frontend.paddle.text_lines import Lines
+from pirkit.lowering.codegen.emit.nest_state import NestState
 from pirkit.lowering.codegen.ir.loopnest import Compute, Constant
 from pirkit.lowering.codegen.ir.nest_builder import NotLowerableError, StatementBuilder
 from pirkit.lowering.codegen.lower.scalar_ops import apply
@@ -140,6 +142,14 @@ def test_integers_are_divided_by_all_but_0(op: str) -> None:
     assert constant == Constant("n0", dt.int64, 0)
     assert compared == Compute("n1", "not_equal", ("y", "n0"), dt.bool_)
     assert divided == Compute("n2", op, ("x", "y"), dt.int64)
+
+
+def test_a_copy_in_a_copy_of_a_loop_reads_what_each_of_the_outer_ones_defined() -> None:
+    for length in range(4):
+        path = (1, 0, 2)
+        state = SimpleNamespace(wide=[], scopes=[{("x", path[:length]): "found"}, {}])
+        at = SimpleNamespace(lanes=1, path=path)
+        assert NestState.value(cast(Any, state), cast(Any, at), "x") == "found"
 
 
 def test_operands_of_two_types_are_computed_in_their_common_type_or_not_at_all() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from pirkit.dialect.operation import PirOp
-from pirkit.lowering.fusion import horizontal
+from pirkit.lowering.fusion import horizontal, partition
 from pirkit.lowering.fusion.explain import alias_refusal
 from pirkit.lowering.fusion.fuse_pass import plan_fusion, storage_of
 from pirkit.lowering.fusion.groups import Group, Loops, Policy
+from pirkit.lowering.fusion.materialize import Choice
 from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.lowering.fusion.reshape_aliases import alias_reshapes
+from pirkit.lowering.fusion.uses import Needs, Reader
 from tests.execution import parsed
 from tests.fusion.cases import CASES, Case, built
 from tests.fusion.pairs import refusals
@@ -50,6 +52,27 @@ def test_kernels_are_joined_within_limits(
         plan_fusion(program.block, policy, storage=storage_of(program))
     assert joined
     assert others or policy != Policy()
+
+
+def test_what_no_tile_holds_is_a_value_that_is_needed_at_several_indices(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decide, seen = partition.choose, 0
+
+    def watched(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
+        nonlocal seen
+        choice = decide(reader, needs, limit, allowed)
+        if choice.tile is None:
+            assert all(len(needs.members[unit.result]) > 1 for unit in choice.values)
+            seen += any(len(at) == 1 for at in needs.members.values())
+        return choice
+
+    monkeypatch.setattr(partition, "choose", watched)
+    for seed in SEEDS:
+        program = grown(seed)
+        for policy in (Policy(), Policy(tile=False), Policy(recompute=2)):
+            plan_fusion(program.block, policy, storage=storage_of(program))
+    assert seen
 
 
 def test_a_refusal_that_is_tampered_with_does_not_hold() -> None:
