@@ -69,9 +69,10 @@ TESTS: Final = {
     "liveness": "unit/{analysis,lowering} unit/passes/test_equivalence.py"
     " campaigns/test_{decisions,programs,survivors}.py",
     "planner": "unit/{runtime,lowering} campaigns/test_{decisions,programs,survivors}.py",
-    "fusion": "fusion/test_{bounds,cases,certificates,choices,counts,default,dynamic_shapes,growth}.py"
-    " fusion/test_{indices,not_fused,precision,print,recompute,refusals,scatter,tiles,writes}.py"
+    "fusion": "fusion/test_{bounds,cases,certificates,choices,counts,default,dynamic_shapes}.py"
+    " fusion/test_{growth,indices,not_fused,precision,print,recompute,refusals,scatter}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
+    " fusion/test_{tiles,writes}.py"
     " campaigns/test_{decisions,programs,survivors}.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
@@ -368,7 +369,9 @@ class Laboratory:
         done = results(out)
         seen = {(d["at"], d["change"]) for d in done}
         rooms = self.options.room or list(ROOMS)
-        drawn = again(self.options.again) if self.options.again else mutants(self.options.seed, rooms)
+        drawn = (
+            again(self.options.again) if self.options.again else mutants(self.options.seed, rooms)
+        )
         for mutant in itertools.islice(drawn, self.options.count):
             told = mutant.told
             if (told["at"], told["change"]) not in seen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -30,9 +30,7 @@ def grown(seed: int) -> Any:
 
 
 @pytest.mark.parametrize("policy", [Policy(), Policy(ops=5), Policy(inputs=3)])
-def test_kernels_are_joined_within_limits(
-    policy: Policy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kernels_are_joined_within_limits(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the joined one has the work of the larger one."""
     unite, joined, others = horizontal._unite, 0, 0  # pyright: ignore[reportPrivateUsage]
 
@@ -90,7 +88,7 @@ def test_a_refusal_that_is_tampered_with_does_not_hold() -> None:
 
 @pytest.mark.parametrize("reads", [True, False])
 def test_what_a_write_separates_names_who_reads_afterwards(reads: bool) -> None:
-    last = f"%r = pd_op.exp(%x) : ({T}) -> {T}" if reads else ""
+    last = f"%r = pd_op.add(%a, %x) : ({T}, {T}) -> {T}" if reads else ""
     module = parsed(f"""
 pir.program @main(%x "x" : {T}) {{
   %a = pd_op.tanh(%x) : ({T}) -> {T}
@@ -103,7 +101,18 @@ pir.program @main(%x "x" : {T}) {{
     tanh, _, sin = [op for op in module.walk() if isinstance(op, PirOp) and op.results][:3]
     refusal = alias_refusal((tanh, sin))
     assert refusal.reason.endswith("another name" if reads else "writes in place")
-    assert ("`pd_op.exp`" in refusal.reason) == reads
+    assert ("`pd_op.add`" in refusal.reason) == reads
+
+
+def test_ops_with_effects_keep_their_order() -> None:
+    c = Case()
+    x = c(4)
+    drawn = [c.b("pd_op.bernoulli", x) for _ in range(4)]
+    for k, value in enumerate(drawn):
+        c.b("pir.shadow_output", value, output_name=f"y{k}")
+    effects = plan_fusion(c.program.block, Policy()).partition.effects
+    ops = [value.ssa.owner for value in drawn]
+    assert [effects[cast(PirOp, op)] for op in ops] == [x.ssa.owner, *ops[:-1]]
 
 
 def tampered(refusal: Refusal) -> list[Refusal]:

@@ -194,7 +194,10 @@ def read(path: Path) -> dict[int, list[Found]]:
 
 def table(campaigns: dict[str, dict[int, list[Found]]]) -> str:
     """The cases of each campaign, and how many of them have findings of each kind."""
-    lines = [f"| campaign | cases | {' | '.join(SEVERITY)} |", "|---|" + "--:|" * (len(SEVERITY) + 1)]
+    lines = [
+        f"| campaign | cases | {' | '.join(SEVERITY)} |",
+        "|---|" + "--:|" * (len(SEVERITY) + 1),
+    ]
     for name, found in campaigns.items():
         counts = Counter(kind for fs in found.values() for kind in {f.kind for f in fs})
         numbers = [f"{len(found):,}", *(f"{counts[k]:,}" for k in SEVERITY)]

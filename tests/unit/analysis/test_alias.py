@@ -201,9 +201,7 @@ def test_classes_of_lists_in_loops_are_those_of_a_search() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_classes_of_random_programs_are_those_of_a_search(seed: int) -> None:
-    (program,) = [
-        o for o in parsed(random_program(Random(seed))).ops if isinstance(o, ProgramOp)
-    ]
+    (program,) = [o for o in parsed(random_program(Random(seed))).ops if isinstance(o, ProgramOp)]
     assert_found(program)
 
 
