@@ -141,8 +141,9 @@ def _native_only_slots(plan: Plan, library: Library) -> set[int]:
 
 def _is_small(meta: Meta) -> bool:
     """True if copying into the arena is cheaper than looking up the caller's array in each step."""
-    static = isinstance(meta, TensorMeta) and meta.is_static
-    return static and meta.numel * meta.dtype.itemsize <= MAX_COPIED_BYTES
+    if isinstance(meta, TensorMeta) and meta.is_static:
+        return meta.numel * meta.dtype.itemsize <= MAX_COPIED_BYTES
+    return False
 
 
 def _escaping_slots(plan: Plan, library: Library) -> set[int]:
