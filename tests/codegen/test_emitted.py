@@ -28,7 +28,8 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.engine import compile_ir
-from pirkit.runtime.native.object_compiler import SIMPLIFY
+from pirkit.runtime.native.llvm import llvm
+from pirkit.runtime.native.object_compiler import INLINE, SIMPLIFY
 from pirkit.runtime.native.target import host
 from tests.codegen.nests import operand, softmax
 
@@ -185,3 +186,21 @@ define <4 x i1> @f(<4 x i32> %x) {
 }
 """
     assert compile_ir(text) != compile_ir(f"{text}{SIMPLIFY}\n")
+
+
+def test_all_modules_share_a_pass_builder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llvmlite never frees all of one."""
+    made, make = [0], llvm.create_pass_builder
+
+    def counted(*given: Any) -> Any:
+        made[0] += 1
+        return make(*given)
+
+    monkeypatch.setattr(llvm, "create_pass_builder", counted)
+    for line in (SIMPLIFY, INLINE):
+        compile_ir(f"define void @first() {{\n  ret void\n}}\n{line}\n")
+    before = made[0]
+    assert before <= 1
+    for line in (SIMPLIFY, INLINE):
+        compile_ir(f"define void @second() {{\n  ret void\n}}\n{line}\n")
+    assert made[0] == before
