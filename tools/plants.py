@@ -26,7 +26,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 VARIABLE: Final = "PIRKIT_PLANT"
-CASES: Final = 300
+CASES: Final = 1000
 """Cases of a campaign at most, and the CPU seconds for them and for the tests."""
 SECONDS: Final = 40
 
@@ -120,7 +120,7 @@ def examined(plant: dict[str, str], options: argparse.Namespace) -> dict[str, An
     if not options.tests:
         for words in plant["campaigns"].split("; "):
             command = [sys.executable, __file__, "--slice", words]
-            status, said = run(command, plant, SECONDS)
+            status, said = run(command, plant, options.seconds)
             told[words] = [status, *said.splitlines()[-1:]]
             if status:
                 break
@@ -139,6 +139,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--tests", action="store_true", help="tests only")
     parser.add_argument("--campaigns", action="store_true", help="campaigns only")
+    parser.add_argument(
+        "--seconds", type=int, default=SECONDS, help="CPU seconds of a campaign at most"
+    )
     parser.add_argument("--out", type=Path, help="results, one a line; it is continued")
     parser.add_argument("--slice", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -141,9 +141,9 @@ def _native_only_slots(plan: Plan, library: Library) -> set[int]:
 
 def _is_small(meta: Meta) -> bool:
     """True if copying into the arena is cheaper than looking up the caller's array in each step."""
-    if not isinstance(meta, TensorMeta) or not meta.is_static:
-        return False
-    return meta.numel * meta.dtype.itemsize <= MAX_COPIED_BYTES
+    if isinstance(meta, TensorMeta) and meta.is_static:
+        return meta.numel * meta.dtype.itemsize <= MAX_COPIED_BYTES
+    return False
 
 
 def _escaping_slots(plan: Plan, library: Library) -> set[int]:
@@ -156,8 +156,7 @@ def _escaping_slots(plan: Plan, library: Library) -> set[int]:
         ):
             continue
         source = next(iter(instruction.inputs), None)
-        meta = plan.slots[source] if isinstance(source, int) else None
-        if isinstance(meta, TensorMeta) and isinstance(source, int):
+        if isinstance(source, int) and isinstance(meta := plan.slots[source], TensorMeta):
             choices = library.choices(instruction.kernel, meta.dtype, instruction.attrs)
             if choices and choices[0].kernel.form == "view":
                 escaping.add(source)
@@ -285,10 +284,9 @@ class _Planner(StorageTracker):
             return False
         if slots & (self.destinations | self.escaping | self.write_backs.keys() | self.state):
             return False
-        if not all(isinstance(m, TensorMeta | None) for m in wanted):
-            return False
         metas = [m for m in wanted if isinstance(m, TensorMeta)]
-        return sum(m.numel * m.dtype.itemsize for m in metas) <= MAX_CONSTANT_BYTES
+        nbytes = sum(m.numel * m.dtype.itemsize for m in metas)
+        return len(metas) == len(slots) and nbytes <= MAX_CONSTANT_BYTES
 
     def once(self, call: Call, wanted: Metas) -> Iterator[Target]:
         for slot, meta in zip(call.outputs, wanted, strict=False):
@@ -529,12 +527,11 @@ class _Planner(StorageTracker):
             return
         places: list[Target] = []
         for source, target in zip(sources, targets, strict=True):
-            meta = self.plan.slots[target]
-            known = isinstance(meta, TensorMeta) and meta.is_static
+            meta, given = self.plan.slots[target], self.metas.get(source)
             if target in self.storages:
                 places.append(None if self.is_heap(target) else InPlace(target))
-            elif known and self.metas.get(source, meta) == meta:
-                places.append(self.new(target, cast(TensorMeta, meta)))
+            elif isinstance(meta, TensorMeta) and meta.is_static and given in (None, meta):
+                places.append(self.new(target, meta))
             else:
                 self.metas[target] = meta
                 self.refer(target, Storage("heap"))

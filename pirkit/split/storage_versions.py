@@ -39,7 +39,7 @@ class Contents:
     def __init__(self, joint: Joint) -> None:
         self.joint = joint
         self.versions = versions_of(joint.program)
-        forward, backward = set(joint.forward), set(joint.backward)
+        forward = set(joint.forward)
         self.top_writers = {c: self._top(maker) for c, maker in self.versions.makers.items()}
         """Version -> the top-level operation that writes it; first versions are not in it."""
         self.last: dict[int, int] = {}
@@ -49,7 +49,7 @@ class Contents:
         for (element, number), top_writer in self.top_writers.items():
             if top_writer in forward:
                 self.last[element] = max(number, self.last.get(element, 0))
-            elif top_writer in backward:
+            else:
                 self.backward_writes.add((element, number))
         self.readers: dict[SSAValue, list[tuple[PirOp, int]]] = {}
         for op in joint.forward:

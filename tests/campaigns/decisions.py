@@ -8,12 +8,15 @@ look at its difference: fewer kernels, bytes and operations are better.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from itertools import product
 from pathlib import Path
+from random import Random
 from typing import Any, Final, cast
+from zlib import crc32
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -22,7 +25,8 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.compile import DEFAULT_PIPELINE
 from pirkit.frontend.files import load
-from pirkit.lowering.codegen.emit.generate import stages_of
+from pirkit.lowering.codegen.emit.compile import tiled_draft
+from pirkit.lowering.codegen.emit.generate import generate, stages_of
 from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
@@ -31,14 +35,19 @@ from pirkit.lowering.fusion.groups import Policy
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
+from pirkit.runtime import nodes
 from pirkit.runtime.meta import Meta
 from pirkit.runtime.native.target import Target
+from pirkit.runtime.nodes import Layout
 from pirkit.runtime.planning import plan_memory
 from pirkit.runtime.session import Draws
-from pirkit.split import forward_backward
+from pirkit.split import SplitParts, forward_backward
 from pirkit.split.save_or_recompute import MODES
 from tests.codegen.nests import layer_norm, softmax
+from tests.execution import parsed
 from tests.fusion.random_programs import Maker, Turner
+from tests.split.reference_tape import grow
+from tests.unit.passes.random_programs import random_program
 
 FILE: Final = Path(__file__).with_name("decisions.txt")
 CORPUS: Final = Path(__file__).parents[1] / "corpus" / "paddle"
@@ -66,6 +75,7 @@ TARGETS: Final = (
 )
 """CPUs that loops are scheduled for: always the same ones, whatever runs the tests."""
 LIBRARY: Final = KernelLibrary("reference")
+KERNELS: Final = KernelLibrary("cpu")
 
 
 def fused(program: ProgramOp) -> str:
@@ -84,12 +94,17 @@ def fused(program: ProgramOp) -> str:
         "bytes": sum(kernel.traffic() for kernel in kernels),
         "work": sum(s.work * sum(1 for _ in s.nodes()) for s in statements),
     }
-    plan = write_plan(main, library=LIBRARY)
-    ports = (*plan.inputs, *plan.params)
-    bound: dict[int, Meta] = {p.slot: p.meta for p in ports}
-    layout = plan_memory(plan, LIBRARY, bound, device=LIBRARY.device, generator=Draws().generator)
+    layout = planned(main, LIBRARY)
     counts |= {"arena": layout.nbytes, "steps": len(layout.nodes), "copies": len(layout.copied)}
     return shown(counts)
+
+
+def planned(program: ProgramOp, library: KernelLibrary, **options: Any) -> Layout:
+    """The memory plan of a program."""
+    plan = write_plan(program, library=library)
+    bound: dict[int, Meta] = {p.slot: p.meta for p in (*plan.inputs, *plan.params)}
+    draws = Draws().generator
+    return plan_memory(plan, library, bound, device=library.device, generator=draws, **options)
 
 
 def shown(counts: dict[str, int]) -> str:
@@ -118,6 +133,23 @@ def of_policies(seed: int) -> Iterator[str]:
             "work": sum(s.work * sum(1 for _ in s.nodes()) for s in statements),
         }
         yield f"random {seed} {name}: {shown(counts)}"
+
+
+def of_plans(seed: int) -> Iterator[str]:
+    """The memory plan of a small program with branches, loops, lists and writes."""
+    for number in range(6):
+        text = random_program(Random(f"{seed} {number}"))
+        for fuses in (True, False):
+            (program,) = [op for op in parsed(text).ops if isinstance(op, ProgramOp)]
+            layout = planned(program, KERNELS, fuses_launches=fuses)
+            counts: Counter[str] = Counter()
+            _count(layout.nodes, counts, nodes.__name__)
+            sizes = {
+                "arena": layout.nbytes, "owned": len(layout.owned), "copied": len(layout.copied),
+                "in place": len(layout.in_place), "copies": layout.copies,
+                "free": sum(access is not None for access in layout.accesses),
+            }  # fmt: skip
+            yield f"plan {seed} {number} {fuses}: {shown(sizes | dict(sorted(counts.items())))}"
 
 
 def of_loops() -> Iterator[str]:
@@ -151,19 +183,23 @@ def scheduled(kernel: Kernel | TiledNest) -> str:
     for target in TARGETS:
         counts: Counter[str] = Counter()
         _count(stages_of(kernel, target)[-1].nest, counts)
+        tiled = isinstance(kernel, TiledNest)
+        text = (tiled_draft(kernel, target) if tiled else generate(kernel, target)).text
+        counts["lines"], counts["text"] = text.count("\n"), crc32(text.encode())
         found.append(shown(dict(sorted(counts.items()))))
     return "; ".join(found)
 
 
-def _count(node: Any, counts: Counter[str]) -> None:
-    """Nodes by their class, and the sum of the numbers that stand in them."""
+def _count(node: Any, counts: Counter[str], module: str = "") -> None:
+    """Nodes by their class (of one module), and the sum of the numbers that stand in them."""
     if is_dataclass(node) and not isinstance(node, type):
-        counts[type(node).__name__] += 1
-        for field in fields(node):
-            _count(getattr(node, field.name), counts)
+        if module in type(node).__module__:
+            counts[type(node).__name__] += 1
+            for field in fields(node):
+                _count(getattr(node, field.name), counts, module)
     elif isinstance(node, list | tuple):
         for one in cast("tuple[Any, ...]", node):
-            _count(one, counts)
+            _count(one, counts, module)
     elif isinstance(node, int):
         counts["numbers"] += node
 
@@ -174,23 +210,40 @@ def of_captured(name: str) -> Iterator[str]:
     for mode in MODES:
         parts = forward_backward(program, mode=mode)
         halves = (parts.forward.main, parts.backward.main)
-        counts = {
-            "forward": sum(1 for _ in halves[0].walk()),
-            "backward": sum(1 for _ in halves[1].walk()),
-            "saved": parts.report.bytes,
-            "values": len(parts.saved),
-            "recomputed": len(parts.report.recomputed),
-            "notes": len(parts.report.notes),
-            "shapes": len(parts.names.no_need_buffers),
-        }
-        yield f"{name} {mode}: {shown(counts)}"
+        yield f"{name} {mode}: {halved(parts)}"
         if mode == MODES[-1] and "?" not in print_mlir(program.module):
             for part, half in zip(("forward", "backward"), halves, strict=True):
                 yield f"{name} {part}: {fused(half)}"
 
 
+def of_split(seed: int) -> Iterator[str]:
+    """Random programs with writes and views, split in each mode."""
+    for number in range(3 * seed, 3 * seed + 3):
+        module = parsed(grow(number).text)
+        for mode in MODES:
+            yield f"grown {number} {mode}: {halved(forward_backward(module, mode=mode))}"
+
+
+def halved(parts: SplitParts) -> str:
+    """Counts of both halves and of what is saved, and a sum over the text of the halves."""
+    halves = (parts.forward.main, parts.backward.main)
+    texts = "".join(print_mlir(half) for half in halves)
+    counts = {
+        "forward": sum(1 for _ in halves[0].walk()),
+        "backward": sum(1 for _ in halves[1].walk()),
+        "saved": parts.report.bytes,
+        "values": len(parts.saved),
+        "recomputed": len(parts.report.recomputed),
+        "notes": len(parts.report.notes),
+        "shapes": len(parts.names.no_need_buffers),
+        "text": crc32(re.sub(r"loc\(.*", "", texts).encode()),
+    }
+    return shown(counts)
+
+
 def main() -> None:
     lines = [line for seed in SEEDS for line in (*of_random(seed), *of_policies(seed))]
+    lines += [line for seed in SEEDS for line in (*of_plans(seed), *of_split(seed))]
     lines += [*of_loops(), *(line for seed in SEEDS for line in of_kernels(seed))]
     lines += [line for name in SPLIT for line in of_captured(name)]
     FILE.write_text("\n".join(lines) + "\n")

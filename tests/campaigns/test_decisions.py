@@ -13,8 +13,10 @@ from tests.campaigns.decisions import (
     of_captured,
     of_kernels,
     of_loops,
+    of_plans,
     of_policies,
     of_random,
+    of_split,
 )
 
 AGAIN = "if it is meant, run `python -m tests.campaigns.decisions` and look at the difference"
@@ -25,15 +27,15 @@ def written() -> frozenset[str]:
     return frozenset(FILE.read_text().splitlines())
 
 
-@pytest.mark.parametrize("block", range(0, len(SEEDS), 8))
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 4))
 def test_random_programs(block: int) -> None:
-    found = [line for seed in SEEDS[block : block + 8] for line in of_random(seed)]
+    found = [line for seed in SEEDS[block : block + 4] for line in of_random(seed)]
     assert [line for line in found if line not in written()] == [], AGAIN
 
 
-@pytest.mark.parametrize("block", range(0, len(SEEDS), 8))
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 4))
 def test_random_programs_within_limits(block: int) -> None:
-    found = [line for seed in SEEDS[block : block + 8] for line in of_policies(seed)]
+    found = [line for seed in SEEDS[block : block + 4] for line in of_policies(seed)]
     assert [line for line in found if line not in written()] == [], AGAIN
 
 
@@ -46,7 +48,19 @@ def test_scheduled_loops() -> None:
     assert [line for line in of_loops() if line not in written()] == [], AGAIN
 
 
-@pytest.mark.parametrize("block", range(0, len(SEEDS), 8))
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 4))
 def test_scheduled_loops_of_kernels(block: int) -> None:
-    found = [line for seed in SEEDS[block : block + 8] for line in of_kernels(seed)]
+    found = [line for seed in SEEDS[block : block + 4] for line in of_kernels(seed)]
+    assert [line for line in found if line not in written()] == [], AGAIN
+
+
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 4))
+def test_memory_plans(block: int) -> None:
+    found = [line for seed in SEEDS[block : block + 4] for line in of_plans(seed)]
+    assert [line for line in found if line not in written()] == [], AGAIN
+
+
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 4))
+def test_random_programs_that_are_split(block: int) -> None:
+    found = [line for seed in SEEDS[block : block + 4] for line in of_split(seed)]
     assert [line for line in found if line not in written()] == [], AGAIN

@@ -6,7 +6,8 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ from pirkit.frontend.paddle.json_attrs import read_attribute as read_json_attrib
 from pirkit.frontend.paddle.json_syntax import Malformed
 from pirkit.frontend.paddle.spelling import read_value
 from pirkit.frontend.paddle.text_lines import Lines
+from pirkit.lowering.codegen.emit.nest_state import NestState
+from pirkit.lowering.codegen.ir.loopnest import Compute, Constant
 from pirkit.lowering.codegen.ir.nest_builder import NotLowerableError, StatementBuilder
 from pirkit.lowering.codegen.lower.scalar_ops import apply
 from pirkit.lowering.fusion import explain
@@ -94,7 +97,11 @@ pir.program @main(%a "a" : {T}, %b "b" : {T}, %c "c" : tensor<i1>) {{
     assert isinstance(loop, PirOp)
     for place in (1, 2):
         found = _becomes(loop, place)
-        assert found == [loop.results[place - 1], loop.regions[0].block.args[place - 1]]
+        expected = [loop.results[place - 1], loop.regions[0].block.args[place - 1]]
+        assert found == expected
+        assert _becomes(cast(PirOp, loop.regions[0].block.last_op), place) == expected
+    assert _becomes(loop, 0) is None  # a condition is read
+    assert _becomes(cast(PirOp, loop.regions[0].block.last_op), 0) is None
 
 
 def test_slots_of_which_only_the_shape_is_read_are_not_saved() -> None:
@@ -125,6 +132,35 @@ def test_a_scalar_op_with_attributes_that_change_it_has_no_native_code() -> None
         apply(replace(plain, attrs={"scale": 2.0}), ["x"], [dt.float32], lines, None)
     with pytest.raises(NotLowerableError, match=r"pd_op\.nothing"):
         apply(replace(plain, op="pd_op.nothing"), ["x"], [dt.float32], lines, None)
+
+
+@pytest.mark.parametrize("op", ["floor_divide", "remainder"])
+def test_integers_are_divided_by_all_but_0(op: str) -> None:
+    lines = StatementBuilder(itertools.count(), lambda _: 0)
+    apply(Apply(f"pd_op.{op}", (), dt.int64, {}), ["x", "y"], [dt.int64, dt.int64], lines, None)
+    constant, compared, _, divided = lines.statements
+    assert constant == Constant("n0", dt.int64, 0)
+    assert compared == Compute("n1", "not_equal", ("y", "n0"), dt.bool_)
+    assert divided == Compute("n2", op, ("x", "y"), dt.int64)
+
+
+def test_a_copy_in_a_copy_of_a_loop_reads_what_each_of_the_outer_ones_defined() -> None:
+    for length in range(4):
+        path = (1, 0, 2)
+        state = SimpleNamespace(wide=[], scopes=[{("x", path[:length]): "found"}, {}])
+        at = SimpleNamespace(lanes=1, path=path)
+        assert NestState.value(cast(Any, state), cast(Any, at), "x") == "found"
+
+
+def test_operands_of_two_types_are_computed_in_their_common_type_or_not_at_all() -> None:
+    lines = StatementBuilder(itertools.count(), lambda _: 0)
+    types = [dt.int32, dt.int64]
+    apply(Apply("pd_op.add", (), dt.int64, {}), ["x", "y"], types, lines, None)
+    assert lines.statements[0] == Compute("n0", "cast", ("x",), dt.int64)
+    apply(Apply("pd_op.less_than", (), dt.bool_, {}), ["x", "y"], types, lines, None)
+    assert len(lines.statements) == 3  # the cast is there already
+    with pytest.raises(NotLowerableError, match="int32 and int64 gives int32"):
+        apply(Apply("pd_op.add", (), dt.int32, {}), ["x", "y"], types, lines, None)
 
 
 def test_a_value_of_a_wrong_type_keeps_its_users_alone_out_of_kernels() -> None:

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
+from pirkit.lowering.codegen.emit import memory_access
 from pirkit.lowering.codegen.emit.generate import generate
 from pirkit.lowering.codegen.emit.interleave import interleaved
+from pirkit.lowering.codegen.emit.schedule import row_unroll
+from pirkit.lowering.codegen.emit.split_reduction import (
+    _MIN_ITERATIONS,  # pyright: ignore[reportPrivateUsage]
+    split_reductions,
+)
 from pirkit.lowering.codegen.ir import memory_rewrites
-from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Kernel,
@@ -22,9 +28,10 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.engine import compile_ir
-from pirkit.runtime.native.object_compiler import SIMPLIFY
+from pirkit.runtime.native.llvm import llvm
+from pirkit.runtime.native.object_compiler import INLINE, SIMPLIFY
 from pirkit.runtime.native.target import host
-from tests.codegen.nests import softmax
+from tests.codegen.nests import operand, softmax
 
 VECTOR = Type("float", 16)
 
@@ -39,6 +46,29 @@ def test_vectors_are_computed_side_by_side() -> None:
     interleaved(b, [lambda: chain(b, "%x"), lambda: chain(b, "%y")])
     assert [line.split()[2] for line in b.lines[:4]] == ["fadd", "fadd", "fmul", "fmul"]
     assert [line.split()[-1] for line in b.lines[4:]] == ["%x_place", "%y_place"]
+
+
+@pytest.mark.parametrize(("lanes", "is_whole"), [(2, False), (3, False), (4, True), (8, True)])
+def test_masked_accesses_below_128_bits_are_scalar(lanes: int, is_whole: bool) -> None:
+    b, type_, mask = Builder(), Type("float", lanes), Value("%m", Type("i1", lanes))
+    memory_access._masked_store(b, Value("%v", type_), Value("%p", PTR), 4, mask)
+    assert any("masked.store" in line for line in b.lines) == is_whole
+    memory_access.masked_load(b, type_, Value("%p", PTR), 4, mask)
+    assert any("masked.load" in line for line in b.lines) == is_whole
+
+
+def test_rows_of_128_elements_have_several_accumulators() -> None:
+    assert [row_unroll(softmax(2, n), []) for n in (1, 127, 128, 1000)] == [1, 1, 4, 4]
+    heavy = [Compute(f"x{k}", "tanh", ("x",), dt.float32) for k in range(20)]
+    assert row_unroll(softmax(2, 128), heavy) == 2
+
+
+@pytest.mark.parametrize(("more", "parts"), [(-1, 1), (0, 2), (2, 2)])
+def test_a_reduction_of_two_parts_is_split(more: int, parts: int) -> None:
+    nest = ((1,), (2 * _MIN_ITERATIONS + more,))
+    operands = (operand(dt.float32, nest, [1, 0]), operand(dt.float32, nest, missing=[1]))
+    phase = LoopPhase((Load("x", 0), Reduce("y", "sum", "x")), (Store(1, "y"),))
+    assert len(split_reductions(Kernel(*nest, operands, (phase,)), 1).steps) == parts
 
 
 def test_what_another_vector_has_computed_comes_first() -> None:
@@ -156,3 +186,21 @@ define <4 x i1> @f(<4 x i32> %x) {
 }
 """
     assert compile_ir(text) != compile_ir(f"{text}{SIMPLIFY}\n")
+
+
+def test_all_modules_share_a_pass_builder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """llvmlite never frees all of one."""
+    made, make = [0], llvm.create_pass_builder
+
+    def counted(*given: Any) -> Any:
+        made[0] += 1
+        return make(*given)
+
+    monkeypatch.setattr(llvm, "create_pass_builder", counted)
+    for line in (SIMPLIFY, INLINE):
+        compile_ir(f"define void @first() {{\n  ret void\n}}\n{line}\n")
+    before = made[0]
+    assert before <= 1
+    for line in (SIMPLIFY, INLINE):
+        compile_ir(f"define void @second() {{\n  ret void\n}}\n{line}\n")
+    assert made[0] == before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,10 @@ from pirkit import ops
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.frontend.tracing import trace
 from pirkit.lowering.codegen.conv.direct_conv import Convolution, convolution
-from pirkit.lowering.codegen.emit.schedule import schedule
+from pirkit.lowering.codegen.emit.schedule import (
+    _alignable,  # pyright: ignore[reportPrivateUsage]
+    schedule,
+)
 from pirkit.lowering.codegen.ir.loopnest import Constant, Kernel, Load, LoopPhase, Reduce, Store
 from pirkit.lowering.explain_kernels import why_kernels
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -21,7 +26,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.target import host
+from pirkit.runtime.native.target import Target, host
+from tests.campaigns.decisions import TARGETS
 from tests.codegen.nests import check, compute, operand
 
 Array = np.ndarray[Any, Any]
@@ -62,6 +68,32 @@ def test_products_of_matrices(sizes: tuple[int, int, int], transposed: bool) -> 
     kernel = matmul(*sizes, transposed)
     assert schedule(kernel, host()).strategy == "tiles"
     check(kernel, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.cpu)
+def test_a_register_tile_has_the_vectors_that_it_can_use(target: Target) -> None:
+    found: set[tuple[int, int]] = set()
+    for m, n, k in product((1, 2, 4, 9), (3, 8, 15, 16, 31, 32, 70), (1, 8, 9, 16, 17, 33, 65)):
+        kernel = matmul(m, n, k, k % 2 == 0)
+        plan = schedule(kernel, target)
+        if plan.strategy != "tiles":
+            continue
+        axis = plan.kernel.outer[-1]
+        assert plan.unroll in ((1, 2) if axis >= 2 * plan.lanes else (1,))
+        assert plan.block <= plan.kernel.outer[-2]
+        assert plan.unroll * plan.block <= 16
+        # All of the inner loops are unrolled with one vector, if they cannot be with two.
+        assert not plan.block * k <= 64 < plan.unroll * plan.block * k
+        found.add((plan.unroll, plan.block))
+    assert {unroll for unroll, _ in found} == {1, 2}
+
+
+def test_blocks_are_aligned_to_an_operand_unless_the_result_bypasses_the_caches() -> None:
+    kernel = matmul(4, 64, 8, False)
+    assert _alignable(kernel, range(len(kernel.operands)), 8) == 1
+    operands = kernel.operands
+    streamed = replace(kernel, operands=(*operands[:-1], replace(operands[-1], stream=True)))
+    assert _alignable(streamed, range(len(operands)), 8) is None
 
 
 @pytest.mark.parametrize("dtype", [dt.float64, dt.float16, dt.bfloat16], ids=repr)

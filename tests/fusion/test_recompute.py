@@ -35,6 +35,7 @@ BROADCASTS: dict[str, tuple[Callable[[Case], Any], int, Policy]] = {
         Policy(),
     ),
     "cheap": (lambda c: (c(512) * c(512)) + c(400, 512), 1, Policy()),
+    "two elements": (lambda c: c.op("tanh", c(2)) + c(4000, 2), 2, Policy()),
     "one element": (lambda c: c.op("tanh", c(1)) + c(400, 512), 1, Policy()),
     "small": (lambda c: c.op("tanh", c(8)) + c(4, 8), 1, Policy()),
     "allowed": (lambda c: c.op("tanh", c(512)) + c(400, 512), 1, Policy(recompute=48)),

@@ -25,8 +25,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Final, NamedTuple
 
-SEVERITY: Final = ("crash", "hang", "wrong", "uncoded", "cost", "refused", "nan")
-"""Kinds of findings: ``refused`` by one backend only, ``nan`` different at what is no number."""
+SEVERITY: Final = ("crash", "hang", "wrong", "uncoded", "cost", "refused", "nan", "overflow")
+"""Kinds of findings: ``refused`` by one backend only, ``nan`` different at what is no number, and
+``overflow`` the same where it needs numbers beyond the type, or complex infinities."""
 SEVERE: Final = SEVERITY[:5]
 NOTES: Final = ("pieces", "torch", "skipped")
 """Kinds that are no defects: what a campaign says about a case."""
@@ -193,7 +194,10 @@ def read(path: Path) -> dict[int, list[Found]]:
 
 def table(campaigns: dict[str, dict[int, list[Found]]]) -> str:
     """The cases of each campaign, and how many of them have findings of each kind."""
-    lines = [f"| campaign | cases | {' | '.join(SEVERITY)} |", "|---|" + "--:|" * 8]
+    lines = [
+        f"| campaign | cases | {' | '.join(SEVERITY)} |",
+        "|---|" + "--:|" * (len(SEVERITY) + 1),
+    ]
     for name, found in campaigns.items():
         counts = Counter(kind for fs in found.values() for kind in {f.kind for f in fs})
         numbers = [f"{len(found):,}", *(f"{counts[k]:,}" for k in SEVERITY)]

@@ -52,7 +52,7 @@ DEFAULT: Final = Policy()
 class Group:
     """The ops of a kernel that is being formed."""
 
-    level: int
+    level: int = 0
     units: dict[SSAValue, Unit] = field(default_factory=dict[SSAValue, Unit])
     inputs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     copies: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])

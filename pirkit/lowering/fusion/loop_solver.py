@@ -141,13 +141,12 @@ def solve(
         else:
             by_iteration[iteration] = axis
     left = {a: n for a, n in extents.items() if a not in dropped and a not in same}
-    constrained = [g for g in held if g.rows]
-    if len(constrained) > 1:
-        common = set(extents)
-        for group in constrained:
+    common = set(extents)
+    for group in held:
+        if group.rows:
             common &= {same.get(a, a) for a in group.extents}
-        left = {a: n for a, n in left.items() if a in common}
-        agreed = {a: t for a, t in agreed.items() if a in common}
+    left = {a: n for a, n in left.items() if a in common}
+    agreed = {a: t for a, t in agreed.items() if a in common}
     return JoinedLoops(agreed, same, left, False, work)
 
 

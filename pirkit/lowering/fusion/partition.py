@@ -168,7 +168,7 @@ class _Partitioner:
         apart: Mapping[SSAValue, Overlap],
     ) -> None:
         """Start a kernel with an op and the producers that it is cheaper to recompute."""
-        group = Group(0)
+        group = Group()
         for broadcast in apart.values():
             self.copy(broadcast.moves, group)
         if overlap is not None:

@@ -73,7 +73,8 @@ def _specialize(op: KernelOp, ctx: PassContext) -> None:
     if not kernel.is_sized:
         return
     shapes = [cast(TensorMeta, meta_of(v.type)).shape for v in op.operands]
-    sizes = {name: n for name, n in sizes_at(kernel, shapes).items() if _is_known(n)}
+    found = sizes_at(kernel, shapes).items()
+    sizes = {name: n for name, n in found if n != UNKNOWN and not is_sized(n)}
     found = with_sizes(kernel, sizes)
     # an axis of one element is indexed by 0, which does not always follow from the replaced ops
     if sizes and problem_of(print_kernel(found)) is None:
@@ -103,10 +104,6 @@ def _without_unused_results(op: KernelOp, ctx: PassContext) -> KernelOp:
     fresh = iter(new.results)
     replace(op, [next(fresh) if k in used else None for k in range(len(op.results))], [new])
     return new
-
-
-def _is_known(size: int) -> bool:
-    return not is_sized(size) and size != UNKNOWN
 
 
 @dataclass

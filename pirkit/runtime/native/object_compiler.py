@@ -126,29 +126,38 @@ def _parsed(text: str, triple: str, cpu: str, features: str) -> tuple[Any, Any]:
     module.triple = triple
     module.data_layout = str(chosen.target_data)
     if f"\n{SIMPLIFY}\n" in text:
-        _simplify(llvm, module, chosen)
+        passes, builder = _simplification(chosen)
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
     if f"\n{INLINE}\n" in text:
-        _inline(llvm, module, chosen)
+        passes, builder = _inlining(chosen)
+        passes.run(module, builder)
     return module, chosen
 
 
-def _simplify(llvm: Any, module: Any, chosen: Any) -> None:
-    builder = llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(1))
-    passes = llvm.create_new_function_pass_manager()
+# Pass managers and builders serve all modules: llvmlite frees less than it made for each of them.
+@cache
+def _simplification(chosen: Any) -> tuple[Any, Any]:
+    passes = _llvm().create_new_function_pass_manager()
     passes.add_instruction_combine_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
+    return passes, _builder(chosen)
 
 
-def _inline(llvm: Any, module: Any, chosen: Any) -> None:
-    builder = llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(1))
-    passes = llvm.create_new_module_pass_manager()
+@cache
+def _inlining(chosen: Any) -> tuple[Any, Any]:
+    passes = _llvm().create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.add_new_gvn_pass()
     passes.add_simplify_cfg_pass()
-    passes.run(module, builder)
+    return passes, _builder(chosen)
+
+
+@cache
+def _builder(chosen: Any) -> Any:
+    llvm = _llvm()
+    return llvm.create_pass_builder(chosen, llvm.create_pipeline_tuning_options(1))
 
 
 def send(stream: IO[bytes], message: bytes) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.execution_order import operations, order_of
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.types import VecType
 from tests.execution import parsed
+from tests.unit.passes.random_programs import random_program
 
 F = "tensor<1xf32>"
 
@@ -169,3 +174,101 @@ def test_an_element_of_a_list_is_the_one_of_its_index() -> None:
     assert facts.same("s", "p")
     assert facts.same("t", "x")
     assert not facts.same("s", "t")
+
+
+LISTS = f"""
+        %m = pd_op.full() {{shape = array<i64: 2, 1>, value = 0.5 : f64,
+            dtype = #pir.dtype<float32>}} : () -> tensor<2x1xf32>
+        %l = pd_op.unbind(%m) {{axis = 0 : i32}} : (tensor<2x1xf32>) -> !pir.vec<{F}, {F}>
+        %k = pir.combine(%x, %x) : ({F}, {F}) -> !pir.vec<{F}, {F}>
+        %q, %n = pd_op.while(%c, %l, %x) : (tensor<i1>, !pir.vec<{F}, {F}>, {F})
+            -> (!pir.vec<{F}, {F}>, {F}) {{
+        ^bb0(%a : !pir.vec<{F}, {F}>, %b : {F}):
+          %s, %t = pir.split(%a) : (!pir.vec<{F}, {F}>) -> ({F}, {F})
+          %e = pd_op.exp(%b) : ({F}) -> {F}
+          %w = pd_op.relu_(%t) : ({F}) -> {F}
+          %o = pir.combine(%w, %e) : ({F}, {F}) -> !pir.vec<{F}, {F}>
+          pir.yield(%c, %o, %s) : (tensor<i1>, !pir.vec<{F}, {F}>, {F}) -> ()
+        }}
+        %d = pir.slice(%q) {{index = 1 : i32}} : (!pir.vec<{F}, {F}>) -> {F}"""
+
+
+def test_classes_of_lists_in_loops_are_those_of_a_search() -> None:
+    facts = Facts(LISTS)
+    assert_found(facts.program)
+    assert facts.written("d")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_classes_of_random_programs_are_those_of_a_search(seed: int) -> None:
+    (program,) = [o for o in parsed(random_program(Random(seed))).ops if isinstance(o, ProgramOp)]
+    assert_found(program)
+
+
+Place = tuple[SSAValue, int]
+
+
+def assert_found(program: ProgramOp) -> None:
+    """Two elements share a class exactly if a path of equations connects them."""
+    classes, edges = alias_classes(program), equations_of(program)
+    groups: dict[int, set[Place]] = {}
+    for value, elements in classes.elements.items():
+        assert len(elements) == sizes_of(value)
+        for k, element in enumerate(elements):
+            groups.setdefault(element, set()).add((value, k))
+    left = set[Place]().union(*groups.values())
+    for group in groups.values():
+        found, pending = set[Place](), [next(iter(group))]
+        while pending:
+            if (place := pending.pop()) not in found:
+                found.add(place)
+                pending += edges.get(place, ())
+        assert found == group
+        left -= found
+    assert not left
+
+
+def sizes_of(value: SSAValue) -> int:
+    return len(value.type.items) if isinstance(value.type, VecType) else 1
+
+
+def equations_of(program: ProgramOp) -> dict[Place, list[Place]]:
+    """Which elements of values are the same storage, by each op alone; in both directions."""
+    edges: dict[Place, list[Place]] = {}
+
+    def same(one: SSAValue, other: SSAValue, at: int = 0, there: int = 0) -> None:
+        for a, b in (((one, at), (other, there)), ((other, there), (one, at))):
+            edges.setdefault(a, []).append(b)
+
+    def whole(one: SSAValue, other: SSAValue) -> None:
+        for k in range(sizes_of(one)):
+            same(one, other, k, k)
+
+    for op in operations(program.block):
+        around = op.parent_op()
+        if op.name == "pir.combine":
+            for k, value in enumerate(op.operands):
+                same(op.results[0], value, k)
+        elif op.name == "pir.slice":
+            same(op.results[0], op.operands[0], 0, op.attribute("index"))
+        elif op.name == "pir.split":
+            for k, value in enumerate(op.result_slots):
+                if value is not None:
+                    same(value, op.operands[0], 0, k)
+        elif op.name == "pd_op.while":
+            for k, result in enumerate(op.results):
+                for other in (op.operands[k + 1], op.regions[0].block.args[k]):
+                    whole(result, other)
+        elif op.name == "pir.yield" and around is not None:
+            first = int(around.name == "pd_op.while")
+            for k, result in enumerate(around.results):
+                whole(result, op.operands[k + first])
+        else:
+            pairs = op.definition.views.items() | (
+                op.definition.inplace.items() if op.definition.writes else set()
+            )
+            for name, operand in pairs:
+                one, other = op.result_named(name), op.operand_named(operand)
+                if one is not None and other is not None:
+                    whole(one, other)
+    return edges

@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
-from tests.execution import Array
+from pirkit.runtime.nodes import Bound, Constant
+from pirkit.runtime.planning import MAX_CONSTANT_BYTES, plan_memory
+from pirkit.runtime.session import Draws
+from tests.execution import Array, parsed
 from tests.unit.runtime.test_planning import chain, executable
 from tests.unit.runtime.test_write_back import COPIED, PLACED, arrays, plan_of
 
@@ -51,6 +56,29 @@ pir.program @main(%x "x" : {T}) {{
     (sessions,) = exe._sessions._idle.values()
     slots = {o.name: o.source for o in exe.plan.outputs}
     assert sessions[0].owned == {slots["a"]}
+
+
+@pytest.mark.parametrize(("more", "is_once"), [(-1, True), (0, True), (1, False)])
+def test_constants_up_to_a_limit_are_computed_once(more: int, is_once: bool) -> None:
+    size = MAX_CONSTANT_BYTES // 8 + more
+    of = f"tensor<{size}xf64>"
+    text = f"""
+pir.program @main(%x "x" : {of}) {{
+  %a = pd_op.full() {{shape = array<i64: {size}>, value = 0.5 : f64,
+    dtype = #pir.dtype<float64>}} : () -> {of}
+  %b = pd_op.add(%x, %a) : ({of}, {of}) -> {of}
+  pir.shadow_output(%b) {{output_name = "b"}} : ({of}) -> ()
+}}"""
+    (program,) = [op for op in parsed(text).ops if isinstance(op, ProgramOp)]
+    library = KernelLibrary("cpu")
+    plan = write_plan(program, library=library)
+    bound = {p.slot: p.meta for p in plan.inputs}
+    layout = plan_memory(
+        plan, library, bound, device=library.device, generator=Draws().generator,
+        fuses_launches=True,
+    )  # fmt: skip
+    made = [t for n in layout.nodes if isinstance(n, Bound) for t in n.targets]
+    assert [isinstance(t, Constant) for t in made] == [is_once, False]
 
 
 def test_a_result_of_branches_has_the_size_of_the_branch_that_ran() -> None:

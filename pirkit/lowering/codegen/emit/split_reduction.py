@@ -66,8 +66,6 @@ def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
     whole = SplitKernel((KernelStep(kernel, tuple(range(len(kernel.operands)))),))
     if blocks >= _ENOUGH_BLOCKS or len(kernel.loop_phases) != 1 or not kernel.inner:
         return whole
-    if kernel.iterations < 2 * _MIN_ITERATIONS:
-        return whole
     phase = kernel.loop_phases[0]
     axis = max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])
     # An index along the split axis would restart at 0 in each part.
