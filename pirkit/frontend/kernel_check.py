@@ -24,6 +24,7 @@ from pirkit.frontend.numeric_check import (
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
+from pirkit.lowering.whole_program.search_kernels import SEARCH
 from pirkit.lowering.whole_program.segments import segmented
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
@@ -147,6 +148,8 @@ def _segment_files(plan: Plan) -> Iterator[str]:
     for name in called:
         if has_trait(name, CUMULATIVE_SUM) or has_trait(name, CUMULATIVE_PRODUCT):
             yield f"its `{name}`: {room}/cumulative_kernels.py and codegen/emit/cumulative.py"
+        elif name == SEARCH:
+            yield f"its `{name}`: {room}/search_kernels.py"
 
 
 def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:
