@@ -37,6 +37,7 @@ from pirkit.lowering.codegen.emit import (
     transpose_tile,
     vector_emit,
 )
+from pirkit.lowering.codegen.emit import cumulative as cumulative_emit
 from pirkit.lowering.codegen.ir import loop_rewrites
 from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
 from pirkit.lowering.codegen.math import division, vecmath
@@ -508,6 +509,16 @@ PLANTS: Final = {
         overlapping,
         shared,
         ((300, 300), (300, 300)),
+        ("each instruction is right alone",),
+    ),
+    "scan": Plant(
+        "its `pd_op.cumsum`: whole_program/cumulative_kernels.py and codegen/emit/cumulative.py",
+        "",
+        cumulative_emit,
+        "_rows",
+        lambda old: lambda scan, *sizes: old(replace(scan, reverse=False), *sizes),
+        lambda x: ops.tanh(ops.cumsum(x, 0, False, False, True)),
+        ((40, 37),),
         ("each instruction is right alone",),
     ),
     "bisection": Plant(
