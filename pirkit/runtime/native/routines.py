@@ -34,7 +34,7 @@ _Test = Callable[[str, str], None]
 Struct = Mapping[str, tuple[str, int]]
 """Type and byte offset of each field."""
 
-_BYTES: Final = {"i8": 1, "i32": 4, "i64": 8, "ptr": 8, "double": 8}
+_TYPES: Final = ("i1", "i8", "i32", "i64", "ptr", "double")
 _DECLARATIONS: Final = """
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i32 @memcmp(ptr, ptr, i64)
@@ -150,7 +150,7 @@ class _Routine:
         self.line(f"br label {label}", ends=True)
 
     def typed(self, name: str, text: str) -> _Value:
-        return _Value(text, name) if name in (*_BYTES, "i1") else _Value(text, "ptr", name)
+        return _Value(text, name) if name in _TYPES else _Value(text, "ptr", name)
 
     def assign(self, name: str, value: _Value) -> None:
         if name not in self.slots:
