@@ -210,9 +210,9 @@ def _saved_by(forward: ProgramOp, seed: int) -> dict[str, Any]:
     """What a forward half is given, and what it computes from that, by name."""
     plan = write_plan(forward, library=KernelLibrary(REFERENCE))
 
-    def run(fed: Inputs) -> dict[str, Any]:
-        executable = Executable(plan, KernelLibrary(REFERENCE), fed.of(plan.params), seed)
-        found = executable.run(fed.of(plan.inputs))
-        return {**fed.arrays, **executable.updates, **found}
+    def run(bound: Inputs) -> dict[str, Any]:
+        executable = Executable(plan, KernelLibrary(REFERENCE), bound.of(plan.params), seed)
+        found = executable.run(bound.of(plan.inputs))
+        return {**bound.arrays, **executable.updates, **found}
 
     return on_drawn_inputs(plan, seed, run)
