@@ -5,7 +5,8 @@ object of a call is found, what it has to be and what becomes of it; where one i
 be nothing runs, and the call is that of a function of Python, ``otherwise``.
 
 Every object that a step finds is held until the call ends, as other threads may change the
-containers while the program runs. A call that begins while another one runs is one of ``otherwise``.
+containers while the program runs. A call that begins while another one runs is that of
+``otherwise``.
 """
 
 from __future__ import annotations
