@@ -187,7 +187,7 @@ class _Run:
         operands = zip(node.buffers, node.pitches, strict=True)
         begins = [at.address[k] - first * pitch for k, pitch in operands]
         nest = rows_of(node.nest, first, first + count)
-        run = _Run(nest, [self.memory[k] for k in node.buffers], 0)
+        run = _Run(nest, [self.memory[k] for k in node.buffers])
         own = [buffer.offset for buffer in nest.buffers[len(begins) :]]
         offsets = [buffer.offset for buffer in nest.buffers[: len(begins)]]
         begins = [begin + offset for begin, offset in zip(begins, offsets, strict=True)]
