@@ -64,14 +64,13 @@ class Versions:
         return self.makers.get((element, version + 1))
 
 
-def versions_of(program: ProgramOp, *, until: Operation | None = None) -> Versions:
-    """Compute the versions in one traversal; with ``until``, the program ends before that op."""
-    walk = _Walk(alias_classes(program), until)
+def versions_of(program: ProgramOp) -> Versions:
+    """Compute the versions in one traversal."""
+    walk = _Walk(alias_classes(program))
     for argument in program.block.args:
         walk.define(argument)
     walk.block(program.block)
-    last = walk.at_end if walk.at_end is not None else walk.now
-    return Versions(walk.classes, walk.made, walk.reads, walk.makers, last)
+    return Versions(walk.classes, walk.made, walk.reads, walk.makers, walk.now)
 
 
 def chains(versions: Versions) -> dict[int, list[Link]]:
@@ -86,9 +85,7 @@ def chains(versions: Versions) -> dict[int, list[Link]]:
 @dataclass
 class _Walk:
     classes: AliasClasses
-    until: Operation | None
     now: dict[int, int] = field(default_factory=dict[int, int])
-    at_end: dict[int, int] | None = None
     newest: dict[int, int] = field(default_factory=dict[int, int])
     made: dict[SSAValue, tuple[Content, ...]] = field(
         default_factory=dict[SSAValue, tuple[Content, ...]]
@@ -111,8 +108,6 @@ class _Walk:
 
     def block(self, block: Block) -> None:
         for op in block.ops:
-            if op is self.until:
-                self.at_end = dict(self.now)
             self.op(cast(PirOp, op))
 
     def op(self, op: PirOp) -> None:

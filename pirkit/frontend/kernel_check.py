@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from pirkit.analysis.declared_types import mismatched_values
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.kinds import CUMULATIVE_PRODUCT, CUMULATIVE_SUM
 from pirkit.dialect.opdef import has_trait
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
-from pirkit.frontend.compile import compile
+from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.numeric_check import (
     Inputs,
     effect_of,
@@ -24,6 +25,8 @@ from pirkit.frontend.numeric_check import (
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
+from pirkit.lowering.whole_program.choose_form import SINGLE
+from pirkit.lowering.whole_program.search_kernels import SEARCH
 from pirkit.lowering.whole_program.segments import segmented
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
@@ -104,36 +107,48 @@ def check_kernels(
         return Report(program.symbol, backend, 0, ())
     plan = write_plan(program, library=KernelLibrary(backend))
     return on_drawn_inputs(
-        plan, seed, lambda bound: _check(plan, backend, seed, bound), inputs, params
+        plan, seed, lambda bound: _check(program, plan, backend, seed, bound), inputs, params
     )
 
 
-def _check(plan: Plan, backend: str, seed: int, bound: Inputs) -> Report:
-    check = InstructionCheck(KernelLibrary(backend).device)
-    library = CheckedLibrary(backend, check=check)
-    weights = bound.of(plan.params)
-    executable = Executable(plan, library, weights, seed)
-    executable.watch(bound.of(plan.inputs), Mode(run=check.run, fuses_launches=True), check.begin)
+def _check(program: ProgramOp, plan: Plan, backend: str, seed: int, bound: Inputs) -> Report:
+    check = _by_instruction(plan, backend, seed, bound)
     if check.faults:
         return Report(plan.name, backend, check.checked, tuple(check.faults))
     expected = effect_of(plan, REFERENCE, bound, seed)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
-    for suspect, shared in _sharing(plan, backend):
+    for suspect, shared, alone in _sharing(program, plan, backend):
         together = first_difference(effect_of(shared, backend, bound, seed), expected, loosest)
         if together is not None:
+            last = check if alone is plan else _by_instruction(alone, backend, seed, bound)
+            if last.faults:
+                return Report(plan.name, backend, last.checked, tuple(last.faults))
             return Report(plan.name, backend, check.checked, (), together, suspect)
     return Report(plan.name, backend, check.checked, ())
 
 
-def _sharing(plan: Plan, backend: str) -> Iterator[tuple[str, Plan]]:
-    """The forms in which kernels run together, and what such a form may have wrong."""
-    yield "the memory plan (runtime/planning.py) or the joined launch", plan
-    if backend == CPU:
-        static = [m if isinstance(m, TensorMeta) and m.is_static else None for m in plan.slots]
-        segments = segmented(plan, static)[0]
-        if segments is not plan:
-            yield f"the memory of a native segment ({', or '.join(_segment_files(plan))})", segments
+def _by_instruction(plan: Plan, backend: str, seed: int, bound: Inputs) -> InstructionCheck:
+    check = InstructionCheck(KernelLibrary(backend).device)
+    library = CheckedLibrary(backend, check=check)
+    executable = Executable(plan, library, bound.of(plan.params), seed)
+    executable.watch(bound.of(plan.inputs), Mode(run=check.run, fuses_launches=True), check.begin)
+    return check
+
+
+def _sharing(program: ProgramOp, plan: Plan, backend: str) -> Iterator[tuple[str, Plan, Plan]]:
+    """What runs kernels together and may be wrong, such a form, and its kernels one by one."""
+    yield "the memory plan (runtime/planning.py) or the joined launch", plan, plan
+    module = program.parent_op()
+    if backend == CPU and isinstance(module, ModuleOp) and not mismatched_values(program.block):
+        # As `compile` does: ops that are in no kernel get one each, and segments take these, too.
+        lowered = run_passes(Program(module), SINGLE).entry(program.symbol)
+        single = write_plan(lowered, library=KernelLibrary(backend))
+        static = [m if isinstance(m, TensorMeta) and m.is_static else None for m in single.slots]
+        segments = segmented(single, static)[0]
+        if segments is not single:
+            files = ", or ".join(_segment_files(single))
+            yield f"the memory of a native segment ({files})", segments, single
 
 
 def _segment_files(plan: Plan) -> Iterator[str]:
@@ -147,6 +162,8 @@ def _segment_files(plan: Plan) -> Iterator[str]:
     for name in called:
         if has_trait(name, CUMULATIVE_SUM) or has_trait(name, CUMULATIVE_PRODUCT):
             yield f"its `{name}`: {room}/cumulative_kernels.py and codegen/emit/cumulative.py"
+        elif name == SEARCH:
+            yield f"its `{name}`: {room}/search_kernels.py"
 
 
 def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:
@@ -193,9 +210,9 @@ def _saved_by(forward: ProgramOp, seed: int) -> dict[str, Any]:
     """What a forward half is given, and what it computes from that, by name."""
     plan = write_plan(forward, library=KernelLibrary(REFERENCE))
 
-    def run(fed: Inputs) -> dict[str, Any]:
-        executable = Executable(plan, KernelLibrary(REFERENCE), fed.of(plan.params), seed)
-        found = executable.run(fed.of(plan.inputs))
-        return {**fed.arrays, **executable.updates, **found}
+    def run(bound: Inputs) -> dict[str, Any]:
+        executable = Executable(plan, KernelLibrary(REFERENCE), bound.of(plan.params), seed)
+        found = executable.run(bound.of(plan.inputs))
+        return {**bound.arrays, **executable.updates, **found}
 
     return on_drawn_inputs(plan, seed, run)

@@ -225,7 +225,7 @@ class Executable:
         return outputs
 
     def _run_native(self, native: NativeProgram, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """One call. Native code itself checks the arrays; what it refuses is fed as elsewhere."""
+        """One call. Native code itself checks the arrays; what it refuses is bound as elsewhere."""
         self.refuse_unknown(inputs)
         names, results = native.names
         given: Mapping[str, Any] = {**self.params, **inputs} if self.plan.params else inputs

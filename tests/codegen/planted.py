@@ -37,6 +37,7 @@ from pirkit.lowering.codegen.emit import (
     transpose_tile,
     vector_emit,
 )
+from pirkit.lowering.codegen.emit import cumulative as cumulative_emit
 from pirkit.lowering.codegen.ir import loop_rewrites
 from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
 from pirkit.lowering.codegen.math import division, vecmath
@@ -47,7 +48,7 @@ from pirkit.lowering.codegen.matmul import (
     microkernel,
     small_gemm,
 )
-from pirkit.lowering.whole_program import kernel_sequence
+from pirkit.lowering.whole_program import kernel_sequence, search_kernels
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.launch_fusion import PendingLaunch
 
@@ -229,6 +230,11 @@ def mirrored(x: Any) -> Any:
 
 def rolled(x: Any) -> Any:
     return ops.cumsum(ops.roll(ops.cumsum(x, 0), [1], [0]), 0)
+
+
+def shortened(old: Any) -> Any:
+    """A bisection of the first half of a sequence."""
+    return lambda length, dtype, right: old(length // 2, dtype, right)
 
 
 def cumulative(x: Any) -> Any:
@@ -503,6 +509,26 @@ PLANTS: Final = {
         overlapping,
         shared,
         ((300, 300), (300, 300)),
+        ("each instruction is right alone",),
+    ),
+    "scan": Plant(
+        "its `pd_op.cumsum`: whole_program/cumulative_kernels.py and codegen/emit/cumulative.py",
+        "",
+        cumulative_emit,
+        "_rows",
+        lambda old: lambda scan, *sizes: old(replace(scan, reverse=False), *sizes),
+        lambda x: ops.tanh(ops.cumsum(x, 0, False, False, True)),
+        ((40, 37),),
+        ("each instruction is right alone",),
+    ),
+    "bisection": Plant(
+        "its `pd_op.searchsorted`: whole_program/search_kernels.py",
+        "",
+        search_kernels,
+        "_rounds",
+        shortened,
+        lambda x, v: ops.cast(ops.searchsorted(ops.cumsum(ops.exp(x), 0), v * 99), "float32"),
+        ((33,), (40,)),
         ("each instruction is right alone",),
     ),
     "pending derivatives": Plant(

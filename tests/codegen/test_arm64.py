@@ -27,9 +27,9 @@ from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native import target as targets
 from pirkit.runtime.native.engine import compile_ir
-from pirkit.runtime.native.launch_ir import launch_text
+from pirkit.runtime.native.launch_ir import launch_module
 from pirkit.runtime.native.pool_ir import pool_text
-from pirkit.runtime.native.program_ir import program_text, tensor_program_text
+from pirkit.runtime.native.program_ir import RUN_MODULE, TENSOR_MODULE
 from pirkit.runtime.native.target import host
 from tests.codegen import test_blocked_conv as blocks
 from tests.codegen import test_conv_weight_grad as correlations
@@ -168,7 +168,12 @@ def test_casts(texts: Callable[[], list[str]]) -> None:
 
 @pytest.mark.usefixtures("texts")
 def test_the_code_of_the_runtime() -> None:
-    texts = (pool_text(host().triple), launch_text(8), program_text(), tensor_program_text())
+    texts = (
+        pool_text(host().triple),
+        launch_module(8).text(),
+        RUN_MODULE.text(),
+        TENSOR_MODULE.text(),
+    )
     for text in texts:
         assert "llvm.x86." not in text
         assert_is_for_arm(compile_ir(text))

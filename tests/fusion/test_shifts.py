@@ -52,3 +52,18 @@ def test_reads_that_wrap_around(rows: int, columns: int, right: int, down: int) 
         return np.roll(x, (right, down), (1, 0)) + np.tile(np.roll(x[0], right), 2)[:columns] * 2
 
     np.testing.assert_array_equal(pirkit.jit(f)(x), f(x))
+
+
+@pytest.mark.parametrize(("width", "kernels"), [(16, 1), (24, 2)])
+def test_slices_that_share_nothing_compute_nothing_again(width: int, kernels: int) -> None:
+    """Each element of a costly value is needed once; of slices that overlap, some twice."""
+    x = np.random.default_rng(0).normal(size=(4096, 32))
+
+    def f(x: Any) -> Any:
+        t = np.exp(x) * np.tanh(x) * np.sin(x)
+        return t[:, :width] * np.exp(t[:, 32 - width :])
+
+    assert fused(f, x) == kernels
+    np.testing.assert_allclose(pirkit.jit(f)(x), f(x), rtol=1e-12, atol=1e-12)
+    kept = fused(lambda x: (t := np.exp(x) * np.tanh(x) * np.sin(x), t[:, :16] * t[:, 16:]), x)
+    assert kept == 2, "one loop stores all elements, and another one would compute them again"

@@ -75,22 +75,22 @@ class _Point:
     """The constants that unrolled loops add to indices."""
 
 
-def run_loops(nest: Nest, buffers: Sequence[Array], shift: int = 0) -> None:
+def run_loops(nest: Nest, buffers: Sequence[Array]) -> None:
     """Run a nest over the buffers of its operands; scratch memory begins as poison.
 
-    ``shift`` is how many iterations the first one of aligned blocks has. Raises InternalError for
-    an access outside of a buffer.
+    Aligned blocks begin with the first iteration. Raises InternalError for an access outside of a
+    buffer.
     """
     if nest.words is not None:
         nest = bound_nest(nest, buffers[nest.words].reshape(-1).view(np.int64).tolist())
     with np.errstate(all="ignore"):
-        _Run(nest, buffers, shift).run(nest.body, _Point({}, tuple(b.offset for b in nest.buffers)))
+        _Run(nest, buffers).run(nest.body, _Point({}, tuple(b.offset for b in nest.buffers)))
 
 
 class _Run:
-    def __init__(self, nest: Nest, buffers: Sequence[Array], shift: int) -> None:
+    def __init__(self, nest: Nest, buffers: Sequence[Array]) -> None:
         self.nest, self.types = nest, types_of(nest.kernel)
-        self.shift, self.end = shift, 0
+        self.end = 0
         self.standing: list[int] | None = None
         """Where the loops of `OnChange` stood at the block before."""
         self.memory = [buffer.reshape(-1).view(np.uint8) for buffer in buffers]
@@ -165,8 +165,8 @@ class _Run:
         for number, first in enumerate(range(start, stop, node.step)):
             if node.align is not None:
                 extent = stop - node.step
-                self.end = min(first + self.shift, extent)
-                first = min(max(first - node.step + self.shift, 0), extent)
+                self.end = min(first, extent)
+                first = min(max(first - node.step, 0), extent)
             first = min(first, stop - node.step) if node.moved_back else first
             here = self.moved(node, at, first, number)
             if node.kind in ("unroll", "interleave"):
@@ -187,7 +187,7 @@ class _Run:
         operands = zip(node.buffers, node.pitches, strict=True)
         begins = [at.address[k] - first * pitch for k, pitch in operands]
         nest = rows_of(node.nest, first, first + count)
-        run = _Run(nest, [self.memory[k] for k in node.buffers], 0)
+        run = _Run(nest, [self.memory[k] for k in node.buffers])
         own = [buffer.offset for buffer in nest.buffers[len(begins) :]]
         offsets = [buffer.offset for buffer in nest.buffers[: len(begins)]]
         begins = [begin + offset for begin, offset in zip(begins, offsets, strict=True)]

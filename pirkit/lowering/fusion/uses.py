@@ -7,12 +7,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import cast
 
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tiling import Axes, permutes
 from pirkit.dialect.types import meta_of
+from pirkit.index.extent import expected
 from pirkit.index.index_maps import Index, space
 from pirkit.lowering.fusion.index_conflicts import VISIT_LIMIT, cost_of
 from pirkit.lowering.fusion.index_equations import Unit
@@ -97,9 +99,18 @@ class Reader:
 
     def additions(self, needs: Needs) -> int:
         """The cost of recomputing members at their further indices, in additions per element."""
-        found = ((self.members[v], len(at) - 1) for v, at in needs.members.items())
-        again = ((u, n) for u, n in found if not u.is_reduction and u not in needs.tiles)
-        return sum(cost_of(u) * n for u, n in again if u.result not in self.in_tiles)
+        several = [self.members[v] for v, at in needs.members.items() if len(at) > 1]
+        # An op has fewer elements than a member whose slices it reads: each slice is computed once,
+        # as long as they are not more than the member has, and nobody else needs all of it.
+        here = {self.unit.op, *(self.members[v].op for v in needs.members)}
+        own = max(expected(prod(self.unit.meta.shape)), 1)
+        is_sliced = all(use.operation in here for u in several for use in u.result.uses)
+        cost = 0
+        for u in several:
+            if not (u.is_reduction or u in needs.tiles or u.result in self.in_tiles):
+                once = expected(prod(u.meta.shape)) // own if is_sliced else 1
+                cost += cost_of(u) * max(len(needs.members[u.result]) - max(once, 1), 0)
+        return cost
 
     @property
     def reduces(self) -> bool:

@@ -30,18 +30,14 @@ def around(
     return found
 
 
-def even_padding(
-    b: NodeBuilder, x: Value, pads: list[Pair], value: float = 0.0
-) -> tuple[Value, Any]:
+def even_padding(b: NodeBuilder, x: Value, pads: list[Pair]) -> tuple[Value, Any]:
     """The input and one padding for both sides of a dimension; what is uneven is padded before."""
     if all(low == high for low, high in pads):
         return x, tuple([low for low, _ in pads])
     shared = tuple([min(p) for p in pads])
     rest = [(low - s, high - s) for (low, high), s in zip(pads, shared, strict=True)]
-    if value:  # shared padding would have another value
-        shared, rest = (0,) * len(pads), pads
     flat = [0, 0, 0, 0, *(n for pair in rest for n in pair)]
-    return b.pad(x, paddings=tuple(flat), pad_value=value), shared
+    return b.pad(x, paddings=tuple(flat), pad_value=0.0), shared
 
 
 def convolution(

@@ -25,7 +25,7 @@ from pirkit.runtime.native.launch_ir import (
     HEADER,
     LAUNCH_PAUSED,
     NOT_CONTIGUOUS,
-    launch_text,
+    launch_module,
 )
 from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program import fuel, memory_layout_is_known
@@ -200,7 +200,7 @@ def _resumed(header: Any, stacks: Stacks, go: LaunchCall) -> int:
 
 @once
 def _library() -> Library:
-    return load(compile_cached_ir(launch_text(ITEMS)), [FUNCTION])
+    return load(compile_cached_ir(launch_module(ITEMS)), [FUNCTION])
 
 
 @cache

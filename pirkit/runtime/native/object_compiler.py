@@ -19,7 +19,8 @@ REFUSED: Final = b"-"
 SIMPLIFY: Final = "!simplify = !{}"
 """A line of a module that requests LLVM's instruction combining before code generation."""
 INLINE: Final = "!inline = !{}"
-"""A line of a module of which LLVM inlines the functions that are marked `alwaysinline`."""
+"""A line of a module whose variables LLVM puts in registers, and of which it inlines the functions
+that are marked `alwaysinline`."""
 QUICK: Final = "!quick = !{}"
 """A line of a module whose code need not be fast: a third of the time to compile it."""
 _HALVES: Final = """
@@ -149,6 +150,7 @@ def _inlining(chosen: Any) -> tuple[Any, Any]:
     passes = _llvm().create_new_module_pass_manager()
     passes.add_always_inliner_pass()
     passes.add_global_dead_code_eliminate_pass()
+    passes.add_sroa_pass()
     passes.add_new_gvn_pass()
     passes.add_simplify_cfg_pass()
     return passes, _builder(chosen)

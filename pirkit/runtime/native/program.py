@@ -39,10 +39,10 @@ from pirkit.runtime.native.program_ir import (
     LAYOUT,
     MAX_AXES,
     RUN_FUNCTIONS,
+    RUN_MODULE,
     TENSOR_FUNCTIONS,
+    TENSOR_MODULE,
     WANTED,
-    program_text,
-    tensor_program_text,
 )
 from pirkit.runtime.native.records_ir import PAUSED, RECORD
 from pirkit.runtime.native.tensor_call import (
@@ -544,12 +544,12 @@ def _checked_operands(program: NativeProgram, arrays: Sequence[Any]) -> list[Arr
 
 @once
 def _library() -> Library:
-    return load(compile_cached_ir(program_text()), RUN_FUNCTIONS)
+    return load(compile_cached_ir(RUN_MODULE), RUN_FUNCTIONS)
 
 
 @once
 def _tensor_library() -> Library:
-    return load(compile_cached_ir(tensor_program_text()), TENSOR_FUNCTIONS)
+    return load(compile_cached_ir(TENSOR_MODULE), TENSOR_FUNCTIONS)
 
 
 @once

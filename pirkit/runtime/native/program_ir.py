@@ -1,6 +1,6 @@
-"""The driver of native programs, as LLVM IR: two modules for all programs.
+"""The driver of native programs, as native routines: two modules for all programs.
 
-The module of `RUN_FUNCTIONS` runs a program over tuples of arrays. That of `TENSOR_FUNCTIONS` makes
+`RUN_MODULE` runs a program over tuples of arrays. `TENSOR_MODULE` makes
 the results and takes trees apart as well; it is five times as large, so that only functions which
 are called again need it.
 
@@ -11,14 +11,31 @@ type, shape and layout, and writes the data addresses into the argument blocks.
 
 from __future__ import annotations
 
-from string import Template
 from typing import Final
 
-from pirkit.runtime.native.field_loads import with_field_loads
-from pirkit.runtime.native.object_compiler import INLINE
-from pirkit.runtime.native.records_ir import PAUSED, RUN_HEADER, run_text
-from pirkit.runtime.native.tensor_call_ir import KEPT, PYTHON, RECIPE, tensor_call_text
-from pirkit.runtime.native.tree_call_ir import WORDS, tree_call_text
+from pirkit.runtime.native.records_ir import (
+    RUN,
+    RUN_CONSTANTS,
+    RUN_HEADER,
+    RUN_POINTERS,
+    RUN_STRUCTS,
+)
+from pirkit.runtime.native.routines import Language, RoutineModule, Struct, words
+from pirkit.runtime.native.tensor_call_ir import (
+    POINTERS,
+    PYTHON,
+    PYTHON_RESULTS,
+    TENSOR_CALL,
+    TENSOR_CONSTANTS,
+    TENSOR_STRUCTS,
+)
+from pirkit.runtime.native.tree_call_ir import (
+    TREE_CALL,
+    TREE_CONSTANTS,
+    TREE_POINTERS,
+    TREE_STRUCTS,
+    WORDS,
+)
 
 RUN_FUNCTIONS: Final = ("pirkit_program_run", "pirkit_program_call", "pirkit_program_into")
 TENSOR_FUNCTIONS: Final = ("pirkit_program_tensors", "pirkit_program_tree")
@@ -50,12 +67,14 @@ MAX_AXES: Final = 8
 WANTED: Final = ("dtype", "rank", *[f"extent{k}" for k in range(MAX_AXES)], "bytes")
 """Words of the expected type of an array."""
 
-LAYOUT: Final = {
-    "type": 8, "data": 16, "rank": 24, "extents": 32, "dtype": 56, "flags": 64,
-    "weak": 72,
+ARRAY: Final[Struct] = {
+    "references": ("i64", 0), "type": ("ptr", 8), "data": ("ptr", 16), "rank": ("i32", 24),
+    "extents": ("ptr", 32), "dtype": ("ptr", 56), "flags": ("i32", 64), "weak": ("ptr", 72),
 }  # fmt: skip
-"""Byte offsets of the fields of an array object: the public struct `PyArrayObject_fields` of
-numpy's C API, on 64-bit machines."""
+"""The fields of an array object: the public struct `PyArrayObject_fields` of numpy's C API, on
+64-bit machines."""
+LAYOUT: Final = {name: offset for name, (_, offset) in ARRAY.items()}
+PATCH: Final = words(("place", "number"), {"place"})
 
 ITEMS: Final = object.__basicsize__ + 8
 """Offset in a list object of the pointer to its elements: after the object header and length."""
@@ -64,239 +83,86 @@ CONTIGUOUS_AND_ALIGNED: Final = 0x101
 WRITEABLE: Final = 0x400
 
 _PLACING: Final = """
-; Whether an array is what is wanted: type, element type, memory in rows, rank, extents.
-define private i1 @fits(ptr %object, ptr %type, ptr %wanted) alwaysinline {
-entry:
-  %w_extents = getelementptr i64, ptr %wanted, i64 2
-  %is = field ptr, i8 %object, $at_type
-  %same_type = icmp eq ptr %is, %type
-  br i1 %same_type, label %array, label %no
-array:
-  %dtype = field ptr, i8 %object, $at_dtype
-  %dtype_wanted = load ptr, ptr %wanted, align 8
-  %same_dtype = icmp eq ptr %dtype, %dtype_wanted
-  %flags = field i32, i8 %object, $at_flags
-  %masked = and i32 %flags, $flags
-  %in_rows = icmp eq i32 %masked, $flags
-  %rank32 = field i32, i8 %object, $at_rank
-  %rank = sext i32 %rank32 to i64
-  %rank_wanted = field i64, i64 %wanted, 1
-  %same_rank = icmp eq i64 %rank, %rank_wanted
-  %both = and i1 %same_dtype, %in_rows
-  %all = and i1 %both, %same_rank
-  br i1 %all, label %axes, label %no
-axes:
-  %extents = field ptr, i8 %object, $at_extents
-  br label %axis
-axis:
-  %k = phi i64 [ 0, %axes ], [ %after, %equal ]
-  %more = icmp slt i64 %k, %rank
-  br i1 %more, label %compare, label %yes
-compare:
-  %extent = field i64, i64 %extents, %k
-  %extent_wanted = field i64, i64 %w_extents, %k
-  %same = icmp eq i64 %extent, %extent_wanted
-  br i1 %same, label %equal, label %no
-equal:
-  %after = add i64 %k, 1
-  br label %axis
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}
+# Whether an array is what is wanted: class, element type, memory in rows, rank, extents.
+@inline
+def fits(object: Array, kind: ptr, want: Wanted) -> i1:
+    if object.type != kind or object.dtype != want.dtype or object.flags & IN_ROWS != IN_ROWS:
+        return False
+    rank = i64(object.rank)
+    if rank != want.rank:
+        return False
+    for k in range(rank):
+        if i64[object.extents, k] != i64[want + EXTENTS, k]:
+            return False
+    return True
 
-; An array of a call, by number; of a tensor its array.
-define private ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %k) alwaysinline {
-entry:
-  %is_input = icmp slt i64 %k, %inputs
-  %behind = sub i64 %k, %inputs
-  %items = select i1 %is_input, ptr %given, ptr %made
-  %which = select i1 %is_input, i64 %k, i64 %behind
-  %object = field ptr, ptr %items, %which
-  %type = field ptr, i8 %object, $at_type
-  %tensor = field ptr, i64 %header, $tensor
-  %wrapped = icmp eq ptr %type, %tensor
-  br i1 %wrapped, label %unwrap, label %plain
-unwrap:
-  %slot = field i64, i64 %header, $slot
-  %held = field ptr, i8 %object, %slot
-  %empty = icmp eq ptr %held, null
-  %found = select i1 %empty, ptr %object, ptr %held
-  ret ptr %found
-plain:
-  ret ptr %object
-}
+# An array of a call, by number; of a tensor its array.
+@inline
+def operand(header: Header, given: ptr, made: ptr, k: i64) -> ptr:
+    object: Array = ptr[given, k] if k < inputs else ptr[made, k - inputs]
+    if object.type == tensor:
+        held = ptr[object + slot]
+        if held != None:
+            return held
+    return object
 
-; Write the addresses of operands into the argument blocks. Returns 0, or 1 + the number of the
-; first array that does not fit; then nothing is written.
-define private i64 @place(ptr %header, ptr %given, ptr %made) {
-entry:
-  %inputs = field i64, i64 %header, $inputs
-  %wanted = field ptr, i64 %header, $wanted
-  %number = field i64, i64 %header, $number
-  %patches = field ptr, i64 %header, $patches
-  %patched = field i64, i64 %header, $patched
-  %type = field ptr, i64 %header, $array
-  br label %next
-next:
-  %k = phi i64 [ 0, %entry ], [ %after, %good ]
-  %more = icmp slt i64 %k, %number
-  br i1 %more, label %look, label %place
-look:
-  %object = call ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %k)
-  %offset = mul i64 %k, $wanted_bytes
-  %want = getelementptr i8, ptr %wanted, i64 %offset
-  %fits = call i1 @fits(ptr %object, ptr %type, ptr %want)
-  %after = add i64 %k, 1
-  br i1 %fits, label %good, label %bad
-good:
-  br label %next
-bad:
-  ret i64 %after
-place:
-  %j = phi i64 [ 0, %next ], [ %j1, %write ]
-  %left = icmp slt i64 %j, %patched
-  br i1 %left, label %write, label %done
-write:
-  %twice = shl i64 %j, 1
-  %p_place = getelementptr i64, ptr %patches, i64 %twice
-  %where = load ptr, ptr %p_place, align 8
-  %which = field i64, i64 %p_place, 1
-  %found = call ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %which)
-  %data = field ptr, i8 %found, $at_data
-  store ptr %data, ptr %where, align 8
-  %j1 = add i64 %j, 1
-  br label %place
-done:
-  ret i64 0
-}
+# Write the addresses of operands into the argument blocks. Returns 0, or 1 + the number of
+# the first array that does not fit; then nothing is written.
+def place(header: Header, given: ptr, made: ptr) -> i64:
+    for k in range(number):
+        if not fits(operand(header, given, made, k), array, wanted + k * WANTED_BYTES):
+            return k + 1
+    for j in range(patched):
+        patch: Patch = patches + 16 * j
+        object: Array = operand(header, given, made, patch.number)
+        ptr[patch.place] = object.data
+    return 0
 """
 
 _CALLS: Final = """
-; Find the operands in tuples and run. Returns what @place does; if not 0, nothing has run; or -1 if
-; the run paused, and `pirkit_program_run` goes on.
-define i64 @pirkit_program_call(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
-entry:
-  %items = field i64, i64 %header, $items
-  %given = getelementptr i8, ptr %inputs_tuple, i64 %items
-  %made = getelementptr i8, ptr %results_tuple, i64 %items
-  %unfit = call i64 @place(ptr %header, ptr %given, ptr %made)
-  %fits = icmp eq i64 %unfit, 0
-  br i1 %fits, label %run, label %done
-run:
-  %ran = call i64 @pirkit_program_run(ptr %header)
-  %paused = icmp eq i64 %ran, $PAUSED
-  %state = select i1 %paused, i64 -1, i64 0
-  br label %done
-done:
-  %found = phi i64 [ %unfit, %entry ], [ %state, %run ]
-  ret i64 %found
-}
+# Find the operands in tuples and run. Returns what `place` does; if not 0, nothing has run; or
+# -1 if the run paused, and `pirkit_program_run` goes on.
+def pirkit_program_call(header: Header, inputs_tuple: ptr, results_tuple: ptr) -> i64:
+    unfit = place(header, inputs_tuple + items, results_tuple + items)
+    if unfit != 0:
+        return unfit
+    return -1 if pirkit_program_run(header) == PAUSED else 0
 
-; As `pirkit_program_call`, into arrays of the caller: each is writeable, and apart in memory from
-; all inputs and other results. Returns 1, and nothing has run, where one is not.
-define i64 @pirkit_program_into(ptr %header, ptr %inputs_tuple, ptr %results_tuple) {
-entry:
-  %spans = field ptr, i64 %header, $spans
-  %items = field i64, i64 %header, $items
-  %inputs = field i64, i64 %header, $inputs
-  %wanted = field ptr, i64 %header, $wanted
-  %number = field i64, i64 %header, $number
-  %type = field ptr, i64 %header, $array
-  %given = getelementptr i8, ptr %inputs_tuple, i64 %items
-  %made = getelementptr i8, ptr %results_tuple, i64 %items
-  br label %check
-check:
-  %n = phi i64 [ 0, %entry ], [ %n1, %right ]
-  %unknown = icmp slt i64 %n, %number
-  br i1 %unknown, label %each, label %next
-each:
-  %object_n = call ptr @array(ptr %header, ptr %given, ptr %made, i64 %inputs, i64 %n)
-  %offset_n = mul i64 %n, $wanted_bytes
-  %want_n = getelementptr i8, ptr %wanted, i64 %offset_n
-  %fits = call i1 @fits(ptr %object_n, ptr %type, ptr %want_n)
-  br i1 %fits, label %right, label %bad
-right:
-  %data = field i64, i8 %object_n, $at_data
-  %bytes = field i64, i64 %want_n, $bytes
-  %behind = add i64 %data, %bytes
-  %twice = shl i64 %n, 1
-  %p_first = getelementptr i64, ptr %spans, i64 %twice
-  %p_behind = getelementptr i64, ptr %p_first, i64 1
-  store i64 %data, ptr %p_first, align 8
-  store i64 %behind, ptr %p_behind, align 8
-  %flags = field i32, i8 %object_n, $at_flags
-  %masked = and i32 %flags, $writeable
-  %open = icmp ne i32 %masked, 0
-  %is_input = icmp slt i64 %n, %inputs
-  %either = or i1 %open, %is_input
-  %n1 = add i64 %n, 1
-  br i1 %either, label %check, label %bad
-next:
-  %k = phi i64 [ %inputs, %check ], [ %k1, %alone ]
-  %more = icmp slt i64 %k, %number
-  br i1 %more, label %look, label %apart
-look:
-  %twice_k = shl i64 %k, 1
-  %p_start = getelementptr i64, ptr %spans, i64 %twice_k
-  %start = load i64, ptr %p_start, align 8
-  %end = field i64, i64 %p_start, 1
-  br label %other
-other:
-  %j = phi i64 [ 0, %look ], [ %j1, %between ]
-  %before = icmp slt i64 %j, %k
-  br i1 %before, label %compare, label %alone
-compare:
-  %twice_j = shl i64 %j, 1
-  %p_start_j = getelementptr i64, ptr %spans, i64 %twice_j
-  %start_j = load i64, ptr %p_start_j, align 8
-  %end_j = field i64, i64 %p_start_j, 1
-  %below = icmp ule i64 %end_j, %start
-  %above = icmp ule i64 %end, %start_j
-  %disjoint = or i1 %below, %above
-  br i1 %disjoint, label %between, label %bad
-between:
-  %j1 = add i64 %j, 1
-  br label %other
-alone:
-  %k1 = add i64 %k, 1
-  br label %next
-apart:
-  %found = call i64 @pirkit_program_call(ptr %header, ptr %inputs_tuple, ptr %results_tuple)
-  ret i64 %found
-bad:
-  ret i64 1
-}
+# As `pirkit_program_call`, into arrays of the caller: each is writeable, and apart in memory
+# from all inputs and other results. Returns 1, and nothing has run, where one is not.
+def pirkit_program_into(header: Header, inputs_tuple: ptr, results_tuple: ptr) -> i64:
+    for n in range(number):
+        object: Array = operand(header, inputs_tuple + items, results_tuple + items, n)
+        want: Wanted = wanted + n * WANTED_BYTES
+        if not fits(object, array, want):
+            return 1
+        if n >= inputs and object.flags & WRITEABLE == 0:
+            return 1
+        span: Span = spans + 16 * n
+        span.first = object.data
+        span.end = object.data + want.bytes
+    for k in range(inputs, number):
+        mine: Span = spans + 16 * k
+        for j in range(k):
+            other: Span = spans + 16 * j
+            if below(mine.first, other.end) and below(other.first, mine.end):
+                return 1
+    return pirkit_program_call(header, inputs_tuple, results_tuple)
 """
 
+_STRUCTS: Final = RUN_STRUCTS | TENSOR_STRUCTS | TREE_STRUCTS | {
+    "Header": words(HEADER, {*RUN_POINTERS, *POINTERS, *TREE_POINTERS}), "Array": ARRAY,
+    "Wanted": words(WANTED, {"dtype"}), "Patch": PATCH,
+    "Span": words(("first", "end"), {"first", "end"}),
+}  # fmt: skip
+_CONSTANTS: Final = RUN_CONSTANTS | TENSOR_CONSTANTS | TREE_CONSTANTS | {
+    "IN_ROWS": CONTIGUOUS_AND_ALIGNED, "WRITEABLE": WRITEABLE,
+    "EXTENTS": 8 * WANTED.index("extent0"),
+    "WANTED_BYTES": 8 * len(WANTED), "DATA": ARRAY["data"][1], "ITEMS": ITEMS,
+}  # fmt: skip
+_LANGUAGE: Final = Language(_STRUCTS, _CONSTANTS, PYTHON_RESULTS | {"memcmp": "i32"})
 
-def program_text() -> str:
-    """The text of the module of `RUN_FUNCTIONS`."""
-    return _module(_PLACING + _CALLS)
-
-
-def tensor_program_text() -> str:
-    """The text of the module of `TENSOR_FUNCTIONS`."""
-    calls = tensor_call_text(HEADER) + tree_call_text(HEADER)
-    return _module(_PLACING + calls, "private")
-
-
-def _module(text: str, linkage: str = "") -> str:
-    words = {name: str(word) for name, word in HEADER.items()}
-    places = {f"at_{name}": str(offset) for name, offset in LAYOUT.items()}
-    calls = Template(text).substitute(
-        words,
-        **places,
-        flags=str(CONTIGUOUS_AND_ALIGNED),
-        writeable=str(WRITEABLE),
-        bytes=str(WANTED.index("bytes")),
-        wanted_bytes=str(8 * len(WANTED)),
-        PAUSED=str(PAUSED),
-        recipe_bytes=str(8 * len(RECIPE)),
-        at_items=str(ITEMS),
-        KEPT=str(KEPT),
-        most_references=str(1 << 30),
-    )
-    run = run_text("pirkit_program_run", linkage)
-    return with_field_loads(f"{run}\n{calls}\n{INLINE}\n")
+RUN_MODULE: Final = RoutineModule(RUN + _PLACING + _CALLS, _LANGUAGE, RUN_FUNCTIONS)
+TENSOR_MODULE: Final = RoutineModule(
+    RUN + _PLACING + TENSOR_CALL + TREE_CALL, _LANGUAGE, TENSOR_FUNCTIONS
+)

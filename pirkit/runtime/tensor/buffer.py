@@ -66,11 +66,11 @@ def place_of(array: Any) -> Place:
     return CPU if is_numpy(array) else Place("gpu", int(array.device.id))
 
 
-def interface(address: int, nbytes: int, writable: bool = True) -> dict[str, object]:
+def interface(address: int, nbytes: int) -> dict[str, object]:
     """The description of bytes at an address in numpy's array interface."""
     return {
         "version": 3,
         "typestr": "|u1",
         "shape": (nbytes,),
-        "data": (address, not writable),
+        "data": (address, False),
     }

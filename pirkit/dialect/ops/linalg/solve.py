@@ -32,10 +32,10 @@ FIELDS = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 REAL_FIELDS = (dt.float32, dt.float64)
 
 
-def square_matrices(x: TensorMeta, constraint: str = "C1", what: str = "x") -> None:
+def square_matrices(x: TensorMeta) -> None:
     """Refuse a tensor whose last two dimensions are no square."""
     fits = x.rank >= 2 and same_dim(x.shape[-1], x.shape[-2])
-    require(fits, constraint, f"`{what}` of shape {show(x.shape)} is no square matrix")
+    require(fits, "C1", f"`x` of shape {show(x.shape)} is no square matrix")
 
 
 def _invertible(matrices: Array) -> Array:

@@ -19,10 +19,9 @@ def block_extent(b: Builder, block: int, total: Value | int, first: Value) -> Va
 
 
 def for_tiles(
-    b: Builder, extent: Value, size: int, rest: int, tile: Callable[[Value, int], None],
-    start: int = 0,
-) -> None:  # fmt: skip
-    """Emit ``tile(number, size)`` for all whole tiles from ``start`` on, then one of size ``rest``.
+    b: Builder, extent: Value, size: int, rest: int, tile: Callable[[Value, int], None]
+) -> None:
+    """Emit ``tile(number, size)`` for all whole tiles, then one of size ``rest``.
 
     If ``rest`` is not zero, ``extent`` is a multiple of ``size`` with or without it.
     """
@@ -36,7 +35,7 @@ def for_tiles(
         tile(whole, rest)
         return []
 
-    b.loop(start, whole, 1, [], one)
+    b.loop(0, whole, 1, [], one)
     # The size of the rest is a constant: its microkernel has no masks and its own registers.
     if rest:
         b.branch(b.compare("ne", b.emit(I64, f"urem {extent}, {size}"), 0), last)

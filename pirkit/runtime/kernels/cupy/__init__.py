@@ -6,31 +6,18 @@ what :data:`~pirkit.runtime.kernels.cupy.host_fallback.ON_HOST` lists. Importing
 registers them; all have run on a stand-in for cupy, and not on a GPU.
 """
 
+# pyright: reportUnusedImport=false
 from dataclasses import replace
 
-from pirkit.runtime.kernels.cupy import (
-    convolutions as convolutions,
-)
-from pirkit.runtime.kernels.cupy import (
-    elementary as elementary,
-)
-from pirkit.runtime.kernels.cupy import (
-    gathering as gathering,
-)
-from pirkit.runtime.kernels.cupy import (
-    matrices as matrices,
-)
-from pirkit.runtime.kernels.cupy import (
-    scan as scan,
-)
-from pirkit.runtime.kernels.cupy import (
-    sorting as sorting,
-)
-from pirkit.runtime.kernels.cupy import (
-    special as special,
-)
-from pirkit.runtime.kernels.cupy import (
-    windows as windows,
+from pirkit.runtime.kernels.cupy import (  # noqa: F401
+    convolutions,
+    elementary,
+    gathering,
+    matrices,
+    scan,
+    sorting,
+    special,
+    windows,
 )
 from pirkit.runtime.registry import CPU, GPU, KERNELS
 

@@ -65,53 +65,46 @@ def _flat(array: Array | None) -> Array | None:
     return None if array is None else array.reshape(-1)
 
 
-@kernel("layer_norm", dtypes=dt.FLOATS, widen=True)
-def layer_norm(b: Binding) -> Step | None:
-    axis = b.attrs["begin_norm_axis"]
-    shape = b.input().shape
-    rows, size = prod(shape[:axis]), prod(shape[axis:])
+def _return(out: Array, goal: Array) -> None:
+    """Bring to the result what was computed beside it, where it is not contiguous."""
+    if not out.flags.c_contiguous:
+        out[...] = goal.reshape(out.shape)
+
+
+def _normalized(
+    b: Binding, rows: int, size: int, view: tuple[int, ...], weights: tuple[int, ...],
+    saves_inverse: bool = False,
+) -> Step | None:  # fmt: skip
+    """Rows of so many elements; in the shape ``view`` they are scaled by ``weights``.
+
+    The last result is the variance of each row, or the inverse of its deviation.
+    """
     if not rows * size:
         return None
     run = _normaliser(b, (rows, size))
 
-    def step(
-        x: Array,
-        scale: Array | None,
-        bias: Array | None,
-        out: Array,
-        mean: Array | None,
-        variance: Array | None,
-    ) -> None:
-        goal = out.reshape(rows, size)
-        run(x.reshape(rows, size), goal, _flat(mean), _flat(variance), None)
-        _weigh(b, goal, scale, bias, (size,))
+    def step(x: Array, scale: Any, bias: Any, out: Array, mean: Any, width: Any) -> None:
+        goal, width = out.reshape(rows, size), _flat(width)
+        variance, inverse = (None, width) if saves_inverse else (width, None)
+        run(x.reshape(rows, size), goal, _flat(mean), variance, inverse)
+        _weigh(b, goal.reshape(view), scale, bias, weights)
         _return(out, goal)
 
     return step
+
+
+@kernel("layer_norm", dtypes=dt.FLOATS, widen=True)
+def layer_norm(b: Binding) -> Step | None:
+    axis, shape = b.attrs["begin_norm_axis"], b.input().shape
+    rows, size = prod(shape[:axis]), prod(shape[axis:])
+    return _normalized(b, rows, size, (rows, size), (size,))
 
 
 @kernel("instance_norm", dtypes=dt.FLOATS, widen=True)
 def instance_norm(b: Binding) -> Step | None:
     n, channels, *rest = b.input().shape
-    rows, size = n * channels, prod(rest)
-    if not rows * size:
-        return None
-    run = _normaliser(b, (rows, size))
-
-    def step(
-        x: Array,
-        scale: Array | None,
-        bias: Array | None,
-        out: Array,
-        mean: Array | None,
-        inverse: Array | None,
-    ) -> None:
-        goal = out.reshape(rows, size)
-        run(x.reshape(rows, size), goal, _flat(mean), None, _flat(inverse))
-        _weigh(b, goal.reshape(n, channels, size), scale, bias, (channels, 1))
-        _return(out, goal)
-
-    return step
+    size = prod(rest)
+    return _normalized(b, n * channels, size, (n, channels, size), (channels, 1), True)
 
 
 @kernel("group_norm", dtypes=dt.FLOATS, widen=True)
@@ -119,31 +112,9 @@ def group_norm(b: Binding) -> Step | None:
     if b.attrs["data_format"] in CHANNELS_LAST:
         return None
     n, channels, *rest = b.input().shape
-    rows, size = n * b.attrs["groups"], prod(rest) * channels // b.attrs["groups"]
-    if not rows * size:
-        return None
-    run = _normaliser(b, (rows, size))
-
-    def step(
-        x: Array,
-        scale: Array | None,
-        bias: Array | None,
-        out: Array,
-        mean: Array | None,
-        variance: Array | None,
-    ) -> None:
-        goal = out.reshape(rows, size)
-        run(x.reshape(rows, size), goal, _flat(mean), _flat(variance), None)
-        _weigh(b, goal.reshape(n, channels, prod(rest)), scale, bias, (channels, 1))
-        _return(out, goal)
-
-    return step
-
-
-def _return(out: Array, goal: Array) -> None:
-    """Bring to the result what was computed beside it, where it is not contiguous."""
-    if not out.flags.c_contiguous:
-        out[...] = goal.reshape(out.shape)
+    rows, area = n * b.attrs["groups"], prod(rest)
+    size = area * channels // b.attrs["groups"]
+    return _normalized(b, rows, size, (n, channels, area), (channels, 1))
 
 
 @kernel("rms_norm", dtypes=dt.FLOATS, widen=True)
