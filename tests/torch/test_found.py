@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import pirkit.torch  # noqa: E402
 from pirkit.diag.errors import UnsupportedError  # noqa: E402
 from tests.torch.comparing import same  # noqa: E402
 from tools.campaigns.driver import SEVERE  # noqa: E402
@@ -196,6 +198,30 @@ def test_equal_extremes_share_a_gradient(reduce: str, include_self: bool) -> Non
         return x.scatter_reduce(0, index, s * 1.0, reduce, include_self=include_self)
 
     _same_derivatives(reduced, x, source)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_reductions_at_places_are_native(include_self: bool) -> None:
+    """Places that nothing is written to keep what they hold; NaN wins."""
+    index = torch.tensor([0, 2, 2, 0])
+
+    def reduced(x: Any, s: Any, n: Any) -> Any:
+        rows = index[:, None].expand(4, 3)
+        kept = {"include_self": include_self}
+        return [
+            *(x.scatter_reduce(0, rows, s, how, **kept) for how in ("sum", "mean", "amax")),
+            *(x.index_reduce(0, index, s, how, **kept) for how in ("mean", "amin")),
+            *(n.scatter_reduce(0, rows, n[:4], how, **kept) for how in ("sum", "amin")),
+        ]
+
+    x, source = torch.randn(5, 3), torch.randn(4, 3)
+    source[1, 1], source[3, 2] = NAN, -math.inf
+    numbers = torch.arange(15).reshape(5, 3) - 7
+    found = torch.compile(reduced, backend="pirkit")(x, source, numbers)
+    torch.testing.assert_close(found, reduced(x, source, numbers), equal_nan=True)
+    assert "0 library calls, torch computes 0" in str(
+        pirkit.torch.explain(reduced, x, source, numbers)
+    )
 
 
 @pytest.mark.parametrize("kind", ["avg", "max"])
