@@ -228,3 +228,23 @@ def test_reductions_at_places_are_native(include_self: bool) -> None:
 def test_pooling_one_element_into_several(kind: str) -> None:
     pool = getattr(torch.nn.functional, f"adaptive_{kind}_pool2d")
     same(lambda x: pool(x, (3, 2)), torch.randn(2, 3, 1, 1, requires_grad=True))
+
+
+def test_cotangents_of_dead_elements() -> None:
+    """A choice drops them, also NaN: the root of a ReLU at 0; `fmax` gives them to one operand."""
+
+    def function(x: Any) -> Any:
+        return x.relu().sqrt(), torch.nn.functional.relu6(x).sqrt(), torch.fmax(x, x * 0.5)
+
+    x = torch.tensor([-1.0, 0.0, 4.0, NAN, 7.0], requires_grad=True)
+    expected, found = (
+        torch.autograd.grad([y.square().nansum() for y in made(x)], x)[0]
+        for made in (function, torch.compile(function, backend="pirkit"))
+    )
+    torch.testing.assert_close(found[:3], expected[:3])
+    assert not found[:3].isnan().any()
+
+
+def test_the_gradient_of_a_target() -> None:
+    x, y = (torch.rand(5, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    _same_derivatives(torch.nn.functional.binary_cross_entropy, x, y)
