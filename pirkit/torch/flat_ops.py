@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pirkit.torch.captured_graph import CUT, Captured
+from pirkit.torch.libtorch import listed, torch
 
 FLAT: Final = frozenset({
     "relu", "relu6", "leaky_relu", "hardtanh", "abs", "_prelu_kernel", "max_pool2d_with_indices",
@@ -63,7 +64,5 @@ def _carries(node: Any) -> bool:
     """Whether gradients flow through a node."""
     if node.meta.get(CUT):
         return False
-    value = node.meta.get("val")
-    held: Any = value if isinstance(value, list | tuple) else [value]
-    return any(getattr(v, "dtype", None) is not None and (v.is_floating_point() or v.is_complex())
-               for v in held)  # fmt: skip
+    tensors = [v for v in listed(node.meta.get("val")) if isinstance(v, torch.Tensor)]
+    return any(t.is_floating_point() or t.is_complex() for t in tensors)
