@@ -61,6 +61,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
             gradients[i] = found[k].clone() if is_shared else found[k]
         for i in level.absent(cotangents):
             gradients[i] = None
+        _fill(gradients, ctx, level, cotangents)
         return (None, None, *gradients)
 
 
@@ -86,7 +87,15 @@ def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list
         gradients[i] = value
     for i in level.absent(cotangents):
         gradients[i] = None
+    _fill(gradients, ctx, level, cotangents)
     return gradients
+
+
+def _fill(gradients: list[Any], ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> None:
+    """Zeros where torch's formulas give them (see `flat_ops`)."""
+    for i in level.zero_gradients(cotangents):
+        if gradients[i] is None:
+            gradients[i] = torch.zeros_like(ctx.primals[i])
 
 
 def _seed(cotangent: Any, meta: Any) -> Any:

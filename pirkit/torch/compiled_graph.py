@@ -13,6 +13,7 @@ from pirkit.diag.forks import renewed
 from pirkit.runtime.trace import Entry
 from pirkit.torch.autograd_function import run
 from pirkit.torch.captured_graph import SOURCE, Captured, Result, View
+from pirkit.torch.flat_ops import flat_ops
 from pirkit.torch.import_graph import import_graph
 from pirkit.torch.imported_graph import Imported
 from pirkit.torch.levels import Level
@@ -33,8 +34,9 @@ class Specialized:
     def __init__(self, captured: Captured, imported: Imported, settings: Settings) -> None:
         self.imported = imported
         self.level = Level(
-            imported.program, imported.names, imported.outputs, settings, tuple(captured.learns)
-        )
+            imported.program, imported.names, imported.outputs, settings, tuple(captured.learns),
+            flat_ops(captured, imported.inputs),
+        )  # fmt: skip
         self.captured = captured
         self.watched: list[Entry] = []
         """While `explain` looks on, what the last forward executed, with CPU seconds."""

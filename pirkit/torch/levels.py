@@ -18,6 +18,7 @@ from pirkit.passes.differentiate import inputs_of
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.partition import forward_backward
 from pirkit.split.split_result import SplitParts
+from pirkit.torch.flat_ops import Flat, zero_inputs
 from pirkit.torch.tensor_runner import Packed, Runner, Settings
 
 Array = np.ndarray[Any, Any]
@@ -36,6 +37,15 @@ class Level:
     settings: Settings
     learns: tuple[bool | None, ...] = ()
     """Of each output whether torch says that it requires a gradient; None if that is unknown."""
+    flats: tuple[Flat, ...] = ()
+    """Ops for whose derivative torch gives zeros (see `flat_ops`)."""
+    zeros: tuple[frozenset[int], ...] = ()
+    """Of each output the inputs whose gradient is at least zeros, where there is none."""
+
+    def zero_gradients(self, cotangents: Sequence[Any]) -> frozenset[int]:
+        """Inputs that get zeros, if they get no other gradient."""
+        used = [z for z, given in zip(self.zeros, cotangents, strict=False) if given is not None]
+        return frozenset[int]().union(*used)
 
     @cached_property
     def inference(self) -> Runner:
@@ -170,6 +180,7 @@ class Level:
             (*(self.inputs[i] for i in read), *(roles.seeds[self.outputs[k]] for k in seeded)),
             tuple([roles.gradients[self.inputs[i]] for i in wanted]),
             self.settings,
+            zeros=zero_inputs(self.flats, wanted, read, seeded),
         )
         return level, tuple(read), tuple(seeded), tuple(wanted)
 

@@ -165,3 +165,21 @@ def test_derivatives_at_zeros_and_at_equal_operands(name: str) -> None:
         found.append([*firsts, *torch.autograd.grad(total, (x, y))])
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("op", [torch.relu, torch.abs, lambda y: y.clamp(0)])
+def test_zeros_and_no_gradient_of_second_order(op: Any) -> None:
+    """What lies before an op with a slope by parts gets zeros where torch gives them, else None."""
+    x, w, b, u = (torch.randn(*s, requires_grad=True) for s in ((3, 4), (6, 4), (6,), (6,)))
+
+    def function(*given: Any) -> Any:
+        return op(torch.nn.functional.linear(*given[:3])) + u
+
+    def second(made: Any) -> list[Any]:
+        (g,) = torch.autograd.grad(made(x, w, b).sum(), x, create_graph=True)
+        return list(torch.autograd.grad(g.square().sum(), (x, w, b, u), allow_unused=True))
+
+    expected, found = second(function), second(torch.compile(function, backend="pirkit"))
+    assert [g is None for g in found] == [g is None for g in expected]
+    torch.testing.assert_close([g for g in found if g is not None],
+                               [g for g in expected if g is not None])  # fmt: skip

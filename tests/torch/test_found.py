@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import pirkit.torch  # noqa: E402
 from pirkit.diag.errors import UnsupportedError  # noqa: E402
 from tests.torch.comparing import same  # noqa: E402
 from tools.campaigns.driver import SEVERE  # noqa: E402
@@ -198,7 +200,51 @@ def test_equal_extremes_share_a_gradient(reduce: str, include_self: bool) -> Non
     _same_derivatives(reduced, x, source)
 
 
+@pytest.mark.parametrize("include_self", [True, False])
+def test_reductions_at_places_are_native(include_self: bool) -> None:
+    """Places that nothing is written to keep what they hold; NaN wins."""
+    index = torch.tensor([0, 2, 2, 0])
+
+    def reduced(x: Any, s: Any, n: Any) -> Any:
+        rows = index[:, None].expand(4, 3)
+        kept = {"include_self": include_self}
+        return [
+            *(x.scatter_reduce(0, rows, s, how, **kept) for how in ("sum", "mean", "amax")),
+            *(x.index_reduce(0, index, s, how, **kept) for how in ("mean", "amin")),
+            *(n.scatter_reduce(0, rows, n[:4], how, **kept) for how in ("sum", "amin")),
+        ]
+
+    x, source = torch.randn(5, 3), torch.randn(4, 3)
+    source[1, 1], source[3, 2] = NAN, -math.inf
+    numbers = torch.arange(15).reshape(5, 3) - 7
+    found = torch.compile(reduced, backend="pirkit")(x, source, numbers)
+    torch.testing.assert_close(found, reduced(x, source, numbers), equal_nan=True)
+    assert "0 library calls, torch computes 0" in str(
+        pirkit.torch.explain(reduced, x, source, numbers)
+    )
+
+
 @pytest.mark.parametrize("kind", ["avg", "max"])
 def test_pooling_one_element_into_several(kind: str) -> None:
     pool = getattr(torch.nn.functional, f"adaptive_{kind}_pool2d")
     same(lambda x: pool(x, (3, 2)), torch.randn(2, 3, 1, 1, requires_grad=True))
+
+
+def test_cotangents_of_dead_elements() -> None:
+    """A choice drops them, also NaN: the root of a ReLU at 0; `fmax` gives them to one operand."""
+
+    def function(x: Any) -> Any:
+        return x.relu().sqrt(), torch.nn.functional.relu6(x).sqrt(), torch.fmax(x, x * 0.5)
+
+    x = torch.tensor([-1.0, 0.0, 4.0, NAN, 7.0], requires_grad=True)
+    expected, found = (
+        torch.autograd.grad([y.square().nansum() for y in made(x)], x)[0]
+        for made in (function, torch.compile(function, backend="pirkit"))
+    )
+    torch.testing.assert_close(found[:3], expected[:3])
+    assert not found[:3].isnan().any()
+
+
+def test_the_gradient_of_a_target() -> None:
+    x, y = (torch.rand(5, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    _same_derivatives(torch.nn.functional.binary_cross_entropy, x, y)

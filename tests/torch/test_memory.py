@@ -59,6 +59,7 @@ CHOICES: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "without order": (lambda x: x.topk(3, sorted=False), make(5, 40)),
     "least": (lambda x: x.topk(17, 0, largest=False, sorted=False), make(40, 3)),
     "equal": (lambda x: x.topk(3), torch.arange(120).reshape(4, 30) % 5),
+    "equal, one": (lambda x: x.kthvalue(4, 1), torch.arange(120.0).reshape(4, 30) % 5),
     "half": (lambda x: x.topk(3), make(5, 40, dtype=torch.bfloat16)),
 }
 

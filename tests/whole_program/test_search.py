@@ -38,3 +38,10 @@ def test_a_table_for_each_row_and_one_native_call() -> None:
         np.testing.assert_array_equal(
             found[row], np.searchsorted(table[row], queries[row] * 1.5) + 1
         )
+
+
+def test_operands_that_are_views() -> None:
+    """A reshaped operand is read where its source lies."""
+    table, query = np.arange(6, dtype=np.float32).reshape(2, 3), np.array(3.5, np.float32)
+    search = pirkit.jit(lambda t, q: np.searchsorted(t.reshape(6), q.reshape(1)))
+    np.testing.assert_array_equal(search(table, query), [4])

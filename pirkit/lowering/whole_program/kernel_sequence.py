@@ -215,7 +215,8 @@ class _SequenceBuilder:
     def search(self, call: Call) -> bool:
         found = search_of(call, self.meta)
         if found is not None:
-            self.kernel(found, cast("tuple[int, ...]", (*call.inputs, *call.outputs)))
+            slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
+            self.kernel(found, [self.buffer(s) for s in slots])
         return found is not None
 
     def nchwc(self, call: Call) -> None:

@@ -24,7 +24,6 @@ _UNARY: Final = {
     "special_i1": ("i1", FLOATING),
     "special_i1e": ("i1e", FLOATING),
     **{name: (name, Kinds.DEFAULT) for name in ("floor", "ceil", "trunc", "square")},
-    "relu": ("relu", Kinds.DEFAULT),
     "round": ("round", Kinds.DEFAULT),
 }  # fmt: skip
 
@@ -36,8 +35,6 @@ _BINARY: Final = {
     "div.Scalar": ("divide", FLOATING),
     "maximum.default": ("maximum", Kinds.DEFAULT),
     "minimum.default": ("minimum", Kinds.DEFAULT),
-    "fmax.default": ("fmax", Kinds.DEFAULT),
-    "fmin.default": ("fmin", Kinds.DEFAULT),
     "atan2.default": ("atan2", FLOATING),
     "copysign.Tensor": ("copysign", FLOATING),
     "copysign.Scalar": ("copysign", FLOATING),
@@ -275,6 +272,15 @@ def _(b: AtenBuilder, x: Value, low: Any) -> Value:
 def _(b: AtenBuilder, x: Value, high: Any) -> Value:
     found, bound = b.cast(x, b.dtype), b.typed(high, b.dtype)
     return b("pd_op.where", b.greater_than(found, bound), bound, found)
+
+
+@rule("fmax", "fmin")
+def _(b: AtenBuilder, x: Value, y: Value) -> Value:
+    """Of equal elements the first one gets the gradient, as in torch."""
+    (x, y), result = b.promoted(x, y)
+    wins = b.greater_equal if "fmax" in str(b.node.target) else b.less_equal
+    first = b.logical_or(wins(x, y), b.not_equal(y, y))
+    return b.cast(b("pd_op.where", first, x, y), result)
 
 
 @rule("round.decimals")

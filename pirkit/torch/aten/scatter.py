@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten.indexing import flat_places, indexed_dims
 from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.rules import rule
+
+_INTEGERS: Final = (dt.int32, dt.int64)
 
 
 @rule("index_put", "_unsafe_index_put")
@@ -63,12 +67,40 @@ def _written(
         dim = 0
     if how == "assign":
         found = _assigned(b, x, index, b.cast(source, x.dtype), dim)
-    elif how in ("amax", "amin") and x.dtype.is_float:
+    elif how in _NEUTRAL:
         found = _extreme(b, x, dim, index, source, how, self_too)
     else:
-        found = b.put_along_axis(x, index, b.cast(source, x.dtype), axis=dim, reduce=how,
-                                 include_self=self_too)  # fmt: skip
+        found = _summed(b, x, dim, index, b.cast(source, x.dtype), how, self_too)
     return b.reshape(found, shape)
+
+
+_NEUTRAL: Final = {"amax": -math.inf, "amin": math.inf}
+"""What no element is beyond, of each extreme."""
+
+
+def _summed(
+    b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, how: str, self_too: bool
+) -> Value:
+    """Sums or means at each place; an old element that does not count is cleared before."""
+
+    def put(into: Value, value: Value, reduce: str) -> Value:
+        return b.put_along_axis(into, index, value, axis=dim, reduce=reduce)
+
+    zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
+    total = put(x if self_too else put(x, zero, "assign"), source, "add")
+    if how == "add":
+        return total
+    held = b.expand(one, x.shape)
+    count = put(held if self_too else put(held, zero, "assign"), one, "add")
+    return b.divide(total, count)
+
+
+def _limit(dtype: Any, how: str) -> Any:
+    """The first number of an extreme: any other one replaces it."""
+    if dtype.is_float:
+        return _NEUTRAL[how]
+    limits = np.iinfo(dtype.np)
+    return int(limits.min if how == "amax" else limits.max)
 
 
 def _assigned(
@@ -109,7 +141,13 @@ def _extreme(
 
     As in torch, an element that does not count takes its share too, and gets none of it.
     """
-    best = b.put_along_axis(x, index, source, axis=dim, reduce=how, include_self=self_too)
+    source, start = b.cast(source, x.dtype), x
+    if not self_too:
+        limit = b.const(_limit(x.dtype, how), x.dtype)
+        start = b.put_along_axis(x, index, limit, axis=dim, reduce="assign")
+    best = b.put_along_axis(start, index, source, axis=dim, reduce=how)
+    if not x.dtype.is_float:
+        return best
     zero = b.const(0.0, x.dtype)
     where: Any = {"axis": dim, "include_self": True, "reduce": "add"}
     is_kept = b.equal(x, best)
@@ -144,14 +182,27 @@ def _(
     include_self: bool = True,
 ) -> Any:  # fmt: skip
     how = {"sum": "add", "mean": "mean", "amax": "amax", "amin": "amin"}.get(reduce)
-    if how is None or not x.dtype.is_float:
+    if how is None or not (x.dtype.is_float or (how != "mean" and x.dtype in _INTEGERS)):
         return NotImplemented
     return _written(b, x, dim, index, source, how, include_self)
 
 
+@rule("index_reduce")
+def _(
+    b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, reduce: str,
+    include_self: bool = True,
+) -> Any:  # fmt: skip
+    """As `scatter_reduce`, with whole rows at each place."""
+    if not x.rank or reduce == "prod" or not x.dtype.is_float:
+        return NotImplemented
+    dim %= x.rank
+    rows = b.reshape(index, [-1 if d == dim else 1 for d in range(x.rank)])
+    return _written(b, x, dim, b.expand(rows, source.shape), source, reduce, include_self)
+
+
 @rule("index_add")
 def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, alpha: Any = 1) -> Any:
-    if not x.rank or not (x.dtype.is_float or x.dtype in (dt.int32, dt.int64)):
+    if not x.rank or not (x.dtype.is_float or x.dtype in _INTEGERS):
         return NotImplemented
     places = b.reshape(index, (math.prod(index.shape),))
     added = source if alpha == 1 else source * alpha

@@ -51,12 +51,13 @@ def _(
 
 @rule("kthvalue")
 def _(b: AtenBuilder, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """The place is torch's, as that of `topk`."""
     if not x.rank or not x.dtype.is_float:
         return NotImplemented
-    dim %= x.rank
-    _, place = b.kthvalue(x, k=k, axis=dim, keepdim=True)
-    found = b.take_along_axis(x, place, axis=dim)
-    return b.reshape(found, b.shapes[0]), b.reshape(place, b.shapes[1])
+    _, place = call_by_torch(b, [x, k, dim, keepdim], {}, "torch's order", [])
+    kept = [1 if d == dim % x.rank else n for d, n in enumerate(x.shape)]
+    found = b.take_along_axis(x, b.reshape(place, kept), axis=dim % x.rank)
+    return b.reshape(found, b.shapes[0]), place
 
 
 @rule("bucketize.Tensor", "searchsorted.Tensor")

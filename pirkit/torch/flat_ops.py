@@ -1,0 +1,68 @@
+"""Ops whose slope is constant by parts, and the zeros that torch gives for its derivative.
+
+Torch's formula for the second derivative of a ReLU is a tensor of zeros, so an input before it gets
+a gradient of zeros, where an input on which a first derivative does not depend gets None. Its
+formulas for `clamp`, `where` and extremes have no such term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pirkit.torch.captured_graph import CUT, Captured
+from pirkit.torch.libtorch import listed, torch
+
+FLAT: Final = frozenset({
+    "relu", "relu6", "leaky_relu", "hardtanh", "abs", "_prelu_kernel", "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+})  # fmt: skip
+"""Names of ATen ops."""
+
+Flat = tuple[frozenset[int], frozenset[int]]
+"""Of a flat op, the numbers of the inputs that it depends on, and of the outputs that do on it."""
+
+
+def flat_ops(captured: Captured, inputs: Sequence[int]) -> tuple[Flat, ...]:
+    """The flat ops through which gradients flow, by the position of inputs among ``inputs``."""
+    position = {argument: k for k, argument in enumerate(inputs)}
+    nothing = frozenset[int]()
+    sources: dict[Any, frozenset[int]] = {}
+    passed: dict[Any, frozenset[int]] = {}
+    found: list[frozenset[int]] = []
+    for number, node in enumerate(captured.placeholders):
+        sources[node] = frozenset([position[number]]) if number in position else nothing
+    for node in captured.graph.nodes:
+        if node.op != "call_function" or not _carries(node):
+            continue
+        given = [n for n in node.all_input_nodes if n in sources]
+        sources[node] = nothing.union(*[sources[n] for n in given])
+        passed[node] = nothing.union(*[passed.get(n, nothing) for n in given])
+        if str(node.target).partition(".")[2].partition(".")[0] in FLAT:
+            passed[node] |= {len(found)}
+            found.append(sources[node])
+    reached = [passed.get(node, nothing) for node in captured.outputs]
+    return tuple([
+        (taken, frozenset([k for k, flats in enumerate(reached) if number in flats]))
+        for number, taken in enumerate(found)
+    ])  # fmt: skip
+
+
+def zero_inputs(
+    flats: Sequence[Flat], wanted: Sequence[int], read: Sequence[int], seeded: Sequence[int]
+) -> tuple[frozenset[int], ...]:
+    """Of the gradient of each ``wanted`` input, which of those that it reads get at least zeros.
+
+    They are numbers among ``read``; ``seeded`` are the outputs whose cotangents are given.
+    """
+    live = [taken for taken, outputs in flats if outputs.intersection(seeded)]
+    beside = [frozenset[int]().union(*[taken for taken in live if w in taken]) for w in wanted]
+    return tuple([frozenset([k for k, i in enumerate(read) if i in near]) for near in beside])
+
+
+def _carries(node: Any) -> bool:
+    """Whether gradients flow through a node."""
+    if node.meta.get(CUT):
+        return False
+    tensors = [v for v in listed(node.meta.get("val")) if isinstance(v, torch.Tensor)]
+    return any(t.is_floating_point() or t.is_complex() for t in tensors)
