@@ -25,13 +25,6 @@ def _(b: AtenBuilder, x: Value) -> Value:
     return b.multiply(x, b.tanh(b.softplus(x)))
 
 
-@rule("relu")
-def _(b: AtenBuilder, x: Value) -> Value:
-    """Its derivative is a choice, as torch's: no NaN of a dead element's cotangent comes back."""
-    zero = b.const(0, x.dtype)
-    return b("pd_op.where", b.less_equal(x, zero), zero, x)
-
-
 @rule("leaky_relu")
 def _(b: AtenBuilder, x: Value, slope: float = 0.01) -> Value:
     """The gradient at 0 is the slope, as torch's, which Paddle's `leaky_relu` does not have."""
@@ -53,17 +46,17 @@ def _(b: AtenBuilder, x: Value, beta: Any = 1, threshold: Any = 20) -> Value:
     return b.softplus(x, beta=beta, threshold=threshold)
 
 
-@rule("relu6")
-def _(b: AtenBuilder, x: Value) -> Value:
-    return _hardtanh(b, x, 0, 6)
-
-
 @rule("hardtanh")
-def _hardtanh(b: AtenBuilder, x: Value, low: Any = -1, high: Any = 1) -> Value:
+def _(b: AtenBuilder, x: Value, low: Any = -1, high: Any = 1) -> Value:
     """The gradient is 0 at a bound, where that of `clamp` is 1."""
     least, most = b.const(low, x.dtype), b.const(high, x.dtype)
     found = b("pd_op.where", b.less_equal(x, least), least, x)
     return b("pd_op.where", b.greater_equal(x, most), most, found)
+
+
+@rule("relu6")
+def _(b: AtenBuilder, x: Value) -> Value:
+    return b.relu6(x)
 
 
 @rule("hardsigmoid")

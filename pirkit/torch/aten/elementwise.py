@@ -24,6 +24,7 @@ _UNARY: Final = {
     "special_i1": ("i1", FLOATING),
     "special_i1e": ("i1e", FLOATING),
     **{name: (name, Kinds.DEFAULT) for name in ("floor", "ceil", "trunc", "square")},
+    "relu": ("relu", Kinds.DEFAULT),
     "round": ("round", Kinds.DEFAULT),
 }  # fmt: skip
 

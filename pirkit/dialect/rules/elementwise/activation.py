@@ -103,9 +103,11 @@ for _name, _rule in COMPOSED.items():
     decompose(f"pd_op.{_name}")(_in_float(_rule))
 
 
-def _masked(condition: Callable[[OpCall], Value], slope: float = 1.0) -> Rule:
-    """The cotangent where the condition holds, else nothing."""
-    return lambda c, g: g * slope * c.b.cast(condition(c), g.dtype)
+def _masked(condition: Callable[[OpCall], Value]) -> Rule:
+    """The cotangent where the condition holds, else 0, whatever the cotangent is: where ``x < 0``,
+    the derivative of ``sqrt(relu(x))`` is 0 and not ``inf * 0``.
+    """
+    return lambda c, g: c.b.where(condition(c), g, 0.0)
 
 
 def _both(c: OpCall, first: Value, second: Value) -> Value:
@@ -128,7 +130,7 @@ DERIVED: Final[dict[str, Rule]] = {
     "relu6": _masked(lambda c: _both(c, c.x > 0, c.x < 6)),
     "leaky_relu": lambda c, g: c.b.where(c.x >= 0, g, g * c.negative_slope),
     "hardtanh": _masked(lambda c: _both(c, c.x > c.t_min, c.x < c.t_max)),
-    "hardsigmoid": lambda c, g: g * c.slope * c.b.cast(_inside(c), g.dtype),
+    "hardsigmoid": lambda c, g: c.b.where(_inside(c), g * c.slope, 0.0),
     "hardswish": _hardswish,
     "logsigmoid": lambda c, g: g * (1 - c.b.sigmoid(c.x)),
 }
