@@ -166,12 +166,33 @@ def joined(b: Builder, parts: Sequence[Part]) -> Part:
     for part in parts:
         shared.setdefault(part.support, []).append(part)
     sums = aligned(b, [
-        Part(b.total([p.value for p in held]), support, any(p.spoiled for p in held))
+        Part(_total(b, [p.value for p in held]), support, any(p.spoiled for p in held))
         for support, held in shared.items()
     ])  # fmt: skip
     if len(sums) < 2:
         return sums[0] if sums else Part(None)
-    return Part(b.total([p.value for p in sums]), sums[0].support)
+    return Part(_total(b, [p.value for p in sums]), sums[0].support)
+
+
+def _total(b: Builder, values: Sequence[Value | None]) -> Value | None:
+    """The sum of cotangents. What some scatter to zeros is scattered to the sum of the others: the
+    gradient of a table that is also a matrix, as of tied embeddings, is made in place.
+    """
+    given = [v for v in values if v is not None]
+    is_late = [_scatters_to_zeros(v.ssa.owner) for v in given]
+    late = [v for v, is_one in zip(given, is_late, strict=True) if is_one]
+    others = [v for v, is_one in zip(given, is_late, strict=True) if not is_one]
+    found = b.total(others or late[:1])
+    for value in late if others else late[1:]:
+        _, index, updates = map(b.wrap, cast(PirOp, value.ssa.owner).operands)
+        found = b.scatter_nd_add(found, index, updates)
+    return found
+
+
+def _scatters_to_zeros(owner: Any) -> bool:
+    if not isinstance(owner, PirOp) or owner.name != "pd_op.scatter_nd_add":
+        return False
+    return owner.results[0].first_use is None and fill_value(owner.operands[0]) == 0
 
 
 def cleaned(b: Builder, part: Part) -> Part:

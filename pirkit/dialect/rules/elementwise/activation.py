@@ -103,15 +103,11 @@ for _name, _rule in COMPOSED.items():
     decompose(f"pd_op.{_name}")(_in_float(_rule))
 
 
-def _masked(condition: Callable[[OpCall], Value]) -> Rule:
-    """The cotangent where the condition holds, else 0, whatever the cotangent is: where ``x < 0``,
-    the derivative of ``sqrt(relu(x))`` is 0 and not ``inf * 0``.
+def _zero_where(condition: Callable[[OpCall], Value]) -> Rule:
+    """0 where the condition holds, whatever the cotangent is, else the cotangent: where ``x < 0``,
+    the derivative of ``sqrt(relu(x))`` is 0 and not ``inf * 0``; at a NaN it is the cotangent.
     """
-    return lambda c, g: c.b.where(condition(c), g, 0.0)
-
-
-def _both(c: OpCall, first: Value, second: Value) -> Value:
-    return c.b.logical_and(first, second)
+    return lambda c, g: c.b.where(condition(c), 0.0, g)
 
 
 def _hardswish(c: OpCall, g: Value) -> Value:
@@ -122,14 +118,14 @@ def _hardswish(c: OpCall, g: Value) -> Value:
 
 def _inside(c: OpCall) -> Value:
     scaled = c.x * c.slope + c.offset
-    return _both(c, scaled > 0, scaled < 1)
+    return c.b.logical_and(scaled > 0, scaled < 1)
 
 
 DERIVED: Final[dict[str, Rule]] = {
-    "relu": _masked(lambda c: c.x > 0),
-    "relu6": _masked(lambda c: _both(c, c.x > 0, c.x < 6)),
+    "relu": _zero_where(lambda c: c.x <= 0),
+    "relu6": _zero_where(lambda c: c.b.logical_or(c.x <= 0, c.x >= 6)),
     "leaky_relu": lambda c, g: c.b.where(c.x >= 0, g, g * c.negative_slope),
-    "hardtanh": _masked(lambda c: _both(c, c.x > c.t_min, c.x < c.t_max)),
+    "hardtanh": _zero_where(lambda c: c.b.logical_or(c.x <= c.t_min, c.x >= c.t_max)),
     "hardsigmoid": lambda c, g: c.b.where(_inside(c), g * c.slope, 0.0),
     "hardswish": _hardswish,
     "logsigmoid": lambda c, g: g * (1 - c.b.sigmoid(c.x)),

@@ -208,14 +208,16 @@ def conjugate(b: Builder, x: Value) -> Value:
 
 
 def _ordered(name: str) -> Callable[[OpCall, Value], tuple[Value | None, ...]]:
-    """The larger (smaller) operand takes the cotangent; in a tie each takes half."""
+    """The operand that loses gets 0, whatever the cotangent is: a product with 0 may be NaN. In a
+    tie each takes half; beside a NaN both take the cotangent, as in torch.
+    """
 
     def rule(c: OpCall, g: Value) -> tuple[Value | None, ...]:
         b = c.b
-        wins = b(f"pd_op.{name}", c.x, c.y)
-        ties = b.cast(b.equal(c.x, c.y), g.dtype) * 0.5
-        first = b.cast(wins, g.dtype) + ties
-        return unbroadcast(c, g * first, g * (1 - first) if c.wants("y") else None)
+        shared = b.where(b.equal(c.x, c.y), g * 0.5, g)
+        dx = b.where(b(f"pd_op.{name}", c.y, c.x), 0.0, shared) if c.wants("x") else None
+        dy = b.where(b(f"pd_op.{name}", c.x, c.y), 0.0, shared) if c.wants("y") else None
+        return unbroadcast(c, dx, dy)
 
     return rule
 
