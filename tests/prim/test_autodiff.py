@@ -103,3 +103,29 @@ def test_matmul(xs: Any, ys: Any, tx: bool, ty: bool) -> None:
     np.testing.assert_allclose(
         found["g1"], numeric_gradient(lambda a: value(x, a), y, weights), rtol=1e-6, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("gathers", [1, 2])
+def test_rows_are_scattered_to_the_other_cotangents(gathers: int) -> None:
+    """The gradient of tied embeddings has one array of their size, and no sum of two."""
+    rng = np.random.default_rng(2)
+    table, places = rng.standard_normal((7, 3)), np.array([2, 0, 2, 6])
+
+    def value(e: Array) -> Array:
+        rows = sum(e[(places + k) % 7] for k in range(gathers))
+        return np.asarray(rows @ e.T)
+
+    weights = rng.standard_normal((4, 7))
+    t = Traced([table, weights, *[(places + k) % 7 for k in range(gathers)]])
+    rows = [t.b.gather(t.args[0], index, axis=0) for index in t.args[2:]]
+    both = rows[0] if gathers == 1 else t.b.add(*rows)
+    (grad,) = t.grad(t.b.matmul(both, t.args[0], transpose_y=True), t.args[:1], t.args[1])
+    assert grad is not None
+    made = [grad.ssa.owner]
+    for _ in range(gathers - 1):
+        made.append(made[-1].operands[0].owner)
+    assert [op.name for op in made] == ["pd_op.scatter_nd_add"] * gathers
+    assert made[-1].operands[0].owner.name == "pd_op.matmul"
+    np.testing.assert_allclose(
+        t.run({"g": grad})["g"], numeric_gradient(value, table, weights), rtol=1e-6, atol=1e-8
+    )

@@ -245,3 +245,20 @@ def test_logits_of_zero_have_the_exact_slope() -> None:
 def test_log_softmax_is_exact_far_below_the_maximum() -> None:
     x = np.array([0.0, -100.0])
     np.testing.assert_allclose(ops.log_softmax(x)[1], -100.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x: ops.sqrt(ops.relu(x)), [0.0, 0.0, 0.5, np.nan]),
+        (lambda x: ops.sqrt(ops.relu6(x)), [0.0, 0.0, 0.5, np.nan]),
+        (lambda x: ops.sqrt(ops.maximum(x, np.zeros(4))), [0.0, np.inf, 0.5, np.nan]),
+        (lambda x: ops.sqrt(-ops.minimum(-x, np.zeros(4))), [0.0, np.inf, 0.5, np.nan]),
+    ],
+    ids=["relu", "relu6", "maximum", "minimum"],
+)
+def test_an_element_that_loses_takes_no_infinite_cotangent(function: Any, wanted: Any) -> None:
+    """At ``x < 0`` the root has an infinite slope; torch gives the same at each of them."""
+    x = np.array([-1.0, 0.0, 1.0, np.nan])
+    found = np.asarray(pirkit.grad(lambda x: function(x).sum())(x))
+    np.testing.assert_array_equal(found, wanted)
