@@ -114,9 +114,9 @@ class _DefUse:
         if call is None or call.kernel != MATMUL_OP:
             return None
         given = cast("tuple[int, int]", call.inputs)
-        x, y = map(self.slot, given)
-        transposed = bool(call.attrs["transpose_x"]), bool(call.attrs["transpose_y"])
-        return _Matmul(x, y, cast(int, call.outputs[0]), *map(meta, given), *transposed)
+        (x, y), (a, b) = map(self.slot, given), map(meta, given)
+        left, right = bool(call.attrs["transpose_x"]), bool(call.attrs["transpose_y"])
+        return _Matmul(x, y, cast(int, call.outputs[0]), a, b, left, right)
 
 
 class _Matmul(NamedTuple):
