@@ -51,8 +51,8 @@ imports: $(VENV)/.dev ## the rooms and who may import whom
 types: $(VENV)/.dev ## types, strictly
 	$(BIN)/pyright
 
-check: $(VENV)/.dev ## the tests alone; of those with many cases a quarter
-	PIRKIT_TEST_SHARE=4 $(BIN)/python -m pytest -n $(JOBS)
+check: $(VENV)/.dev ## the tests alone; of those with many cases a fifth
+	PIRKIT_TEST_SHARE=5 $(BIN)/python -m pytest -n $(JOBS)
 
 check-all: $(VENV)/.dev ## the tests with all cases
 	$(BIN)/python -m pytest -n $(JOBS)

@@ -46,6 +46,8 @@ WIDE: Final = (
     (2, 3, 18, 21), (1, 8, 17, 19), (1, 1000), (700, 3), (2300,), (20000,), (3, 4099),
 )  # fmt: skip
 """Shapes beyond vectors, register tiles, unrolled rows, blocks, and parts of reductions."""
+BLOCKS: Final = ((130, 17, 128), (256, 8, 65), (40, 33, 520), (513, 16, 33), (200, 96, 100))
+"""Rows, depths and columns of matmuls whose results are large enough not to be stored whole."""
 LENGTHS: Final = (2, 2, 3, 3, 4, 4, 5, 6, 8, 12)
 """Steps of a program. Most are few: what is wrong shows in few, and an hour has more of them."""
 LARGEST: Final = 4096
@@ -347,6 +349,37 @@ class Maker:
             found = found + self.fresh(found.shape[-1:], x.dtype)
         return found
 
+    def _rows(self) -> Any:
+        """A matmul of views, and what runs with it block of rows by block of rows."""
+        rows, depth, columns = self.random.choice(BLOCKS)
+        dtype = self.random.choice((dt.float32, dt.float64))
+        turned = self.flip(), self.flip()
+        shapes = (rows, depth), (depth, columns)
+        x, y = (
+            self.viewed(s[::-1] if t else s, dtype) for s, t in zip(shapes, turned, strict=True)
+        )
+        found = self.b("pd_op.matmul", x, y, transpose_x=turned[0], transpose_y=turned[1])
+        match self.random.choice(("add", "tanh", "softmax")):
+            case "add":
+                found = found + self.viewed((rows, columns), dtype)
+            case "tanh":
+                found = self.b.tanh(found)
+            case _:
+                found = self.b("pd_op.softmax", found, axis=-1)
+        if self.flip():
+            return found
+        turn = self.flip()
+        last = self.viewed((rows if turn else columns, 24), dtype)
+        return self.b("pd_op.matmul", found, last, transpose_x=turn)
+
+    def viewed(self, shape: tuple[int, ...], dtype: DType) -> Value:
+        """A new value of a shape, by chance a view of an input of another one."""
+        size = prod(shape)
+        rows = self.random.choice([d for d in range(1, size + 1) if size % d == 0])
+        if self.flip():
+            return self.fresh(shape, dtype)
+        return self.b.reshape(self.fresh((rows, size // rows), dtype), shape)
+
     def _window(self) -> Any:
         x = self.pick(lambda v: prod(v.shape) > 8)
         n = prod(x.shape)
@@ -493,10 +526,12 @@ STEPS: Final = {
 """Each kind of step, and how often it is drawn."""
 WIDE_STEPS: Final = {
     "unary": 8, "binary": 12, "reduce": 8, "normalize": 3, "transpose": 8, "rearrange": 5, "fan": 8,
-    "matmul": 4, "table": 1, "while": 0, "cond": 0,
+    "matmul": 4, "rows": 3, "table": 1, "while": 0, "cond": 0,
 }  # fmt: skip
 """How often steps of wide programs are drawn that differ."""
-_OUTSIDE: Final = frozenset({"table", "gather", "scatter", "matmul", "window", "cond", "while"})
+_OUTSIDE: Final = frozenset(
+    {"table", "gather", "scatter", "matmul", "rows", "window", "cond", "while"}
+)
 """Steps that are made outside of branches and loops only: they need inputs."""
 _IMPURE: Final = frozenset({"inplace", "rewrite"})
 
