@@ -176,12 +176,12 @@ def joined(b: Builder, parts: Sequence[Part]) -> Part:
 
 def _total(b: Builder, values: Sequence[Value | None]) -> Value | None:
     """The sum of cotangents. What some scatter to zeros is scattered to the sum of the others: the
-    gradient of a table that is also a matrix, as of tied embeddings, is made in place.
+    gradient of a table that is also a matrix, as of tied embeddings, is one sum less.
     """
-    given = [v for v in values if v is not None]
-    is_late = [_scatters_to_zeros(v.ssa.owner) for v in given]
-    late = [v for v, is_one in zip(given, is_late, strict=True) if is_one]
-    others = [v for v, is_one in zip(given, is_late, strict=True) if not is_one]
+    late, others = list[Value](), list[Value]()
+    for value in values:
+        if value is not None:
+            (late if _scatters_to_zeros(value.ssa.owner) else others).append(value)
     found = b.total(others or late[:1])
     for value in late if others else late[1:]:
         _, index, updates = map(b.wrap, cast(PirOp, value.ssa.owner).operands)

@@ -12,7 +12,7 @@ import pytest
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.compile import compiled
 from pirkit.lowering.codegen.interpret_loops import run_loops
-from pirkit.lowering.codegen.matmul.gemm import gemm_draft, native_gemm
+from pirkit.lowering.codegen.matmul.gemm import gemm_draft, native_gemm, packs_a
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -118,7 +118,7 @@ def test_narrow_vectors(bits: int, transposed: tuple[bool, bool]) -> None:
         pytest.skip("the CPU's own width is tested above")
     p = product_like(23, 45, 500, transposed)
     a, b, wanted = operands(p, transposed)
-    target = replace(host(), vector_bits=bits)
+    target = replace(host(), vector_bits=bits, l2_bytes=1 << 14)  # a transposed A is packed
     function = NativeFunction(compiled(gemm_draft(p, target, 2), target))
     np.testing.assert_allclose(run(function, p, a, b), wanted, atol=2e-4)
 
@@ -136,16 +136,20 @@ def test_blocks_are_independent() -> None:
     np.testing.assert_array_equal(run(native_gemm(few), few, a[:40], b), whole[:40])
 
 
-def test_what_a_small_cache_holds_changes_no_bit() -> None:
-    """Few rows at a time, and many: panels are packed once and met by all of them."""
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=str)
+def test_what_a_small_cache_holds_changes_no_bit(dtype: DType) -> None:
+    """Few rows at a time, and many: panels are packed once and met by all of them. A transposed A
+    is packed too, unless the cache holds it.
+    """
     for transposed in ((False, False), (True, True)):
-        p = product_like(130, 75, 900, transposed)
+        p = product_like(130, 75, 900, transposed, dtype=dtype)
         a, b, wanted = operands(p, transposed)
         made = []
         for cache in (1 << 14, 1 << 17, 1 << 21):
             target = replace(host(), l2_bytes=cache)
             function = NativeFunction(compiled(gemm_draft(p, target, 1), target))
             assert function.code.blocks == 1
+            assert packs_a(p, target) == (transposed[0] and cache < 1 << 21)
             made.append(run(function, p, a, b))
         np.testing.assert_allclose(made[0], wanted, atol=4e-4)
         np.testing.assert_array_equal(made[1], made[0])

@@ -220,6 +220,8 @@ class _GroupFinder:
             out = matmul.out
             rows = self.meta_of(out).shape[:-1]
             early = [k for k in self.flow.readers[out] if k < self.middle]
+            if matmul.left and matmul.a.shape[-2] >= MAX_TRANSPOSED_DEPTH:
+                continue
             # A reader before the group would run before the matmul does.
             if early or not self._fits_row(matmul) or self.rows not in ((), rows):
                 continue
@@ -254,8 +256,6 @@ class _GroupFinder:
         if self.before and c.dtype != self._dtype():
             return False  # the tiles of a group are of one type
         depth = a.shape[-2 if matmul.left else -1]
-        if matmul.left and not self._is_row_value(matmul.x) and depth >= MAX_TRANSPOSED_DEPTH:
-            return False
         panels = tile_shape(c.dtype, host()).panels_bytes(depth, c.shape[-1])
         return c.numel > 0 and c.shape[-1] >= MAX_THIN_EXTENT and panels <= MAX_PANELS
 

@@ -113,7 +113,7 @@ def _zero_where(condition: Callable[[OpCall], Value]) -> Rule:
 def _hardswish(c: OpCall, g: Value) -> Value:
     b, x = c.b, c.x
     inner = b.where(x >= 3, b.ones_like(x), x * (1 / 3) + 0.5)
-    return g * b.where(x > -3, inner, 0.0)
+    return b.where(x <= -3, 0.0, g * inner)
 
 
 def _inside(c: OpCall) -> Value:

@@ -39,8 +39,10 @@ def _ordered(name: str) -> Callable[[OpCall, Value], Pair]:
     def rule(c: OpCall, g: Value) -> Pair:
         b = c.b
         wins = b.logical_or(b(f"pd_op.{name}", c.x, c.y), b.isnan(c.y))
-        first = b.cast(wins, g.dtype) + b.cast(b.equal(c.x, c.y), g.dtype) * 0.5
-        return unbroadcast(c, g * first, g * (1 - first) if c.wants("y") else None)
+        ties, half = b.equal(c.x, c.y), g * 0.5
+        dx = b.where(wins, g, b.where(ties, half, 0.0)) if c.wants("x") else None
+        dy = b.where(wins, 0.0, b.where(ties, half, g)) if c.wants("y") else None
+        return unbroadcast(c, dx, dy)
 
     return rule
 

@@ -63,30 +63,34 @@ _MAX_COLUMNS: Final = 1024
 """Columns of B that are packed at a time."""
 _PACKING: Final = 10
 """Cost of packing an element, in multiplications."""
-_REUSED_COLUMNS: Final = 96
-"""Columns of B from which tiles of A are read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
     """The block sizes: ``rows`` by ``columns`` of C per task, ``depth`` of a panel.
 
-    ``inner`` rows of A at a time are multiplied by all panels of the block.
+    ``inner`` rows of A at a time are multiplied by all panels of the block; they are packed before
+    if it ``packs_a``.
     """
 
     rows: int
     columns: int
     depth: int
     inner: int
+    packs_a: bool
 
 
-def packs_a(p: Gemm) -> bool:
-    """Whether A is column-major, and read so often that it is packed into tiles before.
+def packs_a(p: Gemm, target: Target) -> bool:
+    """Whether A is column-major, and too large for half of the L2 cache: it is packed into tiles.
 
-    A row-major A is read as it is: a tile uses whole cache lines of it at once.
+    A tile of a column-major A reads each column from another cache line, and often from another
+    page (one thread of a Cascade Lake with 1 MiB of L2, packed / as it is: 2048 x 512 by 80 columns
+    1.9 / 3.6 ms, 4096 x 256 by 16 0.77 / 0.88; 512 x 256 by 64 0.26 / 0.24). A row-major A is read
+    as it is: a tile uses whole cache lines of it at once.
     """
     row, column = p.a.strides
-    return row == p.dtype.itemsize and column != row and p.columns >= _REUSED_COLUMNS
+    nbytes = p.rows * p.depth * p.dtype.itemsize
+    return row == p.dtype.itemsize and column != row and nbytes > target.l2_bytes // 2
 
 
 def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blocking:
@@ -94,13 +98,15 @@ def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blockin
     most = _PANEL_BYTES if target.vector_bits < 512 else _WIDE_PANEL_BYTES
     deepest = min(MAX_DEPTH, most // shape.panel_bytes(shape.lanes) * shape.lanes)
     depth = -(-p.depth // -(-p.depth // deepest))
+    packs = packs_a(p, target)
     rows, columns = min(
-        _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads)
+        _candidates(p, shape, threads),
+        key=lambda block: _estimated_time(p, *block, threads, packs),
     )
     # The rows of A take half of the L2 cache; the panel and C share the rest.
     fitting = target.l2_bytes // 2 // (depth * p.dtype.itemsize)
     inner = _even_blocks(rows, max(fitting // shape.rows, 4) * shape.rows, shape.rows)
-    return Blocking(rows, columns, depth, inner)
+    return Blocking(rows, columns, depth, inner, packs)
 
 
 def _candidates(p: Gemm, shape: TileShape, threads: int) -> Iterator[tuple[int, int]]:
@@ -117,12 +123,12 @@ def _candidates(p: Gemm, shape: TileShape, threads: int) -> Iterator[tuple[int, 
             yield _even_blocks(p.rows, -(-p.rows // down), shape.rows), columns
 
 
-def _estimated_time(p: Gemm, rows: int, columns: int, threads: int) -> float:
+def _estimated_time(p: Gemm, rows: int, columns: int, threads: int, packs_a: bool) -> float:
     """Relative time of the busiest thread; few blocks are harder to balance."""
     count = _block_counts(p, rows, columns)
     # Packing B is amortized over the rows of a block, that of A over its columns.
     packs_b = not p.panel or p.stored is not None
-    packing = packs_b * _PACKING / rows + packs_a(p) * _PACKING / columns
+    packing = packs_b * _PACKING / rows + packs_a * _PACKING / columns
     uneven = 1 + 0.1 * threads / count if threads > 1 else 1
     return -(-count // threads) * rows * columns * (1 + packing) * uneven
 
@@ -229,7 +235,7 @@ class _Blocks:
             nbytes = shape.panels_bytes(cut.depth, cut.columns)
             panels = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
             nest, self.panels = nest.with_buffer(panels)
-        if packs_a(p):
+        if cut.packs_a:
             # The loop over tiles steps by whole ones, so a row's share of a tile is a stride.
             self.a_strides = size, shape.rows * size
             strides, nbytes = (*[0] * rank, cut.depth * size, 0, 0), cut.inner * cut.depth * size
