@@ -25,6 +25,7 @@ from pirkit.runtime.tensor.dense import DenseTensor
 _HELP: Final = (
     "an index is an integer, a slice, `...`, None, a list or array of integers, or a mask"
 )
+_MAX_INT32: Final = 2**31 - 1
 
 
 def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
@@ -46,9 +47,34 @@ def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
         return b.const(0, x.dtype, shape)
     if is_basic:
         return _basic(b, x, places)
+    if (found := _along_one_axis(b, x, places)) is not None:
+        return found
     flat = np.arange(prod(x.shape)).reshape(x.shape)[places]
     found = b.gather(b.reshape(x, (-1,)), b.value(flat.reshape(-1)), axis=0)
     return b.reshape(found, shape)
+
+
+def _along_one_axis(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value | None:
+    """``x[parts]`` with one array of integers, and slices before and behind it; None for others."""
+    lists = [k for k, p in enumerate(parts) if not _is_basic(p)]
+    others = [p for p in parts if _is_basic(p)]
+    if len(lists) != 1 or not all(p is Ellipsis or isinstance(p, slice) for p in others):
+        return None
+    array = np.asarray(parts[lists[0]])
+    if array.dtype.kind not in "iu":
+        return None
+    axis = lists[0] if Ellipsis not in parts[: lists[0]] else lists[0] - len(parts) + x.rank
+    x = _basic(b, x, (*parts[: lists[0]], slice(None), *parts[lists[0] + 1 :]))
+    found = elements_at(b, x, array.reshape(-1) % x.shape[axis], axis)
+    return b.reshape(found, (*x.shape[:axis], *array.shape, *x.shape[axis + 1 :]))
+
+
+def elements_at(b: Builder, x: Value, places: np.ndarray[Any, Any], axis: int) -> Value:
+    """The elements of ``x`` at known places along an axis, which are inside of it."""
+    if len(places) and (np.diff(places) == 1).all():
+        return _basic(b, x, (*[slice(None)] * axis, slice(int(places[0]), int(places[-1]) + 1)))
+    fits = x.shape[axis] <= _MAX_INT32  # twice as many lanes
+    return b.gather(x, b.value(places.astype(np.int32 if fits else np.int64)), axis=axis)
 
 
 def _gathered(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:

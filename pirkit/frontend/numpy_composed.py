@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from pirkit.dialect.build import Builder, Value
+from pirkit.frontend.indexing import elements_at
 from pirkit.frontend.numpy_rules import FUNCTIONS, function, together, value_of
 from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, is_number, refused
 from pirkit.runtime import dtype as dt
@@ -62,7 +63,9 @@ def _kron(b: Builder, x: Any, y: Any) -> Value:
 
 @function("linalg.multi_dot")
 def _multi_dot(b: Builder, arrays: Sequence[Any]) -> Value:
-    found, *rest = together(b, *arrays)
+    found, *rest = factors = together(b, *arrays)
+    if found.dtype.is_float:
+        return b.multi_dot(list(factors))
     for each in rest:
         found = _call(b, "matmul", found, each)
     return found
@@ -170,7 +173,7 @@ def _pad(b: Builder, array: Any, pad_width: Any, mode: str = "constant", **optio
         raise refused(f"`pad` with mode {mode!r}", "take constant, edge, reflect, symmetric, wrap")
     for axis, (n, size) in enumerate(zip(widths, x.shape, strict=True)):  # numpy knows the places
         places = np.pad(np.arange(size), tuple(n), mode=cast(Any, mode))
-        x = _call(b, "take", x, places, axis=axis)
+        x = elements_at(b, x, places, axis) if any(n) else x
     return x
 
 

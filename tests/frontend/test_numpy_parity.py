@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,7 +23,11 @@ FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "inner": lambda m, a: m.inner(a, a[:2]),
     "vdot": lambda m, a: m.vdot(a, a),
     "kron": lambda m, a: m.kron(a, a[:2]),
-    "multi_dot": lambda m, a: m.linalg.multi_dot([a, a, a]),
+    "multi_dot": lambda m, a: [m.linalg.multi_dot([a, a, a]), m.linalg.multi_dot([a[0], a, a[1]]),
+                               m.linalg.multi_dot([a[:1], a, a, a[:, 0]])],
+    "index arrays": lambda m, a: [
+        a[np.array([2, 0, -1])], a[:, np.array([[0, 2], [1, -1]])], a[..., [1, 2]],
+        a[1:, np.array([0, 0, 1])], a[np.array([1]), ::-1], a[[0, 2], [1, 1]]],
     "diag": lambda m, a: m.diag(a[0]) + m.diag(m.diag(a, 0)),
     "polyval": lambda m, a: m.polyval(a[0], a),
     "outer": lambda m, a: m.outer(a[0], a[1]),
@@ -250,3 +256,31 @@ def test_dtypes_of_results(name: str, given: str) -> None:
 def test_a_variance_in_integers_is_refused() -> None:
     with pytest.raises(TraceError, match="variance"):
         pirkit.jit(lambda x: np.var(x, dtype="int32"))(np.arange(3))
+
+
+def elements_made(function: Callable[..., Any], *args: Any) -> int:
+    """Elements of the largest tensor of the decomposed program."""
+    program = pirkit.run_passes(pirkit.jit(function).lower(*args), "decompose")
+    shapes = re.findall(r"tensor<((?:\d+x)+)", str(program))
+    return max(math.prod(map(int, shape[:-1].split("x"))) for shape in shapes)
+
+
+@pytest.mark.parametrize("equation", ["ij,kj,k->i", "k,ij,kj->i", "kj,ij,k->i"])
+def test_einsum_multiplies_small_operands_first(equation: str) -> None:
+    """In other orders there would be a matrix of 20 x 30, or more."""
+    sizes = {"i": 20, "j": 3, "k": 30}
+    args = [np.ones([sizes[a] for a in t]) for t in equation.partition("->")[0].split(",")]
+    assert elements_made(lambda *a: np.einsum(equation, *a), *args) == 90
+
+
+def test_multi_dot_multiplies_small_factors_first() -> None:
+    factors = [np.ones(shape) for shape in ((20, 30), (30, 40), (40, 2), (2,))]
+    assert elements_made(lambda *a: np.linalg.multi_dot(a), *factors) == 1200
+
+
+def test_an_index_array_along_one_axis_is_as_long_as_the_axis() -> None:
+    assert elements_made(lambda x: x[:, np.array([3, 1, 2])], np.ones((50, 60))) == 3000
+    program = pirkit.jit(lambda x: np.pad(x, 2, mode="reflect")).lower(np.ones((50, 60)))
+    assert "tensor<64xi32>" in str(program)
+    assert "tensor<3456xi" not in str(program)
+    assert "gather" not in str(pirkit.jit(lambda x: x[np.arange(3, 9)]).lower(np.ones(20)))

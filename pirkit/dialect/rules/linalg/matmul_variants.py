@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
+from math import prod
+from typing import Final
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
@@ -22,15 +25,6 @@ def _(c: OpCall) -> Value:
 @decompose("pd_op.mv")
 def _(c: OpCall) -> Value:
     return c.b.matmul(c.x, c.vec)
-
-
-@decompose("pd_op.multi_dot")
-def _(c: OpCall) -> Value:
-    first, *rest = c.x
-    found = c.b.wide(first)
-    for factor in rest:
-        found = c.b.matmul(found, c.b.wide(factor))
-    return c.b.cast(found, first.dtype)
 
 
 @decompose("pd_op.dot")
@@ -94,11 +88,25 @@ def _(c: OpCall) -> Value:
 
 Term = tuple[Value, list[str]]
 """A tensor and the labels of its dimensions."""
+_USUAL_SIZE: Final = 64
+
+
+@decompose("pd_op.multi_dot")
+def _(c: OpCall) -> Value:
+    b, factors = c.b, list[Value](c.x)
+    last = len(factors) - 1
+    terms: list[Term] = [
+        (b.wide(x), [str(i), str(i + 1)] if x.rank == 2 else ["1" if i == 0 else str(last)])
+        for i, x in enumerate(factors)
+    ]
+    ends = [factors[0].rank == 2, factors[last].rank == 2]
+    output = [label for label, kept in zip(("0", str(last + 1)), ends, strict=True) if kept]
+    x, labels = _contracted(b, terms, output)
+    return b.cast(_ordered(b, x, labels, output), factors[0].dtype)
 
 
 @decompose("pd_op.einsum")
 def _(c: OpCall) -> tuple[Value, list[Value], list[Value]]:
-    """Operands are joined from left to right; what no later one needs is summed at once."""
     b, operands = c.b, c.x
     inputs, output = parse(c.equation, [x.rank for x in operands])
     wide = len(operands) > 2
@@ -111,17 +119,37 @@ def _(c: OpCall) -> tuple[Value, list[Value], list[Value]]:
         for label, size in zip(labels, x.shape, strict=True):
             sizes[label] = size if sizes.get(label, 1) == 1 else sizes[label]
     terms = [_without_ones(b, term, sizes) for term in terms]
-    found = terms[0]
-    for i, term in enumerate(terms[1:], 2):
-        needed = {*output, *(label for _, labels in terms[i:] for label in labels)}
-        found = _joined(b, found, term, needed)
-    x, labels = _summed(b, found, set(output))
+    x, labels = _summed(b, _contracted(b, terms, output), set(output))
     for label in output:
         if label not in labels:  # a dimension of 1 in every operand
             x, labels = b.unsqueeze(x, axis=(x.rank,)), [*labels, label]
     x = _ordered(b, x, labels, output)
     nothing = b.const(0.0, dt.float32, (0,))
     return b.cast(x, operands[0].dtype), [nothing for _ in operands], [*operands]
+
+
+def _contracted(b: Builder, terms: Sequence[Term], output: Sequence[str]) -> Term:
+    """The product of all terms, summed over what the output does not have.
+
+    In each step the two terms are joined whose product takes the fewest multiplications, the first
+    of equals, as in the greedy order of opt_einsum (Smith and Gray, 2018). Unknown sizes count as
+    `_USUAL_SIZE`.
+    """
+    left: list[Term] = list(terms)
+    sizes = {
+        label: _USUAL_SIZE if size == UNKNOWN else size
+        for x, labels in terms
+        for label, size in zip(labels, x.shape, strict=True)
+    }
+    while len(left) > 1:
+        pairs = combinations(range(len(left)), 2)
+        cost = {(i, j): prod(sizes[a] for a in {*left[i][1], *left[j][1]}) for i, j in pairs}
+        i, j = min(cost, key=lambda pair: cost[pair])
+        others = [term for k, term in enumerate(left) if k not in (i, j)]
+        needed = {*output, *(label for _, labels in others for label in labels)}
+        # The product stands where its first term stood, so that equal costs go from left to right.
+        left = [*others[:i], _joined(b, left[i], left[j], needed), *others[i:]]
+    return left[0]
 
 
 def _diagonal(b: Builder, term: Term) -> Term:
