@@ -40,6 +40,8 @@ PACKED_BYTES_PER_NS: Final = 4
 COSTLY_NS: Final = 0.4
 PLAIN_NS: Final = 0.03
 """An elementary function and an arithmetic instruction per element, with 8 lanes."""
+NEAR_STRIDE: Final = 4
+"""Strides, in elements, up to which whole vectors are loaded and deinterleaved by shuffles."""
 VECTOR_FMAS_PER_NS: Final = 3
 """Vector instructions where operands stay in L1."""
 CONV_FMAS_PER_NS: Final = 32

@@ -15,13 +15,14 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.map_expr.tiling import MAX_IMAGES, Axes, Untiled, closed
 from pirkit.dialect.operation import describe
 from pirkit.index.extent import expected, is_sized
-from pirkit.index.index_maps import space
+from pirkit.index.index_maps import Index, Iter, space
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Unit
 from pirkit.lowering.fusion.uses import Needs, Reader
 from pirkit.runtime.machine_costs import (
     LAUNCH_ADDS,
     MEMORY_BYTE_ADDS,
+    NEAR_STRIDE,
     PERMUTED_READ_ADDS,
     TILED_BYTE_ADDS,
     TILED_ELEMENT_ADDS,
@@ -101,20 +102,28 @@ def choose(reader: Reader, needs: Needs, limit: int, allowed: bool) -> Choice:
 
 
 def choose_for(
-    value: Unit, last: Unit, again: Needs, members: Mapping[SSAValue, Unit], times: int
+    value: Unit,
+    last: Unit,
+    again: Needs,
+    members: Mapping[SSAValue, Unit],
+    indices: Sequence[Index],
 ) -> Choice:
     """The choice between tiles and recomputation for a value that several results need, each in
-    its own loop order; ``again`` are the reads of one recomputation, ``last`` one of the results.
+    its own loop order, at one of the ``indices``; ``again`` are the reads of one recomputation,
+    ``last`` one of the results.
 
     A value needed in a single order other than its own would read its operands transposed: then
     the cost of these strided reads is compared with one transposition through a tile.
     """
+    times = len(indices)
     chain = (members[v] for v in again.members)
     once = cost_of(value) + sum(cost_of(u) for u in chain if not u.is_reduction)
     reads = sum(n * MEMORY_BYTE_ADDS + PERMUTED_READ_ADDS for n in again.sizes.values())
-    near = [e.iter for e in space(value.meta.shape) if e.iter is not None][-1:]
-    permuted = sum(any(i in e.iters for at in held for e in at for i in near)
-                 for held in again.others.values())  # fmt: skip
+    along = _strided_axes(value, last, indices[0])
+    permuted = sum(
+        bool(along) and along <= {i for at in held for e in at for i in e.iters}
+        for held in again.others.values()
+    )
     size = value.meta.dtype.itemsize
     tile = PERMUTED_READ_ADDS + TILED_ELEMENT_ADDS + TILED_BYTE_ADDS * size
     count = max(1, expected(prod(value.meta.shape)))
@@ -122,6 +131,20 @@ def choose_for(
     cut = PERMUTED_READ_ADDS + 3 * MEMORY_BYTE_ADDS * size + LAUNCH_ADDS / count
     way = "tile" if tile < cost else "again"
     return Choice(way, (value,), last, cost, True, tile, cut)
+
+
+def _strided_axes(value: Unit, last: Unit, index: Index) -> set[Iter]:
+    """The axes that an operand has which ``last`` reads with strides: the last axis of the value,
+    and that of its lanes. None if the strides are small enough for shuffles.
+    """
+    lanes = [e.iter for e in space(last.meta.shape) if e.iter is not None][-1:]
+    own = space(value.meta.shape)
+    axes = [e.iter for e in own if e.iter is not None][-1:]
+    extents = [n for n, e in zip(value.meta.shape, own, strict=True) if e.iter is not None]
+    if not axes or extents[-1] <= NEAR_STRIDE:
+        return set()
+    axes += [e.iter for e, at in zip(own, index, strict=True) if e.iter and at.iter in lanes]
+    return set(axes)
 
 
 def _why_no_tile(reader: Reader, tiled: Needs | None, limit: int) -> str:

@@ -49,7 +49,7 @@ def tile_more(
 
 def _tile_one(
     group: Group,
-    found: Mapping[SSAValue, tuple[Unit, int]],
+    found: Mapping[SSAValue, tuple[Unit, Sequence[Index]]],
     visited: set[SSAValue],
     is_free: Callable[[SSAValue], bool],
 ) -> bool:
@@ -57,11 +57,11 @@ def _tile_one(
     units = group.units
     for value in sorted(found.keys() - visited, key=lambda v: -units[v].order):
         visited.add(value)
-        last, times = found[value]
+        last, indices = found[value]
         needs = Reader(units[value], units, group.tiles, is_free).needs()
         if needs is None:
             continue
-        choice = choose_for(units[value], last, needs, units, times)
+        choice = choose_for(units[value], last, needs, units, indices)
         if choice.way == "tile":
             group.choices.append(choice)
             group.tiles[value] = round(choice.again)
@@ -71,9 +71,9 @@ def _tile_one(
 
 def _in_orders(
     wanted: Sequence[Unit], group: Group, is_free: Callable[[SSAValue], bool]
-) -> dict[SSAValue, tuple[Unit, int]]:  # fmt: skip
+) -> dict[SSAValue, tuple[Unit, Sequence[Index]]]:  # fmt: skip
     """Values that results need in several loop orders, or in an order other than their own, with
-    the last of these results and the number of orders.
+    the last of these results and the indices at which they are needed.
     """
     indices: dict[SSAValue, dict[Index, None]] = {}
     readers: dict[SSAValue, Unit] = {}
@@ -90,7 +90,7 @@ def _in_orders(
             if not reader.permute(group.units[value], at):
                 excluded.add(value)
     return {
-        v: (readers[v], len(at))
+        v: (readers[v], tuple(at))
         for v, at in indices.items()
         if v in readers
         and (len(at) > 1 or _is_permuted(readers[v].meta.shape, at))

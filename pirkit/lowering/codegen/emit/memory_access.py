@@ -9,14 +9,13 @@ from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
 from pirkit.lowering.codegen.math.casts import stored, widen
 from pirkit.lowering.codegen.math.vecmath import any_lane
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.machine_costs import NEAR_STRIDE
 
 _SAFE_BITS: Final = 128
 """Bits of a vector below which masked accesses are split into scalar ones here: LLVM 22 on x86
 widens one with a single active lane to a whole register, and so writes beyond the mask. It does the
 same at any width if a store with a single active lane truncates its elements.
 """
-_NEAR: Final = 4
-"""Strides, in elements, up to which whole vectors are loaded and deinterleaved by shuffles."""
 _NARROW: Final = 4
 """Bytes of an element below which LLVM may truncate values as part of a masked store."""
 
@@ -106,7 +105,7 @@ def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value)
 
 def is_near(step: int, size: int) -> bool:
     """Whether loading all elements between the lanes and shuffling is faster than a gather."""
-    return step == -size or (step % size == 0 and 1 < step // size <= _NEAR)
+    return step == -size or (step % size == 0 and 1 < step // size <= NEAR_STRIDE)
 
 
 def _is_wide(type_: Type, mask: Value | None) -> bool:
