@@ -149,7 +149,7 @@ class _Proof(BoundsQuestions):
                         address[k] = address[k] + stride * position
                 for axis, table in buffer.dynamic:
                     if axis in positions and isinstance(table, Table):
-                        offset, at = self._of_table(table, at)
+                        offset, at = self._offset(table.offsets, at)
                         address[k] = address[k] + offset
                 for _, stride in buffer.blocks_of(loop.var):
                     address[k] = address[k] + number * stride
@@ -161,9 +161,9 @@ class _Proof(BoundsQuestions):
             blocks={**at.blocks, loop.var: first}, iterations={**at.iterations, loop.var: number},
         )  # fmt: skip
 
-    def _of_table(self, table: Table, at: ProofPoint) -> tuple[Term, ProofPoint]:
-        """Any offset between the smallest and the largest one of a table."""
-        low, high = min(table.offsets, default=0), max(table.offsets, default=0)
+    def _offset(self, offsets: Sequence[int], at: ProofPoint) -> tuple[Term, ProofPoint]:
+        """Any offset between the smallest and the largest of some."""
+        low, high = min(offsets, default=0), max(offsets, default=0)
         beyond, at = self.fresh("offset", at, shown=False)
         return low + beyond, replace(at, holds=(*at.holds, beyond <= high - low))
 
@@ -252,7 +252,10 @@ class _Proof(BoundsQuestions):
         buffer = self.nest.buffers[number]
         place, holds = at.address[number], at.holds
         size = 1 if isinstance(s, RuntimeAssert) else buffer.dtype.itemsize
-        if at.lanes > 1:
+        if at.lanes > 1 and buffer.lanes is not None:
+            offset, at = self._offset([o for o in buffer.lanes if o is not None], at)
+            place, holds = place + offset, at.holds
+        elif at.lanes > 1:
             place = place + buffer.strides[at.axis] * at.lane
             if buffer.space == "memory":
                 holds = (*holds, at.lane < at.active)

@@ -24,6 +24,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Constant,
     Index,
     Kernel,
+    LaneConstants,
     Load,
     Operand,
     Reduce,
@@ -206,6 +207,8 @@ class Evaluation:
                 self.values[statement.name] = self.load(statement)
             case Constant(name, dtype, value):
                 self.values[name] = widened(np.array(value, dtype.np), dtype)
+            case LaneConstants():
+                raise InternalError("a kernel without vectors has no constants of lanes")
             case Index(name, axis, dtype):
                 self.values[name] = self.along(axis).astype(dtype.np)
             case Compute(name, _, args):

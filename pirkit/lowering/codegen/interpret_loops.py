@@ -42,6 +42,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Constant,
     Index,
+    LaneConstants,
     Load,
     Reduce,
     ReduceKind,
@@ -247,6 +248,8 @@ class _Run:
                 self.values[name, at.path] = self.load(s, at)
             case Constant(name, dtype, value):
                 self.values[name, at.path] = widened(np.array(value, dtype.np), dtype)
+            case LaneConstants(name, dtype, values):
+                self.values[name, at.path] = np.array(values, dtype.np)
             case Index(name, axis, dtype):
                 index = at.index.get(axis, 0) + (np.arange(at.lanes) if axis == at.axis else 0)
                 self.values[name, at.path] = np.asarray(index, dtype.np)
@@ -277,11 +280,17 @@ class _Run:
 
     def places(self, number: int, at: _Point, further: Any = 0) -> Array:
         """The address of each lane."""
-        step = self.nest.buffers[number].strides[at.axis] if at.lanes > 1 else 0
+        buffer = self.nest.buffers[number]
+        if at.lanes > 1 and buffer.lanes is not None:
+            return at.address[number] + np.array([o or 0 for o in buffer.lanes]) + further
+        step = buffer.strides[at.axis] if at.lanes > 1 else 0
         return at.address[number] + step * np.arange(at.lanes) + further
 
     def active(self, number: int, at: _Point) -> Array:
-        padded = self.nest.buffers[number].space == "scratch"
+        buffer = self.nest.buffers[number]
+        if at.lanes > 1 and buffer.lanes is not None:
+            return np.array([o is not None for o in buffer.lanes])
+        padded = buffer.space == "scratch"
         return np.arange(at.lanes) < (at.lanes if padded else at.active)
 
     def bytes_at(self, number: int, places: Array, active: Array) -> Array:

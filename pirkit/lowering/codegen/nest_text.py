@@ -10,6 +10,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Constant,
     Index,
     Kernel,
+    LaneConstants,
     Load,
     Operand,
     Reduce,
@@ -81,6 +82,8 @@ def statement_line(statement: Statement, names: Sequence[str], axes: Sequence[st
             return f"{_name(name)} = load {names[operand]}{index}{only}"
         case Constant(name, dtype, value):
             return f"{_name(name)} = {dtype.name} {value}"
+        case LaneConstants(name, dtype, values):
+            return f"{_name(name)} = {dtype.name} <{', '.join(map(str, values))}>"
         case Index(name, axis, dtype):
             return f"{_name(name)} = {dtype.name} {axes[axis]}"
         case Compute(name, primitive, args, dtype):

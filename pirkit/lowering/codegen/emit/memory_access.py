@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
@@ -16,6 +17,8 @@ _SAFE_BITS: Final = 128
 widens one with a single active lane to a whole register, and so writes beyond the mask. It does the
 same at any width if a store with a single active lane truncates its elements.
 """
+MAX_WINDOWS: Final = 4
+"""Vectors from which one is merged by shuffles, at most."""
 _NARROW: Final = 4
 """Bytes of an element below which LLVM may truncate values as part of a masked store."""
 
@@ -27,13 +30,15 @@ class Memory:
     ``step`` is the distance of neighboring lanes in bytes; 0 is one element for all lanes, and a
     register is a distance that is known at run time. With
     ``stream`` stores are non-temporal and must be aligned. With ``padded`` there is memory for
-    whole vectors, so that accesses need no mask.
+    whole vectors, so that accesses need no mask. ``lanes`` are the offsets of the lanes in bytes in
+    place of a step; a lane without one is not loaded, and 0.
     """
 
     address: Value
     step: int | Value
     stream: bool = False
     padded: bool = False
+    lanes: tuple[int | None, ...] | None = None
 
 
 def load(
@@ -45,6 +50,8 @@ def load(
     """
     elem, size = stored(dtype), dtype.itemsize
     address = memory.address
+    if memory.lanes is not None:
+        return widen(b, _in_windows(b, Type(elem, lanes), address, memory.lanes, size), dtype)
     if memory.step == 0 or lanes == 1:
         scalar = Type(elem)
 
@@ -100,6 +107,46 @@ def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value)
             return [b.emit(type_, f"insertelement {so_far}, {item}, i64 {lane}")]
 
         [value] = b.branch(b.extract(mask, lane), one, [value])
+    return value
+
+
+def windows_of(offsets: Sequence[int | None], size: int, lanes: int) -> list[tuple[int, int]]:
+    """Runs of at most ``lanes`` elements that hold what lies at some offsets: where each begins and
+    how many elements it has. None reaches beyond the first or the last of them.
+    """
+    wanted = sorted({o for o in offsets if o is not None})
+    count = min(lanes, (wanted[-1] - wanted[0]) // size + 1)
+    last, found = wanted[-1] - (count - 1) * size, list[tuple[int, int]]()
+    for offset in wanted:
+        if not found or offset >= found[-1][0] + count * size:
+            found.append((min(offset, last), count))
+    return found
+
+
+def _in_windows(
+    b: Builder, type_: Type, address: Value, offsets: Sequence[int | None], size: int
+) -> Value:
+    """Elements at known offsets: vectors of neighbors, merged by shuffles."""
+    value: Value | None = None
+    left = dict[int, int | None](enumerate(offsets))
+    for begin, count in windows_of(offsets, size, type_.lanes):
+        window = Type(type_.elem, count)
+        part = b.emit(window, f"load {window}, {b.at(address, begin)}, align {size}")
+        part = b.splat(part, type_.lanes) if count == 1 else part
+        inside = {
+            lane: (o - begin) // size
+            for lane, o in left.items()
+            if o is not None and begin <= o < begin + count * size
+        }
+        left = {lane: o for lane, o in left.items() if lane not in inside}
+        first = part.type.lanes
+        if value is None:
+            zeros = Value("zeroinitializer", part.type)
+            value = b.shuffle(part, zeros, [inside.get(k, first) for k in range(type_.lanes)])
+        else:  # several windows have as many elements as the vector
+            picks = [first + inside[k] if k in inside else k for k in range(type_.lanes)]
+            value = b.shuffle(value, part, picks)
+    assert value is not None
     return value
 
 
@@ -175,6 +222,9 @@ def _masked_gather(b: Builder, type_: Type, address: Value, size: int, mask: Val
 def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | None) -> None:
     """Store values in the element type of memory; strided ones are scattered."""
     size = dtype.itemsize
+    if memory.lanes is not None:  # one lane behind the other
+        address = b.at(memory.address, memory.lanes[0] or 0)
+        memory = replace(memory, address=address, step=size, lanes=None)
     if value.type.lanes == 1 or memory.step == size:
         if mask is not None:
             _masked_store(b, value, memory.address, size, mask)

@@ -225,7 +225,8 @@ class _NestWriter(NestBlocks):
                 if axis == at.axis and isinstance(stride, Word):
                     step = self.words[stride]
             padded = buffer.space == "scratch"
-            return Memory(self.address(number, at), step, number in at.streams, padded)
+            lanes = buffer.lanes if at.lanes > 1 else None
+            return Memory(self.address(number, at), step, number in at.streams, padded, lanes)
 
         def position(axis: int) -> Value:
             index = at.index.get(axis, ZERO)

@@ -6,6 +6,7 @@ rows     lanes along an inner axis: one outer iteration (a row) at a time; value
 columns  lanes along an outer axis: a block of outer iterations loops over the inner axes together,
          its accumulators are in scratch memory; strided operands are transposed in tiles.
 tiles    lanes along the last outer axis: a register tile of accumulators, as in a GEMM microkernel.
+short    no inner axes and a short last axis: vectors cross the rows (`short_rows.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pirkit.lowering.codegen.emit.lane_axis import (
     packed_operands,
     transposed_axis_of,
 )
+from pirkit.lowering.codegen.emit.short_rows import RowGroup, row_group
 from pirkit.lowering.codegen.ir.canonicalize import canonical, with_axes
 from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -42,7 +44,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.runtime.native.target import Target
 
-Strategy = Literal["flat", "rows", "columns", "tiles"]
+Strategy = Literal["flat", "rows", "columns", "tiles", "short"]
 
 _FLAT_BLOCK = 8192
 """Elements of a block of a flat kernel, the unit of work of a thread."""
@@ -106,6 +108,8 @@ class Schedule:
     """The operand at whose vector boundaries blocks begin: then its vectors cross no cache line."""
     accumulated: int = 0
     """How many of the last outer axes accumulate; a block runs its part of them in order."""
+    group: RowGroup | None = None
+    """The rows that vectors cross; a block is so many rows."""
 
     @property
     def blocks(self) -> int:
@@ -114,6 +118,9 @@ class Schedule:
             first = len(self.kernel.outer) - self.accumulated
             iterations = math.prod(self.kernel.outer[first:])
             return math.prod(self.kernel.outer[:first]) * -(-iterations // self.block)
+        if self.group is not None:
+            *others, rows = self.kernel.outer[: self.group.axis(self.kernel) + 1]
+            return math.prod(others) * -(-rows // self.block)
         if self.strategy == "rows" or not self.kernel.outer:
             return math.prod(self.kernel.outer)
         *others, last = self.kernel.outer
@@ -131,6 +138,8 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     axis = lane_axis_of(kernel)
     if axis is None:
         return Schedule(kernel, "flat", 1, 1, 1)
+    if (plan := _short_rows(kernel, target)) is not None:
+        return plan
     lanes = lane_count(kernel, axis, target)
     outer, inner = list(range(rank)), list(range(rank, rank + len(kernel.inner)))
     group = outer if axis < rank else inner
@@ -183,6 +192,16 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
         register_tiles=register_tiles,
         align=_alignable(ordered, memory_bound, lanes) if register_tiles else None,
     )
+
+
+def _short_rows(kernel: Kernel, target: Target) -> Schedule | None:
+    """Vectors across short rows, of as many lanes as the widest element type of any axis has."""
+    lanes = min((lane_count(kernel, k, target) for k in range(len(kernel.outer))), default=1)
+    group = row_group(kernel, lanes)
+    if group is None:
+        return None
+    groups = max(1, _FLAT_BLOCK // (group.columns(kernel) * group.rows))
+    return Schedule(kernel, "short", lanes, 1, groups * group.rows, group=group)
 
 
 def _accumulating(

@@ -16,6 +16,7 @@ from pirkit.lowering.codegen.emit.schedule import (
     row_unroll,
 )
 from pirkit.lowering.codegen.emit.scratch_elision import elided_scratch
+from pirkit.lowering.codegen.emit.short_rows import vectorize_rows
 from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
 from pirkit.lowering.codegen.ir import memory_rewrites as memory
 from pirkit.lowering.codegen.ir.element_types import LINE
@@ -244,4 +245,18 @@ def _tiles(s: _Stages) -> None:
         s.apply(rewrites.unroll, column)
 
 
-_STRATEGIES: Final = {"flat": _flat, "rows": _rows, "columns": _columns, "tiles": _tiles}
+def _short(s: _Stages) -> None:
+    """Blocks of rows; in each, groups of rows that are whole vectors together."""
+    plan = s.plan
+    assert plan.group is not None
+    row = plan.group.axis(s.kernel)
+    var = outer_var(row)
+    s.apply(rewrites.tile, var, plan.block, f"{var}b")
+    for name in (*(outer_var(k) for k in range(row)), f"{var}b"):
+        s.apply(rewrites.parallelize, name)
+    s.apply(vectorize_rows, var, plan.group, plan.lanes)
+
+
+_STRATEGIES: Final = {
+    "flat": _flat, "rows": _rows, "columns": _columns, "tiles": _tiles, "short": _short
+}  # fmt: skip

@@ -9,12 +9,13 @@ from typing import Protocol
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.memory_access import Memory, load, load_at_offsets, store
 from pirkit.lowering.codegen.ir.element_types import compute_type, identity
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value, constant_text
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
     Constant,
     Index,
+    LaneConstants,
     Load,
     Reduce,
     ReduceKind,
@@ -61,10 +62,12 @@ class VectorEmitter:
                 case Load(name):
                     self.known[name] = self._load(statement)
                 case Constant(name, dtype, value):
-                    self.known[name] = (
-                        self.builder.const(Type(element(dtype)), value),
-                        (compute_type(dtype)),
-                    )
+                    made = self.builder.const(Type(element(dtype)), value)
+                    self.known[name] = made, compute_type(dtype)
+                case LaneConstants(name, dtype, values):
+                    elem = element(dtype)
+                    lanes = ", ".join([f"{elem} {constant_text(elem, x)}" for x in values])
+                    self.known[name] = Value(f"<{lanes}>", Type(elem, len(values))), dtype
                 case Index(name, axis, dtype):
                     self.builder.simplify()
                     self.known[name] = _as(self.builder, self.position(axis), dtype), dtype

@@ -30,7 +30,8 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
 MIN_INNER_EXTENT: Final = 16
-"""Extent of the last part of the last outer loop from which a split pays."""
+"""Extent of the last part of the last outer loop from which a split pays; vectors of elementwise
+kernels cross shorter ones (`emit/short_rows.py`)."""
 _INT32: Final = 2**31 - 1
 
 
@@ -119,12 +120,14 @@ def _loops(kernel: Kernel) -> _DigitLoops | None:
                 divisors.setdefault(axes[s.args[0]], set()).add(by)
     loops = _DigitLoops(kernel)
     split, innermost = False, len(kernel.outer) - 1
+    is_elementwise = not kernel.inner and not kernel.accumulations()
     for axis, extent in enumerate((*kernel.outer, *kernel.inner)):
         ends = [1, extent]
         if axis < len(kernel.outer):
             ends = sorted({1, extent, *(d for d in divisors.get(axis, ()) if d < extent)})
         # Divisors must divide each other, and the last outer loop stay long enough for vectors.
         short = len(ends) > 2 and ends[1] < MIN_INNER_EXTENT and axis == innermost
+        short = short and not is_elementwise
         if any(b % a for a, b in pairwise(ends)) or short:
             return None
         split = split or len(ends) > 2

@@ -131,6 +131,8 @@ class Buffer:
     ``per_block`` adds bytes per iteration of loops, for accumulators of their own.
     ``shares`` is the buffer before this one whose memory it is. With ``image`` there is a tile of
     so many bytes for each of `Images`, and this buffer is that of this image of the present one.
+    ``lanes`` are the offsets of the lanes of a vector in place of a stride; a lane without one is
+    not accessed.
     ``dynamic`` has further strides, by axis, and ``size_word`` is the number of the word that has
     the size, where both are known when the nest is called.
     """
@@ -147,6 +149,7 @@ class Buffer:
     image: tuple[int, int] | None = None
     dynamic: tuple[tuple[int, Word | Table], ...] = ()
     size_word: int | None = None
+    lanes: tuple[int | None, ...] | None = None
 
     def blocks_of(self, var: str) -> list[tuple[str, int]]:
         """What an iteration of a loop adds, beside strides."""

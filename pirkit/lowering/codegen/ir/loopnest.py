@@ -69,6 +69,15 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneConstants:
+    """A constant of each lane of a vector; only rewrites of loops make it."""
+
+    name: str
+    dtype: DType
+    values: tuple[float | int | bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """The index along an axis, outer axes first, as int64 or int32."""
 
@@ -153,8 +162,9 @@ class Scatter:
 
 
 Statement = (
-    Load | Constant | Index | Compute | Reduce | Store | Accumulate | Scatter | RuntimeAssert
-)
+    Load | Constant | LaneConstants | Index | Compute | Reduce | Store | Accumulate | Scatter
+    | RuntimeAssert
+)  # fmt: skip
 Effect = (Store, Accumulate, Scatter, RuntimeAssert)
 """Statements that write memory; they define no name."""
 
@@ -209,7 +219,7 @@ def reads(statement: Statement) -> tuple[str, ...]:
             return value, at
         case Load(at=at, predicate=predicate):
             return tuple([name for name in (at, predicate) if name is not None])
-        case Constant() | Index():
+        case Constant() | LaneConstants() | Index():
             return ()
 
 
@@ -233,7 +243,7 @@ def varying(kernel: Kernel, axis: int) -> set[str]:
                 own = of == axis
             case Reduce(name):
                 own = own and not inner
-            case Constant(name) | Compute(name):
+            case Constant(name) | LaneConstants(name) | Compute(name):
                 pass
             case Store() | Accumulate() | Scatter() | RuntimeAssert():
                 continue
@@ -283,7 +293,7 @@ def renamed(statement: Statement, number: Callable[[str], str]) -> Statement:
         case Load(name, operand, at, limit, predicate):
             at, predicate = (None if n is None else number(n) for n in (at, predicate))
             return Load(number(name), operand, at, limit, predicate)
-        case Constant() | Index():
+        case Constant() | LaneConstants() | Index():
             return replace(statement, name=number(statement.name))
 
 
