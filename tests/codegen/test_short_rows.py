@@ -28,6 +28,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Load,
     LoopPhase,
     Operand,
+    Reduce,
     Statement,
     Store,
 )
@@ -206,3 +207,19 @@ def test_functions_of_rows() -> None:
     for function, args in functions:
         found = np.asarray(pirkit.jit(function)(*args))
         np.testing.assert_allclose(found, function(*args), rtol=1e-6, atol=1e-6)
+
+
+def exponentials(count: int, columns: int) -> Kernel:
+    """The sum of the exponentials of each row."""
+    x = Operand(dt.float32, (4 * columns,), (4,), 4 * count * columns)
+    y = Operand(dt.float32, (4,), (0,), 4 * count)
+    body = (Load("x", 0), Compute("e", "exp", ("x",), dt.float32), Reduce("s", "sum", "e"))
+    return Kernel((count,), (columns,), (x, y), (LoopPhase(body, (Store(1, "s"),)),))
+
+
+def test_elementary_functions_of_short_rows_have_lanes_across_them() -> None:
+    assert schedule(exponentials(200, 10), host()).strategy == "columns"
+    assert schedule(exponentials(200, 100), host()).strategy == "rows"
+    for columns in (3, 10, 23):
+        kernel = exponentials(77, columns)
+        check(kernel, function=native_sequence(kernel))

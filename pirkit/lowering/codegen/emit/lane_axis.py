@@ -17,11 +17,15 @@ from pirkit.lowering.codegen.ir.loopnest import (
     varying,
 )
 from pirkit.lowering.codegen.math.casts import element
+from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 _MIN_TRANSPOSED_EXTENT = 16
 """Extent of both axes from which operands are transposed to vectorize an outer axis."""
+_WIDE, _WIDE_OF_FUNCTIONS = 8, 24
+"""Extents from which lanes lie along an axis. With elementary functions, idle lanes and a scalar
+function of each row's result cost more than transposing the operands of shorter rows."""
 _SCATTER_ROW = 8
 """Elements of a row from which a scatter writes it in vectors."""
 
@@ -56,6 +60,9 @@ def lane_axis_of(kernel: Kernel) -> int | None:
     if not extents:
         return None
 
+    computes = any(isinstance(s, Compute) and is_costly(s.primitive) for s in kernel.statements())
+    least = _WIDE_OF_FUNCTIONS if computes else _WIDE
+
     def worth(axis: int) -> tuple[float, int, bool, int]:
         """Bytes per iteration that are contiguous along an axis, then ties."""
         total = 0.0
@@ -74,7 +81,7 @@ def lane_axis_of(kernel: Kernel) -> int | None:
         if has_accumulations and axis < len(kernel.outer):
             return -1.0, 0, False, 0
         # Along a short axis most lanes of a vector would be masked off.
-        is_wide = extents[axis] >= 8
+        is_wide = extents[axis] >= least
         return (total if is_wide else 0.0, stores, axis < len(kernel.outer), axis)
 
     if kernel.iterations == 0:
