@@ -215,7 +215,7 @@ def readings() -> Iterator[tuple[str, Sample]]:
     yield (
         "deformable_conv",
         Sample(
-            (floats(2, 64, 33, 30), floats(2, 36, 33, 30), floats(8, 32, 3, 3)),
+            (positive(2, 64, 33, 30), floats(2, 36, 33, 30), positive(8, 32, 3, 3)),
             {**plain, "strides": (1, 1), "paddings": (1, 1), "groups": 2},
         ),
     )
