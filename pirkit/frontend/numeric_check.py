@@ -59,7 +59,7 @@ def has_derivatives(module: Operation) -> bool:
 
 def expanding(module: ModuleOp, pipeline: str) -> str:
     """The pipeline as `compile` runs it: derivatives are expanded first, if there are any."""
-    return f"{GRADIENTS},{pipeline}" if has_derivatives(module) else pipeline
+    return ",".join(filter(None, (GRADIENTS * has_derivatives(module), pipeline)))
 
 
 def _plan_of(program: ProgramOp) -> Plan:

@@ -301,7 +301,7 @@ def test_a_plan_that_is_kept_tells_the_same_faults(store: ObjectCache, passes: l
 
 def test_an_entry_that_says_nothing_is_absent(store: ObjectCache, passes: list[str]) -> None:
     wanted = result(compiling.compile(program()))
-    (path,) = (p for p in store.folder.iterdir() if b'"slots"' in p.read_bytes())
+    (path,) = (p for p in store.folder.iterdir() if b'"programs"' in p.read_bytes())
     for damage in (b"{", b"[]", b"null", b'{"name": "main"}'):
         store.put(path.stem, damage)
         passes.clear()
