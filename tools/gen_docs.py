@@ -89,7 +89,8 @@ KERNELS_INTRODUCTION = """\
 
 This page lists which backend computes an op, for which element types. The column `cpu` shows the
 kernels of the registry (numpy and BLAS). The column `reference` shows the reference rule, the
-definition of the op in plain numpy, which runs where no kernel serves a call. float16 and bfloat16
+definition of the op in plain numpy, which runs where no kernel serves a call: an op has a kernel
+only where that is faster than its reference rule. float16 and bfloat16
 are computed in float32 and rounded once. Native code is not listed, because it depends on sizes:
 `pirkit-opt -t plan --why-kernel` prints the choice for every operation of a program.
 
