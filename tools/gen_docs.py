@@ -1,4 +1,5 @@
-"""Writes the files that come from docstrings: pages of ``docs/``, and the passes of ``--help``.
+"""Writes the files that come from docstrings and tables of ops: pages of ``docs/``, the passes of
+``--help``, where ops are declared, and the stubs for type checkers.
 
 python tools/gen_docs.py            write them
 python tools/gen_docs.py --check    fail if one is out of date
@@ -88,7 +89,8 @@ KERNELS_INTRODUCTION = """\
 
 This page lists which backend computes an op, for which element types. The column `cpu` shows the
 kernels of the registry (numpy and BLAS). The column `reference` shows the reference rule, the
-definition of the op in plain numpy, which runs where no kernel serves a call. float16 and bfloat16
+definition of the op in plain numpy, which runs where no kernel serves a call: an op has a kernel
+only where that is faster than its reference rule. float16 and bfloat16
 are computed in float32 and rounded once. Native code is not listed, because it depends on sizes:
 `pirkit-opt -t plan --why-kernel` prints the choice for every operation of a program.
 
@@ -324,10 +326,13 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only compare")
     check = parser.parse_args().check
     stale = 0
-    for name, make in PAGES.items():
+    sys.path.insert(0, str(ROOT))
+    stubs = import_module("tools.gen_stubs").STUBS
+    for name, make in [*PAGES.items(), *((str(p.relative_to(ROOT)), s) for p, s in stubs.items())]:
         page, text = ROOT / name, make()
         if not check:
             page.write_text(text, encoding="utf-8")
+            modules.cache_clear()  # a new file of ops is in the other pages, too
         elif page.read_text(encoding="utf-8") != text:
             print(f"{name} is out of date: run `python tools/gen_docs.py`", file=sys.stderr)
             stale = 1
@@ -335,12 +340,12 @@ def main() -> int:
 
 
 PAGES = {
+    "pirkit/dialect/op_index.txt": op_index,
     "docs/passes.md": passes_page,
     "docs/kernels.md": kernels_page,
     "docs/primitives.md": primitives_page,
     "docs/op-classes.md": classes_page,
     "pirkit/cli/passes.txt": pass_lines,
-    "pirkit/dialect/op_index.txt": op_index,
 }
 """File -> the function that writes it."""
 

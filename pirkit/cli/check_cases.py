@@ -22,6 +22,7 @@ from pirkit.diag.span import Span
 from pirkit.frontend.cases import Report, check_case
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.kernel_check import check_kernels, check_whole
+from pirkit.frontend.numeric_check import expanding
 from pirkit.lowering.prim import default_pipeline
 
 
@@ -70,7 +71,8 @@ def check_programs(arguments: argparse.Namespace) -> int:
         if not is_random:
             exe = compile(program, backend="reference", pipeline="", entry=arguments.entry)
             inputs = read_inputs(given, exe, arguments.params)
-        lowered = run_passes(program, pipeline) if pipeline else program
+        passes = expanding(program.module, pipeline)
+        lowered = run_passes(program, passes) if passes else program
         entry = lowered.entry(arguments.entry)
         report = check_kernels(entry, arguments.backend, seed, inputs, lowered.params)
         entire = None
@@ -78,7 +80,7 @@ def check_programs(arguments: argparse.Namespace) -> int:
             entire = check_whole(program, seed, inputs)
         lines = [*report.lines()]
         if entire is not None:
-            lines.append(f"@{entry.symbol} by `compile_whole`: {entire}")
+            lines.append(f"@{entry.symbol} as one native call: {entire}")
         if not arguments.json:
             print("\n".join(lines))
         right = not report and entire is None

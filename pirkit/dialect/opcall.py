@@ -18,7 +18,7 @@ from pirkit.dialect.types import meta_of
 class DynamicAttribute(Value):
     """The value of an attribute that is known only at run time.
 
-    It can be used as an operand; a rule that needs its number raises OpenError (PK0406).
+    It can be used as an operand; a rule that needs its number raises DynamicShapeError (PK0406).
     """
 
     __slots__ = ("name", "op")

@@ -39,8 +39,9 @@ from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.gc_pause import imported, is_imported
 from pirkit.diag.plugin_additions import Origin, is_again, note_addition
 from pirkit.diag.plugins import plugins
-from pirkit.dialect.kinds import KINDS, SINK, SOURCE, TRAITS, UNSTATED
+from pirkit.dialect.kinds import ELEMENTWISE, KINDS, SINK, SOURCE, TRAITS, UNSTATED
 from pirkit.dialect.op_index import homes, load_families, load_home
+from pirkit.dialect.shapes import elementwise_meta
 from pirkit.dialect.signature import Attr, Operand, Result, Signature, parse_signature
 from pirkit.runtime.dtype import DType
 
@@ -373,7 +374,16 @@ class RuleTable:
         return rule
 
 
-infer_meta: Final = RuleTable("infer_meta")
+class _MetaRules(RuleTable):
+    """Elementwise ops without a rule have the shape to which their operands broadcast."""
+
+    def get(self, definition: OpDef) -> Callable[..., Any] | None:
+        found = super().get(definition)
+        is_plain = definition.kind == ELEMENTWISE and len(definition.results) == 1
+        return elementwise_meta if found is None and is_plain else found
+
+
+infer_meta: Final = _MetaRules("infer_meta")
 """``rule(*operand_metas, **attributes) -> meta | tuple of metas``; None for an absent result.
 
 Tensor operands come as TensorMeta, VecMeta or None, by position. Attributes, and operands that

@@ -16,6 +16,15 @@ def unchanged(x: TensorMeta, *_: object, **__: object) -> TensorMeta:
     return x
 
 
+def elementwise_meta(*operands: TensorMeta | None, **_: object) -> TensorMeta:
+    """The meta of an elementwise result: operands broadcast, and have one element type."""
+    first, *others = (x for x in operands if x is not None)
+    for x in others:
+        if x.dtype is not first.dtype:
+            raise ConstraintError("C1", f"element types {first.dtype} and {x.dtype} differ")
+    return first.with_shape(broadcast(first.shape, *(x.shape for x in others)))
+
+
 def broadcast(*shapes: Sequence[int], constraint: str = "C1") -> Shape:
     """Trailing-aligned broadcast. Raises ConstraintError naming the two sizes that disagree."""
     rank = max((len(s) for s in shapes), default=0)

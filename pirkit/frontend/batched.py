@@ -57,9 +57,9 @@ class OneRow:
 
     def value(self, slot: int) -> Value:
         """An operand, with the axis of rows."""
-        return self.spread(self.operands[slot])
+        return self.broadcast(self.operands[slot])
 
-    def spread(self, given: Batched) -> Value:
+    def broadcast(self, given: Batched) -> Value:
         """A value with the axis of rows."""
         x = given.value
         if given.rows:

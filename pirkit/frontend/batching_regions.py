@@ -81,7 +81,7 @@ class Rows:
         self.run(cast("PirOp | None", block.first_op))
         return [self.values[v] for v in cast(PirOp, block.last_op).operands]
 
-    def spread(self, given: Batched) -> Value:
+    def broadcast(self, given: Batched) -> Value:
         """A value with the axis of rows."""
         x = given.value
         if given.rows or not isinstance(x.any_meta, TensorMeta):
@@ -100,7 +100,7 @@ class Rows:
         condition = cast(Batched, self.values[op.operands[0]])
         if condition.rows:
             mask = self.b.cast(self.b.reshape(condition.value, (self.count,)), dt.bool_)
-            sides = [[self.spread(v) for v in self._yielded(r.block)] for r in op.regions]
+            sides = [[self.broadcast(v) for v in self._yielded(r.block)] for r in op.regions]
             found = [self._chosen(mask, yes, no) for yes, no in zip(*sides, strict=True)]
             self._hold(op.results, found)
             return
@@ -109,7 +109,7 @@ class Rows:
         for region in op.regions:
             block = Block()
             with self.b.inside(block):
-                yielded = [self.spread(v) for v in self._yielded(region.block)]
+                yielded = [self.broadcast(v) for v in self._yielded(region.block)]
                 self.b("pir.yield", *yielded)
             types = [v.ssa.type for v in yielded]
             regions.append(Region(block))
@@ -136,7 +136,7 @@ class Rows:
         if masked and any(declares(o, STACK) for o in operations(source)):
             raise no_rule(op)
         with self.b.inside(block):
-            state = [self.spread(v) if f else v.value for v, f in zip(after, flags, strict=True)]
+            state = [self.broadcast(v) if f else v.value for v, f in zip(after, flags, strict=True)]
             more_rows = again.value
             if masked:
                 mask = self.b.wrap(block.args[-1])
@@ -145,7 +145,7 @@ class Rows:
                 kept = self.b("pd_op.logical_and", mask, self._mask(again))
                 state, more_rows = [*state, kept], self._any(kept)
             self.b("pir.yield", more_rows, *state)
-        starts = [self.spread(v) if f else v.value for v, f in zip(given, flags, strict=True)]
+        starts = [self.broadcast(v) if f else v.value for v, f in zip(given, flags, strict=True)]
         condition = first.value
         if masked:
             starts.append(self._mask(first))
@@ -179,7 +179,7 @@ class Rows:
         return type_of(meta.with_shape((self.count, *meta.shape)))
 
     def _mask(self, given: Batched) -> Value:
-        return self.b.cast(self.b.reshape(self.spread(given), (self.count,)), dt.bool_)
+        return self.b.cast(self.b.reshape(self.broadcast(given), (self.count,)), dt.bool_)
 
     def _any(self, mask: Value) -> Value:
         return self.b("pd_op.any", mask, axis=(), keepdim=False)
@@ -201,7 +201,7 @@ class Rows:
         before = self.pushed.get(stack, [False] * len(held))
         rows = [v.rows or f for v, f in zip(held, before, strict=True)]
         self.pushed[stack] = rows
-        values = [self.spread(v) if f else v.value for v, f in zip(held, rows, strict=True)]
+        values = [self.broadcast(v) if f else v.value for v, f in zip(held, rows, strict=True)]
         self.b.insert(create("pir.tuple_push", [v.ssa for v in values]))
 
     def pop(self, op: PirOp) -> None:

@@ -143,7 +143,7 @@ def _pad(one: OneRow) -> Any:
 
 
 def _joined(one: OneRow) -> Any:
-    parts = [one.spread(v) for v in cast("list[Batched]", one.operands[0])]
+    parts = [one.broadcast(v) for v in cast("list[Batched]", one.operands[0])]
     rank = parts[0].rank - 1 + (one.op.name == "pd_op.stack")
     return one.emit([parts], axis=one.attrs["axis"] % rank + 1)
 

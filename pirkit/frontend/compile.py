@@ -89,7 +89,7 @@ def run_passes(
         try:
             run_pipeline(result.module, pipeline, verify_each=False)
         except (PassError, VerifyError):
-            pass  # once more: verified after each pass, which tells the one that broke it
+            pass  # once more: verified after each pass, to name the one that broke it
         else:
             return result
     result = program.copy()

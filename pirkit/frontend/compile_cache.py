@@ -35,9 +35,10 @@ from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_json import pack_program, unpack_program
 from pirkit.runtime.native.target import host, l3_bytes
 from pirkit.runtime.plan import SEGMENT, Call, Instruction, Plan
-from pirkit.runtime.plan_json import NotSerializableError, pack_plan, unpack_plan
+from pirkit.runtime.plan_json import pack_plan, unpack_plan
 from pirkit.runtime.registry import CPU, KERNELS
 from pirkit.runtime.tensor.buffer import is_numpy
+from pirkit.runtime.typed_json import NotSerializableError
 
 _KEY_BYTES: Final = 32
 _ARITHMETIC: Final = (

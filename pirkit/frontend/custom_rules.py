@@ -157,12 +157,12 @@ class custom_jvp(_Custom):
         tangents = tree.unflatten(shape, iter(stands))
         y, dy = self.jvp(*self._fixed(args), given, tangents)
         results, result_shape = tree.flatten(y)
-        slopes, slope_shape = tree.flatten(dy)
-        if slope_shape != result_shape:
+        out_tangents, tangent_shape = tree.flatten(dy)
+        if tangent_shape != result_shape:
             raise _unlike(self.fun, "the tangent has another structure than the result")
         outputs = [_value(b, v) for v in results]
         at = [i for i, v in enumerate(outputs) if is_differentiable(v.ssa)]
-        found = [_like(b, slopes[i], outputs[i], self.fun) for i in at]
+        found = [_like(b, out_tangents[i], outputs[i], self.fun) for i in at]
         placeholders = [s for s, v in zip(stands, leaves, strict=True) if is_differentiable(v.ssa)]
         made = _custom(b, [outputs[i] for i in at], inputs, placeholders, found, True)
         for i, value in zip(at, made, strict=True):

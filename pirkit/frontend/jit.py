@@ -308,8 +308,8 @@ class Jitted:
             (s.shape != signature.shape, _changes(s, n, signature, labels))
             for s, n in reversed(self._signatures)
         ]
-        _, told = min(found, key=lambda change: (change[0], len(change[1])))
-        return "; ".join(told)
+        _, changes = min(found, key=lambda change: (change[0], len(change[1])))
+        return "; ".join(changes)
 
 
 class _Missed:
@@ -405,10 +405,10 @@ def _changes(
     if known.shape != wanted.shape:
         more = [n for n in labels if n not in known_labels]
         less = [n for n in known_labels if n not in labels]
-        told = [f"`{n}` is new" for n in more] + [f"`{n}` is gone" for n in less]
-        if not told and len(known.shape.parts[0].parts) != len(wanted.shape.parts[0].parts):
+        changes = [f"`{n}` is new" for n in more] + [f"`{n}` is gone" for n in less]
+        if not changes and len(known.shape.parts[0].parts) != len(wanted.shape.parts[0].parts):
             return ["other arguments are given by name"]
-        return told or ["the containers of the arguments are of other classes"]
+        return changes or ["the containers of the arguments are of other classes"]
     found: list[str] = []
     for name, then, now in zip(labels, known.metas, wanted.metas, strict=True):
         if then.shape != now.shape:

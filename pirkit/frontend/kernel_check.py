@@ -21,6 +21,7 @@ from pirkit.frontend.numeric_check import (
     effect_of,
     first_difference,
     on_drawn_inputs,
+    plan_of,
 )
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -171,7 +172,7 @@ def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str
 
     Inputs and parameters that are not given are drawn from ``seed``.
     """
-    plan = write_plan(program.main, library=KernelLibrary(REFERENCE))
+    plan = plan_of(program.main)
     return on_drawn_inputs(
         plan, seed, lambda bound: _whole(program, plan, seed, bound), inputs, program.params
     )

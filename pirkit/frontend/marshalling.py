@@ -223,7 +223,7 @@ def run_native(code: _Code, arrays: str, program: NativeProgram) -> None:
         f"try: s = {code.name(program.free.pop)}()",
         "except IndexError:",
         f"    try: s = {code.name(program.session)}()",
-        "    except MemoryError: return missed",  # the other way tells of it
+        "    except MemoryError: return missed",  # the generic call raises it
         f"r = s.tensors{arrays}",
         f"{code.name(program.free.append)}(s)",
     ]

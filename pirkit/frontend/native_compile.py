@@ -31,7 +31,7 @@ GRADIENTS: Final = "taylor,expand-gradients"
 
 _DEFAULT: Final = "@default"
 _SIMPLIFY: Final = "@simplify"
-_MISSTATED: Final = "a value does not have the type that the program declares"
+_MISMATCHED: Final = "a value does not have the type that the program declares"
 
 
 def plan_with(
@@ -82,7 +82,7 @@ class _Maker:
     def segments(self, lowered: Program) -> Made:
         """Native segments, for which operators that are in no kernel get one each."""
         if mismatched_values(lowered.entry(self.entry).block):
-            return self.kernels(lowered), (_MISSTATED,)
+            return self.kernels(lowered), (_MISMATCHED,)
         single = self.kernels(self.run_passes(lowered, SINGLE))
         plan, reasons = self.segmented(single)
         plan = self.kernels(lowered) if plan is single else plan
@@ -95,7 +95,7 @@ class _Maker:
         lowered = self.run_passes(program, passes)
         plan = self.kernels(lowered)
         if mismatched_values(lowered.entry(self.entry).block):
-            return plan, (_MISSTATED,)
+            return plan, (_MISMATCHED,)
         found = batch_lane_form(plan, fast_math)
         if not isinstance(found, str):
             return plan_of(plan, found), ()

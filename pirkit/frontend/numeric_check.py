@@ -59,11 +59,11 @@ def has_derivatives(module: Operation) -> bool:
 
 def expanding(module: ModuleOp, pipeline: str) -> str:
     """The pipeline as `compile` runs it: derivatives are expanded first, if there are any."""
-    return f"{GRADIENTS},{pipeline}" if has_derivatives(module) else pipeline
+    return ",".join(filter(None, (GRADIENTS * has_derivatives(module), pipeline)))
 
 
-def _plan_of(program: ProgramOp) -> Plan:
-    """The plan of a program; pending derivatives are expanded in a copy."""
+def plan_of(program: ProgramOp) -> Plan:
+    """The plan of a program on the reference; pending derivatives are expanded in a copy."""
     if has_derivatives(program):
         module = ModuleOp([program.clone()])
         run_pipeline(module, GRADIENTS)
@@ -145,9 +145,9 @@ class NumberCheck:
 
     def _compare(self, name: str, program: ProgramOp, hoisted: ProgramOp | None) -> str | None:
         """What is wrong with a program, for which ``hoisted`` computes some parameters."""
-        original = _plan_of(self.programs[name])  # if this raises, no pass is to blame
+        original = plan_of(self.programs[name])  # if this raises, no pass is to blame
         try:
-            plan = _plan_of(program)
+            plan = plan_of(program)
         except PirkitError as error:
             return f"cannot be run any more: {error.message}"
         refined = {p.name: p for p in (*plan.inputs, *plan.params)}
@@ -159,7 +159,7 @@ class NumberCheck:
         bound_inputs, expected = self._known[key]
         constants: dict[str, Array] = {}
         if hoisted is not None:
-            weights = _plan_of(hoisted)
+            weights = plan_of(hoisted)
             found = Executable(weights, KernelLibrary(BACKEND), bound_inputs.of(weights.params))
             constants = found.run({})
             bound_inputs = Inputs({**bound_inputs.arrays, **constants})

@@ -259,18 +259,18 @@ class _Proof(BoundsQuestions):
             place = place + buffer.strides[at.axis] * at.lane
             if buffer.space == "memory":
                 holds = (*holds, at.lane < at.active)
-        told = statement_line(s, self.buffer_names, self.axes)
-        self.require(number, place + further * buffer.dtype.itemsize, size, holds, told)
+        shown = statement_line(s, self.buffer_names, self.axes)
+        self.require(number, place + further * buffer.dtype.itemsize, size, holds, shown)
 
     def pack(self, node: Pack, at: ProofPoint) -> None:
         """Both sides of a copy, in the whole vectors in which `transpose_tile.py` makes it."""
         source, dest = self.nest.buffers[node.source], self.nest.buffers[node.dest]
-        told = f"pack b{node.dest} = b{node.source}"
+        shown = f"pack b{node.dest} = b{node.source}"
         row, at = self.fresh("row", at)
         column, at = self.fresh("column", at)
         if dest.space == "register":
             here = replace(at, holds=(*at.holds, row < self.lanes, column < self.lanes))
-            self._copied(node.source, node, row, column, here, told)
+            self._copied(node.source, node, row, column, here, shown)
             return
         rows, at = self.bound(node.rows, at)
         columns = at.active if at.lanes > 1 else self.lanes
@@ -280,9 +280,9 @@ class _Proof(BoundsQuestions):
         whole_columns, at = self._whole(columns, at)
         read = rows if source.space == "memory" else whole_rows
         here = replace(at, holds=(*at.holds, row < read, column < columns))
-        self._copied(node.source, node, row, column, here, told)
+        self._copied(node.source, node, row, column, here, shown)
         here = replace(at, holds=(*at.holds, row < whole_rows, column < whole_columns))
-        self._copied(node.dest, node, row, column, here, told)
+        self._copied(node.dest, node, row, column, here, shown)
 
     def _whole(self, count: Term, at: ProofPoint) -> tuple[Term, ProofPoint]:
         """A count rounded up to whole vectors."""
@@ -291,12 +291,12 @@ class _Proof(BoundsQuestions):
         return whole, replace(at, holds=(*at.holds, whole >= count, whole < count + self.lanes))
 
     def _copied(
-        self, number: int, node: Pack, row: Term, column: Term, at: ProofPoint, told: str
+        self, number: int, node: Pack, row: Term, column: Term, at: ProofPoint, shown: str
     ) -> None:
         buffer = self.nest.buffers[number]
         place = at.address[number] + row * buffer.strides[node.row_axis]
         place = place + column * buffer.strides[node.column_axis]
-        self.require(number, place, buffer.dtype.itemsize, at.holds, told)
+        self.require(number, place, buffer.dtype.itemsize, at.holds, shown)
 
     # routines
 
@@ -316,17 +316,17 @@ class _Proof(BoundsQuestions):
                 numbers.append(number)
         names = [f"b{k}" for k in node.buffers]
         for given in self.calls(numbers, at.holds):
-            told = node.routine.show(names, [str(n) for n in given])
+            shown = node.routine.show(names, [str(n) for n in given])
             reached = [Reach() for _ in node.buffers]
             try:
                 with np.errstate(all="ignore"):
                     node.routine.run([(r, 0) for r in reached], given)
             except (TypeError, ValueError, IndexError) as error:
-                self.found.open.append(f"{told}: its reach is not known ({error})")
+                self.found.open.append(f"{shown}: its reach is not known ({error})")
                 continue
             same = [n == g for n, g in zip(numbers, given, strict=True)]
             holds = (*at.holds, *[h for h in same if not isinstance(h, bool)])
             for number, reach in zip(node.buffers, reached, strict=True):
                 scratch = self.nest.buffers[number].space == "scratch"
                 for low, high in reach.spans(scratch):
-                    self.require(number, at.address[number] + low, high - low, holds, told)
+                    self.require(number, at.address[number] + low, high - low, holds, shown)

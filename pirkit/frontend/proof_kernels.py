@@ -93,5 +93,5 @@ def _nests(node: Bound, functions: Sequence[LazyFunction]) -> Iterator[Nest | st
                 nest = bound_nest(nest, words_of_call(node, nest.words))
             yield nest
         else:
-            told = draft.about.emitter if draft.about else "its emitter"
-            yield f"{told} does not write the loop IR"
+            shown = draft.about.emitter if draft.about else "its emitter"
+            yield f"{shown} does not write the loop IR"

@@ -179,8 +179,8 @@ class _Body:
         within = [z3.And(r >= 0, r < n) for r, n in zip(inner, root.extents, strict=True)]
         outside = z3.Const("outside", body.sort())
         over = z3.Lambda(inner, z3.If(z3.And(*within), body, outside))
-        told = f"{root.op} {dict(root.attrs)} over {root.extents}"
-        return self.terms.function(told, (over,), self.meta.dtype)
+        shown = f"{root.op} {dict(root.attrs)} over {root.extents}"
+        return self.terms.function(shown, (over,), self.meta.dtype)
 
     def node(self, node: Node) -> Term:
         if id(node) not in self._known:

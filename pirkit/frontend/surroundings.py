@@ -106,7 +106,7 @@ class Surroundings:
         return None
 
     def checker(self) -> Callable[[], bool]:
-        """A function that tells whether something is another than it was, in few microseconds."""
+        """A function that finds in a few microseconds whether something has changed."""
         lines = ["try:"]
         names = {**self.roots, "same": same}
         for i, place in enumerate(self.places):

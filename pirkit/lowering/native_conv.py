@@ -5,6 +5,7 @@ nest for grouped convolutions with few channels.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.sequence_step import SequenceStep, step_over
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALF_TYPES, Binding, Step, widened
-from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST, geometry
+from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST, channels_first, geometry
 from pirkit.runtime.native.function import NativeSequence
 
 Array = np.ndarray[Any, Any]
@@ -41,13 +42,32 @@ terms of a sum up to which filling a panel for them costs more than a nest's pre
 def bind_convolution(b: Binding) -> Step | None:
     """Bind a convolution; None for small ones and those without native form.
 
-    float16 and bfloat16 operands are computed in float32.
+    float16 and bfloat16 operands are computed in float32. Images whose channels are the last
+    dimension are copied before and behind: native code has them in front.
     """
-    return (widened(_bind) if b.dtype in HALF_TYPES else _bind)(b)
+    first = _channels_first(b)
+    step = (widened(_bind) if b.dtype in HALF_TYPES else _bind)(first)
+    if step is None or first is b:
+        return step
+
+    def copied(x: Array, filter: Array, out: Array) -> None:
+        step(channels_first(x, True), filter, channels_first(out, True))
+
+    return copied
+
+
+def _channels_first(b: Binding) -> Binding:
+    """The same convolution of images whose channels are dimension 1."""
+    if b.attrs["data_format"] not in CHANNELS_LAST:
+        return b
+    x, out = b.input(), b.output()
+    x, out = (m.with_shape((m.shape[0], m.shape[-1], *m.shape[1:-1])) for m in (x, out))
+    attrs = {**b.attrs, "data_format": "NCHW"}
+    return replace(b, inputs=(x, *b.inputs[1:]), outputs=(out,), attrs=attrs)
 
 
 def why_never_native(b: Binding) -> str | None:
-    """Why a convolution has no native form at any size; None if it may have one."""
+    """Why a convolution has no native form without copies at any size; None if it may have one."""
     if b.dtype not in (dt.float32, dt.float64, *HALF_TYPES):
         return f"its elements are {b.dtype}"
     if b.attrs["data_format"] in CHANNELS_LAST:
@@ -57,6 +77,7 @@ def why_never_native(b: Binding) -> str | None:
 
 def why_not_native(b: Binding) -> str | None:
     """Why a convolution does not run as native code; None if it does."""
+    b = _channels_first(b)
     reason = why_never_native(b)
     if reason is not None:
         return reason

@@ -8,13 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 
 import pirkit
 from pirkit import ops
+from pirkit.cli import run
 from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.dialect.text import print_mlir
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import WRITERS, Program
 from pirkit.frontend.kernel_check import check_kernels, check_whole
@@ -81,6 +84,15 @@ def test_right_kernels_pass() -> None:
 
     given = np.ones((10, 6), np.float32), np.ones((6, 7), np.float32)
     assert "kernels are right" in checked(step, *given)
+
+
+def test_pending_derivatives_are_expanded_before_a_check(tmp_path: Path) -> None:
+    text = print_mlir(trace(pirkit.grad(lambda x: ops.tanh(x).sum()), (np.ones(3),)).program.module)
+    (tmp_path / "gradient.mlir").write_text(text)
+    for pipeline in ([], ["-p", ""]):
+        command = ["pirkit-run", "--check", str(tmp_path / "gradient.mlir"), *pipeline]
+        with mock.patch.object(sys, "argv", command):
+            assert run.main() == 0
 
 
 def test_a_wrong_whole_program_is_found() -> None:

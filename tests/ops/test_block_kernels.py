@@ -88,7 +88,6 @@ def choices() -> Iterator[tuple[str, Sample]]:
     yield "where", Sample((condition[:1, :, :1], floats(), floats()[0, 0]))
     yield "cast", Sample((floats(-1e5, 1e5),), {"dtype": dt.int16})
     yield "cast", Sample((odd(),), {"dtype": dt.int32})
-    yield "bernoulli", Sample((floats(0.0, 1.0),))
 
 
 def steps() -> Iterator[tuple[str, Sample]]:

@@ -130,7 +130,6 @@ def reads() -> Iterator[tuple[str, Sample]]:
     yield "gather_nd", Sample((floats(9, 8), ints(-8, 8, 30, 2)), {})
     yield "take_along_axis", Sample((floats(9, 8, 7), ints(-8, 8, 3, 20, 5)), {"axis": 1})
     yield "embedding", Sample((ints(0, 9, 4, 5), floats(9, 3)), {"padding_idx": 2})
-    yield "masked_select", Sample((floats(9, 1, 7), bits(8, 1)), {})
 
 
 def writes() -> Iterator[tuple[str, Sample]]:
@@ -198,30 +197,6 @@ def products() -> Iterator[tuple[str, Sample]]:
         yield "einsum", Sample(([positive(*shape) for shape in shapes],), {"equation": equation})
 
 
-def convolutions() -> Iterator[tuple[str, Sample]]:
-    """Depthwise, by elements and by rows of the filter."""
-    for shape, sizes, strides, paddings, dilations in (
-        ((3, 6, 14, 14), (3, 3), (1, 1), (1, 1), (1, 1)),
-        ((2, 6, 15, 13), (5, 4), (2, 3), (2, 0, 3, 1), (1, 1)),
-        ((40, 5, 28, 28), (7, 7), (1, 1), (3, 3), (1, 1)),
-        ((2, 4, 9, 12), (3, 3), (3, 2), (2, 4), (2, 2)),
-        ((2, 4, 1, 1), (3, 3), (9, 9), (5, 5), (1, 1)),
-        ((2, 300, 8, 8), (3, 3), (1, 1), (0, 0), (1, 1)),
-        ((2, 6, 50, 50), (3, 3), (1, 1), (1, 1), (1, 1)),
-    ):
-        attrs = {"strides": strides, "paddings": paddings, "dilations": dilations}
-        for each in (1, 2):
-            channels = shape[1]
-            filters = positive(each * channels, 1, *sizes)
-            attrs["groups"] = channels
-            yield "depthwise_conv2d", Sample((positive(*shape), filters), dict(attrs))
-    odd = with_odd_numbers(positive(2, 3, 12, 12))
-    attrs = {"groups": 3, "paddings": (1, 1)}
-    yield "depthwise_conv2d", Sample((odd, positive(3, 1, 3, 3)), attrs)
-    last = {"groups": 4, "padding_algorithm": "SAME", "data_format": "NHWC"}
-    yield "depthwise_conv2d", Sample((positive(2, 9, 10, 4), positive(4, 1, 3, 3)), last)
-
-
 def attentions() -> Iterator[tuple[str, Sample]]:
     q, k, v = floats(1, 700, 4, 8), floats(1, 600, 2, 8), floats(1, 600, 2, 8)
     mask = floats(1, 1, 700, 600)
@@ -240,7 +215,7 @@ def readings() -> Iterator[tuple[str, Sample]]:
     yield (
         "deformable_conv",
         Sample(
-            (floats(2, 64, 33, 30), floats(2, 36, 33, 30), floats(8, 32, 3, 3)),
+            (positive(2, 64, 33, 30), floats(2, 36, 33, 30), positive(8, 32, 3, 3)),
             {**plain, "strides": (1, 1), "paddings": (1, 1), "groups": 2},
         ),
     )
@@ -259,7 +234,7 @@ def steps() -> Iterator[tuple[str, Sample]]:
 
 FAMILIES: Final = (
     sums, extrema, norms, scans, orders, reads, writes, moves, products, products_of_one_term,
-    convolutions, attentions, readings, steps,
+    attentions, readings, steps,
 )  # fmt: skip
 
 EVERY: Final = [

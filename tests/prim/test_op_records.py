@@ -13,8 +13,7 @@ from pirkit.dialect.opdef import OpDef, all_ops
 SCRIPT = """
 import numpy as np
 import pirkit
-from pirkit.dialect.opdef import decompose, infer_meta, lookup, op
-from pirkit.dialect.shapes import unchanged
+from pirkit.dialect.opdef import decompose, lookup, op
 from pirkit.frontend.tracing import trace
 
 lookup("pd_op.tanh")
@@ -26,9 +25,7 @@ class Softsign2:
 
     name = "mine.softsign2"
     signature = "x -> out"
-
-
-infer_meta(Softsign2)(unchanged)
+    kind = "elementwise"
 
 
 @decompose(Softsign2)

@@ -40,7 +40,8 @@ from pirkit.runtime.plan import (
     Stack,
     While,
 )
-from pirkit.runtime.plan_json import NotSerializableError, pack_plan, unpack_plan
+from pirkit.runtime.plan_json import pack_plan, unpack_plan
+from pirkit.runtime.typed_json import NotSerializableError
 from tests.whole_program.processes import printed_twice
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "paddle"
@@ -146,28 +147,31 @@ def _wrong(path: tuple[Any, ...], value: Any) -> Callable[[Any], None]:
     return change
 
 
+NAME, SLOTS, INPUTS, OUTPUTS, BODY, WRITTEN = 0, 1, 2, 4, 5, 6  # fields of a plan
 WRONG = (
-    _wrong(("slots",), []),
-    _wrong(("slots", 0), ["float99"]),
-    _wrong(("slots", 0), ["float32", "4"]),
-    _wrong(("slots", 0), []),
-    _wrong(("inputs", 0, 1), 99),
-    _wrong(("inputs", 0, 1), -1),
-    _wrong(("inputs", 0, 1), True),
-    _wrong(("outputs", 0, 1), [0, 99]),
-    _wrong(("outputs", 0, 1), "0"),
-    _wrong(("outputs", 0), ["y"]),
-    _wrong(("body", 0, 0), "Other"),
-    _wrong(("body", 0, 1), 3),
-    _wrong(("body", 0, 2), [99]),
-    _wrong(("body", 0, 4), []),
-    _wrong(("body", 0, 4), {"axis": {"other": 1}}),
-    _wrong(("body", 0, 4), {"axis": {"float": "zz"}}),
-    _wrong(("body", 0, 4), {"axis": {"complex": "00"}}),
-    _wrong(("body", 0, 8), 1),
-    _wrong(("body", 0), ["Call"]),
-    _wrong(("written",), None),
-    _wrong(("name",), 1),
+    _wrong((SLOTS,), []),
+    _wrong((SLOTS, 0), ["TensorMeta", [4], "float99"]),
+    _wrong((SLOTS, 0), ["TensorMeta", ["4"], "float32"]),
+    _wrong((SLOTS, 0), ["TensorMeta", [4]]),
+    _wrong((SLOTS, 0), ["Other", [4], "float32"]),
+    _wrong((SLOTS, 0), []),
+    _wrong((INPUTS, 0, 1), 99),
+    _wrong((INPUTS, 0, 1), -1),
+    _wrong((INPUTS, 0, 1), True),
+    _wrong((OUTPUTS, 0, 1), [0, 99]),
+    _wrong((OUTPUTS, 0, 1), "0"),
+    _wrong((OUTPUTS, 0), ["y"]),
+    _wrong((BODY, 0, 0), "Other"),
+    _wrong((BODY, 0, 1), 3),
+    _wrong((BODY, 0, 2), [99]),
+    _wrong((BODY, 0, 4), []),
+    _wrong((BODY, 0, 4), {"axis": {"other": 1}}),
+    _wrong((BODY, 0, 4), {"axis": {"float": "zz"}}),
+    _wrong((BODY, 0, 4), {"axis": {"complex": "00"}}),
+    _wrong((BODY, 0, 8), 1),
+    _wrong((BODY, 0), ["Call"]),
+    _wrong((WRITTEN,), None),
+    _wrong((NAME,), 1),
 )
 
 
@@ -297,7 +301,7 @@ def test_a_plan_that_is_kept_tells_the_same_faults(store: ObjectCache, passes: l
 
 def test_an_entry_that_says_nothing_is_absent(store: ObjectCache, passes: list[str]) -> None:
     wanted = result(compiling.compile(program()))
-    (path,) = (p for p in store.folder.iterdir() if b'"slots"' in p.read_bytes())
+    (path,) = (p for p in store.folder.iterdir() if b'"programs"' in p.read_bytes())
     for damage in (b"{", b"[]", b"null", b'{"name": "main"}'):
         store.put(path.stem, damage)
         passes.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -104,17 +105,19 @@ def test_marks_and_constants_outside_of_the_memory_are_refused() -> None:
     native = pirkit.compile(trace(embedded, (PLACES, TABLE)).program, fast_math=True).native
     assert native is not None
     functions = [step.function for step in native.steps]
-    data = pack_program(native, [str(k) for k in range(len(functions))])
+    whole, steps = pack_program(native, [str(k) for k in range(len(functions))])
+    names = [f.name for f in fields(native)]
 
-    def read(**changed: Any) -> Any:
-        return unpack_program(data | changed, lambda key: functions[int(key)])
+    def read(steps: Any = steps, **changed: Any) -> Any:
+        data = [changed.get(name, held) for name, held in zip(names, whole, strict=True)]
+        return unpack_program([data, steps], lambda key: functions[int(key)])
 
     assert read() is not None
-    assert read(marks=native.memory) is None
+    assert read(flags=native.memory) is None
     assert read(contents=[[native.memory, "eJxjAAAAAQAB"]]) is None
     assert read(contents=[[0, "eJw"]]) is None
-    key, operands, first, _ = data["steps"][0]
-    assert read(steps=[[key, operands, first, native.memory + 1], *data["steps"][1:]]) is None
+    key, operands, (first, _) = steps[0]
+    assert read([[key, operands, [first, native.memory + 1]], *steps[1:]]) is None
 
 
 @pytest.mark.parametrize("pipeline", ["dce", "@default"])

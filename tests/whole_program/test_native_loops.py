@@ -6,6 +6,7 @@ import _thread
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -223,16 +224,17 @@ def test_loops_are_kept_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_entries_of_loops_are_validated() -> None:
     program = native(pirkit.grad(total(nested)), X)
     functions = [s.function for s in program.steps]
-    data = pack_program(program, [str(k) for k in range(len(functions))])
+    whole, steps = pack_program(program, [str(k) for k in range(len(functions))])
+    stacks = [f.name for f in fields(program)].index("stacks")
 
-    def read(steps: Any, **changed: Any) -> Any:
-        return unpack_program({**data, **changed, "steps": steps}, lambda k: functions[int(k)])
+    def read(steps: Any, whole: Any = whole) -> Any:
+        return unpack_program([whole, steps], lambda k: functions[int(k)])
 
-    steps = data["steps"]
     assert read(steps).steps == program.steps
-    (first, *_) = [k for k, s in enumerate(steps) if s[0] and s[0][0] == "branch"]
-    for words in (["branch", len(steps) + 1, 0], ["branch", -1, 1], ["jump", 0, 0], ["branch", 1],
-                  ["reserve", -8], []):  # fmt: skip
+    (first, *_) = [k for k, s in enumerate(steps) if s[0][:1] == ["Branch"]]
+    for words in (["Branch", len(steps) + 1, False], ["Branch", -1, True], ["Jump", 0, False],
+                  ["Branch", 1], ["Branch", 1, 1], ["Reserve", -8], []):  # fmt: skip
         broken = [*steps[:first], [words, *steps[first][1:]], *steps[first + 1 :]]
         assert read(broken) is None, words
-    assert read(steps, stacks=[program.memory - 8]) is None
+    held = [*whole[:stacks], [program.memory - 8], *whole[stacks + 1 :]]
+    assert read(steps, held) is None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import ref
 
 import numpy as np
@@ -54,12 +54,10 @@ from pirkit.runtime.native.tensor_call import (
     method,
     tensor_slots,
 )
+from pirkit.runtime.plan import TypedCall
 from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of, is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
-
-if TYPE_CHECKING:
-    from pirkit.runtime.plan import TypedCall
 
 Array = np.ndarray[Any, Any]
 

@@ -1,54 +1,39 @@
-"""Serializes native programs for the cache, without the code of their functions.
+"""Native programs as JSON data, for the cache, without the code of their functions.
 
-Functions are referenced by their cache keys; branches are written out. Entries are authenticated
-(see `cache.py`) and still validated: an inconsistent one counts as a miss.
+Functions are referenced by their cache keys. Entries are authenticated (see `cache.py`) and still
+validated: an inconsistent one counts as a miss.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from typing import Any, Final
-from zlib import compress, decompress
-from zlib import error as ZlibError
+from dataclasses import dataclass, replace
+from typing import Any
 
-from pirkit.runtime.dtype import BY_NAME
-from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import Branch, Control, NativeFunction, Reserve
-from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
+from pirkit.runtime.native.program import NativeProgram, ProgramStep
 from pirkit.runtime.native.records_ir import STACK_BYTES
-from pirkit.runtime.plan_json import pack_span, read_span
-
-_CONTROL: Final[dict[str, Callable[..., Control]]] = {"branch": Branch, "reserve": Reserve}
+from pirkit.runtime.typed_json import INVALID, packed, unpacked
 
 
-def pack_program(program: NativeProgram, keys: Sequence[str]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step with the key of its function; those without code of their own have none."""
+
+    function: str | Branch | Reserve
+    operands: tuple[int, ...]
+    flags: range
+
+
+def pack_program(program: NativeProgram, keys: Sequence[str]) -> list[Any]:
     """A program as JSON data; ``keys`` are the cache keys of its steps' functions, if they have
     code of their own.
     """
-    return {
-        "inputs": [_meta(m) for m in program.inputs],
-        "results": [_meta(m) for m in program.results],
-        "steps": [
-            [
-                _words(step.function) if isinstance(step.function, Control) else key,
-                list(step.operands),
-                step.flags.start,
-                step.flags.stop,
-            ]
-            for key, step in zip(keys, program.steps, strict=True)
-        ],
-        "temporaries": list(program.temporaries),
-        "memory": program.memory,
-        "names": [list(names) for names in program.names],
-        "summary": program.summary,
-        "in_place": sorted(map(list, program.in_place)),
-        "contents": [[c.offset, b64encode(compress(c.content)).decode()] for c in program.contents],
-        "marks": program.flags,
-        "stacks": list(program.stacks),
-        "assertions": [[d.extent, d.op, pack_span(d.span), d.origin] for d in program.assertions],
-    }
+    steps = [
+        _Step(s.function if isinstance(s.function, Branch | Reserve) else key, s.operands, s.flags)
+        for key, s in zip(keys, program.steps, strict=True)
+    ]
+    return [packed(NativeProgram, replace(program, steps=())), packed(tuple[_Step, ...], steps)]
 
 
 def unpack_program(
@@ -56,28 +41,15 @@ def unpack_program(
 ) -> NativeProgram | None:
     """The inverse of `pack_program`; None for invalid data, or if a function is missing."""
     try:
+        rest, held = data
         steps: list[ProgramStep] = []
-        for key, operands, first, last in data["steps"]:
-            function = function_of(str(key)) if isinstance(key, str) else _control(*key)
+        for step in unpacked(tuple[_Step, ...], held):
+            function = function_of(step.function) if type(step.function) is str else step.function
             if function is None:
                 return None
-            steps.append(ProgramStep(function, _numbers(operands), range(int(first), int(last))))
-        inputs, results = data["names"]
-        program = NativeProgram(
-            tuple([_read_meta(m) for m in data["inputs"]]),
-            tuple([_read_meta(m) for m in data["results"]]),
-            tuple(steps),
-            _numbers(data["temporaries"]),
-            int(data["memory"]),
-            (tuple(map(str, inputs)), tuple(map(str, results))),
-            str(data["summary"]),
-            frozenset((int(a), int(b)) for a, b in data["in_place"]),
-            tuple([Content(int(at), decompress(b64decode(c))) for at, c in data["contents"]]),
-            int(data["marks"]),
-            tuple([_read_demand(*fields) for fields in data["assertions"]]),
-            _numbers(data["stacks"]),
-        )
-    except (KeyError, TypeError, ValueError, ZlibError):
+            steps.append(ProgramStep(function, step.operands, step.flags))
+        program = replace(unpacked(NativeProgram, rest), steps=tuple(steps))
+    except INVALID:
         return None
     return program if _is_consistent(program) else None
 
@@ -101,31 +73,3 @@ def _is_consistent(program: NativeProgram) -> bool:
         and all(0 <= operand < count for operand in step.operands)
         for step in program.steps
     )
-
-
-def _words(function: Control) -> list[Any]:
-    name = "branch" if isinstance(function, Branch) else "reserve"
-    return [name, *(getattr(function, field) for field in function.__slots__)]
-
-
-def _control(name: str, *fields: Any) -> Control:
-    """The inverse of `_words`. Raises KeyError or TypeError for anything else."""
-    return _CONTROL[name](*map(int, fields))
-
-
-def _read_demand(extent: Any, op: Any, span: Any, origin: Any) -> DataAssertion:
-    notes = tuple(map(str, origin))
-    return DataAssertion(None if extent is None else int(extent), str(op), read_span(span), notes)
-
-
-def _meta(meta: TensorMeta) -> list[Any]:
-    return [meta.dtype.name, list(meta.shape)]
-
-
-def _read_meta(data: Any) -> TensorMeta:
-    name, shape = data
-    return TensorMeta(_numbers(shape), BY_NAME[name])
-
-
-def _numbers(data: Any) -> tuple[int, ...]:
-    return tuple(map(int, data))

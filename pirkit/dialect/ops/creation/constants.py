@@ -13,7 +13,6 @@ from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.place import Place
 
 KIND = CONSTANT
 
@@ -56,7 +55,7 @@ def _(
     shape: tuple[int, ...],
     dtype: DType,
     values: tuple[complex, ...],
-    place: Place,
+    **_: object,
 ) -> TensorMeta:
     fits = len(values) in (1, numel(shape))
     require(fits, "C1", f"{len(values)} values do not fill the shape {show(shape)}")
@@ -66,7 +65,7 @@ def _(
 
 @reference(AssignValue, AssignValueInplace)
 def _(
-    *_: Array, shape: tuple[int, ...], dtype: DType, values: tuple[complex, ...], place: Place
+    *_: Array, shape: tuple[int, ...], dtype: DType, values: tuple[complex, ...], **others: object
 ) -> Array:
     if len(values) == 1:
         return np.full(shape, constant(values[0], dtype))

@@ -14,7 +14,6 @@ from pirkit.runtime.convert import constant, convert, rounded
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.place import Place
 
 KIND = CONSTANT
 
@@ -36,12 +35,12 @@ class Full:
 
 
 @infer_meta(Full)
-def _(*, shape: Sizes, value: float, dtype: DType, place: Place) -> TensorMeta:
+def _(*, shape: Sizes, dtype: DType, **_: object) -> TensorMeta:
     return TensorMeta(requested(shape), dtype)
 
 
 @reference(Full)
-def _(*, shape: tuple[int, ...], value: float, dtype: DType, place: Place) -> Array:
+def _(*, shape: tuple[int, ...], value: float, dtype: DType, **_: object) -> Array:
     return np.full(shape, constant(value, dtype))
 
 
@@ -78,12 +77,12 @@ class FullInplace:
 
 
 @infer_meta(FullInplace)
-def _(output: TensorMeta, *, shape: Sizes, value: float, dtype: DType, place: Place) -> TensorMeta:
+def _(output: TensorMeta, *, shape: Sizes, dtype: DType, **_: object) -> TensorMeta:
     return stored(TensorMeta(requested(shape), dtype), output)
 
 
 @reference(FullInplace)
-def _(output: Array, *, shape: tuple[int, ...], value: float, dtype: DType, place: Place) -> Array:
+def _(output: Array, *, shape: tuple[int, ...], value: float, dtype: DType, **_: object) -> Array:
     return np.full(shape, constant(value, dtype))
 
 
@@ -111,13 +110,13 @@ class FullIntArray:
 
 
 @infer_meta(FullIntArray)
-def _(*, value: tuple[int, ...], dtype: DType, place: Place) -> TensorMeta:
+def _(*, value: tuple[int, ...], dtype: DType, **_: object) -> TensorMeta:
     require(dtype.is_integer, "C1", f"a list of integers cannot have dtype {dtype}")
     return TensorMeta((len(value),), dtype)
 
 
 @reference(FullIntArray)
-def _(*, value: tuple[int, ...], dtype: DType, place: Place) -> Array:
+def _(*, value: tuple[int, ...], dtype: DType, **_: object) -> Array:
     return np.asarray(value, np.int64).astype(dtype.np)
 
 
@@ -147,7 +146,7 @@ class FullLike:
 
 
 @infer_meta(FullLike)
-def _(x: TensorMeta, *, value: float | None, dtype: DType | None, place: Place) -> TensorMeta:
+def _(x: TensorMeta, *, value: float | None, dtype: DType | None, **_: object) -> TensorMeta:
     out = x.with_dtype(dtype or x.dtype)
     if value is not None:
         _require_in_range(value, out.dtype)
@@ -155,7 +154,7 @@ def _(x: TensorMeta, *, value: float | None, dtype: DType | None, place: Place) 
 
 
 @reference(FullLike)
-def _(x: Array, *, value: float, dtype: DType | None, place: Place) -> Array:
+def _(x: Array, *, value: float, dtype: DType | None, **_: object) -> Array:
     element = dtype or dt.of_array(x)
     _require_in_range(value, element)
     return np.full(x.shape, constant(value, element))
@@ -242,12 +241,12 @@ class Empty:
 
 
 @infer_meta(Empty)
-def _(*, shape: Sizes, dtype: DType, place: Place) -> TensorMeta:
+def _(*, shape: Sizes, dtype: DType, **_: object) -> TensorMeta:
     return TensorMeta(requested(shape), dtype)
 
 
 @reference(Empty)
-def _(*, shape: tuple[int, ...], dtype: DType, place: Place) -> Array:
+def _(*, shape: tuple[int, ...], dtype: DType, **_: object) -> Array:
     return np.zeros(shape, dtype.np)
 
 
@@ -273,12 +272,12 @@ class EmptyLike:
 
 
 @infer_meta(EmptyLike)
-def _(x: TensorMeta, *, dtype: DType | None, place: Place) -> TensorMeta:
+def _(x: TensorMeta, *, dtype: DType | None, **_: object) -> TensorMeta:
     return x.with_dtype(dtype or x.dtype)
 
 
 @reference(EmptyLike)
-def _(x: Array, *, dtype: DType | None, place: Place) -> Array:
+def _(x: Array, *, dtype: DType | None, **_: object) -> Array:
     return np.zeros(x.shape, dtype.np if dtype else x.dtype)
 
 

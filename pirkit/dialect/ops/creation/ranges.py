@@ -15,7 +15,6 @@ from pirkit.runtime.convert import constant, convert, in_f32
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
-from pirkit.runtime.place import Place
 
 KIND = CONSTANT
 
@@ -50,7 +49,7 @@ def _length(start: float, end: float, step: float, dtype: DType) -> int:
 
 @infer_meta(Arange)
 def _(
-    *, start: float | None, end: float | None, step: float | None, dtype: DType, place: Place
+    *, start: float | None, end: float | None, step: float | None, dtype: DType, **_: object
 ) -> TensorMeta:
     require(step is None or step != 0, "C1", "the step is 0")
     if start is None or end is None or step is None:
@@ -59,7 +58,7 @@ def _(
 
 
 @reference(Arange)
-def _(*, start: float, end: float, step: float, dtype: DType, place: Place) -> Array:
+def _(*, start: float, end: float, step: float, dtype: DType, **_: object) -> Array:
     count = _length(start, end, step, dtype)
 
     @in_f32
@@ -101,7 +100,7 @@ class Linspace:
 
 @infer_meta(Linspace)
 def _(
-    start: TensorMeta, stop: TensorMeta, *, number: int | None, dtype: DType, place: Place
+    start: TensorMeta, stop: TensorMeta, *, number: int | None, dtype: DType, **_: object
 ) -> TensorMeta:
     one = all(d in (1, UNKNOWN) for d in (*start.shape, *stop.shape))
     require(one, "C1", "start and stop have one element each")
@@ -110,7 +109,7 @@ def _(
 
 
 @reference(Linspace)
-def _(start: Array, stop: Array, *, number: int, dtype: DType, place: Place) -> Array:
+def _(start: Array, stop: Array, *, number: int, dtype: DType, **_: object) -> Array:
     wide = dt.float64 if dtype.is_integer or dtype is dt.float64 else dt.float32
     first, last = (convert(v.reshape(()), wide) for v in (start, stop))
     return convert(np.linspace(first, last, number, dtype=wide.np), dtype)
@@ -153,7 +152,7 @@ def _(
     *,
     num: int | None,
     dtype: DType,
-    place: Place,
+    **_: object,
 ) -> TensorMeta:
     one = all(d in (1, UNKNOWN) for d in (*start.shape, *stop.shape, *base.shape))
     require(one, "C1", "start, stop and base have one element each")
@@ -162,7 +161,7 @@ def _(
 
 
 @reference(Logspace)
-def _(start: Array, stop: Array, base: Array, *, num: int, dtype: DType, place: Place) -> Array:
+def _(start: Array, stop: Array, base: Array, *, num: int, dtype: DType, **_: object) -> Array:
     wide = np.float64 if dtype.is_integer or dtype is dt.float64 else np.float32
     first, last, root = (convert(v.reshape(()), dtype).astype(wide) for v in (start, stop, base))
     return convert(np.power(root, np.linspace(first, last, num, dtype=wide)), dtype)
@@ -197,7 +196,7 @@ class Eye:
 
 
 @infer_meta(Eye)
-def _(*, num_rows: int | None, num_columns: int | None, dtype: DType, place: Place) -> TensorMeta:
+def _(*, num_rows: int | None, num_columns: int | None, dtype: DType, **_: object) -> TensorMeta:
     rows = UNKNOWN if num_rows is None else num_rows
     require(num_rows is None or num_rows >= 0, "C1", f"{num_rows} rows")
     require(num_columns is None or num_columns >= -1, "C1", f"{num_columns} columns")
@@ -206,7 +205,7 @@ def _(*, num_rows: int | None, num_columns: int | None, dtype: DType, place: Pla
 
 
 @reference(Eye)
-def _(*, num_rows: int, num_columns: int, dtype: DType, place: Place) -> Array:
+def _(*, num_rows: int, num_columns: int, dtype: DType, **_: object) -> Array:
     columns = num_rows if num_columns == -1 else num_columns
     return np.eye(num_rows, columns, dtype=dtype.np)
 

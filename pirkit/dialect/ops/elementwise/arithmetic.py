@@ -116,7 +116,7 @@ class Increment:
 
 
 @infer_meta(Increment)
-def _(x: TensorMeta, *, value: float) -> TensorMeta:
+def _(x: TensorMeta, **_: object) -> TensorMeta:
     require(all(d in (1, UNKNOWN) for d in x.shape), "C1", f"shape {show(x.shape)} is no counter")
     return x
 

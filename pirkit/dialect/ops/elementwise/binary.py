@@ -169,7 +169,7 @@ class BitwiseRightShift(_Shift):
 
 
 @infer_meta(BitwiseLeftShift, BitwiseRightShift)
-def _(x: TensorMeta, y: TensorMeta, *, is_arithmetic: bool) -> TensorMeta:
+def _(x: TensorMeta, y: TensorMeta, **_: object) -> TensorMeta:
     fits = x.dtype is y.dtype and x.dtype.is_integer
     require(fits, "C2", f"no bits of {x.dtype} can be shifted by {y.dtype}")
     return x.with_shape(broadcast(x.shape, y.shape, constraint="C1"))
@@ -182,7 +182,7 @@ def _within(x: Array, y: Array) -> tuple[Array, Array]:
 
 
 @reference(BitwiseLeftShift)
-def _(x: Array, y: Array, *, is_arithmetic: bool) -> Array:
+def _(x: Array, y: Array, **_: object) -> Array:
     inside, distance = _within(x, y)
     return np.where(inside, np.left_shift(x, distance), 0).astype(x.dtype)
 

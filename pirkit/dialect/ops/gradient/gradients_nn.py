@@ -259,14 +259,7 @@ def _rescaled(
 
 
 @infer_meta("pd_op.fft_c2r_grad")
-def _(
-    out_grad: TensorMeta,
-    *,
-    axes: tuple[int, ...],
-    normalization: str,
-    forward: bool,
-    last_dim_size: int,
-) -> TensorMeta:
+def _(out_grad: TensorMeta, *, axes: tuple[int, ...], **_: object) -> TensorMeta:
     last = normalize_axes(axes, out_grad.rank, "C2", "axes")[-1]
     shape = list(out_grad.shape)
     if shape[last] != UNKNOWN:

@@ -56,8 +56,8 @@ def _(
     starts: Sizes,
     ends: Sizes,
     axes: Sequence[int],
-    infer_flags: Sequence[int],
     decrease_axis: Sequence[int],
+    **_: object,
 ) -> TensorMeta:
     found = normalize_axes(axes, input.rank)
     dims = list(input.shape)
@@ -83,8 +83,8 @@ def _(
     starts: Sequence[int],
     ends: Sequence[int],
     axes: Sequence[int],
-    infer_flags: Sequence[int],
     decrease_axis: Sequence[int],
+    **_: object,
 ) -> Array:
     out = input[tuple(window(input.shape, axes, starts, ends))]
     for axis in decrease_axis:
@@ -211,14 +211,14 @@ class Embedding:
 
 
 @infer_meta(Embedding)
-def _(x: TensorMeta, weight: TensorMeta, *, padding_idx: int, sparse: bool) -> TensorMeta:
+def _(x: TensorMeta, weight: TensorMeta, **_: object) -> TensorMeta:
     require(weight.rank == 2, "C1", f"weight is a {weight}")
     require(x.dtype.is_integer, "C2", f"x is a {x}")
     return weight.with_shape((*x.shape, weight.shape[1]))
 
 
 @reference(Embedding)
-def _(x: Array, weight: Array, *, padding_idx: int, sparse: bool) -> Array:
+def _(x: Array, weight: Array, *, padding_idx: int, **_: object) -> Array:
     check_index(x, weight.shape[0], "C3", from_end=False)
     out = np.take(weight, x, axis=0)
     if padding_idx != -1:

@@ -36,7 +36,7 @@ class Scatter:
 
 
 @infer_meta(Scatter)
-def _(x: TensorMeta, index: TensorMeta, updates: TensorMeta, *, overwrite: bool) -> TensorMeta:
+def _(x: TensorMeta, index: TensorMeta, updates: TensorMeta, **_: object) -> TensorMeta:
     require(_is_index(index), "C1", f"index is a {index}")
     count = 1 if index.rank == 0 else index.shape[0]
     single = index.rank == 0 and updates.rank == x.rank - 1
@@ -151,13 +151,7 @@ class PutAlongAxis:
 
 @infer_meta(PutAlongAxis)
 def _(
-    arr: TensorMeta,
-    indices: TensorMeta,
-    values: TensorMeta,
-    *,
-    axis: int,
-    reduce: str,
-    include_self: bool,
+    arr: TensorMeta, indices: TensorMeta, values: TensorMeta, *, axis: int, reduce: str, **_: object
 ) -> TensorMeta:
     normalize_axis(axis, arr.rank)
     require(indices.rank == arr.rank, "C2", f"indices of rank {indices.rank}, arr of {arr.rank}")

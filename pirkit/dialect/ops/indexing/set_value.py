@@ -88,9 +88,9 @@ def _(
     steps: Sizes,
     axes: Sequence[int],
     decrease_axes: Sequence[int],
-    none_axes: Sequence[int],
     shape: Sequence[int],
     values: Sequence[complex],
+    **_: object,
 ) -> TensorMeta:
     _check_part(x, starts, ends, steps, axes, decrease_axes)
     count = prod(shape)
@@ -145,7 +145,7 @@ def _(
     steps: Sizes,
     axes: Sequence[int],
     decrease_axes: Sequence[int],
-    none_axes: Sequence[int],
+    **_: object,
 ) -> TensorMeta:
     _check_part(x, starts, ends, steps, axes, decrease_axes)
     require(values.dtype is x.dtype, "C4", f"values are a {values}, x is a {x}")
@@ -186,7 +186,7 @@ class IndexPut:
 
 
 @infer_meta(IndexPut)
-def _(x: TensorMeta, indices: VecMeta, value: TensorMeta, *, accumulate: bool) -> TensorMeta:
+def _(x: TensorMeta, indices: VecMeta, value: TensorMeta, **_: object) -> TensorMeta:
     covered = sum(i.rank if i.dtype is dt.bool_ else 1 for i in indices.items)
     fits = 0 < covered <= x.rank
     require(fits, "C1", f"indices cover {covered} dimensions of a tensor of rank {x.rank}")

@@ -108,7 +108,7 @@ def _(x: TensorMeta) -> TensorMeta:
 
 
 @infer_meta(MatrixRank)
-def _(x: TensorMeta, *, tol: float, use_default_tol: bool, hermitian: bool) -> TensorMeta:
+def _(x: TensorMeta, *, hermitian: bool, **_: object) -> TensorMeta:
     if hermitian:
         square_matrices(x)
     require(x.rank >= 2, "C1", f"shape {show(x.shape)} is no matrix")
@@ -122,7 +122,7 @@ def _(x: TensorMeta, **attributes: Any) -> TensorMeta:
 
 
 @infer_meta(Lstsq)
-def _(x: TensorMeta, y: TensorMeta, *, rcond: float | None, driver: str) -> tuple[TensorMeta, ...]:
+def _(x: TensorMeta, y: TensorMeta, *, driver: str, **_: object) -> tuple[TensorMeta, ...]:
     fits = x.rank == y.rank >= 2 and all(map(same_dim, x.shape[:-1], y.shape[:-1]))
     require(fits, "C1", f"{show(x.shape)} and {show(y.shape)} do not fit")
     require(driver in DRIVERS, "C2", f"driver {driver!r} is not in {DRIVERS}")

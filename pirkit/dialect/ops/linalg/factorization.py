@@ -52,7 +52,7 @@ class Cholesky:
 
 
 @infer_meta(Cholesky)
-def _(x: TensorMeta, *, upper: bool) -> TensorMeta:
+def _(x: TensorMeta, **_: object) -> TensorMeta:
     square_matrices(x)
     return x
 
@@ -240,7 +240,7 @@ def _(x: TensorMeta, *, UPLO: str) -> tuple[TensorMeta, TensorMeta]:
 
 
 @infer_meta(EigvalsH)
-def _(x: TensorMeta, *, uplo: str, is_test: bool) -> tuple[TensorMeta, TensorMeta]:
+def _(x: TensorMeta, *, uplo: str, **_: object) -> tuple[TensorMeta, TensorMeta]:
     return _eigen(x, uplo)
 
 
@@ -257,7 +257,7 @@ def _(x: Array, *, UPLO: str) -> tuple[Array, Array]:
 
 
 @reference(EigvalsH)
-def _(x: Array, *, uplo: str, is_test: bool) -> tuple[Array, Array]:
+def _(x: Array, *, uplo: str, **_: object) -> tuple[Array, Array]:
     values, vectors = np.linalg.eigh(x, cast("Literal['L', 'U']", uplo))
     return values, vectors
 

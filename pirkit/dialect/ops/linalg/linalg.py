@@ -242,7 +242,7 @@ class Addmm:
 
 
 @infer_meta(Addmm)
-def _(input: TensorMeta, x: TensorMeta, y: TensorMeta, *, beta: float, alpha: float) -> TensorMeta:
+def _(input: TensorMeta, x: TensorMeta, y: TensorMeta, **_: object) -> TensorMeta:
     require(
         x.rank == y.rank == 2 and input.rank in (1, 2),
         "C1",

@@ -55,7 +55,7 @@ def _least(rows: int, columns: int) -> int:
 
 
 @infer_meta(Lu)
-def _(x: TensorMeta, *, pivot: bool) -> tuple[TensorMeta, ...]:
+def _(x: TensorMeta, **_: object) -> tuple[TensorMeta, ...]:
     require(x.rank >= 2, "C1", f"shape {show(x.shape)} is no matrix")
     batch, least = x.shape[:-2], _least(*x.shape[-2:])
     return x, TensorMeta((*batch, least), dt.int32), TensorMeta(batch, dt.int32)

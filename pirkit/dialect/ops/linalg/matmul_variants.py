@@ -33,7 +33,7 @@ class Baddbmm:
 
 
 @infer_meta(Baddbmm)
-def _(input: TensorMeta, x: TensorMeta, y: TensorMeta, *, beta: float, alpha: float) -> TensorMeta:
+def _(input: TensorMeta, x: TensorMeta, y: TensorMeta, **_: object) -> TensorMeta:
     batches = x.rank == y.rank == 3 and same_dim(x.shape[0], y.shape[0])
     require(batches, "C1", f"{show(x.shape)} and {show(y.shape)} are no batches of matrices")
     require(same_dim(x.shape[2], y.shape[1]), "C2", f"inner sizes {x.shape[2]} and {y.shape[1]}")

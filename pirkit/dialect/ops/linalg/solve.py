@@ -112,7 +112,7 @@ def _(x: TensorMeta) -> TensorMeta:
 
 
 @infer_meta(MatrixPower)
-def _(x: TensorMeta, *, n: int) -> TensorMeta:
+def _(x: TensorMeta, **_: object) -> TensorMeta:
     square_matrices(x)
     return x
 
@@ -296,7 +296,7 @@ def _(x: TensorMeta, y: TensorMeta, **_: bool) -> TensorMeta:
 
 
 @infer_meta(CholeskySolve)
-def _(x: TensorMeta, y: TensorMeta, *, upper: bool) -> TensorMeta:
+def _(x: TensorMeta, y: TensorMeta, **_: object) -> TensorMeta:
     return _triangular(y, x)
 
 

@@ -49,7 +49,7 @@ def _(
     lengths: TensorMeta | None,
     *,
     blank: int,
-    norm_by_times: bool,
+    **_: object,
 ) -> tuple[TensorMeta, TensorMeta]:
     fits = logits.rank == 3 and label.rank == 2 and label.dtype is dt.int32
     require(fits, "C1", f"{label} for the classes of {logits}")
@@ -75,13 +75,7 @@ def _at_end(x: Array, by: int) -> Array:
 
 @reference(WarpCtc)
 def _(
-    logits: Array,
-    label: Array,
-    steps: Array,
-    lengths: Array,
-    *,
-    blank: int,
-    norm_by_times: bool,
+    logits: Array, label: Array, steps: Array, lengths: Array, *, blank: int, **_: object
 ) -> tuple[Array, Array]:
     time, batch = int(logits.shape[0]), int(logits.shape[1])
     shifted = logits - logits.max(axis=-1, keepdims=True, initial=0)

@@ -54,14 +54,7 @@ class CrossEntropyWithSoftmax:
 
 @infer_meta(CrossEntropyWithSoftmax)
 def _(
-    input: TensorMeta,
-    label: TensorMeta,
-    *,
-    soft_label: bool,
-    use_softmax: bool,
-    numeric_stable_mode: bool,
-    ignore_index: int,
-    axis: int,
+    input: TensorMeta, label: TensorMeta, *, soft_label: bool, axis: int, **_: object
 ) -> tuple[TensorMeta, TensorMeta]:
     at = normalize_axis(axis, input.rank, "C1")
     require(
@@ -86,9 +79,9 @@ def _(
     *,
     soft_label: bool,
     use_softmax: bool,
-    numeric_stable_mode: bool,
     ignore_index: int,
     axis: int,
+    **_: object,
 ) -> tuple[Array, Array]:
     softmax, log_softmax = (_softmax if use_softmax else _given)(input, axis)
     if soft_label:
@@ -171,12 +164,7 @@ class NllLoss:
 
 @infer_meta(NllLoss)
 def _(
-    input: TensorMeta,
-    label: TensorMeta,
-    weight: TensorMeta | None,
-    *,
-    ignore_index: int,
-    reduction: str,
+    input: TensorMeta, label: TensorMeta, weight: TensorMeta | None, *, reduction: str, **_: object
 ) -> tuple[TensorMeta, TensorMeta]:
     require(input.rank in (2, 4), "C1", f"`input` has {input.rank} dimensions")
     expected = (input.shape[0], *input.shape[2:])
@@ -317,7 +305,7 @@ class LabelSmooth:
 
 
 @infer_meta(LabelSmooth)
-def _(label: TensorMeta, prior_dist: TensorMeta | None, *, epsilon: float) -> TensorMeta:
+def _(label: TensorMeta, prior_dist: TensorMeta | None, **_: object) -> TensorMeta:
     require(label.rank > 0, "C1", "`label` has no dimensions")
     require(
         prior_dist is None or same_dim(prior_dist.numel, label.shape[-1]),

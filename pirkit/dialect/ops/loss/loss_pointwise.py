@@ -46,14 +46,7 @@ class SigmoidCrossEntropyWithLogits:
 
 
 @infer_meta(SigmoidCrossEntropyWithLogits)
-def _(
-    x: TensorMeta,
-    label: TensorMeta,
-    pos_weight: TensorMeta | None,
-    *,
-    normalize: bool,
-    ignore_index: int,
-) -> TensorMeta:
+def _(x: TensorMeta, label: TensorMeta, pos_weight: TensorMeta | None, **_: object) -> TensorMeta:
     require(
         pos_weight is None
         or (pos_weight.rank == x.rank and all(map(same_dim, pos_weight.shape, x.shape))),
@@ -149,7 +142,7 @@ class HuberLoss:
 
 
 @infer_meta(HuberLoss)
-def _(input: TensorMeta, label: TensorMeta, *, delta: float) -> tuple[TensorMeta, TensorMeta]:
+def _(input: TensorMeta, label: TensorMeta, **_: object) -> tuple[TensorMeta, TensorMeta]:
     out = _same_shape(input, label)
     return out, out
 
@@ -194,7 +187,7 @@ class KldivLoss:
 
 
 @infer_meta(KldivLoss)
-def _(x: TensorMeta, label: TensorMeta, *, reduction: str, log_target: bool) -> TensorMeta:
+def _(x: TensorMeta, label: TensorMeta, *, reduction: str, **_: object) -> TensorMeta:
     known = ("none", "sum", "mean", "batchmean")
     require(reduction in known, "C2", f"unknown reduction `{reduction}`, expected one of {known}")
     require(label.dtype is x.dtype, "C3", f"`label` is {label.dtype}, not {x.dtype}")
@@ -252,7 +245,7 @@ class LogLoss:
 
 
 @infer_meta(LogLoss)
-def _(input: TensorMeta, label: TensorMeta, *, epsilon: float) -> TensorMeta:
+def _(input: TensorMeta, label: TensorMeta, **_: object) -> TensorMeta:
     require(
         input.rank == 2 and same_dim(input.shape[1], 1),
         "C2",

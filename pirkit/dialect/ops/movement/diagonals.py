@@ -13,7 +13,7 @@ from pirkit.runtime.convert import constant, widened
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
-from pirkit.runtime.place import CPU, Place
+from pirkit.runtime.place import CPU
 
 KIND = MOVEMENT
 
@@ -131,7 +131,7 @@ class FillDiagonal:
 
 
 @infer_meta(FillDiagonal)
-def _(x: TensorMeta, *, value: float, offset: int, wrap: bool) -> TensorMeta:
+def _(x: TensorMeta, **_: object) -> TensorMeta:
     cube = x.rank == 2 or all(same_dim(x.shape[0], d) for d in x.shape)
     require(x.rank >= 2 and cube, "C1", f"shape {show(x.shape)} has no diagonal to fill")
     return x
@@ -242,7 +242,7 @@ class TriuIndices:
 
 
 @infer_meta(TrilIndices)
-def _(*, rows: int, cols: int, offset: int, dtype: DType, place: Place) -> TensorMeta:
+def _(*, rows: int, cols: int, offset: int, dtype: DType, **_: object) -> TensorMeta:
     require(rows >= 0 and cols >= 0, "C1", f"a matrix of {rows} x {cols}")
     return TensorMeta((2, _below(rows, cols, offset)), dtype)
 
@@ -257,18 +257,18 @@ def _below(rows: int, columns: int, offset: int) -> int:
 
 
 @infer_meta(TriuIndices)
-def _(*, row: int, col: int, offset: int, dtype: DType, place: Place) -> TensorMeta:
+def _(*, row: int, col: int, offset: int, dtype: DType, **_: object) -> TensorMeta:
     require(row >= 0 and col >= 0, "C1", f"a matrix of {row} x {col}")
     return TensorMeta((2, row * col - _below(row, col, offset - 1)), dtype)
 
 
 @reference(TrilIndices)
-def _(*, rows: int, cols: int, offset: int, dtype: DType, place: Place) -> Array:
+def _(*, rows: int, cols: int, offset: int, dtype: DType, **_: object) -> Array:
     return np.stack(np.tril_indices(rows, offset, cols)).astype(dtype.np)
 
 
 @reference(TriuIndices)
-def _(*, row: int, col: int, offset: int, dtype: DType, place: Place) -> Array:
+def _(*, row: int, col: int, offset: int, dtype: DType, **_: object) -> Array:
     return np.stack(np.triu_indices(row, offset, col)).astype(dtype.np)
 
 

@@ -168,7 +168,7 @@ class RepeatInterleave:
 
 
 @infer_meta(RepeatInterleave)
-def _(x: TensorMeta, *, repeats: int, axis: int, output_size: int) -> TensorMeta:
+def _(x: TensorMeta, *, repeats: int, axis: int, **_: object) -> TensorMeta:
     require(x.rank > 0, "C1", "a tensor without dimensions has no axis")
     at = normalize_axis(axis, x.rank)
     require(repeats >= 0, "C2", f"repeats is {repeats}")
@@ -176,7 +176,7 @@ def _(x: TensorMeta, *, repeats: int, axis: int, output_size: int) -> TensorMeta
 
 
 @reference(RepeatInterleave)
-def _(x: Array, *, repeats: int, axis: int, output_size: int) -> Array:
+def _(x: Array, *, repeats: int, axis: int, **_: object) -> Array:
     return np.repeat(x, repeats, axis=axis)
 
 

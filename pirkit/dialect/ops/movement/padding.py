@@ -33,7 +33,7 @@ class Pad:
 
 
 @infer_meta(Pad)
-def _(x: TensorMeta, *, pad_value: float | None, paddings: Sequence[int]) -> TensorMeta:
+def _(x: TensorMeta, *, paddings: Sequence[int], **_: object) -> TensorMeta:
     fits = len(paddings) == 2 * x.rank and all(p >= 0 for p in paddings)
     require(fits, "C1", f"paddings {list(paddings)} for a tensor of rank {x.rank}")
     pairs = zip(paddings[::2], paddings[1::2], strict=True)
@@ -79,9 +79,7 @@ class Pad3D:
 
 
 @infer_meta(Pad3D)
-def _(
-    x: TensorMeta, *, paddings: Sizes, mode: str, pad_value: float, data_format: str
-) -> TensorMeta:
+def _(x: TensorMeta, *, paddings: Sizes, mode: str, data_format: str, **_: object) -> TensorMeta:
     require(x.rank == 5, "C1", f"x has rank {x.rank}")
     known = mode in _PAD_MODES and data_format in ("NCDHW", "NDHWC")
     require(known, "C3", f"mode {mode!r} and format {data_format!r}")

@@ -45,7 +45,7 @@ class Triu:
 
 
 @infer_meta(Tril, Triu)
-def _(x: TensorMeta, *, diagonal: int) -> TensorMeta:
+def _(x: TensorMeta, **_: object) -> TensorMeta:
     require(x.rank >= 2, "C1", f"shape {show(x.shape)} is no matrix")
     return x
 
@@ -86,7 +86,7 @@ class Diag:
 
 
 @infer_meta(Diag)
-def _(x: TensorMeta, *, offset: int, padding_value: float) -> TensorMeta:
+def _(x: TensorMeta, *, offset: int, **_: object) -> TensorMeta:
     require(x.rank <= 2, "C1", f"shape {show(x.shape)} has more than two dimensions")
     check_offset(offset)
     if x.rank < 2:

@@ -103,8 +103,8 @@ def _(
     causal: bool,
     return_softmax: bool,
     is_test: bool,
-    rng_name: str,
     rng: np.random.Generator,
+    **_: object,
 ) -> tuple[Array, ...]:
     shared = q.shape[2] // max(k.shape[2], 1)
     queries: Array = widened(q).transpose(0, 2, 1, 3)

@@ -51,9 +51,9 @@ def _(
     target_box: TensorMeta,
     *,
     code_type: str,
-    box_normalized: bool,
     axis: int,
     variance: Sequence[float],
+    **_: object,
 ) -> TensorMeta:
     for given in (prior_box, prior_box_var):
         boxes = given is None or (

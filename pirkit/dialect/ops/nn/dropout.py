@@ -79,9 +79,8 @@ def _(
     p: float,
     is_test: bool,
     mode: str,
-    seed: int,
-    fix_seed: bool,
     rng: Rng,
+    **_: object,
 ) -> tuple[Array, Array]:
     upscale = mode == "upscale_in_train"
     if is_test:

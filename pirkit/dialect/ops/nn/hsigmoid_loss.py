@@ -58,7 +58,7 @@ def _(
     code: TensorMeta | None,
     *,
     num_classes: int,
-    is_sparse: bool,
+    **_: object,
 ) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
     require(num_classes >= 2, "C4", f"{num_classes} classes")
     rows = x.rank == 2 and numel(label.shape) in (x.shape[0], UNKNOWN)
@@ -95,7 +95,7 @@ def _(
     code: Array | None,
     *,
     num_classes: int,
-    is_sparse: bool,
+    **_: object,
 ) -> tuple[Array, Array, Array]:
     if path is None or code is None:
         known = (label >= 0) & (label < num_classes)

@@ -48,13 +48,12 @@ def _(
     strides: Sequence[int],
     paddings: Sequence[int],
     ceil_mode: bool,
-    exclusive: bool,
     data_format: str,
-    pooling_type: str,
     global_pooling: bool,
     adaptive: bool,
     padding_algorithm: str,
     norm_type: float,
+    **_: object,
 ) -> TensorMeta:
     require(x.rank == 4, "C1", f"{x} has not four dimensions")
     first = 1 if is_channels_last(data_format, "C1") else 2
@@ -76,13 +75,12 @@ def _(
     strides: Sequence[int],
     paddings: Sequence[int],
     ceil_mode: bool,
-    exclusive: bool,
     data_format: str,
-    pooling_type: str,
     global_pooling: bool,
     adaptive: bool,
     padding_algorithm: str,
     norm_type: float,
+    **_: object,
 ) -> Array:
     first = 1 if is_channels_last(data_format, "C1") else 2
     lengths = x.shape[first : first + 2]

@@ -61,9 +61,7 @@ def _ranks(x: TensorMeta, *tolerances: TensorMeta | None, hermitian: bool) -> Te
 
 
 @infer_meta(MatrixRankTol)
-def _(
-    x: TensorMeta, atol_tensor: TensorMeta, *, use_default_tol: bool, hermitian: bool
-) -> TensorMeta:
+def _(x: TensorMeta, atol_tensor: TensorMeta, *, hermitian: bool, **_: object) -> TensorMeta:
     return _ranks(x, atol_tensor, hermitian=hermitian)
 
 

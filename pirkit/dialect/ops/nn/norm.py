@@ -123,8 +123,8 @@ def _(
     scale: TensorMeta | None,
     bias: TensorMeta | None,
     *,
-    epsilon: float,
     begin_norm_axis: int,
+    **_: object,
 ) -> tuple[TensorMeta, ...]:
     inside = 0 < begin_norm_axis < x.rank
     require(inside, "C1", f"begin_norm_axis {begin_norm_axis} for {x}")
@@ -151,9 +151,9 @@ def _(
     scale: TensorMeta | None,
     bias: TensorMeta | None,
     *,
-    epsilon: float,
     groups: int,
     data_format: str,
+    **_: object,
 ) -> tuple[TensorMeta, ...]:
     require(x.rank >= 2, "C1", f"{x} has fewer than two dimensions")
     channels = x.shape[-1 if is_channels_last(data_format, "C2") else 1]
@@ -191,7 +191,7 @@ def _(
 
 @infer_meta(InstanceNorm)
 def _(
-    x: TensorMeta, scale: TensorMeta | None, bias: TensorMeta | None, *, epsilon: float
+    x: TensorMeta, scale: TensorMeta | None, bias: TensorMeta | None, **_: object
 ) -> tuple[TensorMeta, ...]:
     require(2 <= x.rank <= 5, "C1", f"{x} has not two to five dimensions")
     check_weights(scale, bias, x.shape[1], "C2")
@@ -210,7 +210,7 @@ def _(x: Array, scale: Array | None, bias: Array | None, *, epsilon: float) -> t
 
 @infer_meta(RmsNorm)
 def _(
-    x: TensorMeta, scale: TensorMeta | None, *, normalized_shape: Sequence[int], epsilon: float
+    x: TensorMeta, scale: TensorMeta | None, *, normalized_shape: Sequence[int], **_: object
 ) -> tuple[TensorMeta, ...]:
     n = len(normalized_shape)
     ends = 0 < n <= x.rank and all(map(same_dim, x.shape[-n:], normalized_shape))

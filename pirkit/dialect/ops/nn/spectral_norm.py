@@ -38,7 +38,7 @@ class SpectralNorm:
 
 @infer_meta(SpectralNorm)
 def _(
-    weight: TensorMeta, u: TensorMeta, v: TensorMeta, *, dim: int, power_iters: int, eps: float
+    weight: TensorMeta, u: TensorMeta, v: TensorMeta, *, dim: int, power_iters: int, **_: object
 ) -> TensorMeta:
     require(2 <= weight.rank <= 5, "C1", f"a weight of shape {show(weight.shape)}")
     require(dim in (0, 1), "C2", f"dim {dim}")

@@ -256,7 +256,7 @@ def _(
     beta2: float,
     epsilon: float,
     always_adapt: bool,
-    multi_precision: bool,
+    **_: object,
 ) -> Results:
     if skip_update is not None and skip_update.reshape(()).item():
         return param, moment1, moment2, beta1_pow, beta2_pow, master_param

@@ -228,7 +228,7 @@ def _(
     beta1: float,
     beta2: float,
     epsilon: float,
-    multi_precision: bool,
+    **_: object,
 ) -> Results:
     gradient = widened(grad)
     mean = _averaged(moment, gradient, beta1)
@@ -254,7 +254,7 @@ def _(
     beta2: float,
     epsilon: float,
     momentum_decay: float,
-    multi_precision: bool,
+    **_: object,
 ) -> Results:
     gradient = widened(grad)
     decay, power = widened(momentum_decay_pow) * DECAY, widened(beta2_pow) * beta2
@@ -290,7 +290,7 @@ def _(
     beta1: float,
     beta2: float,
     epsilon: float,
-    multi_precision: bool,
+    **_: object,
 ) -> Results:
     gradient = widened(grad)
     power1, power2 = widened(beta1_pow) * beta1, widened(beta2_pow) * beta2
@@ -323,7 +323,7 @@ def _(
     *,
     rho: float,
     epsilon: float,
-    multi_precision: bool,
+    **_: object,
 ) -> Results:
     gradient = widened(grad)
     square = _averaged(avg_squared_grad, gradient * gradient, rho)
@@ -343,8 +343,7 @@ def _(
     master_param: Array | None,
     learning_rate_range: Array,
     etas: Array,
-    *,
-    multi_precision: bool,
+    **_: object,
 ) -> Results:
     gradient = widened(grad)
     (least, most), (shrink, grow) = (widened(x).reshape(2) for x in (learning_rate_range, etas))
@@ -365,8 +364,7 @@ def _(
     y: Array,
     n: Array,
     master_param: Array | None,
-    *,
-    multi_precision: bool,
+    **_: object,
 ) -> Results:
     gradient = widened(grad)
     total = widened(d) - widened(y) + gradient

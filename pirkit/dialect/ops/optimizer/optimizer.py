@@ -270,7 +270,7 @@ def _(
     decay: float,
     momentum: float,
     centered: bool,
-    multi_precision: bool,
+    **_: object,
 ) -> tuple[Array | None, ...]:
     gradient = widened(grad)
     variance = decay * widened(mean_square) + (1 - decay) * gradient * gradient
@@ -310,7 +310,7 @@ def _(
     master_param: Array | None,
     *,
     epsilon: float,
-    multi_precision: bool,
+    **_: object,
 ) -> tuple[Array | None, ...]:
     gradient = widened(grad)
     total = np.asarray(widened(moment) + gradient * gradient)

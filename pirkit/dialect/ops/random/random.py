@@ -19,7 +19,6 @@ from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.place import Place
 
 KIND = "random"
 
@@ -56,29 +55,14 @@ class Uniform:
 
 
 @infer_meta(Uniform)
-def _(
-    *,
-    shape: Sizes,
-    min: float | None,
-    max: float | None,
-    dtype: DType,
-    seed: int,
-    place: Place,
-) -> TensorMeta:
+def _(*, shape: Sizes, dtype: DType, **_: object) -> TensorMeta:
     require(dtype.is_float, "C2", f"random numbers of dtype {dtype}")
     return TensorMeta(requested(shape), dtype)
 
 
 @reference(Uniform)
 def _(
-    *,
-    shape: tuple[int, ...],
-    min: float,
-    max: float,
-    dtype: DType,
-    seed: int,
-    place: Place,
-    rng: Rng,
+    *, shape: tuple[int, ...], min: float, max: float, dtype: DType, rng: Rng, **_: object
 ) -> Array:
     return convert(np.asarray(min + (max - min) * rng.random(shape)), dtype)
 
@@ -113,9 +97,7 @@ class Gaussian:
 
 
 @infer_meta(Gaussian)
-def _(
-    *, shape: Sizes, mean: float, std: float, seed: int, dtype: DType, place: Place
-) -> TensorMeta:
+def _(*, shape: Sizes, dtype: DType, **_: object) -> TensorMeta:
     known = dtype.is_float or dtype.is_complex
     require(known, "C2", f"random numbers of dtype {dtype}")
     return TensorMeta(requested(shape), dtype)
@@ -123,14 +105,7 @@ def _(
 
 @reference(Gaussian)
 def _(
-    *,
-    shape: tuple[int, ...],
-    mean: float,
-    std: float,
-    seed: int,
-    dtype: DType,
-    place: Place,
-    rng: Rng,
+    *, shape: tuple[int, ...], mean: float, std: float, dtype: DType, rng: Rng, **_: object
 ) -> Array:
     normal = np.asarray(rng.standard_normal(shape))
     if dtype.is_complex:
@@ -181,12 +156,11 @@ def _(
     shape: tuple[int, ...],
     mean: float,
     std: float,
-    seed: int,
     a: float,
     b: float,
     dtype: DType,
-    place: Place,
     rng: Rng,
+    **_: object,
 ) -> Array:
     law = NormalDist(mean, std)
     low, high = law.cdf(a), law.cdf(b)
@@ -229,16 +203,14 @@ class Randint:
 
 
 @infer_meta(Randint)
-def _(*, shape: Sizes, low: int, high: int, dtype: DType, place: Place) -> TensorMeta:
+def _(*, shape: Sizes, low: int, high: int, dtype: DType, **_: object) -> TensorMeta:
     require(low < high, "C2", f"no integer lies in [{low}, {high})")
     require(dtype.is_integer, "C3", f"random integers of dtype {dtype}")
     return TensorMeta(requested(shape), dtype)
 
 
 @reference(Randint)
-def _(
-    *, shape: tuple[int, ...], low: int, high: int, dtype: DType, place: Place, rng: Rng
-) -> Array:
+def _(*, shape: tuple[int, ...], low: int, high: int, dtype: DType, rng: Rng, **_: object) -> Array:
     return convert(np.asarray(rng.integers(low, high, shape)), dtype)
 
 
@@ -269,13 +241,13 @@ class Randperm:
 
 
 @infer_meta(Randperm)
-def _(*, n: int, dtype: DType, place: Place) -> TensorMeta:
+def _(*, n: int, dtype: DType, **_: object) -> TensorMeta:
     require(n >= 0, "C1", f"{n} numbers")
     return TensorMeta((n,), dtype)
 
 
 @reference(Randperm)
-def _(*, n: int, dtype: DType, place: Place, rng: Rng) -> Array:
+def _(*, n: int, dtype: DType, rng: Rng, **_: object) -> Array:
     return convert(rng.permutation(n), dtype)
 
 

@@ -44,7 +44,7 @@ class GumbelSoftmax:
 
 
 @infer_meta(GumbelSoftmax)
-def _(x: TensorMeta, *, temperature: float, hard: bool, axis: int) -> TensorMeta:
+def _(x: TensorMeta, *, temperature: float, axis: int, **_: object) -> TensorMeta:
     require(x.dtype.is_float, "C1", f"no softmax of {x.dtype}")
     if x.rank:
         normalize_axis(axis, x.rank, "C2")
@@ -88,7 +88,7 @@ class Rrelu:
 
 
 @infer_meta(Rrelu)
-def _(x: TensorMeta, *, lower: float, upper: float, is_test: bool) -> tuple[TensorMeta, TensorMeta]:
+def _(x: TensorMeta, *, lower: float, upper: float, **_: object) -> tuple[TensorMeta, TensorMeta]:
     require(x.dtype.is_float, "C1", f"no slopes for {x.dtype}")
     require(lower <= upper, "C2", f"no slope lies in [{lower}, {upper}]")
     return x, x

@@ -67,9 +67,7 @@ class LogCumSumExp:
 
 
 @infer_meta(CumSum, LogCumSumExp)
-def _(
-    x: TensorMeta, *, axis: int | None, flatten: bool, exclusive: bool, reverse: bool
-) -> TensorMeta:
+def _(x: TensorMeta, *, axis: int | None, flatten: bool, **_: object) -> TensorMeta:
     if flatten:
         return x.with_shape((numel(x.shape),))
     if axis is not None:
@@ -78,7 +76,7 @@ def _(
 
 
 @infer_meta(CumProd)
-def _(x: TensorMeta, *, dim: int, exclusive: bool, reverse: bool) -> TensorMeta:
+def _(x: TensorMeta, *, dim: int, **_: object) -> TensorMeta:
     normalize_axis(dim, x.rank, what="dim")
     return x
 

@@ -87,7 +87,7 @@ def _(
     return_counts: bool,
     axis: tuple[int, ...],
     dtype: DType,
-    is_sorted: bool,
+    **_: object,
 ) -> tuple[TensorMeta | None, ...]:
     out, count = _distinct(x, axis, dtype)
     each = TensorMeta((UNKNOWN,), dtype)
@@ -133,7 +133,7 @@ def _(
     return_counts: bool,
     axis: tuple[int, ...],
     dtype: DType,
-    is_sorted: bool,
+    **_: object,
 ) -> tuple[Array | None, ...]:
     flat = x.reshape(1) if not x.ndim else x
     out, first, inverse, counts = np.unique(
@@ -309,7 +309,7 @@ def _(x: TensorMeta, weights: TensorMeta | None, *, minlength: int | None) -> Te
 
 
 @paddle_meta(Bincount)
-def _(x: TensorMeta, weights: TensorMeta | None, *, minlength: int | None) -> TensorMeta:
+def _(x: TensorMeta, weights: TensorMeta | None, **_: object) -> TensorMeta:
     """Paddle's programs keep the type of `weights`, and of `x` where there are none."""
     return TensorMeta((UNKNOWN,), (weights or x).dtype)
 
@@ -355,7 +355,7 @@ class SearchSorted:
 
 @infer_meta(SearchSorted)
 def _(
-    sorted_sequence: TensorMeta, values: TensorMeta, *, out_int32: bool, right: bool
+    sorted_sequence: TensorMeta, values: TensorMeta, *, out_int32: bool, **_: object
 ) -> TensorMeta:
     lead = sorted_sequence.shape[:-1]
     fits = sorted_sequence.rank == 1 or (

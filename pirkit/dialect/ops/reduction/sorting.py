@@ -120,13 +120,13 @@ class ArgSort:
 
 
 @infer_meta(ArgSort)
-def _(x: TensorMeta, *, axis: int, descending: bool, stable: bool) -> tuple[TensorMeta, ...]:
+def _(x: TensorMeta, *, axis: int, **_: object) -> tuple[TensorMeta, ...]:
     normalize_axis(axis, x.rank)
     return x, x.with_dtype(dt.int64)
 
 
 @reference(ArgSort)
-def _(x: Array, *, axis: int, descending: bool, stable: bool) -> tuple[Array, ...]:
+def _(x: Array, *, axis: int, descending: bool, **_: object) -> tuple[Array, ...]:
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
     order = _order(x, axis, descending)
@@ -158,9 +158,7 @@ class TopK:
 
 
 @infer_meta(TopK)
-def _(
-    x: TensorMeta, *, k: int | None, axis: int, largest: bool, sorted: bool
-) -> tuple[TensorMeta, ...]:
+def _(x: TensorMeta, *, k: int | None, axis: int, **_: object) -> tuple[TensorMeta, ...]:
     at = normalize_axis(axis, x.rank)
     if x.rank == 0:
         require(k in (None, 1), "C2", f"k is {k} for a tensor without dimensions")
@@ -174,7 +172,7 @@ def _(
 
 
 @reference(TopK)
-def _(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Array, ...]:
+def _(x: Array, *, k: int, axis: int, largest: bool, **_: object) -> tuple[Array, ...]:
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
     require(1 <= k <= x.shape[axis], "C2", f"k is {k} for a dimension of {x.shape[axis]}")

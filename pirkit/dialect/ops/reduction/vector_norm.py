@@ -35,18 +35,14 @@ class PNorm:
 
 
 @infer_meta(PNorm)
-def _(
-    x: TensorMeta, *, porder: float, axis: int, epsilon: float, keepdim: bool, asvector: bool
-) -> TensorMeta:
+def _(x: TensorMeta, *, axis: int, keepdim: bool, asvector: bool, **_: object) -> TensorMeta:
     require(x.dtype in dt.FLOATS, "C2", f"{x} has no fractions")
     return x.with_shape(reduced(x.shape, () if asvector else (axis,), keepdim))
 
 
 @reference(PNorm)
 @in_f32
-def _(
-    x: Array, *, porder: float, axis: int, epsilon: float, keepdim: bool, asvector: bool
-) -> Array:
+def _(x: Array, *, porder: float, axis: int, keepdim: bool, asvector: bool, **_: object) -> Array:
     axes = axes_of(x, () if asvector else (axis,))
     size = np.abs(x)
     if porder == 0:
@@ -100,12 +96,12 @@ class Norm:
 
 
 @infer_meta(Norm)
-def _(x: TensorMeta, *, axis: int, epsilon: float, is_test: bool) -> tuple[TensorMeta, ...]:
+def _(x: TensorMeta, *, axis: int, **_: object) -> tuple[TensorMeta, ...]:
     return x, x.with_shape(reduced(x.shape, (axis,), keepdim=True))
 
 
 @reference(Norm)
-def _(x: Array, *, axis: int, epsilon: float, is_test: bool) -> tuple[Array, ...]:
+def _(x: Array, *, axis: int, epsilon: float, **_: object) -> tuple[Array, ...]:
     wide = widened(x)
     squares = np.sum(wide * wide, axis=axes_of(x, (axis,)), keepdims=True, dtype=wide.dtype)
     length = np.asarray(np.sqrt(squares + wide.dtype.type(epsilon)))
@@ -191,7 +187,7 @@ class Renorm:
 
 
 @infer_meta(Renorm)
-def _(x: TensorMeta, *, p: float, axis: int, max_norm: float) -> TensorMeta:
+def _(x: TensorMeta, *, p: float, axis: int, **_: object) -> TensorMeta:
     normalize_axis(axis, x.rank)
     require(p > 0, "C2", f"there is no {p}-norm")
     return x
@@ -240,7 +236,7 @@ class Dist:
 
 
 @infer_meta(Dist)
-def _(x: TensorMeta, y: TensorMeta, *, p: float) -> TensorMeta:
+def _(x: TensorMeta, y: TensorMeta, **_: object) -> TensorMeta:
     fits = x.dtype is y.dtype and x.dtype.is_float
     require(fits, "C2", f"dtypes {x.dtype} and {y.dtype} are not one float type")
     broadcast(x.shape, y.shape, constraint="C1")

@@ -87,7 +87,7 @@ def _checked_axes(x: TensorMeta, axes: Sequence[int], normalization: str) -> tup
 
 @infer_meta(FftR2c)
 def _(
-    x: TensorMeta, *, axes: tuple[int, ...], normalization: str, forward: bool, onesided: bool
+    x: TensorMeta, *, axes: tuple[int, ...], normalization: str, onesided: bool, **_: object
 ) -> TensorMeta:
     require(x.dtype in dt.COMPLEX_OF, "C1", f"`x` has dtype {x.dtype}")
     last = _checked_axes(x, axes, normalization)[-1]
@@ -99,7 +99,7 @@ def _(
 
 @infer_meta(FftC2r)
 def _(
-    x: TensorMeta, *, axes: tuple[int, ...], normalization: str, forward: bool, last_dim_size: int
+    x: TensorMeta, *, axes: tuple[int, ...], normalization: str, last_dim_size: int, **_: object
 ) -> TensorMeta:
     require(x.dtype in dt.REAL_OF, "C1", f"`x` has dtype {x.dtype}")
     last = _checked_axes(x, axes, normalization)[-1]
@@ -113,7 +113,7 @@ def _(
 
 
 @infer_meta(FftC2c)
-def _(x: TensorMeta, *, axes: tuple[int, ...], normalization: str, forward: bool) -> TensorMeta:
+def _(x: TensorMeta, *, axes: tuple[int, ...], normalization: str, **_: object) -> TensorMeta:
     require(x.dtype in dt.REAL_OF, "C1", f"`x` has dtype {x.dtype}")
     _checked_axes(x, axes, normalization)
     return x

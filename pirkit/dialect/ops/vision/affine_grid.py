@@ -33,9 +33,7 @@ class AffineGrid:
 
 
 @infer_meta(AffineGrid)
-def _(
-    input: TensorMeta, *, output_shape: Sequence[int | None] | None, align_corners: bool
-) -> TensorMeta:
+def _(input: TensorMeta, *, output_shape: Sequence[int | None] | None, **_: object) -> TensorMeta:
     require(input.rank == 3, "C1", f"{input} holds no matrices")
     n = input.shape[1] if input.shape[1] != UNKNOWN else input.shape[2] - 1
     if output_shape is not None and n not in (2, 3):

@@ -56,7 +56,7 @@ def _(
     dilations: Sequence[int],
     deformable_groups: int,
     groups: int,
-    im2col_step: int,
+    **_: object,
 ) -> TensorMeta:
     tensors = [m for m in (x, offset, filter, mask) if m is not None]
     require(all(m.rank == 4 for m in tensors), "C1", f"{', '.join(map(str, tensors))}: not 4-D")
@@ -93,7 +93,7 @@ def _(
     dilations: Sequence[int],
     deformable_groups: int,
     groups: int,
-    im2col_step: int,
+    **_: object,
 ) -> Array:
     moves = slides(x.shape[2:], filter.shape[2:], strides, paddings, "EXPLICIT", dilations, "C2")
     weights = np.ones((), x.dtype) if mask is None else mask

@@ -71,9 +71,7 @@ class RoiAlign:
 
 
 @infer_meta(GridSample)
-def _(
-    x: TensorMeta, grid: TensorMeta, *, mode: str, padding_mode: str, align_corners: bool
-) -> TensorMeta:
+def _(x: TensorMeta, grid: TensorMeta, *, mode: str, padding_mode: str, **_: object) -> TensorMeta:
     require(x.rank in (4, 5) and grid.rank == x.rank, "C1", f"{x} with a grid {grid}")
     require(same_dim(grid.shape[-1], x.rank - 2), "C2", f"the grid {grid} for {x}")
     agree = same_dim(x.shape[0], grid.shape[0]) and x.dtype is grid.dtype
@@ -150,9 +148,7 @@ def _(
     *,
     pooled_height: int,
     pooled_width: int,
-    spatial_scale: float,
-    sampling_ratio: int,
-    aligned: bool,
+    **_: object,
 ) -> TensorMeta:
     fits = x.rank == 4 and boxes.rank == 2 and same_dim(boxes.shape[-1], 4)
     require(fits, "C1", f"x {x} and boxes {boxes}")

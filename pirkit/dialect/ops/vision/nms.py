@@ -31,7 +31,7 @@ class Nms:
 
 
 @infer_meta(Nms)
-def _(x: TensorMeta, *, threshold: float) -> TensorMeta:
+def _(x: TensorMeta, **_: object) -> TensorMeta:
     require(x.rank == 2 and same_dim(x.shape[1], 4), "C1", f"{x} holds no boxes")
     return TensorMeta((UNKNOWN,), dt.int64)
 

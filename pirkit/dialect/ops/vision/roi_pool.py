@@ -77,7 +77,7 @@ def _(
     *,
     pooled_height: int,
     pooled_width: int,
-    spatial_scale: float,
+    **_: object,
 ) -> tuple[TensorMeta, TensorMeta]:
     _check(x, boxes, boxes_num, pooled_height, pooled_width)
     out = x.with_shape((boxes.shape[0], x.shape[1], pooled_height, pooled_width))
@@ -93,7 +93,7 @@ def _(
     pooled_height: int,
     pooled_width: int,
     output_channels: int,
-    spatial_scale: float,
+    **_: object,
 ) -> TensorMeta:
     _check(x, boxes, boxes_num, pooled_height, pooled_width, output_channels)
     channels = output_channels * pooled_height * pooled_width

@@ -36,6 +36,7 @@ class NestReductions(NestState):
             r.name for r in node.reductions
             if across and r.kind in ("max", "min") and self.types[r.name].is_float
         }  # fmt: skip
+        # Each copy of an unrolled body adds to a register of its own: no add waits for another one.
         paths = copies_of(node.body, at.path) or [at.path]
         for r in node.reductions:
             dtype = self.types[r.name]

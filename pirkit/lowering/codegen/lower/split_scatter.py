@@ -113,6 +113,7 @@ def scatter_nest(how: str, dtype: DType, size: int, count: int, row: int) -> Ker
         Operand(dt.int64, (), (8, 0), count * 8),
         Operand(dtype, (), (row * nbytes, nbytes), count * row * nbytes),
     )
+    # Without outer loops it is one block, so one thread combines the updates, in their order.
     body = (Load("at", 1), Load("update", 2), Scatter(0, kind, "update", "at", size - row))
     return Kernel((), (count, row), operands, (LoopPhase(body),))
 

@@ -171,8 +171,8 @@ class StatementNestBuilder:
         return Nest(kernel, tuple(places.arrays), tuple(places.assertions))
 
     def statement(self, number: int, statement: Statement) -> None:
-        # A statement that reads a finished reduction starts the next phase.
         """Lower one statement: its expression, its reduction, its store."""
+        # A statement that reads a finished reduction starts the next phase.
         inner = self.iterates_inner(number) or not self.inner
         read = {source - self.inputs for source in source_arrays(statement)}
         if inner and read & self.phase_builders[-1].closed:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALF_TYPES, Array, Binding, Step
+from pirkit.runtime.bounding_boxes import priors
 from pirkit.runtime.convert import constant, convert
 from pirkit.runtime.registry import kernel
 
@@ -64,6 +65,21 @@ def assign_value(b: Binding) -> Step:
         return _copied(b, constant(values[0], out.dtype))
     held = [constant(v, out.dtype) for v in values]
     return _copied(b, np.asarray(held, out.dtype.np).reshape(out.shape))
+
+
+@kernel("prior_box", dtypes=(dt.float32,))
+def prior_box(b: Binding) -> Step:
+    """The boxes follow from the shapes, so that they are made once."""
+    boxes = priors(b.input(0).shape[2:], b.input(1).shape[2:], **b.attrs).astype(np.float32)
+    variances = np.array(b.attrs["variances"], np.float32)
+
+    def step(_input: Array, _image: Array, out: Array | None, var: Array | None) -> None:
+        if out is not None:
+            out[...] = boxes
+        if var is not None:
+            var[...] = variances
+
+    return step
 
 
 @kernel("linspace", dtypes=dt.FLOATS)

@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.kernels.numpy.banded import banded, suits
-from pirkit.runtime.kernels.numpy.depthwise import depthwise
 from pirkit.runtime.kernels.numpy.windows import Geometry, channels_first, geometry, inside
 from pirkit.runtime.registry import kernel
 
@@ -25,16 +23,14 @@ LEAST: Final = 256
 """Columns of one block at least: narrower products leave BLAS idle."""
 
 
-@kernel("conv2d", "conv3d", "depthwise_conv2d", dtypes=dt.FLOATS, widen=True)
+@kernel("conv2d", "conv3d", dtypes=dt.FLOATS, widen=True)
 def conv(b: Binding) -> Step | None:
-    """Chooses by shape: a plain product, rows or taps over channels, or blocks of columns."""
-    filters, depth, *sizes = b.input(1).shape
-    if not b.output().numel or not b.input(0).numel:
-        return None
+    """Chooses by shape: a plain product, or blocks of columns; none with a channel in a group."""
+    depth, *sizes = b.input(1).shape[1:]
     groups = b.attrs["groups"]
+    if not b.output().numel or not b.input(0).numel or (depth == 1 and groups > 1):
+        return None
     g = geometry(b, sizes, b.attrs["dilations"])
-    if depth == 1 and groups > 1:
-        return (banded if suits(g) else depthwise)(b, g, filters // groups)
     is_plain = prod(sizes) == 1 and prod(g.strides) == 1 and g.lengths == g.positions
     if is_plain and groups == 1 and not g.last:
         return _pointwise(b)

@@ -1,4 +1,4 @@
-"""What training programs need beside optimizers: dropout, loss scaling, clipping, accuracy."""
+"""What training programs need beside optimizers: dropout, loss scaling, clipping."""
 
 from __future__ import annotations
 
@@ -119,26 +119,6 @@ def update_loss_scaling(b: Binding) -> Step:
         scaling_out[...] = scale
         good_out[...] = goods
         bad_out[...] = bads
-
-    return step
-
-
-@kernel("accuracy", dtypes=dt.FLOATS)
-def accuracy(b: Binding) -> Step:
-    rows = b.input(1).shape[0]
-
-    def step(
-        _x: Array,
-        indices: Array,
-        label: Array,
-        share: Array | None,
-        correct: Array | None,
-        total: Array | None,
-    ) -> None:
-        hits = int((indices == label).any(axis=1).sum())
-        for goal, value in ((share, hits / rows if rows else 0.0), (correct, hits), (total, rows)):
-            if goal is not None:
-                goal[...] = value
 
     return step
 

@@ -100,24 +100,3 @@ def index_sample(b: Binding) -> Step | None:
     """One index per element, along the rows."""
     places = along_axis(b, b.input().shape, b.input(1).shape, 1, "C2", from_end=False)
     return _read(places, ()) if places else None
-
-
-@kernel("masked_select", dtypes=dt.ANY, form="new")
-def masked_select(b: Binding) -> Step:
-    """Indexing by a mask, both of the shape that they broadcast to."""
-    shapes = b.input().shape, b.input(1).shape
-    shape = np.broadcast_shapes(*shapes)
-
-    def step(x: Array, mask: Array) -> Array:
-        return x[mask]
-
-    def stretched(x: Array, mask: Array) -> Array:
-        return np.broadcast_to(x, shape)[np.broadcast_to(mask, shape)]
-
-    return step if shapes == (shape, shape) else stretched
-
-
-@kernel("nonzero", dtypes=dt.ANY, form="new")
-def nonzero(b: Binding) -> Step:
-    """Numpy counts in int64 as well; the coordinates are the columns of the result."""
-    return np.argwhere

@@ -1,4 +1,4 @@
-"""Tensors put together, one behind the other or as the slices of a new dimension."""
+"""Tensors joined along an axis, or stacked as the slices of a new one."""
 
 from __future__ import annotations
 

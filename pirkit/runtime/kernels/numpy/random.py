@@ -11,7 +11,6 @@ import numpy as np
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.bessel import normal_quantile
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.convert import convert
 from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.registry import kernel
 
@@ -88,52 +87,5 @@ def truncated_gaussian(b: Binding) -> Step | None:
             np.copyto(out, w, casting="unsafe")
 
         walk(passes, out)
-
-    return step
-
-
-@kernel("bernoulli", dtypes=dt.FLOATS)
-def bernoulli(b: Binding) -> Step | None:
-    """1 where a number drawn from [0, 1) is below the probability."""
-    generator = b.generator
-    if generator is None:
-        return None
-    walk = walker(b, b.input().shape, dtype=dt.float64)
-
-    def step(x: Array, out: Array) -> None:
-        source = generator()
-
-        def passes(x: Array, out: Array, w: Array) -> None:
-            source.random(out=w)
-            np.copyto(out, np.less(w, x), casting="unsafe")
-
-        walk(passes, x, out)
-
-    return step
-
-
-@kernel("randint", dtypes=(dt.int32, dt.int64))
-def randint(b: Binding) -> Step | None:
-    """Integers from ``low`` to just below ``high``."""
-    generator, low, high = b.generator, b.attrs["low"], b.attrs["high"]
-    if generator is None:
-        return None
-    shape, dtype = b.output().shape, b.output().dtype
-
-    def step(out: Array) -> None:
-        out[...] = convert(np.asarray(generator().integers(low, high, shape)), dtype)
-
-    return step
-
-
-@kernel("randperm", dtypes=dt.REAL)
-def randperm(b: Binding) -> Step | None:
-    """The numbers 0 to n-1 in some order."""
-    generator, count, dtype = b.generator, b.attrs["n"], b.output().dtype
-    if generator is None:
-        return None
-
-    def step(out: Array) -> None:
-        out[...] = convert(generator().permutation(count), dtype)
 
     return step
