@@ -77,7 +77,8 @@ def _by_forward_laplacian(name: str, module: Any, act: Any, slopes: Any) -> Any:
 
     def laplacian(params: Any, x: Any) -> tuple[Any, Any]:
         n, d = x.shape
-        h, slope, lap = x, jnp.broadcast_to(jnp.eye(d)[:, None], (d, n, d)).astype(x.dtype), None
+        h, slope = x, jnp.broadcast_to(jnp.eye(d)[:, None], (d, n, d)).astype(x.dtype)
+        lap: Any = None
         for i, (w, b) in enumerate(params):
             h, slope = h @ w + b, slope @ w
             lap = jnp.zeros_like(h) if lap is None else lap @ w
