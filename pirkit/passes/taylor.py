@@ -46,7 +46,7 @@ class TaylorPass(Pass):
     least: int = option(2, "smallest order for which a series is used")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
-        programs = [p for p in ctx.programs(module) if len(_derivatives(p)) > 1]
+        programs = [p for p in ctx.programs(module) if _are_nested(p)]
         for program in programs:
             merge_renamings(program)
         if programs:
@@ -54,7 +54,7 @@ class TaylorPass(Pass):
         for program in programs:
             refused: dict[SSAValue, None] = {}
             for _ in range(_ROUNDS):
-                if not self._round(ctx, program, refused):
+                if not self._round(ctx, program, refused) or not _are_nested(program):
                     break
             _erase_unused(program)
 
@@ -83,8 +83,11 @@ class TaylorPass(Pass):
         return True
 
 
-def _derivatives(program: ProgramOp) -> list[PirOp]:
-    return [cast(PirOp, op) for op in program.block.ops if op.name in (GRADIENT, JET)]
+def _are_nested(program: ProgramOp) -> bool:
+    """Whether there is more than one derivative that is read."""
+    found = (op for op in program.block.ops if op.name in (GRADIENT, JET))
+    read = [op for op in found if any(r.first_use is not None for r in op.results)]
+    return len(read) > 1
 
 
 def _erase_unused(program: ProgramOp) -> None:

@@ -58,6 +58,25 @@ def test_more_layers_of_one_shape_are_no_more_functions(texts: list[str]) -> Non
     assert functions((1, 9, 9, 9, 9, 9, 9, 1)) == few
 
 
+def test_more_terms_of_a_gradient_are_no_more_code(texts: list[str]) -> None:
+    """Of a layer that is applied to more derivatives."""
+
+    def reductions(terms: int) -> str:
+        def function(x: Any, w: Any) -> Any:
+            made = ops.matmul(x, w)
+            pairs = [(ops.tanh(made * (k + 1.0)), ops.sin(made + k)) for k in range(terms)]
+            sums = [ops.matmul(a, b, transpose_x=True) for a, b in pairs]
+            return sum(sums[1:], start=sums[0])
+
+        texts.clear()
+        check(function, (normal(300, 3), normal(3, 7)))
+        functions = "".join(texts).split("define ")
+        (found,) = [f for f in functions if "load i64" in f and "fmuladd" in f]
+        return found.partition("(")[2]
+
+    assert reductions(5) == reductions(3)
+
+
 def test_moments_wait_for_their_gradients(texts: list[str]) -> None:
     """Nothing runs before the points if only the update of the weights reads it."""
     check(step, step_arguments(601, (1, 6, 1)))

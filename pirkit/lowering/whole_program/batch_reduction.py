@@ -9,7 +9,7 @@ are added in a fixed order: the result does not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,10 +21,12 @@ from pirkit.lowering.whole_program.lane_tiling import for_tiles, tile_width
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.op_graph import Graph
 from pirkit.lowering.whole_program.scheduling import BatchGroup, BatchSum
+from pirkit.lowering.whole_program.terms_in_scratch import TermsInScratch
 from pirkit.runtime.native.target import host
 
 SUM_TILE: Final = (4, 4)
 """Rows and columns of the register tile at most: 16 accumulators."""
+_ZERO: Final = Value("0", I64)
 _WIDEST: Final = 5
 """Rows and columns of a tile where those of `SUM_TILE` would leave a remainder."""
 
@@ -94,23 +96,42 @@ class BatchSums:
                 lambda _: (w.masked_row(value, b.plus(start, k)) for k in range(extent))
             )
 
-        def tile(row: Value, column: Value, tile_rows: int, tile_columns: int) -> None:
-            def one(number: Value, so_far: Sequence[Value]) -> Sequence[Value]:
+        def over_vectors(
+            term: Callable[[list[Value]], list[Value]], sums: Sequence[Value]
+        ) -> list[Value]:
+            """Add a term, or some, for each vector."""
+
+            def one(number: Value, so_far: Sequence[Value]) -> list[Value]:
+                w.here = first if vectors is None else w.moved(number)
+                made = term(list(so_far))
                 w.here = first
-                if vectors is not None:
-                    w.here = w.moved(number)
-                sums = list(so_far)
-                for x, y in batch_sum.terms:
+                return made
+
+            return one(_ZERO, sums) if count is None else b.loop(0, count, 1, sums, one)
+
+        alike = TermsInScratch(w, batch_sum.terms)
+
+        def tile(row: Value, column: Value, tile_rows: int, tile_columns: int) -> None:
+            def unlike(sums: list[Value]) -> list[Value]:
+                for x, y in alike.others:
                     left, right = elements(x, row, tile_rows), elements(y, column, tile_columns)
                     sums = microkernel(b, left, right, [], sums)
                 return sums
 
+            def like(number: Value, so_far: Sequence[Value]) -> list[Value]:
+                x, y = alike.operands(number)
+
+                def term(sums: list[Value]) -> list[Value]:
+                    left = Computed(lambda _: alike.columns(0, x, row, tile_rows))
+                    right = Computed(lambda _: alike.columns(1, y, column, tile_columns))
+                    return microkernel(b, left, right, [], sums)
+
+                return over_vectors(term, so_far)
+
             totals = [zero] * (tile_rows * tile_columns)
-            if count is None:
-                totals = one(Value("0", I64), totals)
-            else:
-                totals = b.loop(0, count, 1, totals, one)
-            w.here = first
+            if alike.others:
+                totals = over_vectors(unlike, totals)
+            totals = b.loop(0, alike.count(), 1, totals, like)
             numbers = self._numbers(w, totals)
             for r in range(tile_rows):
                 line = b.times(b.plus(row, r), columns)

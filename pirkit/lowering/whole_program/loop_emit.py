@@ -71,6 +71,10 @@ class LoopEmitter:
         if shared is None:
             self.known = {value: self._begin(value) for value in self.places}
         self.scratch = Value("%scratch", PTR)
+        self.by_value = False
+        """Whether an outlined loop gets the address of each row, not of the frames that hold them:
+        more loops are equal then, but LLVM does not know that their rows are apart.
+        """
         self.here = VectorPosition()
         self.summed = {v for s in self.schedule.sums for pair in s.terms for v in pair}
         self.contracts = self.schedule.has_matmul
@@ -256,22 +260,30 @@ class LoopEmitter:
         b, frame = self.b, self.order.frames[value]
 
         def frame_of_caller() -> Value:
-            return self.b.at(self.b.at(self.scratch, frame), self._start(value))
+            return self.b.at(self.b.at(self.scratch, frame), self.start_of(value))
 
         if self.loop is None:
-            base = b.at(self.scratch, frame)
+            base = b.at(self.scratch, self.order.rows[value])
+        elif self.by_value:
+            base = self.loop.pointer(("row", value), lambda: self.in_scratch(value))
         else:
             base = self.loop.pointer(("rows", frame), frame_of_caller, alone=True)
-        base = b.at(b.at(base, self.order.rows[value] - frame), self._start(value))
-        return b.at(base, b.times(column, self._step(value)))
+            base = b.at(base, self.order.rows[value] - frame)
+        base = b.at(base, self.start_of(value))
+        return b.at(base, b.times(column, self.step_of(value)))
 
-    def _start(self, value: int) -> Value:
+    def in_scratch(self, value: int, offset: int | None = None) -> Value:
+        """The address of a value, or of an offset, at the current vector of the value's block."""
+        offset = self.order.rows[value] if offset is None else offset
+        return self.b.at(self.b.at(self.scratch, offset), self.start_of(value))
+
+    def start_of(self, value: int) -> Value:
         """Bytes from a value's scratch memory to the current vector of the block."""
         if value not in self.order.blocks:
             return _ZERO
         return self.b.times(self.here.number, self.lanes * self.graph.dtype(value).itemsize)
 
-    def _step(self, value: int) -> int:
+    def step_of(self, value: int) -> int:
         """Bytes from one column to the next in scratch memory."""
         size = self.lanes * self.graph.dtype(value).itemsize
         return size * self.order.blocks[value].column_stride if value in self.order.blocks else size

@@ -7,7 +7,7 @@ loops of a layer once, whatever the number of layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
@@ -52,6 +52,13 @@ class OutlinedLoops:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._declared: dict[str, str] = {}
+        self._tables: dict[str, str] = {}
+
+    def table(self, numbers: Sequence[int]) -> Value:
+        """The address of constant integers."""
+        values = ", ".join(f"i64 {n}" for n in numbers)
+        text = f"private unnamed_addr constant [{len(numbers)} x i64] [{values}]"
+        return Value(self._tables.setdefault(text, f"@table{len(self._tables)}"), PTR)
 
     def name_of(self, parameters: str, b: Builder) -> str:
         """The name of the function with this builder's body; an equal one is reused."""
@@ -63,4 +70,5 @@ class OutlinedLoops:
         return self._declared
 
     def lines(self) -> list[str]:
-        return [f"define internal void {name}{text}" for text, name in self._names.items()]
+        tables = [f"{name} = {text}" for text, name in self._tables.items()]
+        return tables + [f"define internal void {name}{text}" for text, name in self._names.items()]

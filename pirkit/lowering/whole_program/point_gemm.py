@@ -41,6 +41,13 @@ def multiply(w: LoopEmitter, ops: Sequence[Op]) -> None:
 
 
 def _emit_block(w: LoopEmitter, ops: Sequence[Op]) -> None:
+    """Emit a block; its stores come after the loads of a tile, so rows need not be known apart."""
+    w.by_value = True
+    _tiles(w, ops)
+    w.by_value = False
+
+
+def _tiles(w: LoopEmitter, ops: Sequence[Op]) -> None:
     b, (x, y), out = w.b, ops[0].args, ops[0].out
     inner, count = w.schedule.columns(x), w.schedule.columns(out)
     size = w.graph.dtype(y).itemsize

@@ -226,6 +226,8 @@ class Builder:
         """``a`` where the mask is true, else ``b``."""
         if mask.text in ("true", "false"):
             return a if mask.text == "true" else b
+        if a.text == b.text:
+            return a
         return self.emit(a.type, f"select {mask}, {a}, {b}")
 
     def call(self, name: str, result: Type, *args: Value | str) -> Value:
@@ -233,6 +235,14 @@ class Builder:
         texts = [str(arg) for arg in args]
         self.declared[name] = f"declare {result} @{name}({', '.join(map(_kind, texts))})"
         return self.emit(result, f"call {result} @{name}({', '.join(texts)})")
+
+    def _intrinsic(self, name: str, *args: Value) -> Value:
+        """Call an intrinsic of values of one type, which has no effects: once per basic block."""
+        type_ = args[0].type
+        text = f"call {type_} @llvm.{name}.{type_.suffix}({', '.join(map(str, args))})"
+        if text not in self._here:
+            self._here[text] = self.call(f"llvm.{name}.{type_.suffix}", type_, *args)
+        return self._here[text]
 
     def invoke(self, name: str, *args: Value | str) -> None:
         """Call a function without a result, which the module declares."""
@@ -250,13 +260,13 @@ class Builder:
 
     def unary(self, intrinsic: str, a: Value) -> Value:
         """An LLVM intrinsic of one operand, such as ``sqrt``."""
-        return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a)
+        return self._intrinsic(intrinsic, a)
 
     def binary(self, intrinsic: str, a: Value, b: Value) -> Value:
         """An LLVM intrinsic of two operands, such as ``smin``."""
         if intrinsic in _EXTREMA and a.text.isdigit() and b.text.isdigit():
             return Value(str(_EXTREMA[intrinsic](int(a.text), int(b.text))), a.type)
-        return self.call(f"llvm.{intrinsic}.{a.type.suffix}", a.type, a, b)
+        return self._intrinsic(intrinsic, a, b)
 
     def fma(self, a: Value, b: Value | float, c: Value | float) -> Value:
         """a * b + c rounded once; without FMA in the CPU, one call of the C library per lane."""
@@ -268,7 +278,7 @@ class Builder:
 
     def _multiply_add(self, name: str, a: Value, b: Value | float, c: Value | float) -> Value:
         x, y = (v if isinstance(v, Value) else self.like(a, v) for v in (b, c))
-        return self.call(f"llvm.{name}.{a.type.suffix}", a.type, a, x, y)
+        return self._intrinsic(name, a, x, y)
 
     # memory and control
 
