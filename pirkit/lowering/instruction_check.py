@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.diag.errors import PirkitError
+from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.diag.span import Span
 from pirkit.lowering.codegen.about import About, file_of
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
@@ -274,8 +274,15 @@ class Checked:
         """This with the kernel's own step in it; None if the kernel does not serve the call."""
         b = self.binding
         given = replace(b, generator=self.replayed.first) if self.replayed else b
-        with requested() as self.functions:
-            step = self.choice.kernel.bind(given)
+        try:
+            with requested() as self.functions:
+                step = self.choice.kernel.bind(given)
+        except InternalError as error:
+            kernel = self.choice.kernel
+            place = f"while {kernel.key} was bound to {self.check.place_of(b, None)}"
+            origin = b.attrs["kernel"].splitlines()[:1] if b.op == FUSED else []
+            error.notes = (*error.notes, place, *origin)
+            raise
         if step is None:
             return None
         made = self if not isinstance(step, PlacedStep) else _Placed(self.check, self.choice, b)

@@ -16,7 +16,7 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.cli import run
-from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.diag.errors import InternalError, RuntimeFault, UsageError
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import WRITERS, Program
@@ -75,6 +75,25 @@ def checked(function: Any, *given: Any) -> str:
     report = check_kernels(program.main, "cpu")
     assert not report
     return "\n".join(report.lines())
+
+
+def test_a_kernel_that_cannot_be_compiled_is_named() -> None:
+    """Such as after a wrong rewrite of loops, whose checks fail."""
+
+    def refuse(*_: Any) -> None:
+        raise InternalError("loop nest: operand 1 leaves its buffer")
+
+    x = np.ones((4, 5), np.float32)
+    program = run_passes(
+        Program(trace(lambda x: ops.tanh(x) + 1.2345, [x]).program.module), "@default"
+    )
+    with (
+        mock.patch("pirkit.lowering.native_fused.FusedKernel", refuse),
+        pytest.raises(InternalError) as caught,
+    ):
+        check_kernels(program.main, "cpu")
+    assert any("pir.map_expr : (tensor<4x5xf32>)" in note for note in caught.value.notes)
+    assert any("kernel fn_tanh_0" in note for note in caught.value.notes)
 
 
 def test_right_kernels_pass() -> None:
