@@ -73,12 +73,12 @@ TESTS: Final = {
     " fusion/test_{growth,indices,not_fused,precision,print,recompute,refusals,scatter}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
     " fusion/test_{tiles,writes}.py"
-    " campaigns/test_{decisions,programs,survivors}.py",
+    " campaigns/test_{decisions,generated,programs,survivors}.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
     " codegen/test_{accumulate,register_transpose,streams,work}.py"
     " whole_program/test_{columns,cumulative,batch_lanes}.py"
-    " campaigns/test_{decisions,programs,survivors}.py",
+    " campaigns/test_{decisions,generated,programs,survivors}.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
     " attacks/test_endless_files.py",
@@ -99,6 +99,7 @@ LONG: Final = {
     "tests/campaigns/test_programs.py": 20,
     "tests/campaigns/test_survivors.py": 20,
     "tests/campaigns/test_decisions.py": 240,
+    "tests/campaigns/test_generated.py": 120,
 }
 """The same of files that have tests of their own for each op."""
 SLOW: Final = 15
