@@ -37,7 +37,8 @@ BINARY: Final = (
     " less_than equal greater_equal not_equal logical_and bitwise_xor bitwise_and atan2 heaviside"
 ).split()
 SMOOTH: Final = "tanh square exp abs sin sigmoid".split()
-INPLACE: Final = "relu_ tanh_ exp_ abs_ square_ floor_ sigmoid_ scale_ sqrt_".split()
+SMOOTH_INPLACE: Final = "relu_ tanh_ exp_ abs_ square_ sigmoid_ scale_ sqrt_".split()
+INPLACE: Final = [*SMOOTH_INPLACE, "floor_"]
 INPLACE_BINARY: Final = "add_ subtract_ multiply_ divide_".split()
 REDUCTIONS: Final = "sum mean max min prod any all amax amin logsumexp argmax argmin".split()
 SCANS: Final = "cumsum cumprod softmax log_softmax".split()
@@ -90,6 +91,7 @@ class Maker:
         self.dtype = self.random.choice(DTYPES)
         self.hostile = self.random.random() < 0.35
         self.wide = self.random.random() < 0.25
+        self.writing = self.random.random() < 0.25
         for _ in range(self.random.randint(1, 3)):
             self.keep(self.fresh(self.shape(), self.dtype))
         steps = self.random.choice(LENGTHS)
@@ -184,6 +186,7 @@ class Maker:
     def step(self) -> int:
         """One more step; 0 if it could not be made."""
         steps = {**STEPS, **WIDE_STEPS} if self.wide else STEPS
+        steps = {**steps, **WRITING_STEPS} if self.writing else steps
         kinds = [k for k in steps if not (self.depth and k in _OUTSIDE) and not (
             self.plain and k in _IMPURE)]  # fmt: skip
         weights = [steps[k] for k in kinds]
@@ -484,22 +487,18 @@ class Maker:
         return before, written, self.b(name, self.random.choice((x, target, written)))
 
     def view(self, x: Value) -> Value:
-        """The elements of a value in another shape, some of them, or all under another name."""
-        match self.random.choice(("reshape", "transpose", "unsqueeze", "slice", "part", "name")):
-            case "transpose" if x.rank > 1:
+        """The same memory under another name, in another shape by chance; seldom a copy."""
+        match self.random.choice(("name", "name", "reshape", "unsqueeze", "flatten", "copy")):
+            case "reshape" if not self.plain and not self.depth:
+                return self.b("pd_op.reshape_", x, shape=(prod(x.shape),))
+            case "unsqueeze" if x.rank < 5 and not self.plain and not self.depth:
+                return self.b("pd_op.unsqueeze_", x, axis=[self.random.randint(0, x.rank)])
+            case "flatten" if x.rank > 1 and not self.plain and not self.depth:
+                return self.b("pd_op.flatten_", x, start_axis=0, stop_axis=1)
+            case "copy" if x.rank > 1:
                 return self.b.transpose(x, perm=self.random.sample(range(x.rank), x.rank))
-            case "unsqueeze" if x.rank < 5:
-                return self.b("pd_op.unsqueeze", x, axis=[self.random.randint(0, x.rank)])
-            case "slice" if x.rank and x.shape[0]:
-                start = self.random.randrange(x.shape[0])
-                return self.b("pd_op.slice", x, axes=[0], starts=[start], ends=[x.shape[0]])
-            case "part" if x.rank and x.shape[-1] % 2 == 0:
-                parts = self.b("pd_op.split_with_num", x, num=2, axis=x.rank - 1)
-                return self.random.choice(self.b.split_vec(parts))
-            case "name":
-                return self.b("pd_op.share_data", x)
             case _:
-                return self.b.reshape(x, (prod(x.shape),))
+                return self.b("pd_op.share_data", x)
 
     def _views(self) -> Any:
         """A view of a view is overwritten, and what lies below is read, or all of it again."""
@@ -508,7 +507,7 @@ class Maker:
         chain = [base]
         for _ in range(self.random.randint(1, 3)):
             chain.append(self.view(chain[-1]))
-        written = self.b(f"pd_op.{self.random.choice(INPLACE)}", chain[-1])
+        written = self.b(f"pd_op.{self.random.choice(SMOOTH_INPLACE)}", chain[-1])
         read = self.b(f"pd_op.{self.random.choice(SMOOTH)}", self.random.choice(chain))
         return (read, written) if self.flip() else read
 
@@ -519,7 +518,7 @@ class Maker:
         made = self.b(names[0], x)
         view = self.view(self.view(made) if self.flip() else made)
         later = self.b(names[2], self.b(names[1], made))
-        return later, self.b(names[3], view)
+        return later, view if self.flip() else self.b(names[3], view)
 
     def _carried(self) -> Any:
         """A loop ends with what it began with, or a view of that; both are read afterwards."""
@@ -529,7 +528,13 @@ class Maker:
         turns, kept = self.random.randint(0, 3), self.random.randrange(3)
 
         def turn(i: Any, state: Value) -> Value:
-            return self.b(name, state) if kept == 0 else self.b.reshape(state, x.shape)
+            return (
+                self.b(name, state)
+                if kept == 0
+                else state
+                if kept == 1
+                else self.b("pd_op.share_data", state)
+            )
 
         last = pirkit.fori_loop(0, turns, turn, first)
         later = self.b(name, last)
@@ -583,6 +588,10 @@ WIDE_STEPS: Final = {
     "matmul": 4, "rows": 3, "table": 1, "while": 0, "cond": 0,
 }  # fmt: skip
 """How often steps of wide programs are drawn that differ."""
+WRITING_STEPS: Final = {
+    "inplace": 12, "alias": 6, "rewrite": 12, "views": 12, "outlives": 6, "carried": 4, "table": 3,
+}  # fmt: skip
+"""The same of programs that overwrite much of what others read."""
 _OUTSIDE: Final = frozenset(
     {"table", "gather", "scatter", "matmul", "rows", "window", "cond", "while", "carried"}
 )
