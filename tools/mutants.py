@@ -73,12 +73,12 @@ TESTS: Final = {
     " fusion/test_{growth,indices,not_fused,precision,print,recompute,refusals,scatter}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
     " fusion/test_{tiles,writes}.py"
-    " campaigns/test_{decisions,programs,survivors}.py",
+    " campaigns/test_{decisions,generated,programs,survivors,survivors_of_code}.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
     " codegen/test_{accumulate,register_transpose,streams,work}.py"
     " whole_program/test_{columns,cumulative,batch_lanes}.py"
-    " campaigns/test_{decisions,programs,survivors}.py",
+    " campaigns/test_{decisions,generated,programs,survivors,survivors_of_code}.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
     " attacks/test_endless_files.py",
@@ -99,6 +99,7 @@ LONG: Final = {
     "tests/campaigns/test_programs.py": 20,
     "tests/campaigns/test_survivors.py": 20,
     "tests/campaigns/test_decisions.py": 240,
+    "tests/campaigns/test_generated.py": 120,
 }
 """The same of files that have tests of their own for each op."""
 SLOW: Final = 15
@@ -488,11 +489,37 @@ class Laboratory:
 
         usual = sum(self.known[n].seconds if n in self.known else 3 for n in names)
         kind, found = in_child(run, min(LIMIT, int(5 + 1.5 * usual)))
+        if kind == "ended" and found.startswith("survived"):
+            names = self._unmeasured(mutant)
+            kind, found = in_child(lambda: self._later(mutant, names), LIMIT) if names else (
+                kind, found,
+            )  # fmt: skip
         if kind != "ended" or not found.startswith("noticed") or self._passes(names, found[8:]):
             return found if kind == "ended" else kind
         self.known.pop(found[8:], None)
         self.bad.add(found[8:])
         return self.examined(mutant)
+
+    def _unmeasured(self, mutant: Mutant) -> list[str]:
+        """Tests that the survey had no time for, of files of which some test reaches the file."""
+        path = str(mutant.path.relative_to(ROOT))
+        files = {n.partition("::")[0] for n, k in self.known.items() if path in k.reached}
+        left = [n for n in self.items if n not in self.known and n not in self.bad]
+        left = [n for n in left if n.partition("::")[0] in files]
+        return random.Random(path).sample(left, len(left))
+
+    def _later(self, mutant: Mutant, names: Sequence[str]) -> str:
+        """What tests notice that were not measured, in the time that a mutant has."""
+        mutant.plant()
+        end = time.process_time() + self.options.seconds
+
+        def before(_: str) -> bool:
+            if time.process_time() > end and not self.failed:
+                self.failed = "enough"
+            return False
+
+        failed = self.run(names, before)
+        return f"noticed {failed}" if failed not in ("", "enough") else "survived later"
 
     def _passes(self, names: Sequence[str], last: str) -> bool:
         """Whether a test passes after others, without a mutant."""

@@ -114,7 +114,13 @@ def infer_metas(
         )
         raise ConstraintError("arguments", message) from error
     check_element_types(definition, tensors)  # the op's own constraints say more
-    return cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
+    results = cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
+    for meta in results:
+        if isinstance(meta, TensorMeta) and min(meta.shape, default=0) < UNKNOWN:
+            raise ConstraintError(
+                "arguments", f"a result of `{definition.name}` would have the shape {meta.shape}"
+            )
+    return results
 
 
 @lru_cache(maxsize=4096)

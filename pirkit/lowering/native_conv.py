@@ -13,7 +13,11 @@ import numpy as np
 
 from pirkit.dialect.kinds import TRANSPOSED
 from pirkit.dialect.opdef import has_trait
-from pirkit.lowering.codegen.conv.compile_conv import native_blocked_conv, native_weight_grad
+from pirkit.lowering.codegen.conv.compile_conv import (
+    native_blocked_conv,
+    native_weight_grad,
+    sparing_padding,
+)
 from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad, dense_strides
 from pirkit.lowering.codegen.conv.direct_conv import Convolution, convolution
 from pirkit.lowering.codegen.conv.transposed_conv_phases import (
@@ -182,8 +186,9 @@ def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
     if any(p < 0 for p in before):
         return None
     sides = s.lengths, s.sizes, s.positions, s.dilations, before
-    return native_sequence(
+    found = native_sequence(
         convolution(
             Convolution(s.n, s.groups, s.group_filters, s.depth, *sides, s.dtype, is_transposed)
         )
     )
+    return sparing_padding(transposed_conv_phases(s), found) if is_transposed else found

@@ -36,7 +36,9 @@ BINARY: Final = (
     "add subtract multiply divide maximum minimum remainder floor_divide elementwise_pow fmax fmin"
     " less_than equal greater_equal not_equal logical_and bitwise_xor bitwise_and atan2 heaviside"
 ).split()
-INPLACE: Final = "relu_ tanh_ exp_ abs_ square_ floor_ sigmoid_ scale_ sqrt_".split()
+SMOOTH: Final = "tanh square exp abs sin sigmoid".split()
+SMOOTH_INPLACE: Final = "relu_ tanh_ exp_ abs_ square_ sigmoid_ scale_ sqrt_".split()
+INPLACE: Final = [*SMOOTH_INPLACE, "floor_"]
 INPLACE_BINARY: Final = "add_ subtract_ multiply_ divide_".split()
 REDUCTIONS: Final = "sum mean max min prod any all amax amin logsumexp argmax argmin".split()
 SCANS: Final = "cumsum cumprod softmax log_softmax".split()
@@ -89,6 +91,7 @@ class Maker:
         self.dtype = self.random.choice(DTYPES)
         self.hostile = self.random.random() < 0.35
         self.wide = self.random.random() < 0.25
+        self.writing = self.random.random() < 0.25
         for _ in range(self.random.randint(1, 3)):
             self.keep(self.fresh(self.shape(), self.dtype))
         steps = self.random.choice(LENGTHS)
@@ -183,6 +186,7 @@ class Maker:
     def step(self) -> int:
         """One more step; 0 if it could not be made."""
         steps = {**STEPS, **WIDE_STEPS} if self.wide else STEPS
+        steps = {**steps, **WRITING_STEPS} if self.writing else steps
         kinds = [k for k in steps if not (self.depth and k in _OUTSIDE) and not (
             self.plain and k in _IMPURE)]  # fmt: skip
         weights = [steps[k] for k in kinds]
@@ -473,7 +477,7 @@ class Maker:
     def _rewrite(self) -> Any:
         """A value is read, overwritten, and read again in the same way."""
         x = self.pick(lambda v: v.dtype.is_float)
-        name = f"pd_op.{self.random.choice(('tanh', 'square', 'exp', 'abs', 'sin'))}"
+        name = f"pd_op.{self.random.choice(SMOOTH)}"
         before = self.b(name, x)
         target = self._alias() if self.flip() else x
         if target.shape != x.shape or target.dtype is not x.dtype:
@@ -481,6 +485,60 @@ class Maker:
         y = self.pick(lambda v: v.dtype is x.dtype and v.shape == x.shape)
         written = self.b(f"pd_op.{self.random.choice(INPLACE_BINARY)}", target, y)
         return before, written, self.b(name, self.random.choice((x, target, written)))
+
+    def view(self, x: Value) -> Value:
+        """The same memory under another name, in another shape by chance; seldom a copy."""
+        match self.random.choice(("name", "name", "reshape", "unsqueeze", "flatten", "copy")):
+            case "reshape" if not self.plain and not self.depth:
+                return self.b("pd_op.reshape_", x, shape=(prod(x.shape),))
+            case "unsqueeze" if x.rank < 5 and not self.plain and not self.depth:
+                return self.b("pd_op.unsqueeze_", x, axis=[self.random.randint(0, x.rank)])
+            case "flatten" if x.rank > 1 and not self.plain and not self.depth:
+                return self.b("pd_op.flatten_", x, start_axis=0, stop_axis=1)
+            case "copy" if x.rank > 1:
+                return self.b.transpose(x, perm=self.random.sample(range(x.rank), x.rank))
+            case _:
+                return self.b("pd_op.share_data", x)
+
+    def _views(self) -> Any:
+        """A view of a view is overwritten, and what lies below is read, or all of it again."""
+        x = self.pick(lambda v: v.dtype.is_float)
+        base = self.b(f"pd_op.{self.random.choice(SMOOTH)}", x) if self.flip() else x
+        chain = [base]
+        for _ in range(self.random.randint(1, 3)):
+            chain.append(self.view(chain[-1]))
+        written = self.b(f"pd_op.{self.random.choice(SMOOTH_INPLACE)}", chain[-1])
+        read = self.b(f"pd_op.{self.random.choice(SMOOTH)}", self.random.choice(chain))
+        return (read, written) if self.flip() else read
+
+    def _outlives(self) -> Any:
+        """A view is read behind the last read of the value below, whose memory is free by then."""
+        x = self.pick(lambda v: v.dtype.is_float)
+        names = [f"pd_op.{self.random.choice(SMOOTH)}" for _ in range(4)]
+        made = self.b(names[0], x)
+        view = self.view(self.view(made) if self.flip() else made)
+        later = self.b(names[2], self.b(names[1], made))
+        return later, view if self.flip() else self.b(names[3], view)
+
+    def _carried(self) -> Any:
+        """A loop ends with what it began with, or a view of that; both are read afterwards."""
+        x = self.pick(lambda v: v.dtype.is_float)
+        name = f"pd_op.{self.random.choice(SMOOTH)}"
+        first = self.b(f"pd_op.{self.random.choice(SMOOTH)}", x)
+        turns, kept = self.random.randint(0, 3), self.random.randrange(3)
+
+        def turn(i: Any, state: Value) -> Value:
+            return (
+                self.b(name, state)
+                if kept == 0
+                else state
+                if kept == 1
+                else self.b("pd_op.share_data", state)
+            )
+
+        last = pirkit.fori_loop(0, turns, turn, first)
+        later = self.b(name, last)
+        return (later, self.b(name, first)) if self.flip() else (self.b(name, first), later)
 
     def _cond(self) -> Any:
         condition = self._truth()
@@ -522,6 +580,7 @@ STEPS: Final = {
     "normalize": 1, "reshape": 2, "transpose": 3, "slice": 3, "rearrange": 3, "spread": 3,
     "parts": 1, "gather": 2, "scatter": 1, "matmul": 3, "window": 2, "table": 9, "inplace": 4,
     "alias": 1, "cond": 1, "while": 1, "again": 2, "fan": 1, "rewrite": 2,
+    "views": 2, "outlives": 2, "carried": 1,
 }  # fmt: skip
 """Each kind of step, and how often it is drawn."""
 WIDE_STEPS: Final = {
@@ -529,11 +588,15 @@ WIDE_STEPS: Final = {
     "matmul": 4, "rows": 3, "table": 1, "while": 0, "cond": 0,
 }  # fmt: skip
 """How often steps of wide programs are drawn that differ."""
+WRITING_STEPS: Final = {
+    "inplace": 12, "alias": 6, "rewrite": 12, "views": 12, "outlives": 6, "carried": 4, "table": 3,
+}  # fmt: skip
+"""The same of programs that overwrite much of what others read."""
 _OUTSIDE: Final = frozenset(
-    {"table", "gather", "scatter", "matmul", "rows", "window", "cond", "while"}
+    {"table", "gather", "scatter", "matmul", "rows", "window", "cond", "while", "carried"}
 )
 """Steps that are made outside of branches and loops only: they need inputs."""
-_IMPURE: Final = frozenset({"inplace", "rewrite"})
+_IMPURE: Final = frozenset({"inplace", "rewrite", "views"})
 
 
 def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> bool:

@@ -135,6 +135,7 @@ def _sections(total: int, sections: Sequence[int | None]) -> list[int]:
     if None in sections:
         return sizes
     require(sizes.count(-1) < 2, "C2", f"sections {sizes} hold -1 twice")
+    require(min(sizes, default=0) >= -1, "C2", f"sections {sizes} hold a negative size")
     rest = sum(d for d in sizes if d != -1)
     if total == UNKNOWN:
         return sizes
@@ -300,6 +301,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), sections=(1, 2), axis=2)
     yield "C2", s(s.tensor(2, 3), sections=(1, 1), axis=1)
     yield "C2", s(s.tensor(2, 3), sections=(-1, -1), axis=1)
+    yield "C2", s(s.tensor(2, 3), sections=(-2, 5), axis=1)
 
 
 @bad_samples(SplitWithNum)

@@ -235,7 +235,7 @@ def _(x: TensorMeta, *, upscale_factor: int, data_format: str) -> TensorMeta:
     require(data_format in ("NCHW", "NHWC"), "C3", f"there is no format {data_format!r}")
     n, c, h, w = x.shape if data_format == "NCHW" else (x.shape[i] for i in (0, 3, 1, 2))
     square = upscale_factor * upscale_factor
-    fits = square > 0 and (c == UNKNOWN or c % square == 0)
+    fits = upscale_factor > 0 and (c == UNKNOWN or c % square == 0)
     require(fits, "C2", f"{c} channels with an upscale_factor of {upscale_factor}")
     out_c = UNKNOWN if c == UNKNOWN else c // square
     out_h, out_w = mul_dims(h, upscale_factor), mul_dims(w, upscale_factor)
@@ -356,4 +356,5 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(4, 2, 2), upscale_factor=2)
     yield "C2", s(s.tensor(1, 3, 2, 2), upscale_factor=2)
+    yield "C2", s(s.tensor(1, 4, 2, 2), upscale_factor=-2)
     yield "C3", s(s.tensor(1, 4, 2, 2), upscale_factor=2, data_format="NCWH")

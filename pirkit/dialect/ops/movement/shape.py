@@ -256,7 +256,7 @@ def _expanded(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, .
             require(i >= lead, "C3", f"size {i} of {list(shape)} is -1 but new")
             out.append(have)
         else:
-            fits = have == 1 or same_dim(have, size)
+            fits = size >= 0 and (have == 1 or same_dim(have, size))
             require(fits, "C2", f"{show(old)} does not broadcast to {list(shape)}")
             out.append(size)
     return tuple(out)
@@ -389,6 +389,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), shape=(3,))
     yield "C2", s(s.tensor(2, 3), shape=(2, 4))
+    yield "C2", s(s.tensor(1, 3), shape=(-2, 3))
     yield "C3", s(s.tensor(3), shape=(-1, 3))
 
 

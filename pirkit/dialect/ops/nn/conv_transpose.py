@@ -101,6 +101,9 @@ def _sizes(
     """Sizes of the result; checks C5 and C6."""
     n = len(lengths)
     least = [m.length(length) for m, length in zip(moves, lengths, strict=True)]
+    for number, (size, m, length) in enumerate(zip(least, moves, lengths, strict=True)):
+        known = UNKNOWN not in (length, m.size)  # else -1 is no size
+        require(size >= 0 or not known, "C6", f"size {number} of the result is {size}")
     if output_size is None:
         return (UNKNOWN,) * n
     if not output_size:
@@ -221,10 +224,13 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C5", s(x, filter, output_padding=(0, 0, 0))
     yield "C6", s(x, filter, output_size=(9, 5))
     yield "C6", s(x, filter, output_padding=(1, 0))
+    yield "C6", s(x, s.tensor(4, 2, 1, 1), paddings=(2, 0))
+    yield "C6", s(x, s.tensor(4, 2, 1, 1), paddings=(0, 7))
 
 
 @bad_samples(Conv3dTranspose)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C6", s(s.tensor(1, 2, 2, 2, 2), s.tensor(2, 2, 1, 1, 1), paddings=(0, 3, 0))
     x, filter = s.tensor(1, 2, 2, 2, 2), s.tensor(2, 2, 2, 2, 2)
     yield "C1", s(s.tensor(1, 2, 2, 2), filter)
     yield "C2", s(x, filter, data_format="DHWCN")

@@ -88,6 +88,7 @@ def _(
             out[-1] = size
         elif size is not None and start is not None and length != UNKNOWN:
             out[-1] = length - start
+            inside = inside and start <= length  # else -1 would be no size
         if UNKNOWN not in (length, out[-1]):
             inside = inside and 0 <= out[-1] and (start or 0) + out[-1] <= length
         require(inside, "C2", f"{size} elements from {start} of {length}")
@@ -172,6 +173,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(x, shape=(2,), offsets=(1,))
     yield "C2", s(x, shape=(2, 6), offsets=(1, 0))
     yield "C2", s(x, shape=(2, 3), offsets=(-1, 0))
+    yield "C2", s(x, shape=(-1, 3), offsets=(5, 0))
 
 
 @bad_samples(TemporalShift)

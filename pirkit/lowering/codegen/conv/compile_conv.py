@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Final
 
@@ -19,9 +20,17 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import (
     weight_grad_blocking_of,
 )
 from pirkit.lowering.codegen.conv.conv_weight_grad_loops import weight_grad_nest
-from pirkit.lowering.codegen.conv.filter_packing import packed_bytes, packing_nest, packing_tasks
+from pirkit.lowering.codegen.conv.filter_packing import (
+    packed_bytes,
+    packing_nest,
+    packing_tasks,
+    tiles_of,
+)
+from pirkit.lowering.codegen.conv.infinite_taps import infinite_taps_nest
+from pirkit.lowering.codegen.conv.limit_taps import FLAG, ONE_FLAG, flags_of, limiting_nest
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv, nchwc_blocking
 from pirkit.lowering.codegen.conv.nchwc_conv import nchwc_nest
+from pirkit.lowering.codegen.conv.panel_lines import image_bytes
 from pirkit.lowering.codegen.conv.split_k_reduce import split_k_nest
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import key_of
@@ -29,7 +38,7 @@ from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.ir.llvm_text import Builder
-from pirkit.lowering.codegen.ir.loop_ir import Nest
+from pirkit.lowering.codegen.ir.loop_ir import Buffer, Nest
 from pirkit.runtime.machine_costs import CONV_FMAS_PER_NS, PACKED_BYTES_PER_NS
 from pirkit.runtime.native.function import NativeFunction, NativeSequence
 from pirkit.runtime.native.pool import thread_count
@@ -52,8 +61,33 @@ def native_blocked_conv(phases: Sequence[ConvProblem]) -> NativeSequence:
         packed_slot = 3 + len(temporaries)
         # A phase without taps packs nothing; buffers have at least one byte.
         temporaries.append(max(packed_bytes(c, cut), 1))
-        steps += [(_pack_filter(c, cut), (1, packed_slot)), (_compute(c, cut), (0, packed_slot, 2))]
+        compute = _compute(c, cut), (0, packed_slot, 2)
+        if not c.spares_padding:
+            steps += [(_pack_filter(c, cut), (1, packed_slot)), compute]
+            continue
+        flags = flags_of(c.groups, tiles_of(c, cut))
+        temporaries.append(flags.size)
+        last = _add_infinite_taps(c, cut.rows, flags), (1, 0, packed_slot + 1, 2)
+        steps += [(_pack_filter(c, cut), (1, packed_slot, packed_slot + 1)), compute, last]
     return NativeSequence(tuple(steps), 3, tuple(temporaries))
+
+
+def sparing_padding(phases: Sequence[ConvProblem], plain: NativeSequence) -> NativeSequence:
+    """``plain``, which multiplies zeros of padding by a filter, for any numbers in the filter."""
+    (c,) = phases
+    if not c.spares_padding:
+        return plain
+    size, lanes = c.dtype.itemsize, host().vector_bits // 8 // c.dtype.itemsize
+    count, what = _filter_bytes(c) // size, "finite filter"
+    limit = _of_nest(
+        (what, c.dtype, lanes, count), lambda: limiting_nest(c.dtype, lanes, count),
+        (count * size, count * size, FLAG), 0, about(limiting_nest, what, lanes=lanes, blocks=1),
+    )  # fmt: skip
+    finite = 3 + len(plain.temporaries)
+    steps = [(f, tuple([finite if k == 1 else k for k in places])) for f, places in plain.steps]
+    last = _add_infinite_taps(c, c.group_filters, ONE_FLAG), (1, 0, finite + 1, 2)
+    own = *plain.temporaries, count * size, FLAG
+    return NativeSequence(((limit, (1, finite, finite + 1)), *steps, last), 3, own)
 
 
 def native_nchwc(c: NchwcConv) -> NativeSequence:
@@ -94,13 +128,24 @@ def native_weight_grad(c: WeightGrad, strides: BatchStrides | None = None) -> Na
 
 
 def _pack_filter(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
-    sizes = _filter_bytes(c), packed_bytes(c, cut)
-
+    sizes: tuple[int, ...] = _filter_bytes(c), packed_bytes(c, cut)
+    if c.spares_padding:
+        sizes += (flags_of(c.groups, tiles_of(c, cut)).size,)
     work = packed_bytes(c, cut) // PACKED_BYTES_PER_NS
     known = about(
         packing_nest, "packing of a filter", **_tile_of(cut), blocks=packing_tasks(c, cut)
     )
     return _of_nest(("filter packing", c, cut), lambda: packing_nest(c, cut), sizes, work, known)
+
+
+def _add_infinite_taps(c: ConvProblem, rows: int, flags: Buffer) -> NativeFunction:
+    """The function over filter, images, flags of tiles of ``rows`` filters, and result."""
+    images, results = (c.n * size for size in image_bytes(c))
+    sizes, what = (_filter_bytes(c), images, flags.size, results), "infinite taps of a filter"
+    blocks = c.groups * -(-c.group_filters // rows)
+    known = about(infinite_taps_nest, what, rows=rows, blocks=blocks)
+    write = partial(infinite_taps_nest, c, rows, flags)
+    return _of_nest((what, c, rows, flags), write, sizes, 0, known)
 
 
 def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:

@@ -86,6 +86,18 @@ class ConvProblem:
     is_transposed: bool = False
 
     @property
+    def spares_padding(self) -> bool:
+        """Whether panels have zeros that the result does not count (`infinite_taps.py`)."""
+        padded = any(map(self.leaves, range(len(self.taps))))
+        return self.is_transposed and self.terms > 0 and padded
+
+    def leaves(self, axis: int) -> bool:
+        """Whether taps read outside of the image at some positions."""
+        low, high = reach(self.taps[axis])
+        last = (self.positions[axis] - 1) * self.image_stride[axis]
+        return low < 0 or high + last >= self.lengths[axis]
+
+    @property
     def terms(self) -> int:
         """Taps of a channel: terms of a sum per channel."""
         return prod([t.count for t in self.taps])

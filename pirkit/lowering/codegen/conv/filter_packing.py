@@ -9,8 +9,9 @@ from math import prod
 import numpy as np
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
+from pirkit.lowering.codegen.conv.limit_taps import LimitTaps, flags_of
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
-from pirkit.lowering.codegen.ir.loop_ir import Buffer, Invoke, Iteration, Loop, Nest
+from pirkit.lowering.codegen.ir.loop_ir import Buffer, Invoke, Iteration, Loop, Nest, Node
 from pirkit.lowering.codegen.ir.plain_loops import task_nest
 from pirkit.lowering.codegen.ir.routine import Functions, Location, Values, matrix
 from pirkit.lowering.codegen.math.casts import element
@@ -36,11 +37,14 @@ def packing_nest(c: ConvProblem, cut: ConvBlocking) -> Nest:
     size, tiles, filters = c.dtype.itemsize, tiles_of(c, cut), filter_steps(c)[0]
     tile = cut.rows * c.depth * c.terms * size
     group = c.group_filters * c.depth * prod(c.sizes) * size
-    buffers = (
+    buffers: tuple[Buffer, ...] = (
         Buffer(c.dtype, (group, cut.rows * filters), c.groups * group),
         Buffer(c.dtype, (tiles * tile, tile), packed_bytes(c, cut)),
     )
-    body = (Invoke(PackFilters(c, cut), (0, 1), (Iteration("t"),)),)
+    body: tuple[Node, ...] = (Invoke(PackFilters(c, cut), (0, 1), (Iteration("t"),)),)
+    if c.spares_padding:
+        buffers += (flags_of(c.groups, tiles),)
+        body += (Invoke(LimitTaps(c.dtype, cut.lanes, tile // size), (1, 1, 2), ()),)
     tasks = Loop("g", (0,), 0, c.groups, 1, ()), Loop("t", (1,), 0, tiles, 1, ())
     return task_nest((c.groups, tiles), (), buffers, tasks, body)
 

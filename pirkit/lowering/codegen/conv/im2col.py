@@ -77,7 +77,7 @@ class Im2colPanel:
             inside: Value | None = None
             for axis, table in enumerate(lines.starts[:-1]):
                 # Without padding along an axis its lines are inside at any position.
-                if not self._leaves(axis):
+                if not self.c.leaves(axis):
                     continue
                 at = b.plus(lines.entry(b, table, r), offsets[axis])
                 holds = b.compare("ult", at, self.c.lengths[axis])
@@ -120,15 +120,6 @@ class Im2colPanel:
             return
         for k in range(count):
             body(Value(str(k * step), I64), [])
-
-    def _leaves(self, axis: int) -> bool:
-        """Whether taps read outside of the image at some positions."""
-        low, high = reach(self.c.taps[axis])
-        return (
-            low < 0
-            or high + (self.c.positions[axis] - 1) * self.c.image_stride[axis]
-            >= (self.c.lengths[axis])
-        )
 
     def _read_mask(self, position: Value) -> list[Value | None]:
         """The lanes inside the image for each vector of a load from a position on."""

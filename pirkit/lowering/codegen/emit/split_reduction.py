@@ -64,7 +64,7 @@ def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
     if kernel.accumulations():
         return _split_accumulation(kernel)
     whole = SplitKernel((KernelStep(kernel, tuple(range(len(kernel.operands)))),))
-    if blocks >= _ENOUGH_BLOCKS or len(kernel.loop_phases) != 1 or not kernel.inner:
+    if blocks >= _ENOUGH_BLOCKS or len(kernel.loop_phases) != 1 or not any(kernel.inner):
         return whole
     phase = kernel.loop_phases[0]
     axis = max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])

@@ -1,0 +1,48 @@
+"""What mutants of the code generator have shown that no test looked at."""
+
+from __future__ import annotations
+
+import pytest
+
+from pirkit.dialect.map_expr.tree import Apply
+from pirkit.lowering.codegen.emit import memory_access
+from pirkit.lowering.codegen.emit.memory_access import Memory
+from pirkit.lowering.codegen.emit.split_reduction import (
+    _MIN_ACCUMULATED_BLOCK,  # pyright: ignore[reportPrivateUsage]
+    split_reductions,
+)
+from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
+from pirkit.lowering.codegen.ir.loopnest import Accumulate, Kernel, Load, LoopPhase
+from pirkit.lowering.codegen.lower.scalar_ops import is_supported
+from pirkit.runtime import dtype as dt
+from tests.codegen.nests import operand
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+@pytest.mark.parametrize("step", [0, 4])
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+def test_one_element_is_loaded_without_a_branch_unless_a_guard_may_forbid_it(
+    lanes: int, step: int, guarded: bool, masked: bool
+) -> None:
+    b, is_one = Builder(), lanes == 1 or step == 0
+    mask = Value("%m", Type("i1", lanes)) if masked else None
+    memory_access.load(b, dt.float32, Memory(Value("%p", PTR), step), lanes, mask, guarded)
+    assert any("br i1" in line for line in b.lines) == (is_one and guarded and masked)
+    assert any("masked.load" in line for line in b.lines) == (masked and not is_one)
+
+
+@pytest.mark.parametrize(("op", "dtype", "is_known"), [
+    ("pd_op.add", dt.float32, True), ("pd_op.add", dt.complex64, False),
+    ("pd_op.svd", dt.float32, False),
+])  # fmt: skip
+def test_scalar_ops_that_have_native_code(op: str, dtype: dt.DType, is_known: bool) -> None:
+    assert is_supported(Apply(op, (), dtype)) == is_known
+
+
+@pytest.mark.parametrize(("more", "is_split"), [(0, False), (1, True), (1000, True)])
+def test_rows_of_more_than_one_block_are_accumulated_in_parts(more: int, is_split: bool) -> None:
+    nest = ((_MIN_ACCUMULATED_BLOCK + more,), (5,))
+    operands = (operand(dt.float32, nest, [1, 0]), operand(dt.float32, nest, missing=[0]))
+    phase = LoopPhase((Load("x", 0), Accumulate(1, "sum", "x")), ())
+    assert (len(split_reductions(Kernel(*nest, operands, (phase,)), 1).steps) > 1) == is_split
