@@ -5,8 +5,8 @@
 A step is the loss, its gradient, and an update by AdamW (`torch.optim`, fused), as users of torch
 write it. Each engine runs it in a process of its own, and the parent asks them in turn. Printed are
 CPU milliseconds of a step, the median of the rounds, the peak memory of the process in MB beyond
-what it had before the first step, CPU seconds of the first step, and the loss after all of them,
-which is the same for all.
+what it had before the first step, of the first step, which compiles, and of the later ones, CPU
+seconds of the first step, and the loss after all of them, which is the same for all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.engines import peak_memory
+from benchmarks.engines import forget_peak, peak_memory
 from benchmarks.harness.environment import environment_of
 
 Made = tuple[Any, Callable[[Any], Any]]
@@ -117,6 +117,7 @@ def work(engine: str, name: str, threads: int) -> None:
         taken = time.process_time() - start
         out.write(json.dumps([taken, peak_memory() - before, loss.item()]) + "\n")
         out.flush()
+        forget_peak()
 
 
 class Worker:
@@ -126,7 +127,7 @@ class Worker:
             [*command, "--threads", str(threads)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, **environment_of(engine, threads)}, text=True,
         )  # fmt: skip
-        self.first = self.step()[0]
+        self.first, self.first_peak, _ = self.step()
         self.times: list[float] = []
 
     def step(self) -> tuple[float, float, float]:
@@ -148,7 +149,7 @@ def main() -> None:
     if given.work:
         work(given.work, given.names[0], given.threads)
         return
-    print(f"{'':20}{'ms':>10}{'peak MB':>10}{'first s':>10}{'loss':>12}")
+    print(f"{'':20}{'ms':>10}{'peak MB':>10}{'first MB':>10}{'first s':>10}{'loss':>12}")
     for name in given.names:
         workers = {engine: Worker(engine, name, given.threads) for engine in given.engines}
         for _ in range(given.rounds):
@@ -157,8 +158,8 @@ def main() -> None:
         for engine, worker in workers.items():
             _, memory, loss = worker.step()
             taken = statistics.median(worker.times) * 1e3
-            row = f"{taken:10.1f}{memory:10.0f}{worker.first:10.1f}{loss:12.6f}"
-            print(f"{name:11}{engine:9}{row}", flush=True)
+            row = f"{taken:10.1f}{memory:10.0f}{worker.first_peak:10.0f}{worker.first:10.1f}"
+            print(f"{name:11}{engine:9}{row}{loss:12.6f}", flush=True)
             worker.process.terminate()
 
 
