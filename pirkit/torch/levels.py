@@ -178,7 +178,8 @@ class Level:
             if declares(op, OUTPUT) and host_name(op) not in keep:
                 op.detach()
                 op.erase()
-        DcePass().run(PassContext("torch", len(list(program.operations))), joint.module)
+        if keep:
+            DcePass().run(PassContext("torch", len(list(program.operations))), joint.module)
         sources = inputs_of(program)
         for name, value in list(sources.items()):
             if not value.uses.get_length() and isinstance(value.owner, PirOp):
