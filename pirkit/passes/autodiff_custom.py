@@ -105,7 +105,8 @@ def _repeated(back: Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]) ->
     read = [*custom.placeholders, *(v for v in custom.outputs if v not in custom.inputs)]
     mapped = dict(zip(custom.placeholders, [s.ssa for s in seeds], strict=True))
     for each in paths_between(block, custom.given, read).ops:
-        back.b.insert(each.clone(value_mapper=mapped))
+        if not any(v in custom.placeholders for v in each.results):
+            back.b.insert(each.clone(value_mapper=mapped))
     return [back.b.wrap(mapped.get(v, v)) for v in custom.given]
 
 
