@@ -268,3 +268,20 @@ def test_transforms_of_all_directions(norm: Any) -> None:
         found.append((*ys, *gs, *hs))
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+def test_a_gradient_penalty_by_torch_func_through_a_convolution() -> None:
+    """Torch computes the gradient of the input alone, and gives None for the others."""
+
+    def function(x: Any, w: Any) -> Any:
+        g = torch.func.grad(lambda x: F.conv2d(x, w).tanh().sum())(x)
+        return (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+    x = torch.randn(2, 1, 4, 4, dtype=F64, requires_grad=True)
+    w = torch.randn(2, 1, 3, 3, dtype=F64, requires_grad=True)
+    found = []
+    for each in (function, torch.compile(function, backend="pirkit")):
+        y = each(x, w)
+        found.append((y, *torch.autograd.grad(y, (x, w))))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
