@@ -97,11 +97,16 @@ def differentiate_custom(back: Sweep, op: PirOp, held: list[Any]) -> None:
 
 
 def _repeated(back: Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]) -> list[Value | None]:
-    """A rule of reverse mode, with cotangents in place of its stand-ins."""
+    """A rule of reverse mode, with cotangents in place of its stand-ins.
+
+    What it computes of the outputs is repeated too, so that it can read them elsewhere.
+    """
     block = cast(Block, op.parent)
+    read = [*custom.placeholders, *(v for v in custom.outputs if v not in custom.inputs)]
     mapped = dict(zip(custom.placeholders, [s.ssa for s in seeds], strict=True))
-    for each in paths_between(block, custom.given, custom.placeholders).ops:
-        back.b.insert(each.clone(value_mapper=mapped))
+    for each in paths_between(block, custom.given, read).ops:
+        if not any(v in custom.placeholders for v in each.results):
+            back.b.insert(each.clone(value_mapper=mapped))
     return [back.b.wrap(mapped.get(v, v)) for v in custom.given]
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import dropwhile, islice
 from typing import cast
 
 from xdsl.dialects import builtin as mlir
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable, paths_between, stops_gradient
 from pirkit.analysis.effects import is_pure
@@ -14,11 +15,11 @@ from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder
 from pirkit.dialect.opdef import decompose, find, vjp
-from pirkit.dialect.operation import ProgramOp, bodies
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
-from pirkit.passes.autodiff_custom import remove_marked
+from pirkit.passes.autodiff_custom import Custom, remove_marked
 from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
 from pirkit.passes.differentiate import GRAD, inputs_of, outputs_of
@@ -28,7 +29,9 @@ from pirkit.runtime.place import UNDEFINED
 from pirkit.split.joint import Roles, at, name_fetched, source_of, sources_of
 
 
-def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tuple[Roles, list[str]]:
+def differentiated(
+    program: ProgramOp, *, paddle_residuals: bool = True, keep_rules: bool = False
+) -> tuple[Roles, list[str]]:
     """Append the gradients of all outputs with respect to all inputs and parameters.
 
     In-place operations become pure ones first. Names are Paddle's: ``output_grad_0``,
@@ -37,6 +40,7 @@ def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tupl
 
     With ``paddle_residuals`` derivatives read no more than Paddle's gradient ops, where those can
     be decomposed. Without it, operations that have no derivative of their own are decomposed first.
+    With ``keep_rules`` the program keeps derivatives that the user wrote, for a derivative of it.
 
     No gradient flows through an op that has neither a gradient op nor a rule to derive one; the
     notes name these ops. Raises UnsupportedError (PK0402) for an op whose derivative is unknown.
@@ -73,8 +77,10 @@ def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tupl
         paddle_residuals=paddle_residuals,
     )
     for op in list(operations(program.block)):
-        if op.name in (CHECKPOINT, CUSTOM):
+        if op.name == CHECKPOINT or (op.name == CUSTOM and not keep_rules):
             remove_marked(op)
+        elif op.name == CUSTOM:
+            _read_results(op)
     gradients: dict[str, str] = {}
     for (name, _), gradient in zip(requested.items(), found, strict=True):
         if gradient is None:
@@ -85,6 +91,17 @@ def differentiated(program: ProgramOp, *, paddle_residuals: bool = True) -> tupl
     module = program.parent_op()
     DcePass().run(ctx, cast(mlir.ModuleOp, module))
     return Roles(seeds, gradients, storage), notes
+
+
+def _read_results(op: PirOp) -> None:
+    """Let a derivative that reads outputs of a function with its own rule read the results of the
+    rule, so that the derivatives of these are the rule's again."""
+    custom = Custom.of(op)
+    ops = cast(Block, op.parent).ops
+    after = set(map(id, islice(dropwhile(lambda o: o is not op, ops), 1, None)))
+    for value, result in zip(custom.outputs, op.results, strict=True):
+        if value not in custom.inputs:
+            value.replace_uses_with_if(result, lambda use: id(use.operation) in after)
 
 
 def _cut(program: ProgramOp) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
@@ -171,6 +172,43 @@ def _strided_scatter(function: Any, x: Any, source: Any = None, *view: Any, **op
     return torch.ops.pirkit.custom([found], pairs, [seed], gradients)[0]
 
 
+def _logit_slope(x: Any, eps: float | None = None) -> Any:
+    low, beyond = (0.0, float("nan")) if eps is None else (eps, 0.0)
+    inside = (x >= low) & (x <= 1 - low)
+    return torch.where(inside, 1 / (x * (1 - x)), beyond)
+
+
+def _entr_slope(x: Any) -> Any:
+    return -x.log() - 1
+
+
+def _log_ndtr_slope(x: Any) -> Any:
+    factor = math.sqrt(2 / math.pi)
+    right = (x * x * -0.5).exp() / torch.special.ndtr(x) * (factor / 2)
+    left = factor / torch.special.erfcx(x.clamp(max=0.0) * -math.sqrt(0.5))
+    return torch.where(x > 0, right, left)
+
+
+_SLOPES: Final[dict[Any, Any]] = {
+    torch.logit: _logit_slope, torch.Tensor.logit: _logit_slope,
+    torch.special.logit: _logit_slope,
+    torch.special.entr: _entr_slope,
+    torch.special.log_ndtr: _log_ndtr_slope,
+}  # fmt: skip
+"""Derivatives as torch has them, where those of the parts are others: outside of the domain, or
+where a part overflows."""
+
+
+def _sloped(function: Any, x: Any, *args: Any, **options: Any) -> Any:
+    """A function of one variable with its derivative of the table."""
+    found = function(x, *args, **options)
+    if not x.is_floating_point():
+        return found
+    seed = torch.ops.pirkit.stand_in(found)
+    gradient = seed * _SLOPES[function](x, *args, **options)
+    return torch.ops.pirkit.custom([found], [x], [seed], [gradient])[0]
+
+
 class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBaseClass]
     """While it is active, fused ops of transformers, and those with own derivatives, have parts."""
 
@@ -191,6 +229,8 @@ class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBas
         if function is _CROSS_ENTROPY:  # its chunks have no derivative that could be recorded
             return function(*args, **{**(kwargs or {}), "options": None})
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+        if function in _SLOPES and not depth:
+            return _sloped(function, *args, **(kwargs or {}))
         if function in _SCATTERS and not depth:  # transforms use torch's derivative by themselves
             return _strided_scatter(function, *args, **(kwargs or {}))
         return function(*args, **(kwargs or {}))

@@ -30,7 +30,13 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
         outputs = level.forward(tensors)
         reads, count = level.reads, len(level.outputs)
         made, middles = outputs[:count], outputs[count:]
-        held = [tensors[i].clone() if i in written else tensors[i] for i in reads.inputs]
+        primals: Any = tensors
+        kept = list(tensors)
+        for i in written and written & level.influences:
+            kept[i] = tensors[i].clone()
+        if written:  # a copy has no history: what carries gradients stays
+            primals = [t if t.requires_grad else k for t, k in zip(tensors, kept, strict=True)]
+        held = [kept[i] for i in reads.inputs]
         ctx.level = level
         is_packed = level.forward.packed is not None and reads.middles
         middles = middles if is_packed else [middles[k] for k in reads.middles]
@@ -40,8 +46,8 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
             *held, *(made[k] for k in reads.outputs), *(() if is_plain else middles)
         )
         ctx.metas = [(t.shape, t.dtype) for t in made]
-        ctx.primals = tensors
-        ctx.versions = [t._version for t in tensors]
+        ctx.primals = primals
+        ctx.versions = [t._version for t in primals]
         if level.fixed:
             ctx.mark_non_differentiable(*[made[k] for k in level.fixed])
         return tuple(made)
@@ -81,7 +87,7 @@ def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list
             )
     tensors = [ctx.primals[i] for i in read]
     tensors += [_seed(cotangents[k], ctx.metas[k]) for k in seeded]
-    found = run(gradient, tensors)
+    found = run(gradient, tensors) if wanted else []
     gradients: list[Any] = [None] * len(level.inputs)
     for i, value in zip(wanted, found, strict=True):
         gradients[i] = value

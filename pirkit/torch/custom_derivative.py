@@ -14,10 +14,12 @@ APPLY: Final[Any] = torch.ops.higher_order.autograd_function_apply
 
 _LIBRARY: Final[Any] = torch.library.Library("pirkit", "DEF")
 _LIBRARY.define("stand_in(Tensor x) -> Tensor")
+_LIBRARY.define("constant(Tensor x) -> Tensor")
 _LIBRARY.define("custom(Tensor[] ys, Tensor[] xs, Tensor[] seeds, Tensor[] found) -> Tensor[]")
 
 
 @torch.library.register_fake("pirkit::stand_in")
+@torch.library.register_fake("pirkit::constant")
 def _(x: Any) -> Any:
     return torch.empty_like(x)
 
@@ -32,6 +34,7 @@ def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[A
     """Record a call of a function with its own backward.
 
     ``run`` runs a graph. The graph of the backward is recorded for stand-ins of the cotangents.
+    What the forward saves is a constant for second derivatives, unless it is an argument or result.
     """
     results, saved = run(forward, *args)
     ys = listed(results)
@@ -47,7 +50,11 @@ def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[A
         (ops.stand_in(y) if i in at else torch.zeros_like(y)) if isinstance(y, torch.Tensor) else y
         for i, y in enumerate(ys)
     ]
-    found = listed(run(backward, *seeds, *saved))
+    known = set(map(id, (*args, *ys)))
+    kept = [
+        ops.constant(t) if isinstance(t, torch.Tensor) and id(t) not in known else t for t in saved
+    ]
+    found = listed(run(backward, *seeds, *kept))
     inputs = [a for a in args if isinstance(a, torch.Tensor)]
     pairs = [
         (x, torch.zeros_like(x) if g is None else g)
@@ -85,4 +92,5 @@ def _custom(
 
 
 RULES["pirkit.stand_in.default"] = _stand_in
+RULES["pirkit.constant.default"] = AtenBuilder.stopped
 RULES["pirkit.custom.default"] = _custom

@@ -2,12 +2,13 @@
 
 Torch's formula for the second derivative of a ReLU is a tensor of zeros, so an input before it gets
 a gradient of zeros, where an input on which a first derivative does not depend gets None. Its
-formulas for `clamp`, `where` and extremes have no such term.
+formulas for `clamp`, `where` and extremes have no such term. Those for the first derivative of
+steps (`round`, `sign`) are zeros, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final
 
 from pirkit.torch.captured_graph import CUT, Captured
@@ -18,12 +19,14 @@ FLAT: Final = frozenset({
     "max_pool3d_with_indices",
 })  # fmt: skip
 """Names of ATen ops."""
+STEPS: Final = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn"})
+"""Those whose first derivative is a tensor of zeros in torch."""
 
 Flat = tuple[frozenset[int], frozenset[int]]
 """Of a flat op, the numbers of the inputs that it depends on, and of the outputs that do on it."""
 
 
-def flat_ops(captured: Captured, inputs: Sequence[int]) -> tuple[Flat, ...]:
+def flat_ops(captured: Captured, inputs: Sequence[int], names: Set[str] = FLAT) -> tuple[Flat, ...]:
     """The flat ops through which gradients flow, by the position of inputs among ``inputs``."""
     position = {argument: k for k, argument in enumerate(inputs)}
     nothing = frozenset[int]()
@@ -38,13 +41,24 @@ def flat_ops(captured: Captured, inputs: Sequence[int]) -> tuple[Flat, ...]:
         given = [n for n in node.all_input_nodes if n in sources]
         sources[node] = nothing.union(*[sources[n] for n in given])
         passed[node] = nothing.union(*[passed.get(n, nothing) for n in given])
-        if str(node.target).partition(".")[2].partition(".")[0] in FLAT:
+        if str(node.target).partition(".")[2].partition(".")[0] in names:
             passed[node] |= {len(found)}
             found.append(sources[node])
     reached = [passed.get(node, nothing) for node in captured.outputs]
     return tuple([
         (taken, frozenset([k for k, flats in enumerate(reached) if number in flats]))
         for number, taken in enumerate(found)
+    ])  # fmt: skip
+
+
+def stepped_inputs(captured: Captured, inputs: Sequence[int]) -> tuple[frozenset[int], ...]:
+    """Of each output, the inputs whose first derivative is at least zeros; empty if none is."""
+    steps = flat_ops(captured, inputs, STEPS)
+    if not steps:
+        return ()
+    return tuple([
+        frozenset[int]().union(*[taken for taken, outputs in steps if k in outputs])
+        for k in range(len(captured.outputs))
     ])  # fmt: skip
 
 

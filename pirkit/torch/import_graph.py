@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import pirkit.torch.aten as _aten_rules
 import pirkit.torch.custom_derivative as _custom_rules
+import pirkit.torch.fourier_kernels as _kernels
 from pirkit.diag.errors import (
     ConstraintError,
     InternalError,
@@ -37,7 +38,7 @@ from pirkit.torch.rules import RULES
 from pirkit.torch.scalars import computed, is_number
 from pirkit.torch.symbol_sizes import SymbolSizes
 
-_FAMILIES: Final = (_aten_rules, _custom_rules)
+_FAMILIES: Final = (_aten_rules, _custom_rules, _kernels)
 
 
 def import_graph(

@@ -112,6 +112,19 @@ class Level:
                 found[host_name(op)] = reach
         return {i: found[name] for i, name in zip(reads.gradients, reads.results, strict=True)}
 
+    @cached_property
+    def influences(self) -> set[int]:
+        """The inputs on which results depend that can have a gradient."""
+        fixed = {self.outputs[k] for k in self.fixed}
+        needed = set[Any]()
+        for op in reversed(list(self.program.main.operations)):
+            is_root = declares(op, OUTPUT) and host_name(op) not in fixed
+            if is_root or not needed.isdisjoint(op.results):
+                needed.update(v for part in op.walk() for v in part.operands)
+        sources = inputs_of(self.program.main)
+        reached = {i for i, name in enumerate(self.inputs) if sources.get(name) in needed}
+        return reached | set(self.reads.inputs)
+
     def absent(self, cotangents: Sequence[Any]) -> list[int]:
         """Inputs that get no gradient, because no result that depends on them was used."""
         missing = {k for k in self.reads.seeds if cotangents[k] is None}
@@ -159,13 +172,14 @@ class Level:
         """
         joint = self.program.copy()
         program = joint.main
-        roles, _ = differentiated(program, paddle_residuals=False)
+        roles, _ = differentiated(program, paddle_residuals=False, keep_rules=True)
         keep = set(roles.gradients.values())
         for op in list(program.operations):
             if declares(op, OUTPUT) and host_name(op) not in keep:
                 op.detach()
                 op.erase()
-        DcePass().run(PassContext("torch", len(list(program.operations))), joint.module)
+        if keep:
+            DcePass().run(PassContext("torch", len(list(program.operations))), joint.module)
         sources = inputs_of(program)
         for name, value in list(sources.items()):
             if not value.uses.get_length() and isinstance(value.owner, PirOp):

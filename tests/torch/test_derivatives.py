@@ -183,3 +183,105 @@ def test_zeros_and_no_gradient_of_second_order(op: Any) -> None:
     assert [g is None for g in found] == [g is None for g in expected]
     torch.testing.assert_close([g for g in found if g is not None],
                                [g for g in expected if g is not None])  # fmt: skip
+
+
+class _Rounded(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x.round()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * x.cos()
+
+
+class _Saving(torch.autograd.Function):
+    """Saves its result, and a value that is no result, which eager takes for a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y, z = x.exp(), x.sinh()
+        ctx.save_for_backward(y, z)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        y, z = ctx.saved_tensors
+        return g * y.sin() * z
+
+
+@pytest.mark.parametrize("rule", [_Rounded, _Saving])
+def test_a_function_with_its_own_derivative_keeps_it_in_further_derivatives(rule: Any) -> None:
+    def function(x: Any) -> Any:
+        y = rule.apply(x)
+        return y * x + rule.apply(y.square().sin()) * y.sum()
+
+    x = torch.randn(4, dtype=F64, requires_grad=True)
+    found = []
+    for each in (function, torch.compile(function, backend="pirkit")):
+        y = each(x)
+        (g,) = torch.autograd.grad(y.sin().sum(), x, create_graph=True)
+        (h,) = torch.autograd.grad(g.square().sum(), x, create_graph=True)
+        (third,) = torch.autograd.grad(h.sum(), x)
+        found.append((y, g, h, third))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+def test_a_second_derivative_reads_a_buffer_that_the_call_has_written() -> None:
+    """Power iteration in a spectral norm, or a momentum, moves what the derivative reads."""
+
+    def function(x: Any, buffer: Any) -> Any:
+        y = (x * buffer.clone()).sin()
+        buffer.mul_(2.0)
+        return y * x
+
+    x = torch.randn(4, dtype=F64, requires_grad=True)
+    found = []
+    for each in (function, torch.compile(function, backend="pirkit")):
+        buffer = torch.linspace(0.5, 1.5, 4, dtype=F64)
+        (g,) = torch.autograd.grad(each(x, buffer).sum(), x, create_graph=True)
+        (h,) = torch.autograd.grad(g.square().sum(), x)
+        found.append((g, h, buffer))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_transforms_of_all_directions(norm: Any) -> None:
+    names = ("fft2", "ifft", "rfft2", "ihfft", "irfft", "hfft", "ifftn", "rfftn", "irfft2", "fft")
+
+    def function(x: Any, z: Any) -> Any:
+        given = {True: z, False: x}
+        takes_complex = ("irfft", "hfft", "irfft2")
+        return [getattr(torch.fft, n)(given[n in takes_complex], norm=norm).abs() for n in names]
+
+    x = torch.randn(2, 6, 5, dtype=F64, requires_grad=True)
+    z = torch.randn(2, 4, 5, dtype=torch.complex128, requires_grad=True)
+    found = []
+    for each in (function, torch.compile(function, backend="pirkit")):
+        ys = each(x, z)
+        gs = torch.autograd.grad(sum(y.sin().sum() for y in ys), (x, z), create_graph=True)
+        hs = torch.autograd.grad(sum(g.abs().square().sum() for g in gs), (x, z))
+        found.append((*ys, *gs, *hs))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+def test_a_gradient_penalty_by_torch_func_through_a_convolution() -> None:
+    """Torch computes the gradient of the input alone, and gives None for the others."""
+
+    def function(x: Any, w: Any) -> Any:
+        g = torch.func.grad(lambda x: F.conv2d(x, w).tanh().sum())(x)
+        return (g.flatten(1).norm(dim=1) - 1).square().mean()
+
+    x = torch.randn(2, 1, 4, 4, dtype=F64, requires_grad=True)
+    w = torch.randn(2, 1, 3, 3, dtype=F64, requires_grad=True)
+    found = []
+    for each in (function, torch.compile(function, backend="pirkit")):
+        y = each(x, w)
+        found.append((y, *torch.autograd.grad(y, (x, w))))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)

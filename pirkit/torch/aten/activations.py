@@ -7,7 +7,7 @@ from typing import Any
 
 from pirkit.dialect.build import Value
 from pirkit.torch.aten_builder import AtenBuilder
-from pirkit.torch.rules import rule
+from pirkit.torch.rules import RULES, rule
 
 
 @rule("gelu")
@@ -34,11 +34,20 @@ def _(b: AtenBuilder, x: Value, slope: float = 0.01) -> Value:
 
 @rule("elu")
 def _(b: AtenBuilder, x: Value, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Value:
+    """Straight at 0 and NaN: the second derivative is 0 there, as torch's."""
     zero = b.const(0.0, x.dtype)
-    positive = b.greater_than(x, zero)
-    low = b("pd_op.where", positive, zero, x)  # keeps the exponential finite
+    negative = b.less_than(x, zero)
+    low = b("pd_op.where", negative, x, zero)  # keeps the exponential finite
     curved = b.expm1(low * input_scale) * (alpha * scale)
-    return b("pd_op.where", positive, x * scale, curved)
+    rest = x * scale
+    if alpha * input_scale != 1:  # the slope at 0 is that of the curve
+        rest = b("pd_op.where", b.equal(x, zero), x * (alpha * scale * input_scale), rest)
+    return b("pd_op.where", negative, curved, rest)
+
+
+@rule("celu")
+def _(b: AtenBuilder, x: Value, alpha: Any = 1) -> Value:
+    return RULES["aten.elu.default"](b, x, alpha, 1, 1 / alpha)
 
 
 @rule("softplus")
@@ -69,9 +78,10 @@ def _(b: AtenBuilder, x: Value) -> Value:
 
 @rule("hardswish")
 def _(b: AtenBuilder, x: Value) -> Value:
+    """The gradient passes at NaN, as torch's does."""
     zero = b.const(0.0, x.dtype)
-    inner = b.multiply(x, x + 3.0) * (1 / 6)  # also of NaN
-    inner = b("pd_op.where", b.greater_equal(x, b.const(3.0, x.dtype)), x, inner)
+    inner = b.multiply(x, x + 3.0) * (1 / 6)
+    inner = b("pd_op.where", b.less_than(x, b.const(3.0, x.dtype)), inner, x)
     return b("pd_op.where", b.less_equal(x, b.const(-3.0, x.dtype)), zero, inner)
 
 

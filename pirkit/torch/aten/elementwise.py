@@ -9,7 +9,7 @@ from typing import Any, Final
 from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder, Kinds
-from pirkit.torch.rules import rule
+from pirkit.torch.rules import RULES, rule
 
 FLOATING: Final[Any] = Kinds.INT_TO_FLOAT
 
@@ -250,29 +250,38 @@ def _(b: AtenBuilder, x: Value, mask: Value, value: Any) -> Value:
     return b("pd_op.where", mask, b.typed(value, x.dtype), x)
 
 
-@rule("clamp", "clamp.Tensor")
+@rule("clamp", "clamp.Tensor", "clamp_min", "clamp_min.Tensor")
 def _(b: AtenBuilder, x: Value, low: Any = None, high: Any = None) -> Value:
-    """Bounds one after the other; the gradient passes at a bound, as torch's does."""
-    found = b.cast(x, b.dtype)
-    if low is not None:
-        bound = b.typed(low, b.dtype)
-        found = b("pd_op.where", b.less_than(found, bound), bound, found)
-    if high is not None:
-        bound = b.typed(high, b.dtype)
-        found = b("pd_op.where", b.greater_than(found, bound), bound, found)
-    return found
+    """The gradient passes at a bound, as torch's does, and nowhere where one of the three is NaN.
+
+    A bound that is a tensor gets it where the bound counts, and is not that of an empty interval.
+    """
+    x = b.cast(x, b.dtype)
+    bounds = [None if v is None else b.typed(v, b.dtype) for v in (low, high)]
+    found, inside = x, None
+    for bound, extreme, holds in zip(
+        bounds, (b.maximum, b.minimum), (b.greater_equal, b.less_equal), strict=True
+    ):
+        if bound is not None:
+            found = extreme(found, bound)
+            holds = holds(x, bound)
+            inside = holds if inside is None else b.logical_and(inside, holds)
+    least, most = bounds
+    found = b.stopped(found)
+    if isinstance(low, Value) and least is not None:
+        counts = b.less_than(x, least)
+        counts = counts if most is None else b.logical_and(counts, b.less_than(least, most))
+        found = b("pd_op.where", counts, least, found)
+    if isinstance(high, Value) and most is not None:
+        counts = b.greater_than(x, most)
+        counts = counts if least is None else b.logical_or(counts, b.less_than(most, least))
+        found = b("pd_op.where", counts, most, found)
+    return found if inside is None else b("pd_op.where", inside, x, found)
 
 
-@rule("clamp_min")
-def _(b: AtenBuilder, x: Value, low: Any) -> Value:
-    found, bound = b.cast(x, b.dtype), b.typed(low, b.dtype)
-    return b("pd_op.where", b.less_than(found, bound), bound, found)
-
-
-@rule("clamp_max")
+@rule("clamp_max", "clamp_max.Tensor")
 def _(b: AtenBuilder, x: Value, high: Any) -> Value:
-    found, bound = b.cast(x, b.dtype), b.typed(high, b.dtype)
-    return b("pd_op.where", b.greater_than(found, bound), bound, found)
+    return RULES["aten.clamp.default"](b, x, None, high)
 
 
 @rule("fmax", "fmin")
@@ -302,7 +311,8 @@ def _(b: AtenBuilder, x: Value, y: Value) -> Value:
     most = b.stopped(b.maximum(b.abs(x), b.abs(y)))
     zero, one = b.const(0.0, x.dtype), b.const(1.0, x.dtype)
     is_zero = b.equal(most, zero)
-    scale = b.where(is_zero, one, most)
+    is_end = b.logical_or(is_zero, b.equal(most, b.const(math.inf, x.dtype)))
+    scale = b.where(is_end, one, most)
     parts = [b.divide(leg, scale) for leg in (x, y)]
     total = b.add(*[b.multiply(p, p) for p in parts])
     root = b.sqrt(b.where(is_zero, one, total))

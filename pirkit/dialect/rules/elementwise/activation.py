@@ -24,10 +24,11 @@ def _below(c: OpCall, x: Value, edge: float) -> Value:
 
 
 def _softplus(c: OpCall, x: Value, beta: float, threshold: float) -> Value:
-    """``log(1 + exp(beta x)) / beta``, linear above the threshold."""
+    """``log(1 + exp(beta x)) / beta``, linear above the threshold, at which it still curves."""
     b, scaled = c.b, x * beta
-    curved = b.log1p(b.exp(_below(c, scaled, threshold))) * (1 / beta)
-    return b.where(scaled > threshold, x, curved)
+    above = scaled > threshold
+    curved = b.log1p(b.exp(b.where(above, threshold, scaled))) * (1 / beta)
+    return b.where(above, x, curved)
 
 
 def _logsigmoid(c: OpCall, x: Value) -> Value:

@@ -1,0 +1,73 @@
+"""Fourier transforms by torch's library, which takes a twelfth to a half of the time of numpy's.
+
+They replace numpy's in a process that imports this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from pirkit.diag.gc_pause import imported
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.registry import KERNELS
+from pirkit.torch.libtorch import torch
+
+imported("pirkit.runtime.kernels.numpy.fourier")  # what these replace is registered first
+
+_SCALES: Final = {"backward": (0, 2), "ortho": (1, 1), "forward": (2, 0)}
+"""Torch's number for a normalization: of the forward transform, of the other one."""
+
+
+def _settings(b: Binding) -> tuple[list[int], int, bool]:
+    """Axes, torch's number for the scale, and whether the transform is the forward one."""
+    is_forward = bool(b.attrs["forward"])
+    return list(b.attrs["axes"]), _SCALES[b.attrs["normalization"]][not is_forward], is_forward
+
+
+def _lent(array: Array) -> Any:
+    """A tensor in the memory of an array; torch knows no negative strides."""
+    if not array.flags.writeable or min(array.strides, default=0) < 0:
+        array = np.array(array)
+    return torch.from_numpy(array)
+
+
+@KERNELS.kernel("fft_c2c", dtypes=dt.COMPLEX, override=True)
+def fft_c2c(b: Binding) -> Step:
+    """Complex to complex, written into the result."""
+    axes, scale, is_forward = _settings(b)
+
+    def step(x: Array, out: Array) -> None:
+        torch._fft_c2c(_lent(x), axes, scale, is_forward, out=torch.from_numpy(out))
+
+    return step
+
+
+@KERNELS.kernel("fft_r2c", dtypes=(dt.float32, dt.float64), override=True)
+def fft_r2c(b: Binding) -> Step:
+    """Torch has the forward transform alone; the other one is its conjugate."""
+    axes, scale, is_forward = _settings(b)
+    onesided = bool(b.attrs["onesided"])
+
+    def step(x: Array, out: Array) -> None:
+        torch._fft_r2c(_lent(x), axes, scale, onesided, out=torch.from_numpy(out))
+        if not is_forward:
+            np.conjugate(out, out)
+
+    return step
+
+
+@KERNELS.kernel("fft_c2r", dtypes=dt.COMPLEX, override=True)
+def fft_c2r(b: Binding) -> Step:
+    """Torch has the inverse transform alone."""
+    axes, scale, is_forward = _settings(b)
+    last = b.output().shape[axes[-1]]
+
+    def step(x: Array, out: Array) -> None:
+        given = _lent(x)
+        torch._fft_c2r(given.conj() if is_forward else given, axes, scale, last,
+                       out=torch.from_numpy(out))  # fmt: skip
+
+    return step
