@@ -280,8 +280,8 @@ class Checked:
         except InternalError as error:
             kernel = self.choice.kernel
             place = f"while {kernel.key} was bound to {self.check.place_of(b, None)}"
-            origin = b.attrs["kernel"].splitlines()[:1] if b.op == FUSED else []
-            error.notes = (*error.notes, place, *origin)
+            text: str = b.attrs["kernel"] if b.op == FUSED else ""
+            error.notes = (*error.notes, place, *text.splitlines()[:1])
             raise
         if step is None:
             return None

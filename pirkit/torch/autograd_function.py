@@ -87,7 +87,7 @@ def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list
             )
     tensors = [ctx.primals[i] for i in read]
     tensors += [_seed(cotangents[k], ctx.metas[k]) for k in seeded]
-    found = run(gradient, tensors) if wanted else []
+    found: list[Any] = run(gradient, tensors) if wanted else []
     gradients: list[Any] = [None] * len(level.inputs)
     for i, value in zip(wanted, found, strict=True):
         gradients[i] = value
