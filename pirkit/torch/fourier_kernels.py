@@ -29,7 +29,7 @@ def _settings(b: Binding) -> tuple[list[int], int, bool]:
 
 def _lent(array: Array) -> Any:
     """A tensor in the memory of an array; torch knows no negative strides."""
-    if not array.flags.writeable or min(array.strides, default=0) < 0:
+    if not array.flags.writeable or min(array.strides, default=1) <= 0:
         array = np.array(array)
     return torch.from_numpy(array)
 
@@ -40,6 +40,8 @@ def fft_c2c(b: Binding) -> Step:
     axes, scale, is_forward = _settings(b)
 
     def step(x: Array, out: Array) -> None:
+        if not out.size:  # MKL refuses batches of none
+            return
         torch._fft_c2c(_lent(x), axes, scale, is_forward, out=torch.from_numpy(out))
 
     return step
@@ -52,6 +54,8 @@ def fft_r2c(b: Binding) -> Step:
     onesided = bool(b.attrs["onesided"])
 
     def step(x: Array, out: Array) -> None:
+        if not out.size:
+            return
         torch._fft_r2c(_lent(x), axes, scale, onesided, out=torch.from_numpy(out))
         if not is_forward:
             np.conjugate(out, out)
@@ -66,6 +70,8 @@ def fft_c2r(b: Binding) -> Step:
     last = b.output().shape[axes[-1]]
 
     def step(x: Array, out: Array) -> None:
+        if not out.size:
+            return
         given = _lent(x)
         torch._fft_c2r(given.conj() if is_forward else given, axes, scale, last,
                        out=torch.from_numpy(out))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from pirkit.passes import registry
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.native import target
 from pirkit.runtime.native.cache import ObjectCache
+from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.registry import Registry
 from tests.whole_program.processes import printed_twice
 
@@ -310,17 +312,20 @@ def test_numbers_that_do_not_hold_together_are_refused(
     made = compile(program(), fast_math=True)
     assert made.native is not None
     data = compile_cache.from_bytes(store.get(key) or b"")
+    fields, steps = data["programs"][0]
+    names = [f.name for f in dataclasses.fields(NativeProgram) if f.compare]
     for name, value in (
-        ("steps", [[data["programs"][0]["steps"][0][0], [0, 99]]]),
-        ("steps", [[data["programs"][0]["steps"][0][0], [0]]]),
+        ("steps", [[steps[0][0], [0, 99], *steps[0][2:]]]),
+        ("steps", [[steps[0][0], [0], *steps[0][2:]]]),
         ("temporaries", [1 << 40]),
         ("inputs", [["float99", [1]]]),
         ("names", [["x0"]]),
         ("memory", "much"),
         ("results", []),
     ):
-        other = {**data, "programs": [{**data["programs"][0], name: value}]}
-        store.put(key, compile_cache.as_bytes(other))
+        held = [value if field == name else x for field, x in zip(names, fields, strict=True)]
+        program_of = [fields, value] if name == "steps" else [held, steps]
+        store.put(key, compile_cache.as_bytes({**data, "programs": [program_of]}))
         passes.clear()
         compile(program(), fast_math=True)
         assert len(passes) == 1, name
