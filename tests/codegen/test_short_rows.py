@@ -102,6 +102,21 @@ def rolled(count: int, columns: int) -> Kernel:
     return Kernel((count, columns), (), (x, y, out), (LoopPhase(lines),))
 
 
+def beyond(count: int, columns: int) -> Kernel:
+    """Each element and the one two before it, where indices outside count as the limit."""
+    size = 4 * count * columns
+    lines = (
+        Load("x", 0), Index("i", 1, dt.int32), Constant("two", dt.int32, 2),
+        Compute("at", "subtract", ("i", "two"), dt.int32),
+        Load("y", 1, at="at", limit=columns - 1),
+        Compute("z", "add", ("x", "y"), dt.float32),
+        Store(2, "z"),
+    )  # fmt: skip
+    whole = Operand(dt.float32, (4 * columns, 4), (), size)
+    row = Operand(dt.float32, (4 * columns, 0), (), size)
+    return Kernel((count, columns), (), (whole, row, whole), (LoopPhase(lines),))
+
+
 def cases() -> Iterator[Any]:
     for count in (16, 33, 100):
         for columns in (2, 3, 5, 7, 10, 20):
@@ -110,6 +125,7 @@ def cases() -> Iterator[Any]:
         for edge in (2, 3, 4):
             yield pytest.param(transposed(count, edge), id=f"{count} transposes of {edge}")
         yield pytest.param(channels_last(count, 3), id=f"{count} pixels")
+        yield pytest.param(beyond(count, 5), id=f"{count} rows beyond their ends")
     for dtype in (dt.float64, dt.float16, dt.bfloat16, dt.int8, dt.int64):
         yield pytest.param(rows(100, 3, dtype), id=f"rows of 3 {dtype.name}")
 
