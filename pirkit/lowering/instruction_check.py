@@ -279,7 +279,7 @@ class Checked:
                 step = self.choice.kernel.bind(given)
         except InternalError as error:
             kernel = self.choice.kernel
-            place = f"while {kernel.key} was bound to {self.check.place_of(b, None)}"
+            place = f"{self.check.place_of(b, None)}, kernel {kernel.key} of {kernel.source}"
             text: str = b.attrs["kernel"] if b.op == FUSED else ""
             error.notes = (*error.notes, place, *text.splitlines()[:1])
             raise

@@ -12,6 +12,8 @@ import numpy as np
 from pirkit.diag.gc_pause import imported
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.native.cores import allowed_threads
+from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.registry import KERNELS
 from pirkit.torch.libtorch import torch
 
@@ -34,15 +36,27 @@ def _lent(array: Array) -> Any:
     return torch.from_numpy(array)
 
 
+def _transform(function: Any, x: Any, *settings: Any, out: Array) -> None:
+    """Write a transform into an array, with no more threads than the run may have."""
+    if not out.size:  # MKL refuses batches of no rows
+        return
+    allowed, threads = min(thread_count(), allowed_threads()), torch.get_num_threads()
+    if allowed < threads:
+        torch.set_num_threads(allowed)
+    try:
+        function(x, *settings, out=torch.from_numpy(out))
+    finally:
+        if allowed < threads:
+            torch.set_num_threads(threads)
+
+
 @KERNELS.kernel("fft_c2c", dtypes=dt.COMPLEX, override=True)
 def fft_c2c(b: Binding) -> Step:
     """Complex to complex, written into the result."""
-    axes, scale, is_forward = _settings(b)
+    settings = _settings(b)
 
     def step(x: Array, out: Array) -> None:
-        if not out.size:  # MKL refuses batches of none
-            return
-        torch._fft_c2c(_lent(x), axes, scale, is_forward, out=torch.from_numpy(out))
+        _transform(torch._fft_c2c, _lent(x), *settings, out=out)
 
     return step
 
@@ -54,9 +68,7 @@ def fft_r2c(b: Binding) -> Step:
     onesided = bool(b.attrs["onesided"])
 
     def step(x: Array, out: Array) -> None:
-        if not out.size:
-            return
-        torch._fft_r2c(_lent(x), axes, scale, onesided, out=torch.from_numpy(out))
+        _transform(torch._fft_r2c, _lent(x), axes, scale, onesided, out=out)
         if not is_forward:
             np.conjugate(out, out)
 
@@ -70,10 +82,8 @@ def fft_c2r(b: Binding) -> Step:
     last = b.output().shape[axes[-1]]
 
     def step(x: Array, out: Array) -> None:
-        if not out.size:
-            return
         given = _lent(x)
-        torch._fft_c2r(given.conj() if is_forward else given, axes, scale, last,
-                       out=torch.from_numpy(out))  # fmt: skip
+        given = given.conj() if is_forward else given
+        _transform(torch._fft_c2r, given, axes, scale, last, out=out)
 
     return step

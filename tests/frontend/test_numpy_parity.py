@@ -273,6 +273,13 @@ def test_einsum_multiplies_small_operands_first(equation: str) -> None:
     assert elements_made(lambda *a: np.einsum(equation, *a), *args) == 90
 
 
+def test_einsum_makes_the_smaller_of_equal_products() -> None:
+    """The matrix times a vector, not the product of the two vectors."""
+    args = [np.ones(20), np.ones(30), np.ones((20, 30))]
+    program = pirkit.jit(lambda *a: np.einsum("i,j,ij->", *a)).lower(*args)
+    assert "pd_op.multiply" not in str(pirkit.run_passes(program, "decompose"))
+
+
 def test_multi_dot_multiplies_small_factors_first() -> None:
     factors = [np.ones(shape) for shape in ((20, 30), (30, 40), (40, 2), (2,))]
     assert elements_made(lambda *a: np.linalg.multi_dot(a), *factors) == 1200

@@ -10,11 +10,15 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch as torch_module
+
 import pirkit
 import pirkit.torch.fourier_kernels  # registers them
+from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.registry import KERNELS
 
 Array = np.ndarray[Any, Any]
+torch: Any = torch_module
 
 DRAW: Final = np.random.default_rng(5)
 FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -61,3 +65,23 @@ def test_they_are_the_kernels_of_this_process() -> None:
     for name in ("fft_c2c", "fft_r2c", "fft_c2r"):
         sources = {k.source for k in KERNELS.kernels(f"pd_op.{name}")}
         assert any(s.startswith("pirkit.torch.fourier_kernels") for s in sources)
+
+
+def test_no_more_threads_than_a_run_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, found = torch.get_num_threads(), list[int]()
+    transform = torch._fft_c2c
+
+    def counted(*args: Any, **options: Any) -> Any:
+        found.append(torch.get_num_threads())
+        return transform(*args, **options)
+
+    monkeypatch.setattr(torch, "_fft_c2c", counted)
+    torch.set_num_threads(3)
+    try:
+        function = pirkit.jit(lambda x: np.fft.fft(x) * 2.0)
+        with at_most(1):
+            np.testing.assert_allclose(function(WHOLE), np.fft.fft(WHOLE) * 2, atol=1e-12)
+        assert found == [1]
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -134,8 +134,8 @@ def choose_for(
 
 
 def _strided_axes(value: Unit, last: Unit, index: Index) -> set[Iter]:
-    """The axes that an operand has which ``last`` reads with strides: the last axis of the value,
-    and that of its lanes. None if the strides are small enough for shuffles.
+    """The axes along which an operand varies if ``last`` reads it with strides: the last axis of
+    the value, and the one of the lanes. Empty if the strides are small enough for shuffles.
     """
     lanes = [e.iter for e in space(last.meta.shape) if e.iter is not None][-1:]
     own = space(value.meta.shape)

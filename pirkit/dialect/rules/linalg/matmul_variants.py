@@ -131,9 +131,9 @@ def _(c: OpCall) -> tuple[Value, list[Value], list[Value]]:
 def _contracted(b: Builder, terms: Sequence[Term], output: Sequence[str]) -> Term:
     """The product of all terms, summed over what the output does not have.
 
-    In each step the two terms are joined whose product takes the fewest multiplications, the first
-    of equals, as in the greedy order of opt_einsum (Smith and Gray, 2018). Unknown sizes count as
-    `_USUAL_SIZE`.
+    In each step the two terms are joined whose product takes the fewest multiplications, of equals
+    those with the smallest result, then the first: a greedy order as in opt_einsum (Smith and Gray,
+    2018). Unknown sizes count as `_USUAL_SIZE`.
     """
     left: list[Term] = list(terms)
     sizes = {
@@ -141,12 +141,20 @@ def _contracted(b: Builder, terms: Sequence[Term], output: Sequence[str]) -> Ter
         for x, labels in terms
         for label, size in zip(labels, x.shape, strict=True)
     }
+
+    def needed_beside(pair: Sequence[int]) -> set[str]:
+        others = [labels for k, (_, labels) in enumerate(left) if k not in pair]
+        return set(output).union(*others)
+
+    def cost(pair: tuple[int, int]) -> tuple[int, int]:
+        labels = {label for k in pair for label in left[k][1]}
+        result = labels & needed_beside(pair)
+        return prod(sizes[a] for a in labels), prod(sizes[a] for a in result)
+
     while len(left) > 1:
-        pairs = combinations(range(len(left)), 2)
-        cost = {(i, j): prod(sizes[a] for a in {*left[i][1], *left[j][1]}) for i, j in pairs}
-        i, j = min(cost, key=lambda pair: cost[pair])
+        i, j = min(combinations(range(len(left)), 2), key=cost)
+        needed = needed_beside((i, j))
         others = [term for k, term in enumerate(left) if k not in (i, j)]
-        needed = {*output, *(label for _, labels in others for label in labels)}
         # The product stands where its first term stood, so that equal costs go from left to right.
         left = [*others[:i], _joined(b, left[i], left[j], needed), *others[i:]]
     return left[0]

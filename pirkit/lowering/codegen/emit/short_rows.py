@@ -44,7 +44,7 @@ from pirkit.runtime import dtype as dt
 Array = np.ndarray[Any, Any]
 
 _FILLED: Final = 0.7
-"""Share of the lanes that a row fills from which it has vectors of its own."""
+"""Share of the lanes that the last axis fills from which it has vectors of its own."""
 _WITHOUT_MASKS: Final = 4
 """Lanes up to which vectors have no masks, or are so short that any idle lane counts."""
 _LONGEST: Final = 2
@@ -64,7 +64,7 @@ _INDEX_ARITHMETIC: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A row is the last ``axes`` outer axes; ``rows`` rows are a whole number of vectors."""
+    """A row is the last ``axes`` outer axes; ``rows`` rows fill all lanes of their vectors."""
 
     axes: int
     rows: int
@@ -95,13 +95,9 @@ def row_group(kernel: Kernel, lanes: int) -> RowGroup | None:
     while axes < len(extents) - 1 and columns * extents[-1 - axes] <= lanes:
         columns *= extents[-1 - axes]
         axes += 1
-    whole = -(-columns // lanes) * lanes
-    if extents[-1] % lanes == 0 or columns > _LONGEST * lanes:
-        return None
-    # Rows of several axes whose last one fills its vectors are left to these, too.
-    last = -(-extents[-1] // lanes) * lanes
-    filled = _FILLED if lanes > _WITHOUT_MASKS else 1
-    if extents[-1] / last >= filled or (axes == 1 and columns / whole >= filled):
+    # Vectors along the last axis alone are the other choice.
+    share = extents[-1] / (-(-extents[-1] // lanes) * lanes)
+    if share >= (_FILLED if lanes > _WITHOUT_MASKS else 1) or columns > _LONGEST * lanes:
         return None
     rows = lanes // gcd(columns, lanes)
     vectors = rows * columns // lanes
