@@ -118,7 +118,7 @@ def _eigh(b: Builder, x: Any, UPLO: str = "L") -> Eigenpairs:
 
 @function("linalg.eigvalsh")
 def _eigvalsh(b: Builder, x: Any, UPLO: str = "L") -> Value:
-    return _eigh(b, x, UPLO).eigenvalues
+    return b.eigvalsh(_matrices(b, x, square=True), uplo=UPLO)[0]
 
 
 @function("linalg.qr")
@@ -130,14 +130,17 @@ def _qr(b: Builder, x: Any, mode: str = "reduced") -> Any:
 @function("linalg.svd")
 def svd(b: Builder, x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     """The singular value decomposition, or the singular values alone."""
-    found = Singular(*b.svd(_matrices(b, x), full_matrices=full_matrices and compute_uv))
+    x = _matrices(b, x)
+    if not compute_uv and not x.dtype.is_complex:
+        return b.svdvals(x)
+    found = Singular(*b.svd(x, full_matrices=full_matrices and compute_uv))
     return found if compute_uv else found.S
 
 
 @function("linalg.svdvals")
 def singular_values(b: Builder, x: Any) -> Value:
     """The singular values in descending order."""
-    return svd(b, x, full_matrices=False).S
+    return svd(b, x, compute_uv=False)
 
 
 @function("linalg.matrix_power")

@@ -40,18 +40,21 @@ class BlasThreads:
 
 
 @cache
-def blas_threads() -> BlasThreads | None:
-    """The thread setting of numpy's BLAS; None if it has no such functions.
-
-    Symbols are looked up in numpy's extension module, and so in the libraries it is linked with.
-    """
+def blas_library(kind: type[ctypes.CDLL] = ctypes.CDLL) -> ctypes.CDLL | None:
+    """numpy's extension module, in which symbols of the libraries it is linked with are found."""
     core: Any = np.linalg._umath_linalg  # type: ignore[attr-defined]  # pyright: ignore
     try:
-        library = ctypes.PyDLL(core.__file__)  # calls are too short to release the GIL
+        return kind(core.__file__)
     except (OSError, AttributeError, TypeError):
         return None
+
+
+@cache
+def blas_threads() -> BlasThreads | None:
+    """The thread setting of numpy's BLAS; None if it has no such functions."""
+    library = blas_library(ctypes.PyDLL)  # calls are too short to release the GIL
     for names in _PAIRS:
-        if all(hasattr(library, name) for name in names):
+        if library is not None and all(hasattr(library, name) for name in names):
             get, put = (library[name] for name in names)
             get.argtypes, get.restype = [], ctypes.c_int
             put.argtypes, put.restype = [ctypes.c_int], None

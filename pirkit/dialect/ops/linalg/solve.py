@@ -5,7 +5,8 @@ Leading dimensions are a batch of matrices. A singular matrix is refused at run 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import (
@@ -38,11 +39,13 @@ def square_matrices(x: TensorMeta) -> None:
     require(fits, "C1", f"`x` of shape {show(x.shape)} is no square matrix")
 
 
-def _invertible(matrices: Array) -> Array:
+@contextmanager
+def _invertible() -> Generator[None]:
     """Refuse matrices that LAPACK's elimination finds singular."""
-    if matrices.size and np.any(np.linalg.slogdet(matrices)[0] == 0):
-        raise RuntimeFault("the matrix is not invertible")
-    return matrices
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise RuntimeFault("the matrix is not invertible") from error
 
 
 @op
@@ -143,14 +146,15 @@ def _(x: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
 
 @reference(Inverse)
 def _(x: Array) -> Array:
-    return np.linalg.inv(_invertible(x))
+    with _invertible():
+        return np.linalg.inv(x)
 
 
 @reference(MatrixPower)
 def _(x: Array, *, n: int) -> Array:
     wide = widened(x)
-    found = np.linalg.matrix_power(_invertible(wide) if n < 0 else wide, n)
-    return found.astype(x.dtype, copy=False)
+    with _invertible():
+        return np.linalg.matrix_power(wide, n).astype(x.dtype, copy=False)
 
 
 @reference(Det)
@@ -236,9 +240,10 @@ def _(x: TensorMeta, y: TensorMeta) -> TensorMeta:
 
 @reference(Solve)
 def _(x: Array, y: Array) -> Array:
-    if not holds_vectors(x.shape, y.shape):
-        return np.linalg.solve(_invertible(x), y)
-    return np.linalg.solve(_invertible(x), y[..., None])[..., 0]
+    with _invertible():
+        if not holds_vectors(x.shape, y.shape):
+            return np.linalg.solve(x, y)
+        return np.linalg.solve(x, y[..., None])[..., 0]
 
 
 @samples(Solve)
@@ -312,15 +317,16 @@ def _triangular(matrix: TensorMeta, right: TensorMeta) -> TensorMeta:
 def _(x: Array, y: Array, *, upper: bool, transpose: bool, unitriangular: bool) -> Array:
     triangle = np.triu(x) if upper else np.tril(x)
     if unitriangular:
-        unit = np.eye(x.shape[-1], dtype=x.dtype)
-        triangle = triangle * (1 - unit) + unit
-    return np.linalg.solve(_invertible(triangle.swapaxes(-1, -2) if transpose else triangle), y)
+        triangle = np.where(np.eye(x.shape[-1], dtype=np.bool_), x.dtype.type(1), triangle)
+    with _invertible():
+        return np.linalg.solve(triangle.swapaxes(-1, -2) if transpose else triangle, y)
 
 
 @reference(CholeskySolve)
 def _(x: Array, y: Array, *, upper: bool) -> Array:
     lower = np.triu(y).swapaxes(-1, -2) if upper else np.tril(y)
-    return np.linalg.solve(lower.swapaxes(-1, -2), np.linalg.solve(_invertible(lower), x))
+    with _invertible():
+        return np.linalg.solve(lower.swapaxes(-1, -2), np.linalg.solve(lower, x))
 
 
 @samples(TriangularSolve)

@@ -12,6 +12,7 @@ from pirkit.runtime.kernels.numpy import (  # noqa: F401
     dropout,
     einsum,
     elementwise,
+    elimination,
     fourier,
     gathering,
     interp,
@@ -24,6 +25,7 @@ from pirkit.runtime.kernels.numpy import (  # noqa: F401
     non_dense,
     norm,
     optimizer,
+    orthogonal_factors,
     padding,
     pool,
     pool_index,
@@ -39,6 +41,7 @@ from pirkit.runtime.kernels.numpy import (  # noqa: F401
     softmax,
     sorting,
     special,
+    triangular_systems,
     unfold,
     views,
 )

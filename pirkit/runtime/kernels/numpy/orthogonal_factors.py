@@ -1,0 +1,115 @@
+"""QR factors, singular values and eigenvalues of symmetric matrices, by LAPACK itself.
+
+numpy.linalg computes float32 in float64, and eigenvectors also where only the values are asked for.
+A matrix in memory is the transpose of the one that LAPACK sees: its LQ factors there are the QR
+factors here, and its left singular vectors the right ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.kernels.numpy.elimination import REAL, is_large, matrices_of
+from pirkit.runtime.native.lapack import lapack
+from pirkit.runtime.registry import kernel
+
+
+@kernel("qr", dtypes=REAL)
+def qr(b: Binding) -> Step | None:
+    gelqf, orglq = lapack("gelqf", b.dtype), lapack("orglq", b.dtype)
+    if gelqf is None or orglq is None or not is_large(b.input()):
+        return None
+    rows, columns = b.input().shape[-2:]
+    least, has_q = min(rows, columns), b.attrs["mode"] != "r"
+    inner = rows if b.attrs["mode"] == "complete" else least
+    width = max(columns, inner)
+    room, scales = b.workspace((rows, width)), b.workspace((least,))
+    work = b.workspace((64 * max(rows, columns),))
+    below = np.tri(inner, columns, k=-1, dtype=np.bool_)
+
+    def step(x: Array, q: Array, r: Array) -> None:
+        triangles = matrices_of(r)
+        for k, matrix in enumerate(matrices_of(x)):
+            room[:, :columns] = matrix
+            gelqf(columns, rows, room, width, scales, work, work.size)
+            triangles[k] = room[:inner, :columns]
+            np.copyto(triangles[k], 0, where=below)
+            if has_q:
+                orglq(inner, rows, least, room, width, scales, work, work.size)
+                matrices_of(q)[k] = room[:, :inner]
+
+    return step
+
+
+@kernel("svd", "svdvals", dtypes=REAL)
+def svd(b: Binding) -> Step | None:
+    """By divide and conquer, which may loop for ever on numbers that are not finite."""
+    gesdd = lapack("gesdd", b.dtype)
+    if gesdd is None or not is_large(b.input()):
+        return None
+    rows, columns = b.input().shape[-2:]
+    least, has_vectors = min(rows, columns), len(b.outputs) == 3
+    full = has_vectors and b.attrs["full_matrices"]
+    wide, tall = (columns, rows) if full else (least, least)
+    room, found = b.workspace((rows, columns)), b.workspace((least,))
+    right = b.workspace((wide, columns) if has_vectors else (1, 1))
+    left = b.workspace((rows, tall) if has_vectors else (1, 1))
+    numbers = b.workspace((8 * least,), dt.int64)
+    job = ("A" if full else "S") if has_vectors else "N"
+
+    def call(work: Array, size: int) -> int:
+        return gesdd(
+            job, columns, rows, room, columns, found, right, columns, left, left.shape[1],
+            work, size, numbers,
+        )  # fmt: skip
+
+    asked = np.zeros(1, b.dtype.np)
+    call(asked, -1)
+    work = b.workspace((int(asked[0] * 1.01) + 1,))
+
+    def step(x: Array, *outs: Array) -> None:
+        values = outs[1] if has_vectors else outs[0]
+        for k, matrix in enumerate(matrices_of(x)):
+            if not np.isfinite(matrix).all():
+                raise np.linalg.LinAlgError("SVD of a matrix with infinite or NaN elements")
+            room[...] = matrix
+            if call(work, work.size):
+                raise np.linalg.LinAlgError("SVD did not converge")
+            values.reshape(-1, least)[k] = found
+            if has_vectors:
+                matrices_of(outs[0])[k], matrices_of(outs[2])[k] = left, right
+
+    return step
+
+
+def _symmetric(b: Binding) -> Step | None:
+    syevd = lapack("syevd", b.dtype)
+    if syevd is None or not is_large(b.input()):
+        return None
+    n, has_vectors = b.input().shape[-1], b.outputs[1] is not None
+    triangle = "L" if b.attrs["UPLO" if "UPLO" in b.attrs else "uplo"] == "U" else "U"
+    room, found, job = b.workspace((n, n)), b.workspace((n,)), "V" if has_vectors else "N"
+
+    def call(work: Array, size: int, numbers: Array, count: int) -> int:
+        return syevd(job, triangle, n, room, n, found, work, size, numbers, count)
+
+    asked, counted = np.zeros(1, b.dtype.np), np.zeros(1, np.int64)
+    call(asked, -1, counted, -1)
+    work = b.workspace((int(asked[0] * 1.01) + 1,))
+    numbers = b.workspace((int(counted[0]),), dt.int64)
+
+    def step(x: Array, values: Array, vectors: Array | None) -> None:
+        for k, matrix in enumerate(matrices_of(x)):
+            room[...] = matrix
+            if call(work, work.size, numbers, numbers.size):
+                raise np.linalg.LinAlgError("Eigenvalues did not converge")
+            values.reshape(-1, n)[k] = found
+            if vectors is not None:
+                matrices_of(vectors)[k] = room.T
+
+    return step
+
+
+kernel("eigh", "eigvalsh", dtypes=REAL)(_symmetric)
