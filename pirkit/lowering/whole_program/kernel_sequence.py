@@ -42,6 +42,7 @@ from pirkit.lowering.whole_program.matmul import PANELS, matmul_of, panel_produc
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.search_kernels import search_of
+from pirkit.lowering.whole_program.small_matrices import small_matrices_of
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
@@ -92,7 +93,7 @@ class _SequenceBuilder:
 
     def mark(self, call: Call, found: DataAssertion) -> int:
         number = self.temporary(1)
-        self.assertions[number] = DataAssertion(found.extent, call.kernel, call.span, call.origin)
+        self.assertions[number] = replace(found, op=call.kernel, span=call.span, origin=call.origin)
         return number
 
     def meta(self, slot: int) -> TensorMeta:
@@ -129,7 +130,9 @@ class _SequenceBuilder:
             self.convolution(call)
         elif call.kernel.startswith(NCHWC):
             self.nchwc(call)
-        elif not renames(call) and not self.cumulative(call) and not self.search(call):
+        elif not (
+            renames(call) or self.cumulative(call) or self.search(call) or self.matrices(call)
+        ):
             self.constant(call)
 
     def alias(self, call: Call) -> None:
@@ -217,6 +220,14 @@ class _SequenceBuilder:
         if found is not None:
             slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
             self.kernel(found, [self.buffer(s) for s in slots])
+        return found is not None
+
+    def matrices(self, call: Call) -> bool:
+        found = small_matrices_of(call, self.meta)
+        if found is not None:
+            slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
+            buffers = [self.buffer(slots[k]) for k in found.places]
+            self.kernel(found.kernel, [*buffers, *(self.mark(call, a) for a in found.assertions)])
         return found is not None
 
     def nchwc(self, call: Call) -> None:

@@ -12,19 +12,21 @@ from pirkit.diag.span import Span
 class DataAssertion:
     """What data must keep to: numbers that say where to read lie in [0, extent).
 
-    Without an extent: integers that divide are not 0. ``op``, ``span`` and ``origin`` say
-    which call of a native program demands it; a kernel by itself leaves that to its caller.
+    Without an extent: integers that divide are not 0, or what ``message`` says is not so. ``op``,
+    ``span`` and ``origin`` say which call of a native program demands it; a kernel by itself leaves
+    that to its caller.
     """
 
     extent: int | None = None
     op: str = ""
     span: Span | None = None
     origin: tuple[str, ...] = ()
+    message: str = "integer division by zero"
 
     def error(self) -> PirkitError:
         """The error of a violation, the same as the interpreter raises."""
         if self.extent is None:
-            found: PirkitError = RuntimeFault("integer division by zero")
+            found: PirkitError = RuntimeFault(self.message)
         else:
             found = ConstraintError("bounds", f"an index does not lie in [0, {self.extent})")
         if not self.op:

@@ -1,0 +1,252 @@
+"""Small matrices in native programs: a vector holds one element of as many matrices of a batch.
+
+Elimination with row exchanges is written out for all rows and columns, as statements of one loop
+over the batch. Of two rows the one with the larger pivot is kept, by selects, so that lanes need
+not agree. LAPACK spends most of its time on calls and branches for matrices of this size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from math import prod
+from typing import Final
+
+from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Store
+from pirkit.lowering.codegen.ir.nest_builder import StatementBuilder
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.data_assertions import DataAssertion
+from pirkit.runtime.plan import Call
+
+Rows = list[list[str]]
+
+MOST: Final = 640
+"""Multiply-adds and selects of a matrix, above which code would take longer to compile than it is
+worth, and registers no longer hold the matrix."""
+SINGULAR: Final = DataAssertion(message="the matrix is not invertible")
+INDEFINITE: Final = DataAssertion(message="cholesky: a matrix is not positive definite")
+
+
+@dataclass(frozen=True, slots=True)
+class SmallMatrices:
+    """The nest of a call, the operand of the call (its results last) behind each of its buffers,
+    and what it asserts, whose flags are the buffers behind them."""
+
+    kernel: Kernel
+    places: tuple[int, ...]
+    assertions: tuple[DataAssertion, ...]
+
+
+def small_matrices_of(call: Call, meta: Callable[[int], TensorMeta]) -> SmallMatrices | None:
+    """The nest of a factorization of small matrices; None for any other call."""
+    write = _WRITERS.get(call.kernel)
+    slots = (*call.inputs, *call.outputs)
+    if write is None or not all(isinstance(s, int) for s in slots):
+        return None
+    metas = [meta(s) for s in slots if isinstance(s, int)]
+    n, sides = metas[0].shape[-1], metas[1].shape if len(call.inputs) == 2 else ()
+    has_vectors = bool(sides) and len(sides) < metas[0].rank
+    columns = 0 if not sides else 1 if has_vectors else sides[-1]
+    batch = metas[0].shape[:-2]
+    wide = n if call.kernel == "pd_op.inverse" else columns
+    fits = metas[0].dtype in (dt.float32, dt.float64) and 0 < n * n * (n + wide) <= MOST
+    if sides and (sides != (*batch, n, columns)[: metas[0].rank - has_vectors] or not columns):
+        return None
+    if not fits or not prod(batch):
+        return None
+    made = _Writer(metas[0].dtype, prod(batch))
+    shapes = [(n, n), *[(n, columns)] * bool(sides)]
+    results = [m.shape[len(batch) :] for m in metas[len(call.inputs) :]]
+    made.add_operands([*shapes, *results])
+    write(made, call)
+    return made.found()
+
+
+class _Writer:
+    """Writes the statements for one matrix. Elements are names, matrices lists of rows."""
+
+    def __init__(self, dtype: DType, batch: int) -> None:
+        self.dtype, self.batch = dtype, batch
+        self.assertions: list[DataAssertion] = []
+        self.operands: list[Operand] = []
+        self.places: list[int] = []
+        self.first: list[int] = []
+        self.shapes: list[tuple[int, ...]] = []
+        self.builder = StatementBuilder(count(1), self._flag)
+        self.stores: list[Store] = []
+
+    def add_operands(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Each element of a matrix is an operand, whose stride is the size of the matrix."""
+        for place, shape in enumerate(shapes):
+            size = prod(shape) * self.dtype.itemsize
+            self.first.append(len(self.operands))
+            self.shapes.append(shape)
+            for k in range(prod(shape)):
+                offset = k * self.dtype.itemsize
+                made = Operand(self.dtype, (size,), (), size * self.batch, offset)
+                self.operands.append(made)
+                self.places.append(place)
+
+    def found(self) -> SmallMatrices:
+        flags = tuple([Operand(dt.bool_, (0,), (), 1) for _ in self.assertions])
+        body = (*self.builder.statements, *self.stores)
+        kernel = Kernel((self.batch,), (), (*self.operands, *flags), (LoopPhase(body),))
+        return SmallMatrices(kernel, tuple(self.places), tuple(self.assertions))
+
+    def _flag(self, what: DataAssertion) -> int:
+        if what not in self.assertions:
+            self.assertions.append(what)
+        return len(self.operands) + self.assertions.index(what)
+
+    # --- elements ---
+
+    def __call__(self, primitive: str, *args: str, of: DType | None = None) -> str:
+        return self.builder.compute(primitive, args, of or self.dtype)
+
+    def number(self, value: float) -> str:
+        return self.builder.constant(value, self.dtype)
+
+    def load(self, place: int, *, transposed: bool = False) -> Rows:
+        rows, columns = self.shapes[place]
+        found = [
+            [self.builder.load(self.first[place] + i * columns + j) for j in range(columns)]
+            for i in range(rows)
+        ]
+        return [list(row) for row in zip(*found, strict=True)] if transposed else found
+
+    def store(self, place: int, values: Iterator[str] | Sequence[str]) -> None:
+        self.stores += [Store(self.first[place] + k, v) for k, v in enumerate(values)]
+
+    def require(self, what: DataAssertion, primitive: str, value: str) -> None:
+        """Assert how a value compares with 0."""
+        self.builder.assert_holds(what, self(primitive, value, self.number(0), of=dt.bool_))
+
+    def without(self, value: str, terms: Sequence[tuple[str, str]]) -> str:
+        """A value minus products."""
+        for x, y in terms:
+            value = self("subtract", value, self("multiply", x, y))
+        return value
+
+    def eliminate(self, rows: Rows, n: int) -> str:
+        """Make the first ``n`` columns upper triangular, in place; the sign of the exchanges.
+
+        A column of zeros stays as it is.
+        """
+        sign, zero, one = self.number(1), self.number(0), self.number(1)
+        for k in range(n):
+            top = rows[k]
+            for row in rows[k + 1 : n]:
+                sizes = self("abs", row[k]), self("abs", top[k])
+                is_larger = self("greater_than", *sizes, of=dt.bool_)
+                for j in range(k, len(top)):
+                    pair = top[j], row[j]
+                    top[j] = self("where", is_larger, pair[1], pair[0])
+                    row[j] = self("where", is_larger, *pair)
+                sign = self("where", is_larger, self("negative", sign), sign)
+            if k + 1 == n:
+                break
+            is_zero = self("equal", top[k], zero, of=dt.bool_)
+            inverse = self("divide", one, self("where", is_zero, one, top[k]))
+            for row in rows[k + 1 : n]:
+                factor = self("multiply", row[k], inverse)
+                for j in range(k + 1, len(top)):
+                    row[j] = self.without(row[j], [(factor, top[j])])
+        return sign
+
+    def substitute(self, rows: Rows, sides: Rows, *, unit: bool = False) -> Rows:
+        """Solve with an upper triangle, the last row first."""
+        n = len(rows)
+        found: Rows = [[] for _ in rows]
+        for i in reversed(range(n)):
+            found[i] = [
+                self.without(side, [(rows[i][k], found[k][c]) for k in range(i + 1, n)])
+                for c, side in enumerate(sides[i])
+            ]
+            if not unit:
+                inverse = self("divide", self.number(1), rows[i][i])
+                found[i] = [self("multiply", x, inverse) for x in found[i]]
+        return found
+
+
+# --- operations ----------------------------------------------------------------------------------
+
+
+def _solve(w: _Writer, call: Call) -> None:
+    rows = w.load(0)
+    n = len(rows)
+    is_inverse = call.kernel == "pd_op.inverse"
+    eye = [[w.number(float(i == j)) for j in range(n)] for i in range(n)]
+    sides = eye if is_inverse else w.load(1)
+    for row, side in zip(rows, sides, strict=True):
+        row += side
+    w.eliminate(rows, n)
+    for k in range(n):
+        w.require(SINGULAR, "not_equal", rows[k][k])
+    found = w.substitute([row[:n] for row in rows], [row[n:] for row in rows])
+    w.store(len(w.first) - 1, [x for row in found for x in row])
+
+
+def _triangular_solve(w: _Writer, call: Call) -> None:
+    rows, sides = w.load(0, transposed=call.attrs["transpose"]), w.load(1)
+    unit, is_upper = call.attrs["unitriangular"], call.attrs["upper"] != call.attrs["transpose"]
+    if not is_upper:  # the last unknown first
+        rows, sides = [row[::-1] for row in rows[::-1]], sides[::-1]
+    for k, row in enumerate(rows):
+        if not unit:
+            w.require(SINGULAR, "not_equal", row[k])
+    found = w.substitute(rows, sides, unit=unit)
+    w.store(2, [x for row in (found if is_upper else found[::-1]) for x in row])
+
+
+def _pivots(w: _Writer) -> tuple[str, list[str]]:
+    rows = w.load(0)
+    sign = w.eliminate(rows, len(rows))
+    return sign, [row[k] for k, row in enumerate(rows)]
+
+
+def _det(w: _Writer, _: Call) -> None:
+    found, pivots = _pivots(w)
+    for pivot in pivots:
+        found = w("multiply", found, pivot)
+    w.store(1, [found])
+
+
+def _slogdet(w: _Writer, _: Call) -> None:
+    sign, pivots = _pivots(w)
+    logarithm = w.number(0)
+    for pivot in pivots:
+        sign = w("multiply", sign, w("sign", pivot))
+        logarithm = w("add", logarithm, w("log", w("abs", pivot)))
+    w.store(1, [sign])
+    w.store(2, [logarithm])
+
+
+def _cholesky(w: _Writer, call: Call) -> None:
+    upper = call.attrs["upper"]
+    rows = w.load(0, transposed=upper)
+    n = len(rows)
+    found = [[w.number(0)] * n for _ in rows]
+    for j in range(n):
+        square = w.without(rows[j][j], [(x, x) for x in found[j][:j]])
+        w.require(INDEFINITE, "greater_than", square)
+        found[j][j] = w("sqrt", square)
+        inverse = w("divide", w.number(1), found[j][j])
+        for i in range(j + 1, n):
+            terms = list(zip(found[i][:j], found[j][:j], strict=True))
+            found[i][j] = w("multiply", w.without(rows[i][j], terms), inverse)
+    if upper:
+        found = [list(row) for row in zip(*found, strict=True)]
+    w.store(1, [x for row in found for x in row])
+
+
+_WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {
+    "pd_op.solve": _solve,
+    "pd_op.inverse": _solve,
+    "pd_op.triangular_solve": _triangular_solve,
+    "pd_op.det": _det,
+    "pd_op.slogdet_v2": _slogdet,
+    "pd_op.cholesky": _cholesky,
+}
