@@ -72,13 +72,13 @@ TESTS: Final = {
     "fusion": "fusion/test_{bounds,cases,certificates,choices,counts,default,dynamic_shapes}.py"
     " fusion/test_{growth,indices,not_fused,precision,print,recompute,refusals,scatter}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
-    " fusion/test_{tiles,writes}.py"
-    " campaigns/test_{decisions,generated,programs,survivors,survivors_of_code}.py",
+    " fusion/test_{tiles,writes}.py ir"
+    " campaigns/test_{decisions,found,generated,mixed,programs,survivors,survivors_of_code}.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
     " codegen/test_{accumulate,register_transpose,streams,work}.py"
-    " whole_program/test_{columns,cumulative,batch_lanes}.py"
-    " campaigns/test_{decisions,generated,programs,survivors,survivors_of_code}.py",
+    " whole_program/test_{columns,cumulative,batch_lanes,native_loops}.py"
+    " campaigns/test_{decisions,found,generated,mixed,programs,survivors,survivors_of_code}.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
     " attacks/test_endless_files.py",
@@ -100,6 +100,7 @@ LONG: Final = {
     "tests/campaigns/test_survivors.py": 20,
     "tests/campaigns/test_decisions.py": 240,
     "tests/campaigns/test_generated.py": 120,
+    "tests/campaigns/test_mixed.py": 240,
 }
 """The same of files that have tests of their own for each op."""
 SLOW: Final = 15
