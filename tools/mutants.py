@@ -490,16 +490,26 @@ class Laboratory:
 
         usual = sum(self.known[n].seconds if n in self.known else 3 for n in names)
         kind, found = in_child(run, min(LIMIT, int(5 + 1.5 * usual)))
-        if kind == "ended" and found.startswith("survived"):
+        if self._is_bad(names, kind, found):
+            return self.examined(mutant)
+        while kind == "ended" and found.startswith("survived"):
             names = self._unmeasured(mutant)
-            kind, found = in_child(lambda: self._later(mutant, names), LIMIT) if names else (
-                kind, found,
-            )  # fmt: skip
+            if not names:
+                break
+            kind, found = in_child(partial(self._later, mutant, names), LIMIT)
+            if not self._is_bad(names, kind, found):
+                break
+            kind, found = "ended", "survived later"
+        return found if kind == "ended" else kind
+
+    def _is_bad(self, names: Sequence[str], kind: str, found: str) -> bool:
+        """Whether a test has failed that fails without the mutant too; it is never run again."""
         if kind != "ended" or not found.startswith("noticed") or self._passes(names, found[8:]):
-            return found if kind == "ended" else kind
+            return False
+        print("fails without a mutant:", found[8:], file=sys.stderr)
         self.known.pop(found[8:], None)
         self.bad.add(found[8:])
-        return self.examined(mutant)
+        return True
 
     def _unmeasured(self, mutant: Mutant) -> list[str]:
         """Tests that the survey had no time for, of files of which some test reaches the file."""
@@ -526,7 +536,7 @@ class Laboratory:
         """Whether a test passes after others, without a mutant."""
         if last not in self.trusted:
             before = names[: names.index(last) + 1]
-            if in_child(lambda: self.run(before), LIMIT) != ("ended", ""):
+            if in_child(lambda: self.run(before), 2 * LIMIT) != ("ended", ""):
                 return False
             self.trusted.add(last)
         return True

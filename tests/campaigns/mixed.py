@@ -71,6 +71,7 @@ FUSION: Final = "pirkit/lowering/fusion"
 CODE: Final = ("pirkit/lowering/codegen/lower", "pirkit/lowering/codegen/emit")
 SMALL: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 64)
 FORMS: Final[tuple[Form, ...]] = ("segments", "fast", "lanes", "kernels")
+SETTINGS: Final = {"PIRKIT_TARGET": "", "PIRKIT_VECTOR_BITS": "", "PIRKIT_NUM_THREADS": "4"}
 NESTS: Final = range(0, 1200, 25)
 """Numbers of the first of so many random nests that have one line."""
 CALLED: Final = range(144)
@@ -253,7 +254,7 @@ def on(target: Target) -> Iterator[None]:
             targets, llvm=known, _l2_bytes=lambda: target.l2_bytes,
             _vector_bits=lambda _: target.vector_bits,
         ),
-        mock.patch.dict("os.environ", {"PIRKIT_TARGET": "", "PIRKIT_VECTOR_BITS": ""}),
+        mock.patch.dict("os.environ", SETTINGS),
     ):  # fmt: skip
         targets.host.cache_clear()
         try:
