@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Final, cast
@@ -38,6 +39,7 @@ from pirkit.frontend.native_compile import Form, plan_with
 from pirkit.lowering import native_fused
 from pirkit.lowering.codegen.emit.batch_compile import Draft, requested
 from pirkit.lowering.codegen.emit.compile import draft_of, tiled_draft
+from pirkit.lowering.codegen.emit.cumulative import SCANNED, Cumulative, native_cumulative
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.sanitize import sanitized
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
@@ -217,6 +219,18 @@ def of_nests(block: int) -> Iterator[str]:
     yield f"nests {block}: {shown({'lines': lines, **{k: summed(v) for k, v in texts.items()}})}"
 
 
+def of_scans() -> Iterator[str]:
+    """The code of cumulative operations, of rows and slices below and beyond those of a group."""
+    texts: list[str] = []
+    with on(TARGETS[0]), requested() as found:
+        for combine, dtype in product(("add", "mul"), sorted(SCANNED, key=repr)):
+            for sizes in ((1, 5, 1), (3, 7, 1), (9, 4, 3), (2, 3, 32), (40, 2, 33), (5, 6, 70)):
+                for reverse, exclusive in product((False, True), repeat=2):
+                    native_cumulative(Cumulative(combine, dtype, *sizes, reverse, exclusive))
+        texts += [text for f in found for text in (told(d := f.write()), d.text)]
+    yield f"scans: {shown({'functions': len(found), 'text': summed(texts)})}"
+
+
 def texts_of(nest: Kernel | TiledNest, target: Target, number: int) -> list[str]:
     """The code of a nest: whole, with checks by chance, and in the parts of a split reduction."""
     if isinstance(nest, TiledNest):
@@ -299,7 +313,7 @@ def called(program: Program, form: Form) -> str:
 
 def main() -> None:
     lines = [line for seed in SEEDS for line in of_fusion(seed)]
-    lines += [line for block in NESTS for line in of_nests(block)]
+    lines += [*of_scans(), *(line for block in NESTS for line in of_nests(block))]
     lines += [line for seed in CALLED for line in of_calls(seed)]
     lines += [line for name in CAPTURED for line in of_captured(name)]
     FILE.write_text("\n".join(lines) + "\n")

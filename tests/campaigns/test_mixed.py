@@ -17,6 +17,7 @@ from tests.campaigns.mixed import (
     of_captured,
     of_fusion,
     of_nests,
+    of_scans,
 )
 
 AGAIN = "if it is meant, run `python -m tests.campaigns.mixed` and look at the difference"
@@ -50,3 +51,7 @@ def test_code_of_captured_programs(name: str) -> None:
 @pytest.mark.parametrize("block", NESTS)
 def test_code_of_nests(block: int) -> None:
     check(of_nests(block))
+
+
+def test_code_of_scans() -> None:
+    check(of_scans())
