@@ -221,14 +221,14 @@ def of_nests(block: int) -> Iterator[str]:
 
 def of_scans() -> Iterator[str]:
     """The code of cumulative operations, of rows and slices below and beyond those of a group."""
-    texts: list[str] = []
     with on(TARGETS[0]), requested() as found:
         for combine, dtype in product(("add", "mul"), sorted(SCANNED, key=repr)):
             for sizes in ((1, 5, 1), (3, 7, 1), (9, 4, 3), (2, 3, 32), (40, 2, 33), (5, 6, 70)):
                 for reverse, exclusive in product((False, True), repeat=2):
                     native_cumulative(Cumulative(combine, dtype, *sizes, reverse, exclusive))
-        texts += [text for f in found for text in (told(d := f.write()), d.text)]
-    yield f"scans: {shown({'functions': len(found), 'text': summed(texts)})}"
+        drafts = [function.write() for function in found]
+    texts = [text for draft in drafts for text in (told(draft), draft.text)]
+    yield f"scans: {shown({'functions': len(drafts), 'text': summed(texts)})}"
 
 
 def texts_of(nest: Kernel | TiledNest, target: Target, number: int) -> list[str]:
