@@ -72,13 +72,13 @@ TESTS: Final = {
     "fusion": "fusion/test_{bounds,cases,certificates,choices,counts,default,dynamic_shapes}.py"
     " fusion/test_{growth,indices,not_fused,precision,print,recompute,refusals,scatter}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
-    " fusion/test_{tiles,writes}.py"
-    " campaigns/test_{decisions,generated,programs,survivors,survivors_of_code}.py",
+    " fusion/test_{tiles,writes}.py ir"
+    " campaigns/test_{decisions,found,generated,mixed,programs,survivors,survivors_of_code}.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
     " codegen/test_{accumulate,register_transpose,streams,work}.py"
-    " whole_program/test_{columns,cumulative,batch_lanes}.py"
-    " campaigns/test_{decisions,generated,programs,survivors,survivors_of_code}.py",
+    " whole_program/test_{columns,cumulative,batch_lanes,native_loops}.py"
+    " campaigns/test_{decisions,found,generated,mixed,programs,survivors,survivors_of_code}.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
     " attacks/test_endless_files.py",
@@ -100,6 +100,7 @@ LONG: Final = {
     "tests/campaigns/test_survivors.py": 20,
     "tests/campaigns/test_decisions.py": 240,
     "tests/campaigns/test_generated.py": 120,
+    "tests/campaigns/test_mixed.py": 240,
 }
 """The same of files that have tests of their own for each op."""
 SLOW: Final = 15
@@ -489,16 +490,26 @@ class Laboratory:
 
         usual = sum(self.known[n].seconds if n in self.known else 3 for n in names)
         kind, found = in_child(run, min(LIMIT, int(5 + 1.5 * usual)))
-        if kind == "ended" and found.startswith("survived"):
+        if self._is_bad(names, kind, found):
+            return self.examined(mutant)
+        while kind == "ended" and found.startswith("survived"):
             names = self._unmeasured(mutant)
-            kind, found = in_child(lambda: self._later(mutant, names), LIMIT) if names else (
-                kind, found,
-            )  # fmt: skip
+            if not names:
+                break
+            kind, found = in_child(partial(self._later, mutant, names), LIMIT)
+            if not self._is_bad(names, kind, found):
+                break
+            kind, found = "ended", "survived later"
+        return found if kind == "ended" else kind
+
+    def _is_bad(self, names: Sequence[str], kind: str, found: str) -> bool:
+        """Whether a test has failed that fails without the mutant too; it is never run again."""
         if kind != "ended" or not found.startswith("noticed") or self._passes(names, found[8:]):
-            return found if kind == "ended" else kind
+            return False
+        print("fails without a mutant:", found[8:], file=sys.stderr)
         self.known.pop(found[8:], None)
         self.bad.add(found[8:])
-        return self.examined(mutant)
+        return True
 
     def _unmeasured(self, mutant: Mutant) -> list[str]:
         """Tests that the survey had no time for, of files of which some test reaches the file."""
@@ -525,7 +536,7 @@ class Laboratory:
         """Whether a test passes after others, without a mutant."""
         if last not in self.trusted:
             before = names[: names.index(last) + 1]
-            if in_child(lambda: self.run(before), LIMIT) != ("ended", ""):
+            if in_child(lambda: self.run(before), 2 * LIMIT) != ("ended", ""):
                 return False
             self.trusted.add(last)
         return True

@@ -131,16 +131,16 @@ def show(shape: Sequence[int]) -> str:
     return "[" + ", ".join("?" if d == UNKNOWN else str(d) for d in shape) + "]"
 
 
-def requested(sizes: Sequence[int | None] | None, constraint: str = "C1") -> Shape:
+def requested(sizes: Sequence[int | None] | None, constraint: str = "C1", least: int = 0) -> Shape:
     """The shape that an ``intarray`` describes, with None for sizes that are not known yet.
 
     A list of unknown length counts as one unknown size, as in Paddle. Raises ConstraintError for a
-    negative size.
+    size below ``least``: a negative number is no size, but for -1 where it takes the rest.
     """
     if sizes is None:
         return (UNKNOWN,)
     for d in sizes:
-        if d is not None and d < UNKNOWN:
+        if d is not None and d < least:
             raise ConstraintError(constraint, f"requested shape has the negative size {d}")
     return tuple(UNKNOWN if d is None else d for d in sizes)
 

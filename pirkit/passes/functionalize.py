@@ -223,7 +223,7 @@ class _Versions:
         if (
             pure is None
             or any(t not in self.carried for t in beyond)
-            or any(_is_read_as_it_was(op, op.result_named(r), t) for r, t in targets.items())
+            or any(self.is_read_as_it_was(op, op.result_named(r), t) for r, t in targets.items())
         ):
             self.ctx.remark("missed", f"`{op.name}` has to write in place", op)
             for result, target in targets.items():
@@ -252,6 +252,22 @@ class _Versions:
                 made.replace_all_uses_with(held)
                 made = held
             self.content[target] = made
+
+    def is_read_as_it_was(self, op: PirOp, made: SSAValue | None, target: SSAValue) -> bool:
+        """True if later operations read, under an old name, what a write gives another type.
+
+        They are declared for the old type, and only a write in place gives them the new content.
+        """
+        if made is None or meta_of(made.type) == meta_of(target.type) or _is_alike(made, target):
+            return False
+        names = (target, *(v for v, s in self.storage.items() if s is target and v is not made))
+        readers = {use.operation for name in names for use in name.uses}
+        later = op.next_op
+        while later is not None:
+            if any(inner in readers for inner in later.walk()):
+                return True
+            later = later.next_op
+        return False
 
     def finish(self) -> None:
         """Let outputs show the last contents, and write these back to inputs and parameters."""
@@ -292,22 +308,6 @@ def _elements(vec: SSAValue) -> Sequence[SSAValue]:
 def _is_alike(value: SSAValue, target: SSAValue) -> bool:
     """False if a write has changed the shape or dtype, such as ``reshape_`` and ``cast_``."""
     return compatible(meta_of(target.type), meta_of(value.type))
-
-
-def _is_read_as_it_was(op: PirOp, made: SSAValue | None, target: SSAValue) -> bool:
-    """True if later operations read, under the old name, what a write gives another type.
-
-    They are declared for the old type, and only a write in place gives them the new content.
-    """
-    if made is None or meta_of(made.type) == meta_of(target.type) or _is_alike(made, target):
-        return False
-    readers = {use.operation for use in target.uses}
-    later = op.next_op
-    while later is not None:
-        if any(inner in readers for inner in later.walk()):
-            return True
-        later = later.next_op
-    return False
 
 
 def _carried_operations(op: PirOp, blocks: set[Block | None]) -> Iterator[PirOp]:

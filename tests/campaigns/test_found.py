@@ -282,3 +282,42 @@ def test_rows_are_chosen_by_integers() -> None:
     x, index = b.input("x", (2, 2), "float32"), b.input("i", (2, 1), "complex64")
     with pytest.raises(PirkitError, match="`index` has dtype complex64"):
         b("pd_op.multiplex", [x, x], index)
+
+
+CHANGING = {
+    "reshape_": {"shape": (6,)}, "unsqueeze_": {"axis": [0]}, "cast_": {"dtype": "float64"},
+    "transpose_": {"perm": (1, 0)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("before", ["input", "share_data", "list", "view of a view"])
+@pytest.mark.parametrize("name", CHANGING)
+def test_what_a_write_gives_another_type_is_read_under_any_old_name(name: str, before: str) -> None:
+    """`functionalize` broke a program whose old name is a view of the storage."""
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (2, 3), "float32")
+    match before:
+        case "share_data":
+            old = b.share_data(x)
+        case "view of a view":
+            old = b.share_data(b.share_data(x))
+        case "list":
+            old = b.split_vec(b.combine([b.exp(x), x]))[1]
+        case _:
+            old = x
+    b(f"pd_op.{name}", old, **CHANGING[name])
+    b.output("y", b.exp(old))
+    program, given = b.finish(), np.arange(6, dtype="f4").reshape(2, 3)
+    want = pirkit.compile(program, backend="reference", pipeline="")(x=given.copy())["y"]
+    for pipeline in ("functionalize", "@default", None):
+        found = pirkit.compile(program, pipeline=pipeline)(x=given.copy())["y"]
+        assert (found.dtype, found.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
+def test_elements_that_are_an_extremum_together_share_its_derivative(name: str) -> None:
+    x = np.array([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]])
+    x = x if name.endswith("max") else -x
+    found = pirkit.grad(lambda v: getattr(pirkit.ops, name)(v, axis=[1]).sum())(x)
+    np.testing.assert_allclose(found, [[0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3]], rtol=1e-12)

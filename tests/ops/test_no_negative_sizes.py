@@ -22,10 +22,10 @@ from tests.prim.rule_checks import emitted, tensors_of
 OPS = [d for d in table() if d.dialect == "pd_op"]
 NUMBERS: Final = (-3, -1, 0, 1, 2, 5, 40)
 UNKNOWN_SIZES: Final = {
-    "full_": "shape", "full_with_tensor": "shape", "expand_as": "target_shape",
-    "sequence_mask": "max_len", "repeat_interleave_with_tensor_index": "output_size",
+    "expand_as": "target_shape", "sequence_mask": "max_len",
+    "repeat_interleave_with_tensor_index": "output_size",
 }  # fmt: skip
-"""Attributes whose negative number says that a size is not known, as `shape` of what is made."""
+"""Attributes whose negative number says that a size is not known."""
 
 
 def shapes(call: Call) -> list[tuple[int, ...]]:
@@ -65,8 +65,7 @@ def test_attributes_make_no_negative_size(definition: OpDef) -> None:
         except PirkitError:
             continue
         for name, other in changed(call):
-            made = name == "shape" and not tensors_of(call)
-            if made or UNKNOWN_SIZES.get(definition.name.removeprefix("pd_op.")) == name:
+            if UNKNOWN_SIZES.get(definition.name.removeprefix("pd_op.")) == name:
                 continue
             try:
                 found = shapes(other)

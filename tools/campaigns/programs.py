@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
+from unittest import mock
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import PASSES
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native import target as targets
 from pirkit.split import forward_backward
 from tests.split.running import Halves
 from tools.campaigns.driver import Campaign, Found, Hang, limited
@@ -60,6 +62,16 @@ _ADDING: Final = frozenset({"autodiff", "split", "hoist-constants"})
 _CHANGING: Final = frozenset(
     {"verify-primitive", "convert-dtype", "block-channels", "pack-matmuls"}
 )
+
+
+def _small_caches(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+    """As for a CPU with 4 KiB of cache: then small programs have tiles, prefetches and blocks."""
+    with mock.patch.object(targets, "_l2_bytes", return_value=1 << 12):
+        targets.host.cache_clear()
+        try:
+            return WAYS["default"](program, inputs, draw)
+        finally:
+            targets.host.cache_clear()
 
 
 def _passes(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
@@ -145,6 +157,7 @@ WAYS: Final[dict[str, Way]] = {
     "inplace": _compiled(pipeline="@simplify,inplace"),
     "fuse all": _compiled(pipeline="@simplify,functionalize,decompose,fuse{single=true}"),
     "one thread": _compiled(threads=1),
+    "small caches": _small_caches,
     "passes": _passes,
     "text": _text,
     "jit": _jit,

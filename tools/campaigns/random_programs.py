@@ -236,9 +236,10 @@ class Maker:
 
     def _scan(self) -> Any:
         x, name = self.ranked(), self.random.choice(SCANS)
-        return self.b(
-            f"pd_op.{name}", x, **{"dim" if name == "cumprod" else "axis": self.axes(x)[0]}
-        )
+        words: dict[str, Any] = {"dim" if name == "cumprod" else "axis": self.axes(x)[0]}
+        if name.startswith("cum"):
+            words |= {"exclusive": self.flip(), "reverse": self.flip()}
+        return self.b(f"pd_op.{name}", x, **words)
 
     def _normalize(self) -> Any:
         x = self.ranked()
@@ -316,6 +317,9 @@ class Maker:
                 return self.b(f"pd_op.{op}", self.b.combine(pieces), axis=axis)
 
     def _parts(self) -> Any:
+        if self.flip():  # elements of a list keep their own storage
+            listed = [self.pick() for _ in range(self.random.randint(2, 3))]
+            return tuple(self.b.split_vec(self.b.combine(listed)))[1:]
         x = self.ranked()
         axis = self.random.randrange(x.rank)
         found = self.b("pd_op.split_with_num", x, num=self.random.choice((2, 3)), axis=axis)

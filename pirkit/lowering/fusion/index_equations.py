@@ -180,13 +180,14 @@ def equations(
             values = MISMATCHED
         if storage is not None:
             has_written = has_written or writes(op)
-            shared = any(map(storage.is_written, op.results))
-            if not isinstance(values, Opaque) and (has_written or shared):
-                values = AFTER_IN_PLACE if has_written else SHARED
+            if has_written and not isinstance(values, Opaque):
+                values = AFTER_IN_PLACE
         if isinstance(values, Opaque):
             found.opaque[op] = values
         elif len(op.results) != 1 or len(values) != 1 or values[0] is None:
             found.opaque[op] = Opaque("it has several results")
+        elif storage is not None and storage.is_written(op.results[0]):
+            found.opaque[op] = SHARED
         else:
             found.units[op] = _unit(op, values[0], order, found.shapes)
     for op in [op for op in found.units if _renames(op, found)]:

@@ -21,10 +21,8 @@ def alias_reshapes(block: Block) -> None:
     if all(len(ops) == 1 for ops in reshapes.values()):
         return
     found = equations(block)
-    for source, (first, *others) in reshapes.items():
-        if found.unit_of(source) is None or not any(_outside(first, found)):
-            continue
-        for op in others:
+    for first, *others in reshapes.values():
+        for op in others if any(_outside(first, found)) else ():
             if all(_outside(op, found)):
                 op.operands[0] = first.results[0]
 

@@ -58,7 +58,7 @@ def _require_fit(fits: bool, old: tuple[int, ...], shape: Sequence[int | None]) 
 
 
 def _reshaped(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, ...]:
-    sizes = list(requested(shape))
+    sizes = list(requested(shape, least=-1))
     known = None not in shape
     require(not known or sizes.count(-1) < 2, "C2", f"shape {list(shape)} holds -1 twice")
     if 0 not in old:

@@ -299,11 +299,10 @@ class NestState:
         if at.lanes > 1 or not scalars:
             return
         lanes = max((n.lanes for n in inside([node]) if isinstance(n, Loop)), default=1)
-        if lanes > 1:
-            for name in dict.fromkeys(name for s in statements([node]) for name in reads(s)):
-                if name in scalars:
-                    value, dtype = known[name]
-                    self.wide[-1][name] = self.b.splat(value, lanes), dtype
+        for name in dict.fromkeys(name for s in statements([node]) for name in reads(s)):
+            if name in scalars:
+                value, dtype = known[name]
+                self.wide[-1][name] = self.b.splat(value, lanes), dtype
 
     def run(self, nodes: Sequence[Node], at: Point) -> None:
         """Write nodes in order."""

@@ -26,13 +26,9 @@ def split_wraps(root: Node, lanes: Iter) -> Node:
             case Load():
                 done = _split(node, lanes)
             case Choose():
-                sides = rebuilt[id(node.yes)], rebuilt[id(node.no)]
-                if sides[0] is not node.yes or sides[1] is not node.no:
-                    done = replace(node, yes=sides[0], no=sides[1])
+                done = replace(node, yes=rebuilt[id(node.yes)], no=rebuilt[id(node.no)])
             case Apply():
-                args = tuple([rebuilt[id(a)] for a in node.args])
-                if any(new is not old for new, old in zip(args, node.args, strict=True)):
-                    done = replace(node, args=args)
+                done = replace(node, args=tuple([rebuilt[id(a)] for a in node.args]))
             case _:
                 pass
         rebuilt[id(node)] = done
@@ -68,7 +64,6 @@ def _wrap_of(e: Expr, lanes: Iter) -> tuple[Expr, int, int] | None:
     inner = atom.inner
     steps = [dict(of.terms).get(lanes, 0) for of in (e, inner)]
     low, high = [n // atom.by for n in inner.bounds]
-    nested = any(isinstance(a, Floor) and lanes in a.inner.iters for a, _ in inner.terms)
-    if steps != [1, 1] or factor != -atom.by or high != low + 1 or nested:
+    if steps != [1, 1] or factor != -atom.by or high != low + 1:
         return None
     return inner, atom.by, low
