@@ -119,11 +119,13 @@ class BatchSums:
                 return sums
 
             def like(number: Value, so_far: Sequence[Value]) -> list[Value]:
-                x, y = alike.operands(number)
+                *x, y = alike.operands(number)
 
                 def term(sums: list[Value]) -> list[Value]:
-                    left = Computed(lambda _: alike.columns(0, x, row, tile_rows))
-                    right = Computed(lambda _: alike.columns(1, y, column, tile_columns))
+                    left = elements(None, row, tile_rows)
+                    if x:
+                        left = Computed(lambda _: alike.columns(0, x[0], row, tile_rows))
+                    right = Computed(lambda _: alike.columns(-1, y, column, tile_columns))
                     return microkernel(b, left, right, [], sums)
 
                 return over_vectors(term, so_far)
@@ -154,10 +156,8 @@ class BatchSums:
 
     def _numbers(self, w: LoopEmitter, totals: Sequence[Value]) -> list[Value]:
         """The sum of the lanes of each accumulator, packed into as few vectors as possible."""
-        missing = -len(totals) % self.lanes
-        padded_totals = [*totals, *[w.b.like(totals[0], 0.0)] * missing]
-        groups = range(0, len(padded_totals), self.lanes)
-        return [w.transpose_reduce(padded_totals[k : k + self.lanes]) for k in groups]
+        groups = range(0, len(totals), self.lanes)
+        return [w.transpose_reduce(totals[k : k + self.lanes]) for k in groups]
 
     def total(self, w: LoopEmitter, parts: int, target: int) -> None:
         """Add the partial sums of all parts into those of the first.

@@ -208,21 +208,22 @@ class LoopEmitter:
             return [b.add(so_far[0], value)]
 
         (total,) = b.loop(0, count, lanes, [b.const(type_, 0.0)], one_vector)
-        only = self.transpose_reduce([total] + [b.const(type_, 0.0)] * (lanes - 1))
+        only = self.transpose_reduce([total])
         store(b, b.extract(only, 0), dtype, Memory(self.pointer(node.op.out), size), None)
 
     def _left(self, count: int | str, index: Value) -> Value:
         return lane_mask(self.b, self.lanes, self.b.emit(I64, f"sub i64 {count}, {index.text}"))
 
     def transpose_reduce(self, vectors: Sequence[Value]) -> Value:
-        """Reduce the lanes of as many vectors as there are lanes: lane k of the result is the sum
-        of vector k.
+        """Reduce the lanes of up to as many vectors as there are lanes: lane k of the result is the
+        sum of vector k; lanes without a vector hold anything.
 
         A butterfly: step ``s`` adds two vectors after exchanging lanes at distance ``s``, which
         halves the number of vectors, with log2(lanes) levels in total.
         """
         found, lanes, step = list(vectors), self.lanes, 1
-        while len(found) > 1:
+        while step < lanes:
+            found += found[-1:] * (len(found) % 2)
             low = [p if not p & step else p - step + lanes for p in range(lanes)]
             high = [p + step if not p & step else p + lanes for p in range(lanes)]
             pairs = zip(found[::2], found[1::2], strict=True)

@@ -23,10 +23,10 @@ class TermsInScratch:
         layouts = [_layout(w, term) for term in terms]
         usual = max(filter(None, layouts), key=layouts.count, default=None)
         self.w = w
-        self.terms: list[tuple[int, int]] = []
+        self.terms: list[Term] = []
         self.others: list[Term] = []
         for layout, (x, y) in zip(layouts, terms, strict=True):
-            if x is None or layout is None or layout != usual:
+            if layout is None or layout != usual:
                 self.others.append((x, y))
             else:
                 self.terms.append((x, y))
@@ -36,29 +36,30 @@ class TermsInScratch:
         count = Value(str(len(self.terms)), I64)
         return count if len(self.terms) < 2 else self.w.number("terms", count)
 
-    def operands(self, number: Value) -> tuple[Value, Value]:
-        """The addresses of both operands of a term, for the first vector."""
-        w, (x, y) = self.w, self.terms[0]
+    def operands(self, number: Value) -> list[Value]:
+        """The addresses of the operands of a term, for the first vector; a term without a left
+        operand has one.
+        """
+        w, first = self.w, _values(self.terms[0])
         if len(self.terms) == 1:
-            places = [self._place(("operand", k), v, w.order.rows[v]) for k, v in enumerate((x, y))]
-            return places[0], places[1]
+            return [self._place(("operand", k), v, w.order.rows[v]) for k, v in enumerate(first)]
         assert w.shared is not None
-        table = w.shared.table([w.order.rows[v] for term in self.terms for v in term])
-        entry = w.b.at(w.place("table", lambda: table), w.b.times(number, 16))
+        table = w.shared.table([w.order.rows[v] for term in self.terms for v in _values(term)])
+        entry = w.b.at(w.place("table", lambda: table), w.b.times(number, 8 * len(first)))
 
-        def operand(value: int, k: int) -> Value:
+        def operand(k: int, value: int) -> Value:
             base = self._place(("scratch", value in w.order.blocks), value, 0)
             offset = w.b.emit(I64, f"load i64, {PTR} {w.b.at(entry, 8 * k).text}, align 8")
             return w.b.at(base, offset)
 
-        return operand(x, 0), operand(y, 1)
+        return [operand(k, value) for k, value in enumerate(first)]
 
     def _place(self, key: Hashable, value: int, offset: int) -> Value:
         return self.w.place(key, lambda: self.w.in_scratch(value, offset))
 
     def columns(self, k: int, address: Value, first: Value, count: int) -> list[Value]:
         """Columns of operand ``k`` of a term, which is at an address, for the current vector."""
-        w, value = self.w, self.terms[0][k]
+        w, value = self.w, _values(self.terms[0])[k]
         dtype, start = w.graph.dtype(value), w.b.at(address, w.start_of(value))
         found: list[Value] = []
         for i in range(count):
@@ -69,8 +70,12 @@ class TermsInScratch:
 
 def _layout(w: LoopEmitter, values: Term) -> Hashable:
     """What the operands of terms must have in common; None for those that are elsewhere."""
-    if w.shared is None or w.loop is None or any(v not in w.order.rows for v in values):
+    present = _values(values)
+    if w.shared is None or w.loop is None or any(v not in w.order.rows for v in present):
         return None
-    return tuple([
-        (v in w.order.blocks, w.step_of(v), w.graph.dtype(v)) for v in values if v is not None
-    ])  # fmt: skip
+    return tuple([(v in w.order.blocks, w.step_of(v), w.graph.dtype(v)) for v in present])
+
+
+def _values(term: Term) -> list[int]:
+    """The operands of a term that are there."""
+    return [v for v in term if v is not None]

@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from pirkit.diag.errors import InternalError
-from pirkit.runtime.native.object_compiler import INLINE
+from pirkit.runtime.native.object_compiler import INLINE, QUICK
 
 _Test = Callable[[str, str], None]
 """Goes to one label or the other."""
@@ -77,6 +77,8 @@ class RoutineModule(NamedTuple):
     source: str
     language: Language
     exported: tuple[str, ...]
+    quick: bool = False
+    """Whether a short time to compile counts more than fast code."""
 
     def text(self) -> str:
         """The module as LLVM IR.
@@ -87,7 +89,7 @@ class RoutineModule(NamedTuple):
         routines = {f.name: _type_name(f.returns) for f in functions}
         known = self.language._replace(results={**self.language.results, **routines})
         texts = [_Routine(f, known, set(routines)).text(f.name in self.exported) for f in functions]
-        return "\n".join([*texts, _DECLARATIONS, INLINE, ""])
+        return "\n".join([*texts, _DECLARATIONS, INLINE, *([QUICK] if self.quick else ()), ""])
 
 
 def _type_name(annotation: ast.expr | None) -> str:

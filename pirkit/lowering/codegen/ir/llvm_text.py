@@ -77,6 +77,34 @@ class Value:
         return f"{self.type} {self.text}"
 
 
+class Offset(Value):
+    """An address or index of the form base + constant, an instruction of each block that uses it.
+
+    Most are only the base of others: `Builder` adds constants last, so that addresses at constant
+    distances share a register and use the displacement of the instruction.
+    """
+
+    __slots__ = ("base", "builder", "distance")
+    builder: Builder
+    base: Value
+    distance: int
+
+    def __init__(self, builder: Builder, base: Value, distance: int) -> None:
+        for name, value in (("builder", builder), ("base", base), ("distance", distance)):
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "type", base.type)
+
+    @property
+    def text(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        how, kind = ("getelementptr i8,", "i64 ") if self.type.elem == "ptr" else ("add", "")
+        return self.builder.emit(self.type, f"{how} {self.base}, {kind}{self.distance}").text
+
+
+def _settled(values: Sequence[Value]) -> list[Value]:
+    """The same values; an `Offset` becomes an instruction here."""
+    return [Value(v.text, v.type) if isinstance(v, Offset) else v for v in values]
+
+
 def constant_text(elem: str, value: float | int | bool) -> str:
     """A scalar constant in LLVM syntax; floats by their bits, so nothing is rounded."""
     if elem == "i1":
@@ -114,11 +142,6 @@ class Builder:
         self._count = 0
         self._here: dict[str, Value] = {}
         """Instructions of the current basic block by their text (local value numbering)."""
-        self._sums: dict[str, tuple[Value, int]] = {}
-        """Addresses and indices of the form base + constant. The constant is added last, so that
-        addresses at constant distances share a register and use the displacement of the
-        instruction.
-        """
 
     def fresh(self) -> int:
         self._count += 1
@@ -284,54 +307,41 @@ class Builder:
 
     def at(self, base: Value, offset: Value | int) -> Value:
         """The address ``offset`` bytes after ``base``."""
-        distance = offset if isinstance(offset, int) else whole(offset.text)
+        distance = _whole(offset)
         if distance is not None:
-            return self._offset_by(base, distance, "getelementptr i8,")
+            return self._offset_by(base, distance)
         assert isinstance(offset, Value)
         # (base + c1) + (offset + c2) = (base + offset) + (c1 + c2): the constant moves last.
-        (base, first), (offset, second) = self._sum(base), self._sum(offset)
+        (base, first), (offset, second) = _sum(base), _sum(offset)
         return self.at(self.emit(PTR, f"getelementptr i8, {base}, {offset}"), first + second)
 
     def times(self, index: Value, factor: int) -> Value:
         """``index * factor`` in i64."""
-        if factor == 0 or index.text == "0":
-            return Value("0", I64)
-        known = whole(index.text)
+        known = _whole(index) if factor else 0
         if known is not None:
             return Value(str(known * factor), I64)
         if factor == 1:
             return index
-        index, more = self._sum(index)
+        index, more = _sum(index)
         return self.plus(self.emit(I64, f"mul {index}, {factor}"), more * factor)
 
     def plus(self, a: Value, b: Value | int) -> Value:
         """``a + b`` in i64."""
-        first = whole(a.text)
-        second = b if isinstance(b, int) else whole(b.text)
+        first, second = _whole(a), _whole(b)
         if first is not None and second is not None:
             return Value(str(first + second), I64)
         if second is not None:
-            return self._offset_by(a, second, "add")
+            return self._offset_by(a, second)
         assert isinstance(b, Value)
         if first is not None:
-            return self._offset_by(b, first, "add")
-        (a, first), (b, second) = self._sum(a), self._sum(b)
+            return self._offset_by(b, first)
+        (a, first), (b, second) = _sum(a), _sum(b)
         return self.plus(self.emit(I64, f"add {a}, {b.text}"), first + second)
 
-    def _sum(self, value: Value) -> tuple[Value, int]:
-        """A value as base and constant."""
-        return self._sums.get(value.text, (value, 0))
-
-    def _offset_by(self, value: Value, distance: int, how: str) -> Value:
+    def _offset_by(self, value: Value, distance: int) -> Value:
         """``value`` plus a constant."""
-        value, more = self._sum(value)
-        distance += more
-        if distance == 0:
-            return value
-        constant_text = f"i64 {distance}" if value.type == PTR else distance
-        made = self.emit(value.type, f"{how} {value}, {constant_text}")
-        self._sums[made.text] = value, distance
-        return made
+        value, more = _sum(value)
+        return Offset(self, value, distance + more) if distance + more else value
 
     def begin(self, label: str) -> None:
         """Begin a basic block."""
@@ -358,6 +368,7 @@ class Builder:
             return list(carried)
         if count == 1:
             return list(body(first, list(carried)))
+        first, last, *carried = _settled([first, last, *carried])
         tag = self.fresh()
         before = self.label
         self.emit_void(f"br label %head{tag}")
@@ -369,7 +380,7 @@ class Builder:
         more = self.emit(I1, f"icmp slt {index}, {last.text}")
         self.emit_void(f"br {more}, label %body{tag}, label %exit{tag}")
         self.begin(f"body{tag}")
-        results = body(index, phis)
+        results = _settled(body(index, phis))
         after = self.opaque(self.plus(index, step))
         end = self.label
         self.emit_void(f"br label %head{tag}")
@@ -421,11 +432,12 @@ class Builder:
         """``body()`` if the scalar ``condition`` is true, else the values ``otherwise``."""
         if condition.text in ("true", "false"):
             return list(body() if condition.text == "true" else otherwise)
+        otherwise = _settled(otherwise)
         tag = self.fresh()
         before = self.label
         self.emit_void(f"br {condition}, label %then{tag}, label %join{tag}")
         self.begin(f"then{tag}")
-        results = body()
+        results = _settled(body())
         end = self.label
         self.emit_void(f"br label %join{tag}")
         self.begin(f"join{tag}")
@@ -433,6 +445,18 @@ class Builder:
             self.emit(r.type, f"phi {r.type} [ {r.text}, %{end} ], [ {o.text}, %{before} ]")
             for r, o in zip(results, otherwise, strict=True)
         ]
+
+
+def _whole(value: Value | int) -> int | None:
+    """A constant integer; None for a register."""
+    if isinstance(value, int):
+        return value
+    return None if isinstance(value, Offset) else whole(value.text)
+
+
+def _sum(value: Value) -> tuple[Value, int]:
+    """An address or index as base and constant."""
+    return (value.base, value.distance) if isinstance(value, Offset) else (value, 0)
 
 
 def _kind(argument: str) -> str:
