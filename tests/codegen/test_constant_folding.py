@@ -6,7 +6,7 @@ import pytest
 
 from pirkit.lowering.codegen.emit.generate import generate
 from pirkit.lowering.codegen.ir.constant_folding import fold_constant, trip_count
-from pirkit.lowering.codegen.ir.llvm_text import I1, I64, Builder, Value
+from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Value
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load, LoopPhase, Operand, Store
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.target import host
@@ -73,8 +73,28 @@ def test_loops_are_counted(start: str, stop: str, step: int, count: int | None) 
 def test_a_loop_that_runs_once_is_none() -> None:
     b = Builder()
     (total,) = b.loop(3, 4, 1, [Value("%x", I64)], lambda i, c: [b.plus(c[0], i)])
-    assert b.lines == ["  %v1 = add i64 %x, 3"]
     assert total.text == "%v1"
+    assert b.lines == ["  %v1 = add i64 %x, 3"]
+
+
+def test_an_offset_is_an_instruction_of_the_blocks_that_use_it() -> None:
+    b = Builder()
+    place = b.at(Value("%p", PTR), 8)
+    further = b.at(place, 8)
+    assert not b.lines, "nobody reads it"
+
+    def body(_: Value, carried: list[Value]) -> list[Value]:
+        return [b.emit(I64, f"load i64, {further}"), b.plus(carried[1], 5)]
+
+    b.loop(0, Value("%n", I64), 1, [Value("0", I64), b.plus(Value("%x", I64), 2)], body)
+    b.emit(I64, f"load i64, {further}")
+    added = [(k, line.strip()) for k, line in enumerate(b.lines) if " add " in line or "ptr" in line]
+    ends = [k for k, line in enumerate(b.lines) if line.startswith("  br ")]
+    (start, first), *inside, (_, load) = added
+    assert "add i64 %x, 2" in first and start < ends[0], "before the loop, whose phi reads it"
+    assert sum("getelementptr i8, ptr %p, i64 16" in line for _, line in inside) == 2
+    assert any("add i64 %c" in line and k < ends[2] for k, line in inside), "before its block ends"
+    assert load.startswith("%v") and "load" in load
 
 
 def test_a_count_is_hidden_from_those_who_would_count_otherwise() -> None:

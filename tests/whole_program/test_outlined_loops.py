@@ -77,6 +77,22 @@ def test_more_terms_of_a_gradient_are_no_more_code(texts: list[str]) -> None:
     assert reductions(5) == reductions(3)
 
 
+def test_sums_of_rows_share_a_function_wherever_the_rows_are(texts: list[str]) -> None:
+    """Those of the biases of a network's layers."""
+
+    def sums(terms: int) -> int:
+        def function(x: Any, w: Any) -> Any:
+            made = ops.matmul(x, w)
+            return [ops.tanh(made * (k + 1.0)).sum(axis=0) for k in range(terms)]
+
+        texts.clear()
+        check(function, (normal(300, 3), normal(3, 7)))
+        functions = "".join(texts).split("define ")
+        return sum("fadd" in f and "fmuladd" not in f and "@llvm.fma." not in f for f in functions)
+
+    assert sums(5) == sums(3)
+
+
 def test_moments_wait_for_their_gradients(texts: list[str]) -> None:
     """Nothing runs before the points if only the update of the weights reads it."""
     check(step, step_arguments(601, (1, 6, 1)))
