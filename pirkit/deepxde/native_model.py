@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
@@ -26,6 +27,10 @@ from pirkit.deepxde.watched import State, Watched, user_code
 Array = np.ndarray[Any, Any]
 _POINTS: Final = ("train_x", "test_x", "train_aux_vars", "test_aux_vars")
 """Attributes of DeepXDE's data that their losses read."""
+_MOST_ROWS: Final = 100_000
+_ROWS_OF_A_CALL: Final = 1_000
+"""What an evaluation of losses costs the framework besides its points, in points: operations on
+few rows take as long as on some hundred."""
 _MOST_CHANGES: Final = 8
 _STEPS_BETWEEN: Final = 100
 """A number that changes more often than this, on average, is left to the framework."""
@@ -46,6 +51,7 @@ class NativeModel(ABC):
         self.programs = Programs(variables, record, self.memory, self.learns)
         self.refused: str | None = None
         self._calls = self._changes = 0
+        self._rows = Counter[str]()
         self._bound: dict[Hashable, tuple[tuple[Any, ...], Watched, Bound]] = {}
         self._losses, self._tested = model.outputs_losses_train, model.outputs_losses_test
         self._scalars = [np.zeros((), self.memory(variables[0]).dtype) for _ in range(2)]
@@ -198,7 +204,14 @@ class NativeModel(ABC):
         return tuple([a for d in parts for n in _POINTS for a in tuples(getattr(d, n, None))])
 
     def losses(self, kind: str, theirs: Losses, data: tuple[Any, Any, Any]) -> Any:
-        """Outputs of the network and losses, as DeepXDE's `outputs_losses`."""
+        """Outputs of the network and losses, as DeepXDE's `outputs_losses`.
+
+        The framework computes the first ones, of up to `_MOST_ROWS` points in all: that takes about
+        as long as compiling a program for them, and most trainings evaluate them a few times.
+        """
+        self._rows[kind] += max(map(len, flat(data))) + _ROWS_OF_A_CALL
+        if self._rows[kind] <= _MOST_ROWS:
+            return theirs(*data)
 
         def make() -> Bound:
             return self.programs.bound(theirs, data, None, ()).write_to({})

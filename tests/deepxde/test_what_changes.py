@@ -155,7 +155,7 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
         lambda: model(lambda x, y: residual(x, y) + GENERATOR.random()), "draws random numbers",
     ),
     "view": (lambda: model(written_through_a_view), "writes into a part"),
-    "counter": (lambda: model(residual, Counting(False)), "`self.number`: 0 -> 1"),
+    "counter": (lambda: model(residual, Counting(False)), "`self.number`: 2 -> 3"),
     "buffer": (lambda: model(residual, Counting(True)), "writes into a tensor of its own"),
     "branch": (
         lambda: model(lambda x, y: residual(x, y) if y.sum() > 0 else y * x), "reads the content",
