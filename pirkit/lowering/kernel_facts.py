@@ -120,5 +120,5 @@ def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -
     stages = stages_of(kernel, host())
     if not is_wrong(stages[-1]):
         return ", and its scheduled loops too: so the LLVM writer or what it calls is wrong"
-    rewrite = next(stage.rewrite for stage in stages if is_wrong(stage))
-    return f"; its loops are wrong after `{rewrite}`"
+    wrong = next(stage for stage in stages if is_wrong(stage))
+    return f"; its loops are wrong after {wrong}"

@@ -31,8 +31,12 @@ class About:
 
 def about(emitter: Callable[..., object], strategy: str, **sizes: int) -> About:
     """What is known of a function that a class or a function of the code generator emits."""
-    module = sys.modules[emitter.__module__]
-    return About(strategy, file_of(str(module.__file__)), sizes)
+    return About(strategy, defining_file(emitter), sizes)
+
+
+def defining_file(function: Callable[..., object]) -> str:
+    """The file of a function or a class."""
+    return file_of(str(sys.modules[function.__module__].__file__))
 
 
 def file_of(path: str) -> str:
