@@ -34,14 +34,12 @@ def loops_fault(step: NativeStep, given: Sequence[Any], right: Sequence[Array]) 
     stages = [_stages(work.function) for work in step.launch_part({}).works]
     if not all(stages):
         return ""
-    # Of several functions only the last loops make the step. Of one, those after each rewrite do;
-    # the loops before all rewrites are scalar, and take too long.
-    last = len(stages[0]) - 1
-    earlier = [k for k in range(last) if stages[0][k].file] if len(stages) == 1 else []
-    fault = _fault_after(stages[0][last], -1, step, given, right)
+    fault = _fault_after(-1, step, given, right)
     if fault:
-        before = (_fault_after(stages[0][k], k, step, given, right) for k in earlier)
-        return next(filter(None, before), fault)
+        # Loops without a file are as they were defined, and those of several functions differ.
+        earlier = [k for k, x in enumerate(stages[0][:-1]) if x.file] if len(stages) == 1 else []
+        found = (_fault_after(k, step, given, right) for k in earlier)
+        return next(filter(None, found), fault)
     return (
         "emitter: its loops are right by their interpreter: so the LLVM writer or a routine that "
         "the loops call is wrong"
@@ -49,9 +47,12 @@ def loops_fault(step: NativeStep, given: Sequence[Any], right: Sequence[Array]) 
 
 
 def _fault_after(
-    rewrite: Stage, number: int, step: NativeStep, given: Sequence[Any], right: Sequence[Array]
+    number: int, step: NativeStep, given: Sequence[Any], right: Sequence[Array]
 ) -> str:
-    """What is wrong with the loops of a step after a rewrite of them."""
+    """What is wrong with the loops of a step after a rewrite of each function's."""
+    works = step.launch_part({}).works
+    last = dict.fromkeys(str(_stages(work.function)[number]) for work in works)
+    rewrite = ", ".join(last)
     arrays = [*given, *(np.empty_like(array, order="C") for array in right)]
     try:
         _run(step, step.launch_part({}), arrays, number)
