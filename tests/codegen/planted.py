@@ -402,7 +402,7 @@ PLANTS: Final = {
         doubled,
         lambda x: ops.tanh(x) * 3.0,
         ((50,),),
-        ("lowering of the MapExpr",),
+        ("lowering of the MapExpr", emitter("scalar_ops.py")),
     ),
     "matmul": Plant(
         emitter("gemm.py"),
@@ -544,7 +544,7 @@ PLANTS: Final = {
         without_last_row,
         scattered,
         ((50, 8), (20, 1), (20, 8)),
-        ("lowering of the MapExpr",),
+        ("lowering of the MapExpr", emitter("split_scatter.py")),
         integers=(1,),
     ),
     "in place": Plant(
