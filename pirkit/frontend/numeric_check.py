@@ -264,8 +264,8 @@ def _widest_ranges(
     """The widest range of integers that the program takes, for each port of them.
 
     They go up to the largest size of an axis, so that an index is drawn up to the last element and
-    a number of iterations up to 3 at least. Arrays have negative integers too if the program takes
-    them. Large programs are not tried out.
+    a number of iterations up to 3 at least; those of 8 bits fill their type. Arrays have negative
+    integers too if the program takes them. Large programs are not tried out.
     """
     metas = [m for m in plan.slots if isinstance(m, TensorMeta)]
     sizes = sorted({4, *[d for m in metas for d in m.shape if d > 1]}, reverse=True)
@@ -286,7 +286,8 @@ def _widest_ranges(
             continue
         if name in given or work > _TRIED:
             continue
-        size = next((n for n in sizes if takes(name, range(n))), 0)
+        whole = [int(np.iinfo(meta.dtype.np).max) + 1] * (meta.dtype.itemsize == 1)
+        size = next((n for n in (*whole, *sizes) if takes(name, range(n))), 0)
         if size:
             signed = (
                 meta.dtype.kind == "int" and meta.numel != 1 and takes(name, range(-size, size))

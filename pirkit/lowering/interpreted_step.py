@@ -34,27 +34,42 @@ def loops_fault(step: NativeStep, given: Sequence[Any], right: Sequence[Array]) 
     stages = [_stages(work.function) for work in step.launch_part({}).works]
     if not all(stages):
         return ""
-    arrays = [*given, *(np.empty_like(array, order="C") for array in right)]
-    try:
-        _run(step, step.launch_part({}), arrays)
-    except InternalError as error:  # it leaves a buffer
-        return f"schedule: {error}, after `{stages[0][-1].rewrite}`"
-    pairs = zip(arrays[len(given) :], right, strict=True)
-    known = [array for array in given if array is not None]
-    if any(wrong_element(found, array, known) for found, array in pairs):
-        return f"schedule: its loops are wrong after `{stages[0][-1].rewrite}`"
+    fault = _fault_after(-1, step, given, right)
+    if fault:
+        # Loops without a file are as they were defined, and those of several functions differ.
+        earlier = [k for k, x in enumerate(stages[0][:-1]) if x.file] if len(stages) == 1 else []
+        found = (_fault_after(k, step, given, right) for k in earlier)
+        return next(filter(None, found), fault)
     return (
         "emitter: its loops are right by their interpreter: so the LLVM writer or a routine that "
         "the loops call is wrong"
     )
 
 
-def _run(step: NativeStep, part: LaunchPart, arrays: Sequence[Array]) -> None:
-    """Interpret the scheduled loops of a step over its operands and results."""
+def _fault_after(
+    number: int, step: NativeStep, given: Sequence[Any], right: Sequence[Array]
+) -> str:
+    """What is wrong with the loops of a step after a rewrite of each function's."""
+    works = step.launch_part({}).works
+    last = dict.fromkeys(str(_stages(work.function)[number]) for work in works)
+    rewrite = ", ".join(last)
+    arrays = [*given, *(np.empty_like(array, order="C") for array in right)]
+    try:
+        _run(step, step.launch_part({}), arrays, number)
+    except InternalError as error:  # it leaves a buffer
+        return f"schedule: {error}, after {rewrite}"
+    pairs = zip(arrays[len(given) :], right, strict=True)
+    known = [array for array in given if array is not None]
+    wrong = any(wrong_element(found, array, known) for found, array in pairs)
+    return f"schedule: its loops are wrong after {rewrite}" if wrong else ""
+
+
+def _run(step: NativeStep, part: LaunchPart, arrays: Sequence[Array], stage: int = -1) -> None:
+    """Interpret the loops of a step, after a rewrite of them, over its operands and results."""
     copies = [np.ascontiguousarray(array) for array in arrays]
     memory = {k: copies[cell] for k, cell in step.operands(range(len(arrays)))} | dict(part.own)
     for work in part.works:
-        run_loops(_stages(work.function)[-1].nest, [memory[k] for k in work.operands])
+        run_loops(_stages(work.function)[stage].nest, [memory[k] for k in work.operands])
     for array, copy in zip(arrays[step.inputs :], copies[step.inputs :], strict=True):
         if not np.may_share_memory(copy, array):
             array[...] = copy

@@ -11,12 +11,13 @@ import numpy as np
 
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.interpreter import run_known
-from pirkit.lowering.codegen.about import About, emitting_files
+from pirkit.lowering.codegen.about import About, emitting_files, lowering_files
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.interpret import interpret, run_nest
 from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest
 from pirkit.lowering.interpreted_step import loops_fault
@@ -29,10 +30,6 @@ Array = np.ndarray[Any, Any]
 
 _MAX_INTERPRETED: Final = 1 << 16
 """Iterations of a nest up to which its loops are interpreted to find a wrong rewrite."""
-LOWERED_WRONG: Final = (
-    "lowering of the MapExpr to loop nests (codegen/lower, ir/addressing.py): the nests are wrong "
-    "without native code too"
-)
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,9 @@ def blamed(
     right = run_known(step.kernel, given)
     nested = interpret(step.kernel, step.nests, given)
     if any(wrong_element(a, b, given) for a, b in zip(nested, right, strict=True)):
-        return Blamed(functions, LOWERED_WRONG)
+        files = ", ".join(lowering_files(lambda: nests_of(step.kernel)))
+        wrong = "the nests are wrong without native code too"
+        return Blamed(functions, f"lowering of the MapExpr to loop nests: {wrong}; by {files}")
     metas = [s.meta for s in without_scatters(step.kernel).kernel.statements]
     arrays = [np.ascontiguousarray(a) for a in given]
     arrays += [np.zeros(m.shape, m.dtype.np) for m in metas]
@@ -120,5 +119,5 @@ def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -
     stages = stages_of(kernel, host())
     if not is_wrong(stages[-1]):
         return ", and its scheduled loops too: so the LLVM writer or what it calls is wrong"
-    rewrite = next(stage.rewrite for stage in stages if is_wrong(stage))
-    return f"; its loops are wrong after `{rewrite}`"
+    wrong = next(stage for stage in stages if is_wrong(stage))
+    return f"; its loops are wrong after {wrong}"

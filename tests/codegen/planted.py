@@ -29,7 +29,12 @@ from pirkit.frontend.delta_reduce import size
 from pirkit.frontend.op_functions import op_function
 from pirkit.frontend.tracing import trace
 from pirkit.lowering import kernel_library, native_fused
-from pirkit.lowering.codegen.conv import blocked_conv, nchwc_conv, nchwc_tile
+from pirkit.lowering.codegen.conv import (
+    blocked_conv,
+    nchwc_conv,
+    nchwc_tile,
+    transposed_conv_phases,
+)
 from pirkit.lowering.codegen.emit import (
     batch_compile,
     nest_writer,
@@ -40,8 +45,9 @@ from pirkit.lowering.codegen.emit import (
 from pirkit.lowering.codegen.emit import cumulative as cumulative_emit
 from pirkit.lowering.codegen.ir import loop_rewrites
 from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
-from pirkit.lowering.codegen.math import division, vecmath
+from pirkit.lowering.codegen.math import division, primitives, vecmath
 from pirkit.lowering.codegen.matmul import (
+    deferred_normalization,
     fused_row_blocks,
     gemm,
     macrokernel,
@@ -50,6 +56,7 @@ from pirkit.lowering.codegen.matmul import (
 )
 from pirkit.lowering.whole_program import kernel_sequence, search_kernels
 from pirkit.runtime.arena import Arena
+from pirkit.runtime.dtype import int8, uint8
 from pirkit.runtime.launch_fusion import PendingLaunch
 
 Array = np.ndarray[Any, Any]
@@ -73,7 +80,8 @@ class Plant:
     also: tuple[str, ...] = ()
     pipeline: str = "@default"
     integers: tuple[int, ...] = ()
-    """The inputs that are int64, the others are float32."""
+    """The inputs that are of type ``integer``, the others are float32."""
+    integer: Any = np.int64
 
 
 def short_mask(old: Any) -> Any:
@@ -243,6 +251,43 @@ def cumulative(x: Any) -> Any:
     return ops.cumsum(b, 0) + ops.cumsum(a, 0)
 
 
+def signed(old: Any) -> Any:
+    """Unsigned integers that are taken for signed ones."""
+
+    def cast(b: Any, x: Any, source: Any, dtype: Any) -> Any:
+        return old(b, x, int8 if source is uint8 else source, dtype)
+
+    return cast
+
+
+def other_padding(old: Any) -> Any:
+    """Taps of a phase that begin behind the padding of the wrong side."""
+    return lambda size, stride, dilation, before, begin: old(size, stride, dilation, -before, begin)
+
+
+def transposed_conv(x: Any, w: Any) -> Any:
+    return pirkit.grad(lambda x: ops.tanh(strided_conv(x, w)).sum())(x)
+
+
+def strided_conv(x: Any, w: Any) -> Any:
+    return ops.conv2d(x, w, [2, 2], [1, 1], "EXPLICIT", [1, 1], 1, "NCHW")
+
+
+def scaled_attention(q: Any, k: Any, v: Any) -> Any:
+    return ops.matmul(ops.softmax(ops.matmul(q, k, transpose_y=True) * 0.25, -1) * 3.0, v)
+
+
+def whole_numbers(old: Any) -> Any:
+    """Constant factors of a row that are taken for 1."""
+
+    def linear(self: Any, s: Any, after: Any) -> Any:
+        found = old(self, s, after)
+        self.unnormalized |= {name: (core, 1.0) for name, (core, _) in self.unnormalized.items()}
+        return found
+
+    return linear
+
+
 def emitter(name: str) -> str:
     """The path of a file of the code generator, as reports name it."""
     package = Path(pirkit.__file__).parent
@@ -357,7 +402,7 @@ PLANTS: Final = {
         doubled,
         lambda x: ops.tanh(x) * 3.0,
         ((50,),),
-        ("lowering of the MapExpr",),
+        ("lowering of the MapExpr", emitter("scalar_ops.py")),
     ),
     "matmul": Plant(
         emitter("gemm.py"),
@@ -419,6 +464,38 @@ PLANTS: Final = {
         ((2, 3, 130, 24), (2, 3, 140, 24), (2, 3, 140, 17)),
         ("its loops are wrong after `block rows and pack`",),
     ),
+    "deferred factor": Plant(
+        emitter("fused_row_blocks.py"),
+        "pir.rows",
+        deferred_normalization._Rewriter,
+        "_linear",
+        whole_numbers,
+        scaled_attention,
+        ((2, 3, 130, 24), (2, 3, 140, 24), (2, 3, 140, 17)),
+        (f"wrong after `defer normalization` of {emitter('deferred_normalization.py')}",),
+    ),
+    "unsigned": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        primitives,
+        "cast",
+        signed,
+        lambda x: ops.tanh(ops.cast(x, "float32") * 0.01),
+        ((40, 30),),
+        (emitter("casts.py"),),
+        integers=(0,),
+        integer=np.uint8,
+    ),
+    "phases": Plant(
+        emitter("blocked_conv.py"),
+        "pd_op.conv2d_transpose",
+        transposed_conv_phases,
+        "_phase_taps",
+        other_padding,
+        transposed_conv,
+        ((2, 16, 14, 14), (32, 16, 3, 3)),
+        (emitter("transposed_conv_phases.py"),),
+    ),
     "convolution": Plant(
         emitter("blocked_conv.py"),
         "pd_op.conv2d",
@@ -467,7 +544,7 @@ PLANTS: Final = {
         without_last_row,
         scattered,
         ((50, 8), (20, 1), (20, 8)),
-        ("lowering of the MapExpr",),
+        ("lowering of the MapExpr", emitter("split_scatter.py")),
         integers=(1,),
     ),
     "in place": Plant(
@@ -545,7 +622,9 @@ REDUCED: Final = ("row tail", "scatter", "in place")
 
 
 def program_of(plant: Plant) -> str:
-    dtypes = [np.int64 if k in plant.integers else np.float32 for k in range(len(plant.shapes))]
+    dtypes = [
+        plant.integer if k in plant.integers else np.float32 for k in range(len(plant.shapes))
+    ]
     given = [np.zeros(shape, dtype) for shape, dtype in zip(plant.shapes, dtypes, strict=True)]
     return print_mlir(trace(plant.function, given).program.module)
 

@@ -47,7 +47,7 @@ def group_of(monkeypatch: pytest.MonkeyPatch, function: Any, given: tuple[Array,
 
 
 def products_with(group: RowBlocks) -> int:
-    found = with_row_max(group, 512, host())
+    found = with_row_max(group, host())
     return sum(isinstance(s, RowGemm) and s.row_max is not None for s in found.steps)
 
 
@@ -85,7 +85,7 @@ def spread(q: Any, k: Any, v: Any, seen: Any) -> Any:
 def same_bits(group: RowBlocks, values: list[Array], monkeypatch: pytest.MonkeyPatch) -> None:
     found = run(group, values)
     with monkeypatch.context() as patch:
-        patch.setattr(fused_row_blocks, "with_row_max", lambda group, *_: group)
+        patch.setattr(fused_row_blocks, "_REWRITES", fused_row_blocks._REWRITES[:1])
         wanted = run(group, values)
     for made, right in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(made, right)

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from pirkit.lowering.codegen.ir import llvm_text
+from pirkit.lowering.codegen.ir import addressing, llvm_text
 
 _ROOT: Final = Path(__file__).parents[3]
 _BUILDER: Final = llvm_text.__file__
+_LOWERING: Final = (str(Path(__file__).parent / "lower"), addressing.__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,12 @@ class About:
 
 def about(emitter: Callable[..., object], strategy: str, **sizes: int) -> About:
     """What is known of a function that a class or a function of the code generator emits."""
-    module = sys.modules[emitter.__module__]
-    return About(strategy, file_of(str(module.__file__)), sizes)
+    return About(strategy, defining_file(emitter), sizes)
+
+
+def defining_file(function: Callable[..., object]) -> str:
+    """The file of a function or a class."""
+    return file_of(str(sys.modules[function.__module__].__file__))
 
 
 def file_of(path: str) -> str:
@@ -46,19 +51,39 @@ def emitting_files(write: Callable[[], object]) -> dict[str, int]:
 
     Generated code holds no trace of its author, so the calls of the IR builder are counted.
     """
+
+    def emitter_of(called: FrameType) -> str | None:
+        caller = called.f_back
+        if caller is None or called.f_code.co_filename != _BUILDER:
+            return None
+        path = caller.f_code.co_filename
+        return path if path != _BUILDER else None
+
+    return _counted(write, emitter_of)
+
+
+def lowering_files(lower: Callable[[], object]) -> dict[str, int]:
+    """The files of the lowering to loop nests whose functions ``lower`` calls, and how often."""
+
+    def of_lowering(called: FrameType) -> str | None:
+        path = called.f_code.co_filename
+        return path if path.startswith(_LOWERING) else None
+
+    return _counted(lower, of_lowering)
+
+
+def _counted(run: Callable[[], object], file: Callable[[FrameType], str | None]) -> dict[str, int]:
+    """How many calls each file has while ``run`` runs, the most first."""
     found: Counter[str] = Counter()
 
-    def note(frame: FrameType, event: str, _: object) -> None:
-        caller = frame.f_back
-        if event != "call" or caller is None or frame.f_code.co_filename != _BUILDER:
-            return
-        if (path := caller.f_code.co_filename) != _BUILDER:
+    def note(called: FrameType, event: str, _: object) -> None:
+        if event == "call" and (path := file(called)) is not None:
             found[file_of(path)] += 1
 
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        write()
+        run()
     finally:
         sys.setprofile(before)
     return dict(found.most_common())

@@ -7,7 +7,7 @@ from functools import partial
 from math import prod
 from typing import Final
 
-from pirkit.lowering.codegen.about import About, about
+from pirkit.lowering.codegen.about import About, about, defining_file
 from pirkit.lowering.codegen.conv.blocked_conv import blocked_nest, task_count
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, conv_blocking_of
 from pirkit.lowering.codegen.conv.conv_weight_grad import (
@@ -32,6 +32,7 @@ from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv, nchwc_blockin
 from pirkit.lowering.codegen.conv.nchwc_conv import nchwc_nest
 from pirkit.lowering.codegen.conv.panel_lines import image_bytes
 from pirkit.lowering.codegen.conv.split_k_reduce import split_k_nest
+from pirkit.lowering.codegen.conv.transposed_conv_phases import transposed_conv_phases
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import key_of
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
@@ -159,7 +160,9 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     sizes = images, packed_bytes(c, cut), results
     work = c.multiplications // CONV_FMAS_PER_NS + results // PACKED_BYTES_PER_NS
     known = about(blocked_nest, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
-    return _of_nest(("convolution", c, cut), lambda: blocked_nest(c, cut), sizes, work, known)
+    write = partial(blocked_nest, c, cut)
+    rewrites = (transposed_conv_phases, blocked_nest) if c.is_transposed else (blocked_nest,)
+    return _of_nest(("convolution", c, cut), write, sizes, work, known, rewrites)
 
 
 def _tile_of(cut: ConvBlocking | WeightGradBlocking) -> dict[str, int]:
@@ -172,13 +175,15 @@ def _filter_bytes(c: ConvProblem) -> int:
 
 
 def _of_nest(
-    what: object, build: Callable[[], Nest], sizes: tuple[int, ...], work: int, known: About
+    what: object, build: Callable[[], Nest], sizes: tuple[int, ...], work: int, known: About,
+    rewrites: Sequence[Callable[..., object]] = (),
 ) -> NativeFunction:  # fmt: skip
-    """The function of a nest."""
+    """The function of a nest; ``rewrites`` gave its loops."""
     target, count = host(), known.sizes["blocks"]
 
     def write() -> Draft:
-        b, routines, stage = Builder(blocks=count), Routines(), Stage("block", build())
+        by = " and ".join(map(defining_file, rewrites)) or known.emitter
+        b, routines, stage = Builder(blocks=count), Routines(), Stage("block", build(), by)
         scratch = write_nest(b, stage.nest, functions=routines)
         return routines.draft(b, scratch, sizes, work, known, [stage])
 

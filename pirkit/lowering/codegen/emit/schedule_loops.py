@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pirkit.lowering.codegen.about import defining_file
 from pirkit.lowering.codegen.emit.schedule import (
     PREFETCH_DISTANCE,
     TRANSPOSE_TILE,
@@ -41,10 +42,14 @@ _WRITTEN_OUT: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A nest, and the rewrite that gave it."""
+    """A nest, and the rewrite that gave it; ``file`` has the rewrite."""
 
     rewrite: str
     nest: Nest
+    file: str = ""
+
+    def __str__(self) -> str:
+        return f"`{self.rewrite}`" + f" of {self.file}" * bool(self.file)
 
 
 class Stages:
@@ -66,7 +71,8 @@ class Stages:
         nest = rewrite(self.nest, *args)
         if nest.body != self.nest.body:
             sizes = [str(x) for x in args if isinstance(x, (str, int))]
-            self.found.append(Stage(" ".join([rewrite.__name__, *sizes]), nest))
+            words = " ".join([rewrite.__name__, *sizes])
+            self.found.append(Stage(words, nest, defining_file(rewrite)))
 
 
 class _Stages(Stages):

@@ -13,13 +13,13 @@ matrix of the batch, else a block of rows: the bits do not depend on the number 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Final
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen.about import about
+from pirkit.lowering.codegen.about import about, defining_file
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.compile import kernel_work, key_of
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
@@ -43,7 +43,7 @@ from pirkit.lowering.codegen.ir.loopnest import with_numbered_names
 from pirkit.lowering.codegen.ir.piecewise_poly_match import with_composite_functions
 from pirkit.lowering.codegen.ir.plain_loops import task_nest
 from pirkit.lowering.codegen.matmul.deferred_normalization import with_deferred_scales
-from pirkit.lowering.codegen.matmul.fused_row_max import with_row_max
+from pirkit.lowering.codegen.matmul.fused_row_max import MAX_DEPTH, with_row_max
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile
 from pirkit.lowering.codegen.matmul.panel_packing import copied_row_bytes, divisibility
 from pirkit.lowering.codegen.matmul.panel_routines import (
@@ -72,14 +72,17 @@ from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import Target, host
 
-_MAX_DEPTH: Final = 512
-"""Depth of a panel that is multiplied at a time."""
 _MAX_ROWS: Final = 96
 """Rows of a block at most."""
 _BLOCKS: Final = 8
 """Units of work from which threads are busy."""
 _MAX_SHARED_PANELS: Final = 1 << 18
 """Bytes of packed panels that each thread may pack again."""
+_REWRITES: Final[Sequence[tuple[str, Callable[[RowBlocks, Target], RowBlocks]]]] = (
+    ("defer normalization", with_deferred_scales),
+    ("take row maxima from GEMMs", with_row_max),
+)
+"""Rewrites of a group before its loops are built, in this order."""
 
 
 def native_rows(group: RowBlocks) -> NativeFunction:
@@ -89,15 +92,19 @@ def native_rows(group: RowBlocks) -> NativeFunction:
 
 def row_blocks_draft(group: RowBlocks, target: Target) -> Draft:
     """The module of a group, not yet compiled."""
-    group = with_row_max(with_deferred_scales(group, target), _MAX_DEPTH, target)
     blocks = _Blocks(group, target)
-    stage = Stage("block rows and pack", blocks.nest())
+    stages = [Stage("block rows and pack", blocks.nest(), defining_file(row_blocks_draft))]
+    for what, rewrite in _REWRITES:
+        rewritten = rewrite(blocks.group, target)
+        if rewritten != blocks.group:
+            blocks = _Blocks(rewritten, target)
+            stages.append(Stage(what, blocks.nest(), defining_file(rewrite)))
     routines = Routines(scalef=target.x86 and target.has("avx512f"))
     b = routines.builder()
-    scratch = write_nest(b, stage.nest, functions=routines)
+    scratch = write_nest(b, stages[-1].nest, functions=routines)
     sizes = {"lanes": blocks.shape.lanes, "rows": blocks.block_rows, "blocks": blocks.count}
     known = about(row_blocks_draft, "blocks of rows", **sizes)
-    return routines.draft(b, scratch, group.sizes, blocks.work, known, [stage])
+    return routines.draft(b, scratch, group.sizes, blocks.work, known, stages)
 
 
 def block_rows(group: RowBlocks, target: Target) -> int:
@@ -143,7 +150,7 @@ class _Blocks:
         self.axes = {n: self.row + 1 + 2 * k for k, n in enumerate(matmuls)}
         # One tile function serves all GEMMs of the group, so one that accumulates decides for all.
         self.accumulates = group.sums or any(
-            isinstance(s, RowGemm) and s.depth > _MAX_DEPTH for s in group.steps
+            isinstance(s, RowGemm) and s.depth > MAX_DEPTH for s in group.steps
         )
         # With strides as arguments LLVM compiles one tile function for all GEMMs of the group.
         self.shared = len(matmuls) > 1
@@ -257,8 +264,8 @@ class _Blocks:
             buffers.append(self.tiles[step.row_max.number])
             row_max_stride = self.pitch[step.row_max.number]
             yield Invoke(InitRowMax(shape, row_max_stride), (buffers[-1],), (self.present,))
-        # Parts of about equal depth, at most `_MAX_DEPTH` each.
-        part = -(-depth // -(-depth // _MAX_DEPTH))
+        # Parts of about equal depth, at most `MAX_DEPTH` each.
+        part = -(-depth // -(-depth // MAX_DEPTH))
         here = Count(f"k{n}", depth, part), Iteration(f"k{n}")
         tiles = self._macrokernel(
             n, (self.row, self.present, self.group.rows), (*left, c_row), buffers, here,

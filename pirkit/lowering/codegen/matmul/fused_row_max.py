@@ -38,21 +38,21 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
 )
 from pirkit.runtime.native.target import Target
 
+MAX_DEPTH: Final = 512
+"""Depth of a panel that is multiplied at a time."""
 _MIN_COLUMNS: Final = 1 << 22
 """Elements of a result from which compiling separate tile functions pays."""
 
 
-def with_row_max(group: RowBlocks, max_depth: int, target: Target) -> RowBlocks:
-    """The group with GEMMs that compute row maxima, if their depth is at most ``max_depth``."""
+def with_row_max(group: RowBlocks, target: Target) -> RowBlocks:
+    """The group with GEMMs that compute row maxima, if they run in one part."""
     for number, step in enumerate(group.steps):
         if isinstance(step, RowNest):
-            group = _with_one_row_max(group, number, step, max_depth, target)
+            group = _with_one_row_max(group, number, step, target)
     return group
 
 
-def _with_one_row_max(
-    group: RowBlocks, number: int, step: RowNest, max_depth: int, target: Target
-) -> RowBlocks:
+def _with_one_row_max(group: RowBlocks, number: int, step: RowNest, target: Target) -> RowBlocks:
     """The group with the first phase of one nest replaced by a maximum from its GEMM."""
     found = _max_phase(step.kernel)
     if found is None:
@@ -68,7 +68,7 @@ def _with_one_row_max(
         return group
     if (
         # A deeper GEMM runs in parts; its partial sums have no meaningful maximum.
-        gemm.depth > max_depth
+        gemm.depth > MAX_DEPTH
         or gemm.row_max
         or not _is_contiguous_row(step.kernel, operand, columns)
     ):
