@@ -76,7 +76,8 @@ def test_loss_saves_no_more_than_its_gradients() -> None:
     assert graph.saved == 8 * 16 * 4
     scaled = torch.randn(8, 16, dtype=torch.float16, requires_grad=True)
     (graph,) = pirkit.torch.explain(deep, scaled).graphs
-    assert graph.saved is not None and graph.saved > 8 * 16 * 2
+    assert graph.saved is not None  # a scaled cotangent goes through all of the backward
+    assert graph.saved > 8 * 16 * 2
 
 
 def test_third_derivative_of_layer_norm() -> None:
