@@ -7,7 +7,9 @@ configurations of transformers, timm and torchvision, models and parts of models
 GraphNet's own samples where `GRAPHNET` names a folder of them. The ``--count`` first ones are
 taken, families in turn; ``--list`` prints them. Each runs in a process of its own with a limit in
 CPU seconds; rows that the table holds are left out and ``--seconds`` ends a run between two graphs,
-so a table is made in pieces. ``--summary`` prints what it says: of all graphs, and of those that
+so a table is made in pieces. ``--backend both`` runs each
+graph by both in turns, ``--seed`` takes them in a random order, of which a part is a fair sample.
+``--summary`` prints what it says: of all graphs, and of those that
 both backends ran.
 
 Times are CPU seconds on one thread, caches empty: the first call with Dynamo, and of it the time in
@@ -24,11 +26,13 @@ from __future__ import annotations
 import argparse
 import copy
 import logging
+import random
 import statistics
 import sys
 import time
 from collections import Counter
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +88,7 @@ def measured(family: str, name: str, backend: str, with_times: bool) -> dict[str
     model.eval()
     given = (args, kwargs)
     expected = [t.clone() for t in inference_of(model, given)()]
-    options = {"threads": 1} if backend == "pirkit" else None
+    options: dict[str, Any] | None = {"threads": 1} if backend == "pirkit" else None
     compiler = _Compiler(backend)
     compiled = torch.compile(copy.deepcopy(model), backend=compiler, options=options)
     call = inference_of(compiled, given)
@@ -196,10 +200,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--family", choices=list(FAMILIES))
-    parser.add_argument("--backend", choices=BACKENDS, default="pirkit")
+    parser.add_argument("--backend", choices=(*BACKENDS, "both"), default="pirkit")
     parser.add_argument("--table", type=Path, default=Path("torch_inference.csv"))
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--part", default="0/1", help="i/n: every n-th graph, from the i-th")
+    parser.add_argument("--seed", type=int, help="take the graphs in this random order")
     parser.add_argument("--limit", type=float, default=90.0, help="CPU seconds of a model")
     parser.add_argument("--seconds", type=float, default=1e9, help="start no graph after them")
     parser.add_argument("--level", type=int, default=-5)
@@ -212,19 +217,23 @@ def main() -> int:
         print(summary(read(given.table), given.level))
         return 0
     graphs = chosen(given.count, given.family, given.names)
+    if given.seed is not None:
+        random.Random(given.seed).shuffle(graphs)
     if given.list:
         print("\n".join(f"{family} {name}" for family, name in graphs))
         return 0
     end = time.monotonic() + given.seconds
-    prepare(given.backend)
+    backends = BACKENDS if given.backend == "both" else (given.backend,)
+    for backend in backends:
+        prepare(backend)
     part, parts = map(int, given.part.split("/"))
-    for family, name in graphs[part::parts]:
+    for (family, name), backend in product(graphs[part::parts], backends):
         known = {(r["family"], r["name"], r["backend"]) for r in read(given.table)}
-        if (family, name, given.backend) in known and not given.again:
+        if (family, name, backend) in known and not given.again:
             continue
         if time.monotonic() > end:
             break
-        row = in_a_process(measured, family, name, given.backend, given.limit, not given.values)
+        row = in_a_process(measured, family, name, backend, given.limit, not given.values)
         append(given.table, COLUMNS, row)
         print(*(row.get(k, "") for k in COLUMNS), flush=True)
     return 0

@@ -17,9 +17,11 @@ from pirkit.passes.dce import DcePass
 from pirkit.passes.differentiate import inputs_of
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.partition import forward_backward
+from pirkit.split.save_or_recompute import SAVE_ALL
 from pirkit.split.split_result import SplitParts
 from pirkit.torch.flat_ops import Flat, zero_inputs
 from pirkit.torch.tensor_runner import Packed, Runner, Settings
+from pirkit.torch.unit_seed import split_of_loss
 
 Array = np.ndarray[Any, Any]
 
@@ -55,8 +57,20 @@ class Level:
     @cached_property
     def parts(self) -> SplitParts:
         """The program split into forward and backward."""
+        return self._loss or self._usual
+
+    @cached_property
+    def _usual(self) -> SplitParts:
         settings = self.settings
         return forward_backward(self.program, mode=settings.saved, budget=settings.budget)
+
+    @cached_property
+    def _loss(self) -> SplitParts | None:
+        """The split of a loss, if its gradients are no more bytes than what is saved else."""
+        if self.settings.saved == SAVE_ALL or self.settings.budget is not None:
+            return None
+        found = split_of_loss(self.program)
+        return found if found and found.report.bytes <= self._usual.report.bytes else None
 
     @cached_property
     def forward(self) -> Runner:
@@ -64,7 +78,8 @@ class Level:
         names = self.parts.names
         program = Program(self.parts.forward.module, {}, "<torch>")
         outputs = (*self._outputs, *names.fm)
-        return Runner(program, self.inputs, outputs, self.settings, len(self.outputs))
+        lanes = self._loss is not None
+        return Runner(program, self.inputs, outputs, self.settings, len(self.outputs), lanes=lanes)
 
     @property
     def _outputs(self) -> list[str]:

@@ -89,7 +89,7 @@ class Runner:
     The first ``shown`` results are those of the user. Native code writes the others, which only a
     backward reads, into one tensor, which is the last result: ``packed`` says where each of them
     is. A runner that is given such places (``saved``) takes that tensor instead of the values,
-    where the first of them would be.
+    where the first of them would be. With ``lanes`` the batch may lie in lanes of vectors.
     """
 
     def __init__(
@@ -100,9 +100,11 @@ class Runner:
         settings: Settings,
         shown: int | None = None,
         saved: Packed | None = None,
+        *,
+        lanes: bool = False,
     ) -> None:
         self.executable: Executable = compile(
-            program, fast_math=settings.fast_math, threads=settings.threads
+            program, fast_math=settings.fast_math, threads=settings.threads, batch_lanes=lanes
         )
         self.outputs = tuple(outputs[:shown])
         self._run: Callable[[dict[str, Any]], dict[str, Any]] = self.executable.run

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
 
-import pirkit.torch  # noqa: E402, F401  registers the backend
+import pirkit.torch  # noqa: E402  registers the backend
 
 F64 = torch.float64
 FUNCTIONS = {
@@ -41,6 +41,43 @@ def test_second_derivatives(name: str) -> None:
         found.append((y, g, h, third))
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+def _loss(x: Any, w: Any) -> Any:
+    (force,) = torch.func.grad(lambda x: (x @ w).tanh().square().sum())(x).sum(0, keepdim=True)
+    return force.square().mean() + (x @ w).mean()
+
+
+def test_loss_computes_its_gradients_at_once() -> None:
+    """Gradients of one number are scaled by its cotangent, as often as somebody asks for them."""
+    compiled = torch.compile(_loss, backend="pirkit", fullgraph=True)
+    x, w = (torch.randn(3, 3, dtype=F64, requires_grad=True) for _ in range(2))
+    found = []
+    for function in (_loss, compiled):
+        y = function(x, w)
+        first = torch.autograd.grad(y, (x, w), torch.tensor(3.0, dtype=F64), retain_graph=True)
+        held = [g.clone() for g in first]
+        for g in first:
+            g.zero_()  # as an optimizer may do with what it is given
+        again = torch.autograd.grad(-2.0 * y, (x, w), create_graph=True)
+        (second,) = torch.autograd.grad(sum(g.square().sum() for g in again), x)
+        found.append((y, *held, *again, second))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+def test_loss_saves_no_more_than_its_gradients() -> None:
+    def deep(x: Any) -> Any:
+        for _ in range(6):
+            x = x.tanh() * x
+        return x.sum()
+
+    (graph,) = pirkit.torch.explain(deep, torch.randn(8, 16, requires_grad=True)).graphs
+    assert graph.saved == 8 * 16 * 4
+    scaled = torch.randn(8, 16, dtype=torch.float16, requires_grad=True)
+    (graph,) = pirkit.torch.explain(deep, scaled).graphs
+    assert graph.saved is not None  # a scaled cotangent goes through all of the backward
+    assert graph.saved > 8 * 16 * 2
 
 
 def test_third_derivative_of_layer_norm() -> None:
