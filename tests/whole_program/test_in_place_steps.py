@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import pirkit
+from pirkit import ops
 from pirkit.runtime.native.program import BorrowingSession, NativeProgram
 from pirkit.runtime.native.workspace import Block, Workspace
 from tests.whole_program.test_convolutions import whole_of
@@ -19,8 +19,8 @@ def rows(count: int, columns: int) -> Any:
 
 
 def chain(x: Any, w: Any) -> Any:
-    """Sorting has no native form that is joined with others: two buffers would be live."""
-    return pirkit.tanh(pirkit.cumsum(pirkit.tanh(pirkit.cumsum(x, 0)) * w, 0))
+    """Running sums, which are steps of their own, between elementwise ones."""
+    return ops.cumsum(ops.tanh(ops.cumsum(x, 0)) * w, 0)
 
 
 def native_of(count: int) -> tuple[NativeProgram, tuple[Any, ...]]:
@@ -31,13 +31,12 @@ def native_of(count: int) -> tuple[NativeProgram, tuple[Any, ...]]:
 
 
 def wanted(x: Any, w: Any) -> Any:
-    first = np.tanh(np.cumsum(x.astype(np.float64), 0)) * w
-    return np.tanh(np.cumsum(first, 0))
+    return np.cumsum(np.tanh(np.cumsum(x.astype(np.float64), 0)) * w, 0)
 
 
 def test_what_dies_at_an_elementwise_step_is_overwritten() -> None:
     native, given = native_of(64)
-    assert native.memory <= 2 * given[0].nbytes
+    assert native.memory <= given[0].nbytes
     np.testing.assert_allclose(native(*given)[0], wanted(*given), rtol=1e-4, atol=1e-4)
 
 
