@@ -30,7 +30,7 @@ class SegmentStep(NativeStep):
 
     def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:
         program = self.program
-        memory, start = filled_memory(program)
+        memory, start = filled_memory(program, program.memory)
         first = self.inputs + len(program.results)
         flags = range(program.flags, program.flags + len(program.assertions))
         places = {offset: k for k, offset in enumerate(program.temporaries, first)}

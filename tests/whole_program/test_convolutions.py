@@ -234,7 +234,8 @@ def test_what_memory_held_before_does_not_matter() -> None:
     assert native is not None
     first = native(*given)
     for session in native.free:
-        session.arena[...] = 255  # numbers that are none
+        assert session.block is not None
+        session.block.memory[...] = 255  # numbers that are none
     for one, other in zip(first, native(*given), strict=True):
         np.testing.assert_array_equal(one, other)
 

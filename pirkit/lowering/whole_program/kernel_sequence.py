@@ -38,6 +38,7 @@ from pirkit.lowering.whole_program.conv_kernels import (
     transposed_slots,
 )
 from pirkit.lowering.whole_program.cumulative_kernels import cumulative_of
+from pirkit.lowering.whole_program.in_place_steps import write_in_place
 from pirkit.lowering.whole_program.matmul import PANELS, matmul_of, panel_product
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
@@ -369,6 +370,8 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
     step can be checked by looking at a range of bytes.
     """
     number = {slot: k for k, slot in enumerate((*inputs, *results))}
+    updated = {results[k] for k, _ in _in_place(made, inputs, results)}
+    write_in_place(made, results, updated)
     last = _last_steps(made)
     arena, offsets, steps = Arena(), list[int](), list[ProgramStep]()
     contents: list[Content] = []

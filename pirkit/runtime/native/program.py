@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import combinations
 from typing import Any, Final
 from weakref import ref
@@ -26,6 +26,7 @@ from pirkit.runtime.native.cached_ir import compile_cached_ir
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.engine import Library, load
 from pirkit.runtime.native.function import (
+    Code,
     Control,
     NativeFunction,
     Stacks,
@@ -54,14 +55,14 @@ from pirkit.runtime.native.tensor_call import (
     method,
     tensor_slots,
 )
+from pirkit.runtime.native.workspace import SHARED_BYTES, WORKSPACE, Block, lines
 from pirkit.runtime.plan import TypedCall
-from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
+from pirkit.runtime.tensor.allocator import no_memory
 from pirkit.runtime.tensor.buffer import address_of, is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]
 
-_LINE: Final = 64
 _RUN: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _RUN_BRIEF: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _CALL: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
@@ -134,6 +135,12 @@ class NativeProgram:
         self.makers = [array_maker(meta) for meta in self.results]
         self.free: list[Session] = []
         """Sessions that no call uses."""
+        kept = [self.flags + len(self.assertions) if self.assertions else 0]
+        kept += [part.offset + len(part.content) for part in self.contents]
+        self.kept = lines(max(kept))
+        """Bytes at the beginning of the memory whose content outlives a call."""
+        self.needs = lines(self.memory) - self.kept + self.scratch(lambda code: 1)
+        """The other bytes, and those of scratch memory, for one thread."""
 
     def __repr__(self) -> str:
         return f"<{self.summary}>"
@@ -188,7 +195,12 @@ class NativeProgram:
         try:
             return self.free.pop()
         except IndexError:
-            return Session(self)
+            return BorrowingSession(self) if self.needs >= SHARED_BYTES else Session(self)
+
+    def scratch(self, threads: Callable[[Code], int]) -> int:
+        """Bytes of scratch memory for any of the functions, in so many threads."""
+        return max((s.function.code.scratch * threads(s.function.code) for s in self.steps),
+                   default=0)  # fmt: skip
 
     def own_session(self) -> Session:
         """A session that no other call gets."""
@@ -225,28 +237,32 @@ def _is_in_rows(array: Any, meta: TensorMeta) -> bool:
 
 
 class Session:
-    """The arena and argument blocks of one call at a time."""
+    """The memory and argument blocks of one call at a time."""
 
     def __init__(self, program: NativeProgram) -> None:
         self.program = program
-        self.arena, start = filled_memory(program)
-        self.base = address_of(self.arena) + start
+        kept, start = filled_memory(program, program.kept)
+        self.base = address_of(kept) + start
         first = start + program.flags
-        self.flags = self.arena[first : first + len(program.assertions)]
+        self.flags = kept[first : first + len(program.assertions)]
         self.flags[...] = 0
         self.stacks = Stacks([self.base + offset for offset in program.stacks])
         steps = program.steps
         self.records = (ctypes.c_size_t * (len(RECORD) * max(len(steps), 1)))()
         self.header = (ctypes.c_size_t * len(HEADER))()
-        self.owned: list[Any] = []
+        self.owned: list[Any] = [kept]
         self.places: list[list[int]] = [[] for _ in (*program.inputs, *program.results)]
         """For each input and result, the argument words that hold its address."""
         self.uses_pool = False
         self.blocks = (ctypes.c_size_t * max(sum(len(s.operands) + 1 for s in steps), 1))()
         start = ctypes.addressof(self.blocks)
+        temporary: list[tuple[int, int]] = []
         for number, step in enumerate(steps):
-            self._record(number, step, start)
+            temporary += self._record(number, step, start)
             start += 8 * (len(step.operands) + 1)
+        self.offsets = np.array([offset for _, offset in temporary], np.uintp)
+        self.needs = lines(program.memory) - program.kept
+        self.needs += program.scratch(lambda code: thread_share(code)[0])
         self.inputs, self.is_known = len(program.inputs), memory_layout_is_known()
         patches = [(place, k) for k, places in enumerate(self.places) for place in places]
         self.patches = (ctypes.c_size_t * max(2 * len(patches), 1))(
@@ -254,6 +270,12 @@ class Session:
         )
         first_word = ctypes.addressof(self.blocks)
         self.words: Array = np.ctypeslib.as_array(self.blocks)
+        self.temporary = np.array([(at - first_word) // 8 for at, _ in temporary], np.intp)
+        """The argument words in `words` for memory of a call, and where in its block that is."""
+        self.first_byte = 0
+        """That of the block."""
+        self.block: Block | None = None
+        """The memory of all calls, where it is not lent for each."""
         self.moved = np.array([(place - first_word) // 8 for place, _ in patches], np.intp)
         self.sources = np.array([k for _, k in patches], np.intp)
         """The argument words in `words`, and the number of the array whose address each holds."""
@@ -288,6 +310,17 @@ class Session:
         takes `header_address`, arrays and results, and gives 0 if it has run."""
         self.into = kinds[0](library.addresses[RUN_FUNCTIONS[2]]) if alone else None
         """As `direct`, into arrays of the caller; it does not run where they are unfit."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.block = Block(self.needs)
+        self.use(self.block)
+
+    def use(self, block: Block) -> None:
+        """Let temporaries lie in this block from now on."""
+        if block.base != self.first_byte:
+            self.first_byte = block.base
+            self.words[self.temporary] = self.offsets + np.uintp(block.base)
 
     @cached_property
     def tensors(self) -> TensorCall:
@@ -329,20 +362,24 @@ class Session:
     def _set(self, name: str, value: int) -> None:
         self.header[HEADER[name]] = value
 
-    def _record(self, number: int, step: ProgramStep, place: int) -> None:
+    def _record(self, number: int, step: ProgramStep, place: int) -> Iterator[tuple[int, int]]:
+        """Write what is fixed about a step; where the addresses of temporaries go, and which."""
         function, program = step.function, self.program
         code = function.code
         threads, chunk = thread_share(code)
         self.uses_pool = self.uses_pool or threads > 1
-        scratch, start = _lines(code.scratch * threads)
         block = (ctypes.c_size_t * (len(step.operands) + 1)).from_address(place)
-        block[len(step.operands)] = start
+        yield place + 8 * len(step.operands), lines(program.memory) - program.kept
         outside = len(program.inputs) + len(program.results)
         for position, operand in enumerate(step.operands):
             if operand < outside:
-                self.places[operand].append(ctypes.addressof(block) + 8 * position)
+                self.places[operand].append(place + 8 * position)
+                continue
+            offset = program.temporaries[operand - outside]
+            if offset < program.kept:
+                block[position] = self.base + offset
             else:
-                block[position] = self.base + program.temporaries[operand - outside]
+                yield place + 8 * position, offset - program.kept
         address, blocks = 0, code.blocks
         if isinstance(function, Control):
             blocks, chunk = function.words(0)
@@ -350,10 +387,10 @@ class Session:
             address = function.address
         flags = self.base + step.flags.start
         shared = (blocks, chunk, threads, flags, len(step.flags))
-        words = (address, ctypes.addressof(block), *shared)
+        words = (address, place, *shared)
         first = number * len(RECORD)
         self.records[first : first + len(RECORD)] = words
-        self.owned += [block, scratch, step.function]
+        self.owned.append(step.function)
 
     def call(
         self,
@@ -470,6 +507,41 @@ class Session:
         self._set("pool", current.address)
 
 
+class BorrowingSession(Session):
+    """A session of which each call takes memory from the workspace of the process."""
+
+    def _begin(self) -> None:
+        WORKSPACE.join(self)
+        self.direct = self.into = None
+
+    def _within(self, run: Callable[..., Any], *given: Any) -> Any:
+        block = WORKSPACE.take(self.needs)
+        try:
+            self.use(block)
+            return run(*given)
+        finally:
+            WORKSPACE.give(block)
+
+    @cached_property
+    def tensors(self) -> TensorCall:
+        native = self._native_tensors() if array_slot() else self._python_tensors
+        return partial(self._within, native)
+
+    def call(
+        self,
+        arrays: tuple[Any, ...],
+        results: tuple[Array, ...],
+        others: Callable[[], Sequence[Any]],
+    ) -> None:
+        self._within(super().call, arrays, results, others)
+
+    def attempt(self, arrays: tuple[Array, ...], results: tuple[Array, ...]) -> bool:
+        return self._within(super().attempt, arrays, results)
+
+    def run_at(self, addresses: Array) -> None:
+        self._within(super().run_at, addresses)
+
+
 @dataclass(frozen=True, slots=True)
 class _Bound:
     """A call on fixed arrays, which it keeps alive."""
@@ -489,19 +561,11 @@ class _Bound:
             np.copyto(target, made)
 
 
-def _lines(nbytes: int) -> tuple[Any, int]:
-    """A buffer, and the address of its first cache line.
-
-    numpy allocates it, as numpy requests huge pages for large buffers.
-    """
-    operands = plain_bytes(nbytes + _LINE)
-    return operands, -(-address_of(operands) // _LINE) * _LINE
-
-
-def filled_memory(program: NativeProgram) -> tuple[Array, int]:
-    """Memory for one call at a time, with the constants in it, and where in it offsets begin."""
-    operands, base = _lines(program.memory)
-    start = base - address_of(operands)
+def filled_memory(program: NativeProgram, nbytes: int) -> tuple[Array, int]:
+    """So much of a program's memory, with the constants in it, and where in it offsets begin."""
+    block = Block(nbytes)
+    operands = block.memory
+    start = block.base - address_of(operands)
     for part in program.contents:
         first = start + part.offset
         operands[first : first + len(part.content)] = np.frombuffer(part.content, np.uint8)

@@ -62,6 +62,7 @@ def tree_call(
     """
     header: Any = session.header
     is_plain = header[HEADER["slot"]] and not session.uses_pool and not len(session.flags)
+    is_plain = is_plain and session.block is not None
     inputs = session.program.inputs
     numbered = [s for s in arguments.steps if s.use in _NUMBERS]
     numbers: dict[int, Any] = {s.target: _element_type(s) for s in numbered}

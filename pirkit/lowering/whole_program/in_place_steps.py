@@ -1,0 +1,75 @@
+"""Lets elementwise steps of a native program write where they read: one buffer instead of two.
+
+The gradient of an embedding that a matmul also reads is such a pair: what the matmul gives is
+copied into the result, to which the embedding's rows are added. Both are one buffer, and the copy
+is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Store
+from pirkit.runtime.native.function import Control, NativeFunction
+from pirkit.runtime.plan import Call, Plan
+
+
+class _Steps(Protocol):
+    plan: Plan
+    steps: list[tuple[NativeFunction | Control, tuple[int, ...]]]
+    nests: list[Kernel | None]
+    sources: list[tuple[Call, ...]]
+
+    def is_made_here(self, buffer: int) -> bool: ...
+    def is_in_place(self, step: int, result: int, source: int) -> bool: ...
+
+
+def write_in_place(made: _Steps, results: Sequence[int], apart: AbstractSet[int]) -> None:
+    """Give buffers that die at an elementwise step the name of one that it makes.
+
+    ``results`` keep their names. Those in ``apart`` may share the array of an input, as long as
+    the step that makes them comes after the last one that reads it: only a copy to them is left
+    out, since a result that is then written too early is copied to such an array instead. Programs
+    with branches and loops stay as they are.
+    """
+    if any(isinstance(function, Control) for function, _ in made.steps):
+        return
+    last = {b: k for k, (_, buffers) in enumerate(made.steps) for b in buffers}
+    first = {b: k for k in reversed(range(len(made.steps))) for b in made.steps[k][1]}
+    names: dict[int, int] = {}
+    idle: list[int] = []
+    for k, nest in enumerate(made.nests):
+        if nest is None:
+            continue
+        is_copy = [type(s) for s in nest.statements()] == [Load, Store]
+        for source, target in _pairs(made, k, first, last):
+            if source in results or source in names or target in names.values():
+                continue
+            if is_copy or target not in apart:
+                names[source] = target
+                idle += [k] if is_copy else []
+    for k, (function, buffers) in enumerate(made.steps):
+        made.steps[k] = function, tuple([_name(names, b) for b in buffers])
+    for k in reversed(idle):
+        del made.steps[k], made.nests[k], made.sources[k]
+
+
+def _pairs(
+    made: _Steps, step: int, first: dict[int, int], last: dict[int, int]
+) -> Iterator[tuple[int, int]]:
+    """Buffers that a step reads as the last one, each with one that it is the first to use."""
+    slots = made.plan.slots
+    known = [b for b in dict.fromkeys(made.steps[step][1]) if 0 <= b < len(slots)]
+    known = [b for b in known if made.is_made_here(b)]
+    for target in (b for b in known if first[b] == step):
+        for source in (b for b in known if last[b] == step != first[b]):
+            if slots[source] == slots[target] and made.is_in_place(step, target, source):
+                yield source, target
+
+
+def _name(names: dict[int, int], buffer: int) -> int:
+    while buffer in names:
+        buffer = names[buffer]
+    return buffer
