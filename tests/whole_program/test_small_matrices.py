@@ -117,6 +117,20 @@ def test_zeros_and_nan() -> None:
     assert logarithm[[7, 9]].tolist() == [-np.inf, -np.inf]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_denormal_numbers(n: int, dtype: Any) -> None:
+    """Their reciprocals are infinite."""
+    scale = np.finfo(dtype).tiny / 16
+    x = (exchanged(n, (20,)) * scale).astype(dtype)
+    assert np.array_equal(native(np.linalg.det, x), np.zeros(20, dtype))
+    y = (x[..., :1] * 3).astype(dtype)
+    exact = np.zeros((20, n, 1))
+    exact[:, 0] = 3
+    found = np.asarray(native(np.linalg.solve, x, y))
+    assert np.abs(found - exact).max() < 1e-2
+
+
 @pytest.mark.parametrize(
     ("function", "says"),
     [

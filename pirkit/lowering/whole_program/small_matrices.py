@@ -148,10 +148,11 @@ class _Writer:
                 sign = self("where", is_larger, self("negative", sign), sign)
             if k + 1 == n:
                 break
+            # By division: the reciprocal of a denormal number is infinite.
             is_zero = self("equal", top[k], zero, of=dt.bool_)
-            inverse = self("divide", one, self("where", is_zero, one, top[k]))
+            divisor = self("where", is_zero, one, top[k])
             for row in rows[k + 1 : n]:
-                factor = self("multiply", row[k], inverse)
+                factor = self("divide", row[k], divisor)
                 for j in range(k + 1, len(top)):
                     row[j] = self.without(row[j], [(factor, top[j])])
         return sign
@@ -166,8 +167,7 @@ class _Writer:
                 for c, side in enumerate(sides[i])
             ]
             if not unit:
-                inverse = self("divide", self.number(1), rows[i][i])
-                found[i] = [self("multiply", x, inverse) for x in found[i]]
+                found[i] = [self("divide", x, rows[i][i]) for x in found[i]]
         return found
 
 
@@ -233,10 +233,9 @@ def _cholesky(w: _Writer, call: Call) -> None:
         square = w.without(rows[j][j], [(x, x) for x in found[j][:j]])
         w.require(INDEFINITE, "greater_than", square)
         found[j][j] = w("sqrt", square)
-        inverse = w("divide", w.number(1), found[j][j])
         for i in range(j + 1, n):
             terms = list(zip(found[i][:j], found[j][:j], strict=True))
-            found[i][j] = w("multiply", w.without(rows[i][j], terms), inverse)
+            found[i][j] = w("divide", w.without(rows[i][j], terms), found[j][j])
     if upper:
         found = [list(row) for row in zip(*found, strict=True)]
     w.store(1, [x for row in found for x in row])
