@@ -13,7 +13,7 @@ from pirkit.analysis.differentiation import block_of
 from pirkit.analysis.effects import WRITE_BACK, keeps_statistics
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode, encode
-from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
+from pirkit.dialect.kinds import LIST, LOOP, OUTPUT, SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares
 from pirkit.dialect.types import VecType, meta_of
@@ -260,8 +260,11 @@ class _Versions:
         """
         if made is None or meta_of(made.type) == meta_of(target.type) or _is_alike(made, target):
             return False
-        names = (target, *(v for v, s in self.storage.items() if s is target and v is not made))
-        readers = {use.operation for name in names for use in name.uses}
+        readers = {use.operation for use in target.uses}
+        for name, storage in self.storage.items():
+            if storage is target and name is not made and name is not target:
+                # `finish` gives outputs the content in their own type
+                readers |= {u.operation for u in name.uses if not declares(u.operation, OUTPUT)}
         later = op.next_op
         while later is not None:
             if any(inner in readers for inner in later.walk()):
