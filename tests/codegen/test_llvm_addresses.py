@@ -29,11 +29,13 @@ def values(b: Builder, given: dict[str, int]) -> dict[str, int]:
 def test_what_lies_some_elements_apart_is_one_address() -> None:
     b = Builder()
     places = [b.at(BASE, b.times(b.plus(FIRST, 16 * k), 4)) for k in range(3)]
+    assert len(b.lines) == 2  # what nobody reads is not written
+    first, second, third = [place.text for place in places]
     found = [line for line in b.lines if "getelementptr" in line]
     assert found == [
-        f"  {places[0].text} = getelementptr i8, ptr %a, i64 %v1",
-        f"  {places[1].text} = getelementptr i8, {places[0]}, i64 64",
-        f"  {places[2].text} = getelementptr i8, {places[0]}, i64 128",
+        f"  {first} = getelementptr i8, ptr %a, i64 %v1",
+        f"  {second} = getelementptr i8, ptr {first}, i64 64",
+        f"  {third} = getelementptr i8, ptr {first}, i64 128",
     ]
 
 
@@ -67,7 +69,7 @@ def test_addresses_are_what_they_would_be(seed: int) -> None:
                 places.append((b.at(base, number), start + number))
             case _:
                 places.append((b.at(base, x), start + m))
+    written = [(value.text, meant) for value, meant in [*whole, *places]]
     known = values(b, given)
-    for value, meant in [*whole, *places]:
-        text = value.text
+    for text, meant in written:
         assert (known[text] if text.startswith("%") else int(text)) == meant
