@@ -19,6 +19,7 @@ from pirkit.frontend.tracing import bound_input
 from pirkit.frontend.tracing import trace as record
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
+from pirkit.passes import run_pipeline
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.tensor.dense import DenseTensor
 
@@ -53,7 +54,9 @@ def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*given, **named)
 
         traced = record(body, found)
-        (program,) = [op for op in traced.program.module.ops if isinstance(op, ProgramOp)]
+        module = traced.program.module
+        run_pipeline(module, "expand-gradients")  # `pinv` records a rule for its derivative
+        (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
         held = {name: bound_input(array) for name, array in traced.captured.items()}
         inputs = {f"x{i}": t for i, t in enumerate(found)}
         outputs = Executable(write_plan(program), LIBRARY, {}, 0).run({**inputs, **held})
