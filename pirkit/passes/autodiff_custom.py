@@ -104,10 +104,25 @@ def _repeated(back: Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]) ->
     block = cast(Block, op.parent)
     read = [*custom.placeholders, *(v for v in custom.outputs if v not in custom.inputs)]
     mapped = dict(zip(custom.placeholders, [s.ssa for s in seeds], strict=True))
-    for each in paths_between(block, custom.given, read).ops:
+    for each in _between(block, custom.given, read):
         if not any(v in custom.placeholders for v in each.results):
             back.b.insert(each.clone(value_mapper=mapped))
     return [back.b.wrap(mapped.get(v, v)) for v in custom.given]
+
+
+def _between(block: Block, ends: Sequence[SSAValue], starts: Sequence[SSAValue]) -> Sequence[PirOp]:
+    """All operations that lead from some values to others, conditions and integers among them."""
+    reached, found = set(starts), list[PirOp]()
+    for op in cast("list[PirOp]", list(block.ops)):
+        if any(v in reached for inner in op.walk() for v in inner.operands):
+            found.append(op)
+            reached.update(op.results)
+    needed, kept = set(ends), list[PirOp]()
+    for op in reversed(found):
+        if not needed.isdisjoint(op.results):
+            kept.append(op)
+            needed.update(v for inner in op.walk() for v in inner.operands)
+    return kept[::-1]
 
 
 def _transposed(

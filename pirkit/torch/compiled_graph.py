@@ -13,6 +13,7 @@ from pirkit.diag.forks import renewed
 from pirkit.runtime.trace import Entry
 from pirkit.torch.autograd_function import run
 from pirkit.torch.captured_graph import SOURCE, Captured, Result, View
+from pirkit.torch.custom_derivative import has_own_derivative
 from pirkit.torch.flat_ops import flat_ops, stepped_inputs
 from pirkit.torch.import_graph import import_graph
 from pirkit.torch.imported_graph import Imported
@@ -36,6 +37,7 @@ class Specialized:
         self.level = Level(
             imported.program, imported.names, imported.outputs, settings, tuple(captured.learns),
             flat_ops(captured, imported.inputs), stepped_inputs(captured, imported.inputs),
+            linear=not has_own_derivative(captured),
         )  # fmt: skip
         self.captured = captured
         self.watched: list[Entry] = []

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pirkit.dialect.build import Value
 from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.captured_graph import Captured
 from pirkit.torch.libtorch import listed, torch
 from pirkit.torch.rules import RULES
 
@@ -68,6 +69,13 @@ def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[A
     for i, value in zip(at, made, strict=True):
         ys[i] = value
     return tuple(ys)
+
+
+def has_own_derivative(captured: Captured) -> bool:
+    """Whether a derivative in a graph is the user's, which need not be linear in the cotangent."""
+    graphs = [captured.graph, *[m.graph for m in captured.module.modules() if hasattr(m, "graph")]]
+    own = torch.ops.pirkit.custom.default
+    return any(node.target is own for graph in graphs for node in graph.nodes)
 
 
 def _of_tensors(found: list[Any], args: Sequence[Any]) -> list[Any]:

@@ -43,6 +43,8 @@ class Level:
     """Ops for whose derivative torch gives zeros (see `flat_ops`)."""
     zeros: tuple[frozenset[int], ...] = ()
     """Of each output the inputs whose gradient is at least zeros, where there is none."""
+    linear: bool = True
+    """Whether gradients are known to be linear in cotangents: those of a user need not be."""
 
     def zero_gradients(self, cotangents: Sequence[Any]) -> frozenset[int]:
         """Inputs that get zeros, if they get no other gradient."""
@@ -67,7 +69,8 @@ class Level:
     @cached_property
     def _loss(self) -> SplitParts | None:
         """The split of a loss, if its gradients are no more bytes than what is saved else."""
-        if self.settings.saved == SAVE_ALL or self.settings.budget is not None:
+        settings = self.settings
+        if settings.saved == SAVE_ALL or settings.budget is not None or not self.linear:
             return None
         found = split_of_loss(self.program)
         return found if found and found.report.bytes <= self._usual.report.bytes else None
@@ -210,6 +213,7 @@ class Level:
             tuple([roles.gradients[self.inputs[i]] for i in wanted]),
             self.settings,
             zeros=zero_inputs(self.flats, wanted, read, seeded),
+            linear=self.linear,
         )
         return level, tuple(read), tuple(seeded), tuple(wanted)
 

@@ -28,7 +28,8 @@ def split_of_loss(given: Program) -> SplitParts | None:
     """None where the program has several outputs with gradients, or one of several numbers.
 
     None, too, where it computes in float16: a gradient for the cotangent one may underflow where
-    that of a scaled loss, which trainings multiply by thousands, would not.
+    that of a scaled loss, which trainings multiply by thousands, would not. Nor for a complex
+    number, whose gradients are linear in the parts of its cotangent, but not in the cotangent.
     """
     if not any(_is_number(v) for v in outputs_of(given.main).values()):
         return None
@@ -48,7 +49,9 @@ def split_of_loss(given: Program) -> SplitParts | None:
 
 def _is_number(value: SSAValue) -> bool:
     meta = meta_of(value.type)
-    return isinstance(meta, TensorMeta) and meta.is_static and meta.numel == 1
+    if not isinstance(meta, TensorMeta) or not meta.is_static:
+        return False
+    return meta.numel == 1 and not meta.dtype.is_complex
 
 
 def _is_half(op: PirOp) -> bool:

@@ -419,6 +419,25 @@ def test_rules_in_rules_at_every_order(way: str, rule: Any, order: int) -> None:
     compare(build(OURS)(X[0]), build(jax_library())(X[0]))
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda np, g: np.where(g > 0.5, 0.5, g) * np.abs(g),
+        lambda np, g: np.where((g > 0.1) & (np.sign(g) == 1), 3.0 * g, -g),
+        lambda np, g: g * (g > 0.5).astype("float64"),
+        lambda np, g: g * (np.arange(g.size) == np.argmax(g)),
+    ],
+)
+def test_a_rule_may_decide_by_the_cotangent(rule: Any) -> None:
+    """Conditions on a cotangent were computed for its stand-in, which holds zeros."""
+    f = pirkit.custom_vjp(lambda x: 1.0 * x)
+    f.defvjp(lambda x: (1.0 * x, None), lambda held, g: (rule(np, g),))
+    x = np.array([-2.0, -0.2, 0.2, 0.4, 0.7, 3.0])
+    for derive in (pirkit.grad, lambda h: pirkit.jit(pirkit.grad(h))):
+        found = derive(lambda x: (f(x) ** 2).sum() / 2)(x)
+        np.testing.assert_allclose(np.asarray(found), rule(np, x), rtol=1e-12)
+
+
 def _rule_on_the_cotangent(m: Any) -> Function:
     """The rule calls a function with a rule, and what that is of depends on the cotangent."""
     inner = m.api.custom_vjp(m.np.sin)

@@ -66,6 +66,55 @@ def test_loss_computes_its_gradients_at_once() -> None:
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
 
 
+class _Clipped(torch.autograd.Function):
+    """A derivative that is not linear in the cotangent."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g.clamp(-0.3, 0.3) * g.abs()
+
+
+@pytest.mark.parametrize(
+    ("loss", "dtype"),
+    [
+        (lambda x: (_Clipped.apply(x) ** 2).sum(), F64),
+        (lambda x: (x.conj() * x * x).sum(), torch.complex128),
+        (lambda x: (x * x * torch.arange(5) * (1 + 2j)).sum(), F64),
+    ],
+)
+def test_gradients_that_are_not_linear_in_the_cotangent_of_a_loss(loss: Any, dtype: Any) -> None:
+    x = torch.randn(5, dtype=dtype, requires_grad=True)
+    found = []
+    for function in (loss, torch.compile(loss, backend="pirkit")):
+        y = function(x)
+        factor = torch.tensor(0.3 - 2j if y.is_complex() else -2.3, dtype=y.dtype)
+        (first,) = torch.autograd.grad(y, x, factor, create_graph=True)
+        (second,) = torch.autograd.grad(first.abs().square().sum(), x)
+        found.append((y, first, second))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+
+
+def test_second_derivatives_at_what_the_call_overwrites() -> None:
+    def wave(x: Any) -> Any:
+        x.mul_(2.0)
+        x[0].sin_()
+        return x.sum()
+
+    a = torch.randn(3, 4, dtype=F64, requires_grad=True)
+    found = []
+    for function in (wave, torch.compile(wave, backend="pirkit")):
+        b = a * 1.0
+        y = function(b) * b.sum()
+        (first,) = torch.autograd.grad(y, a, create_graph=True)
+        (second,) = torch.autograd.grad(first.square().sum(), a)
+        found.append((y, b, first, second))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+
+
 def test_loss_saves_no_more_than_its_gradients() -> None:
     def deep(x: Any) -> Any:
         for _ in range(6):
