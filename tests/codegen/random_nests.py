@@ -43,7 +43,7 @@ class NestMaker:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(f"nest {seed}")
         self.product = seed % 4 == 1
-        """Whether operands repeat along an outer axis each, as those of a product of matrices."""
+        """Whether operands repeat along an outer axis each, as those of a matmul."""
         self.short = seed % 8 == 3
         """Whether rows are short."""
         self.nest = self.axes()

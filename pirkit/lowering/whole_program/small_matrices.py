@@ -27,13 +27,14 @@ MOST: Final = 640
 """Multiply-adds and selects of a matrix, above which code would take longer to compile than it is
 worth, and registers no longer hold the matrix."""
 SINGULAR: Final = DataAssertion(message="the matrix is not invertible")
-INDEFINITE: Final = DataAssertion(message="cholesky: a matrix is not positive definite")
+INDEFINITE: Final = DataAssertion(message="a matrix is not positive definite")
 
 
 @dataclass(frozen=True, slots=True)
 class SmallMatrices:
-    """The nest of a call, the operand of the call (its results last) behind each of its buffers,
-    and what it asserts, whose flags are the buffers behind them."""
+    """The nest of a call. For each of its operands ``places`` has the number of the operand or
+    result of the call that it addresses, operands first; the flags of ``assertions`` follow them.
+    """
 
     kernel: Kernel
     places: tuple[int, ...]
@@ -53,7 +54,8 @@ def small_matrices_of(call: Call, meta: Callable[[int], TensorMeta]) -> SmallMat
     batch = metas[0].shape[:-2]
     wide = n if call.kernel == "pd_op.inverse" else columns
     fits = metas[0].dtype in (dt.float32, dt.float64) and 0 < n * n * (n + wide) <= MOST
-    if sides and (sides != (*batch, n, columns)[: metas[0].rank - has_vectors] or not columns):
+    expected = (*batch, n) if has_vectors else (*batch, n, columns)
+    if sides and (sides != expected or not columns):
         return None
     if not fits or not prod(batch):
         return None

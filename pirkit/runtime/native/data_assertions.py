@@ -12,9 +12,9 @@ from pirkit.diag.span import Span
 class DataAssertion:
     """What data must keep to: numbers that say where to read lie in [0, extent).
 
-    Without an extent: integers that divide are not 0, or what ``message`` says is not so. ``op``,
-    ``span`` and ``origin`` say which call of a native program demands it; a kernel by itself leaves
-    that to its caller.
+    Without an extent it is another condition, and ``message`` is the error where it does not hold.
+    ``op``, ``span`` and ``origin`` say which call of a native program demands it; a kernel by
+    itself leaves that to its caller.
     """
 
     extent: int | None = None

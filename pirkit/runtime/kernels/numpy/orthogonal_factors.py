@@ -1,8 +1,7 @@
 """QR factors, singular values and eigenvalues of symmetric matrices, by LAPACK itself.
 
-numpy.linalg computes float32 in float64, and eigenvectors also where only the values are asked for.
-A matrix in memory is the transpose of the one that LAPACK sees: its LQ factors there are the QR
-factors here, and its left singular vectors the right ones.
+numpy.linalg computes float32 in float64. A matrix in memory is the transpose of the one that LAPACK
+sees: its LQ factors there are the QR factors here, and its left singular vectors the right ones.
 """
 
 from __future__ import annotations
