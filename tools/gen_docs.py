@@ -35,8 +35,8 @@ ROOT = Path(__file__).parents[1]
 INTRODUCTION = """\
 # Passes
 
-A pass takes a verified program and leaves a verified one with the same results. Passes run in
-pipelines, on the command line and in Python:
+A pass transforms a program without changing its results. A pipeline is a list of passes with their
+options. This page is the reference of all passes. Pipelines run on the command line and in Python:
 
 ```sh
 pirkit-opt pirkit/samples/recurrence.txt -p 'infer-meta{bind=x:3},@default'
@@ -49,8 +49,9 @@ program = pirkit.load("tests/corpus/paddle/mlp/program.txt")
 program = pirkit.run_passes(program, "constant-fold,cse,dce")
 ```
 
-[guide/write-a-pass.md](guide/write-a-pass.md) shows how to write one and run it among these.
-This page is generated from the passes themselves: `python tools/gen_docs.py`.
+The verifier runs before the first and after each pass. `--stats` prints the statistics of each
+pass, `--remarks` what it changed or left. [guide/write-a-pass.md](guide/write-a-pass.md) shows how to
+write a pass. `python tools/gen_docs.py` generates this page from the docstrings of the passes.
 """
 
 
@@ -63,14 +64,25 @@ def _lines() -> Iterator[str]:
     yield INTRODUCTION
     yield "## Named pipelines"
     yield ""
+    yield "`pirkit-run` and `pirkit.compile` use `@default` on the CPU;"
+    yield "[fusion](fusion.md#what-default-does) tells what distinguishes the four."
+    yield ""
+    simplify = PIPELINES["simplify"]
     for name, text in PIPELINES.items():
-        yield f"- `@{name}`: `{text}`"
+        shown = text if name == "simplify" else text.replace(simplify, "@simplify")
+        yield f"- `@{name}`: `{shown}`"
     yield ""
     yield "## Order"
     yield ""
-    yield "Other orders work, but do less; a remark says so."
+    yield "Other orders are allowed, but passes do less in them; a remark says so."
     yield ""
     yield from (f"- {rule}" for rule in ORDER)
+    yield ""
+    yield "## All passes"
+    yield ""
+    yield "| pass | what it does |"
+    yield "|---|---|"
+    yield from (f"| [`{cls.name}`](#{cls.name}) | {cls.summary()} |" for cls in all_passes())
     for cls in all_passes():
         yield ""
         yield from _pass(cls)
@@ -87,31 +99,40 @@ def _lines() -> Iterator[str]:
 KERNELS_INTRODUCTION = """\
 # Kernels
 
-This page lists which backend computes an op, for which element types. The column `cpu` shows the
-kernels of the registry (numpy and BLAS). The column `reference` shows the reference rule, the
-definition of the op in plain numpy, which runs where no kernel serves a call: an op has a kernel
-only where that is faster than its reference rule. float16 and bfloat16
-are computed in float32 and rounded once. Native code is not listed, because it depends on sizes:
-`pirkit-opt -t plan --why-kernel` prints the choice for every operation of a program.
+This page lists the library kernels of each op by backend and element type. Look up here whether an
+op runs with a type at all. To see which kernel runs in a given program, native code included, use
+`pirkit-opt FILE -t plan --why-kernel`; [native code](native.md) is not listed, because it depends
+on sizes. `python tools/gen_docs.py` generates this page from the op table.
 
-The backend `gpu` (cupy) has a kernel for each primitive except those below, which run on the CPU
-with copies in both directions. Other ops are decomposed into primitives or run on the CPU as well.
-Some kernels do not support every element type or attribute; the CPU computes the rest. All of them
-were tested on a substitute for cupy that refuses numpy arrays, and none on a GPU.
+- `cpu`: a kernel of the registry, by numpy, BLAS or LAPACK. An op has one only where it is faster
+  than the reference rule.
+- `reference`: the reference rule, the definition of the op in plain numpy. It runs on the CPU too,
+  where no kernel serves a call.
 
-{on_host}
-
-This page is generated from the tables: `python tools/gen_docs.py`.
+Types are `f32`, `f64`, `f16`, `bf16` (floats), `i8` to `i64` and `u8` (integers), `c64` and `c128`
+(complex numbers) and `b` (booleans); `any` is any type. float16 and bfloat16 are computed in
+float32 and rounded once.
 
 | op | cpu | reference |
 |---|---|---|
 """
 
 KINDS_INTRODUCTION = """
+## GPU
+
+The backend `gpu` calls cupy. It has a kernel for each primitive but those of this table, which run
+on the CPU with copies in both directions. Other ops are decomposed into primitives, or run on the
+CPU. Where a kernel does not support an element type or attribute, the CPU computes the call. The
+kernels were tested on a substitute for cupy that refuses numpy arrays, and never on a GPU.
+
+| why on the CPU | primitives |
+|---|---|
+{on_host}
+
 ## Tensors that are not dense
 
 These ops accept selected rows (the gradient of an embedding), sparse tensors or strings. Optimizer
-ops accept the gradient as selected rows.
+ops accept only the gradient as selected rows.
 
 | op | kinds |
 |---|---|
@@ -136,16 +157,16 @@ def kernels_page() -> str:
             continue
         own = (_types(definition.dtypes) or "any") if rule is not None else ""
         rows.append(f"| `{definition.name}` | {_types(kernels)} | {own} |")
-    introduction = KERNELS_INTRODUCTION.replace("{on_host}", _on_host())
-    return introduction + "\n".join(rows) + "\n" + KINDS_INTRODUCTION + _kinds() + "\n"
+    kinds = KINDS_INTRODUCTION.replace("{on_host}", _on_host())
+    return KERNELS_INTRODUCTION + "\n".join(rows) + "\n" + kinds + _kinds() + "\n"
 
 
 def _on_host() -> str:
-    """The primitives without a device kernel, as a list by reason."""
+    """The primitives without a device kernel, as rows of a table by reason."""
     reasons: dict[str, list[str]] = {}
     for op, reason in ON_HOST.items():
         reasons.setdefault(reason, []).append(f"`{op}`")
-    return "\n".join(f"- {reason}: {', '.join(ops)}" for reason, ops in reasons.items())
+    return "\n".join(f"| {reason} | {', '.join(ops)} |" for reason, ops in reasons.items())
 
 
 def _kinds() -> str:
@@ -163,20 +184,20 @@ def _kinds() -> str:
 PRIMITIVES_INTRODUCTION = """\
 # Primitives
 
-Primitives are the ops that do not decompose further. `pirkit-opt -p decompose` rewrites a program
-to these operations, and `verify-primitive` checks that no others are left. The set is closed under
-differentiation: the derivative of a primitive consists of primitives, at any order.
+Primitives are the ops that do not decompose further. A backend that runs these ops runs every
+program. `pirkit-opt FILE -p decompose` rewrites a program to primitives, and the pass
+`verify-primitive` checks that no other op is left. The set is closed under differentiation: the
+derivative of a primitive consists of primitives, at any order.
 
 An op is a primitive if no composition of others is as accurate, covers as many inputs, and makes as
-few passes over memory; the table gives the reason for each. All operations of the dialect `pir`
-except `pir.gradient` and `pir.jet` belong to the set too. Members of a group without a derivative
-have results that are discrete, piecewise constant, or depend on shapes only.
+few passes over memory. The tables give the reason for each. All operations of the dialect `pir`
+except `pir.gradient` and `pir.jet` belong to the set too. The results of ops without a derivative
+are discrete, piecewise constant, or depend on shapes only.
 
-`pirkit-opt --list-ops --primitives --json` prints this page in machine-readable form: operands,
-attributes, types, kernels and derivatives of each member, and the location of their rules.
-[op-classes.md](op-classes.md) lists which ops of real programs are primitive, and which decompose.
-
-This page is generated from `pirkit/dialect/primitives.py`: `python tools/gen_docs.py`.
+`pirkit-opt --list-ops --primitives --json` prints operands, attributes, types, kernels and
+derivatives of each primitive, and the location of its rules. [op-classes.md](op-classes.md) lists
+which ops of real programs are primitive, and which decompose. `python tools/gen_docs.py` generates
+this page from `pirkit/dialect/primitives.py`.
 """
 
 
@@ -197,14 +218,15 @@ def primitives_page() -> str:
 CLASSES_INTRODUCTION = """\
 # Classes of ops
 
-Every op that occurs in recorded programs is *primitive* or *composite*; `decompose` rewrites a
-composite op to [primitives](primitives.md). None is *opaque*, that is, neither of the two. An
-in-place op has the class of its pure twin, because `functionalize` runs first. A gradient op is
-decomposed through the derivative of its forward op.
+This page lists the ops of real Paddle and PyTorch programs, how often they occur, and whether
+pirkit treats them as *primitive* or *composite*. The pass `decompose` rewrites a composite op to
+[primitives](primitives.md). None of these ops is *opaque*, that is, neither of the two. An in-place
+op has the class of its pure twin, because `functionalize` runs first. A gradient op is decomposed
+through the derivative of its forward op. `python tools/gen_docs.py` generates this page.
 
-So all programs of the corpus, and all 978 that could be built from GraphNet's 982 graphs, consist
-of primitives after `functionalize,decompose`. The corpus is tested (`tests/prim/test_closed.py`);
-GraphNet's graphs were measured once: 513,119 operations became 1,285,602.
+After `functionalize,decompose`, all programs of the corpus consist of primitives
+(`tests/prim/test_closed.py`). So do all 978 programs that could be built from GraphNet's 982
+graphs: measured once, 513,119 operations became 1,285,602.
 
 """
 
@@ -212,8 +234,8 @@ PADDLE_INTRODUCTION = """
 ## Paddle
 
 The columns count the programs in which an op occurs: of 982 graphs that GraphNet recorded from
-models, and of 90 programs and 74 backward programs that Paddle 3.3.1 generated from networks. The
-counts are those of `tools/paddle_ops.csv`.
+models, of 90 programs that Paddle 3.3.1 generated from networks, and of 74 backward programs.
+`tools/paddle_ops.csv` holds the counts.
 
 | op | class | of 982 | of 90 | of 74 |
 |---|---|---|---|---|
@@ -222,9 +244,9 @@ counts are those of `tools/paddle_ops.csv`.
 TORCH_INTRODUCTION = """
 ## PyTorch
 
-These functions are called by GraphNet's graphs of PyTorch models; `tools/torch_ops.csv` names the
-ops that do the same in pirkit. Where there are none, the function computes no tensor: it reads
-numbers, calculates sizes or indexes lists.
+These functions occur in GraphNet's graphs of PyTorch models; `tools/torch_ops.csv` maps them to ops
+of pirkit. A function without ops computes no tensor: it reads numbers, calculates sizes or indexes
+lists.
 
 | function | calls | ops | class |
 |---|---|---|---|
@@ -304,15 +326,14 @@ def _pass(cls: type[Pass]) -> Iterator[str]:
             name = field.name.replace("_", "-")
             yield f"| `{name}` | `{field.default}` | {field.metadata['help']} |"
     yield ""
-    yield "| it counts | meaning |"
-    yield "|---|---|"
-    yield from (f"| `{name}` | {meaning} |" for name, meaning in cls.stats.items())
+    counted = "; ".join(f"`{name}`: {meaning}" for name, meaning in cls.stats.items())
+    yield f"Statistics: {counted}."
 
 
 def _markdown(doc: str) -> Iterator[str]:
     """A docstring with its example in a fenced block."""
     text, _, example = doc.partition("\n::\n\n")
-    yield text.rstrip()
+    yield text.rstrip().replace("``", "`")
     if example:
         yield ""
         yield "```mlir"

@@ -58,8 +58,8 @@ ORDER: Final = (
     OrderRule(
         "decompose", "fuse", "an operation that is not decomposed is in no kernel with others"
     ),
-    OrderRule("autodiff", "fuse", "a kernel has no derivative: simplify a program before"),
-    OrderRule("split", "fuse", "a kernel has no derivative: simplify a program before"),
+    OrderRule("autodiff", "fuse", "a kernel has no derivative; use `@simplify` before"),
+    OrderRule("split", "fuse", "a kernel has no derivative; use `@simplify` before"),
     OrderRule("functionalize", "fuse", "programs that write in place are not fused"),
     OrderRule("infer-meta", "constant-fold", "sizes fold once they are known"),
     OrderRule("inline-vec", "absorb-attributes", "a constant may arrive through a list"),
