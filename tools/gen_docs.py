@@ -50,8 +50,8 @@ program = pirkit.run_passes(program, "constant-fold,cse,dce")
 ```
 
 The verifier runs before the first and after each pass. `--stats` prints the statistics of each
-pass, `--remarks` what it changed or left. [guide/write-a-pass.md](guide/write-a-pass.md) shows how to
-write a pass. `python tools/gen_docs.py` generates this page from the docstrings of the passes.
+pass, `--remarks` what it changed or left. [guide/write-a-pass.md](guide/write-a-pass.md) shows how
+to write a pass. `python tools/gen_docs.py` generates this page from the docstrings of the passes.
 """
 
 
