@@ -66,7 +66,7 @@ class ArgumentParser(argparse.ArgumentParser):
         """Add ``--load``, which `pass_files.load_passes` follows."""
         group.add_argument(
             "--load", action="append", default=[], metavar="FILE",
-            help="run a Python file first, and know the passes that it defines",
+            help="run a Python file first, whose ops and passes are then known",
         )  # fmt: skip
 
     def add_optional_value(self, group: Any, flag: str, **options: Any) -> None:

@@ -49,19 +49,21 @@ def make_parser() -> ArgumentParser:
         help=f"format of FILE: {', '.join(FORMATS)}",
     )  # fmt: skip
     parser.add_argument(
-        "--outputs", default="", metavar="%A,%B", help="values that become outputs: a dump of "
-        "Paddle's `main_program` names none",
+        "--outputs", default="", metavar="%A,%B", help="values that become outputs, for a dump "
+        "of Paddle's `main_program`, which has none",
     )  # fmt: skip
-    parser.add_argument("-p", "--pipeline", default="", help="passes, as in 'cse,dce'")
+    parser.add_argument(
+        "-p", "--pipeline", default="", help="passes to run, as in 'cse,dce' or @default"
+    )
     parser.add_load(parser)
     parser.add_argument("--entry", metavar="NAME", help="read only this program of the module")
     parser.add_argument(
         "-t", "--target", choices=TARGETS, metavar="TARGET",
-        help=f"what to print, by default the first of {', '.join(TARGETS)}",
+        help=f"what to print, {TARGETS[0]} by default: {', '.join(TARGETS)}",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")
-    look = parser.add_argument_group("look")
-    look.add_argument(
+    parser.add_argument("-o", "--output", metavar="OUT", help="write to this file, atomically")
+    show = parser.add_argument_group("inspecting")
+    show.add_argument(
         "--print",
         dest="print_ir",
         action="append",
@@ -69,104 +71,104 @@ def make_parser() -> ArgumentParser:
         metavar="WHEN",
         help="print the program after-change, before:PASS, after:PASS, or around all passes",
     )
-    look.add_argument(
+    show.add_argument(
         "--dump",
         metavar="DIR",
-        help="write the program after each pass that changed it, with a diff, to a folder",
+        help="write the program after each pass that changed it to a folder, with diffs",
     )
-    look.add_argument(
+    show.add_argument(
         "--generic",
         action="store_true",
-        help="print MLIR's generic form: -t mlir-generic",
+        help="print MLIR's generic form, as -t mlir-generic does",
     )
-    look.add_argument(
+    show.add_argument(
         "--locs",
         action="store_true",
-        help="print where each operation comes from: -t mlir-locations",
+        help="print the location of each operation, as -t mlir-locations does",
     )
-    look.add_argument(
-        "--count", action="store_true", help="print how often each op occurs instead of the program"
+    show.add_argument(
+        "--count", action="store_true", help="print how often each op occurs, not the program"
     )
-    look.add_argument("--ids", action="store_true", help="number operations: op_id stays with them")
+    show.add_argument("--ids", action="store_true", help="number operations in an attribute op_id")
     parser.add_optional_value(
-        look,
+        show,
         "--timing",
         metavar="FILE",
         help="print the time of each pass; --timing=FILE writes a trace for Perfetto instead",
     )
-    look.add_argument("--report", metavar="HTML", help="write a page of passes, changes and times")
-    look.add_argument("--stats", action="store_true", help="print what each pass counted")
+    show.add_argument("--report", metavar="HTML", help="write a page of passes, changes, times")
+    show.add_argument("--stats", action="store_true", help="print the statistics of each pass")
     parser.add_optional_value(
-        look,
+        show,
         "--remarks",
         metavar="KIND:PASS",
-        help="print what passes did and why not; --remarks=missed:cse prints some of it",
+        help="print what passes did, or why not; --remarks=missed:cse prints one kind, of one pass",
     )
-    look.add_argument(
-        "--trace-rewrites", action="store_true", help="print each rewrite: rule, before, after"
+    show.add_argument(
+        "--trace-rewrites", action="store_true", help="print each rewrite: rule, before and after"
     )
-    look.add_argument("--list-passes", action="store_true", help="list passes and pipelines")
-    look.add_argument("--help-pass", metavar="PASS", help="print the manual of a pass")
-    look.add_argument("--list-ops", action="store_true", help="print the coverage matrix of ops")
-    look.add_argument(
-        "--missing", action="store_true", help="of --list-ops: only what nothing runs"
+    show.add_argument("--list-passes", action="store_true", help="list passes and pipelines")
+    show.add_argument("--help-pass", metavar="PASS", help="print the manual of a pass")
+    show.add_argument("--list-ops", action="store_true", help="print rules and kernels of each op")
+    show.add_argument(
+        "--missing", action="store_true", help="with --list-ops: ops that nothing runs"
     )
-    look.add_argument(
+    show.add_argument(
         "--primitives",
         action="store_true",
-        help="of --list-ops: the primitive set, with what computes and differentiates each member",
+        help="with --list-ops: the primitive set, with kernels and derivatives of each member",
     )
-    look.add_argument(
+    show.add_argument(
         "--why-kernel",
         action="store_true",
-        help="of -t plan: print each kernel's reason, schedule and emitting file",
+        help="with -t plan: print the kernel of each operation, why, schedule, emitting file",
     )
-    look.add_argument(
+    show.add_argument(
         "--why-not",
         metavar="fuse:%A,%B",
-        help="print why the operations that make two values are not in one kernel",
+        help="print why the operations that define two values are not in one kernel",
     )
-    look.add_argument("--json", action="store_true", help="print listings and errors as JSON")
-    guard = parser.add_argument_group("guard")
-    guard.add_argument(
+    show.add_argument("--json", action="store_true", help="print listings and errors as JSON")
+    check = parser.add_argument_group("checking and limits")
+    check.add_argument(
         "--no-verify-each",
         action="store_true",
         help="do not verify the program after each pass",
     )
-    guard.add_argument(
+    check.add_argument(
         "--verify-roundtrip",
         action="store_true",
-        help="fail unless printing and parsing the result gives the result",
+        help="fail if printing and parsing the result changes it",
     )
     parser.add_optional_value(
-        guard,
+        check,
         "--check",
         metavar="each",
-        help="fail if a pass or a kernel gives wrong numbers; --check=each looks behind each pass, "
-        "--check=proof proves with z3 what each pass did, and tests the rest",
+        help="fail if a pass or a kernel computes wrong numbers; --check=each compares after each "
+        "pass, --check=proof proves each pass with z3, and tests what it cannot prove",
     )
-    guard.add_argument(
+    check.add_argument(
         "--backend",
         choices=("reference", "cpu", "gpu"),
-        help="kernels that --check and --bisect compare with the reference, one by one",
+        help="whose kernels --check and --bisect compare with the reference",
     )
-    guard.add_argument(
-        "--show-kernel", action="store_true", help="of --bisect: print the MapExpr that is wrong"
+    check.add_argument(
+        "--show-kernel", action="store_true", help="with --bisect: print the wrong MapExpr"
     )
-    guard.add_argument("--seed", type=natural, metavar="N", help="seed of random inputs: 0")
-    guard.add_argument(
-        "--limits", default="default", choices=tuple(PROFILES), help="how large programs may be"
+    check.add_argument("--seed", type=natural, metavar="N", help="seed of random inputs (0)")
+    check.add_argument(
+        "--limits", default="default", choices=tuple(PROFILES), help="limits on program sizes"
     )
-    test = parser.add_argument_group("test")
+    test = parser.add_argument_group("testing")
     test.add_argument(
         "--split-input-file",
         action="store_true",
-        help="treat the parts between lines `// -----` as files of their own",
+        help="treat the parts between lines `// -----` as separate files",
     )
     test.add_argument(
         "--expect-diagnostics",
         action="store_true",
-        help="compare what is reported with comments `// expected-error @+1 {{text}}`",
+        help="compare diagnostics with comments `// expected-error @+1 {{text}}`",
     )
     test.add_argument(
         "--run-reproducer",
@@ -176,7 +178,7 @@ def make_parser() -> ArgumentParser:
     test.add_argument(
         "--bisect",
         action="store_true",
-        help="print the first pass, rewrite and kernel that breaks rules or numbers",
+        help="print the first pass and rewrite, or the kernels, that break rules or numbers",
     )
     return parser
 

@@ -45,12 +45,12 @@ def _parser() -> ArgumentParser:
         "--seed", type=natural, default=0, metavar="N", help="seed of random inputs"
     )
     parser.add_argument(
-        "--times", type=seconds, default=1.5, metavar="N", help="what `slower` calls slower"
+        "--times", type=seconds, default=1.5, metavar="N", help="the ratio that `slower` looks for"
     )
     parser.add_argument(
         "--seconds", type=seconds, default=60.0, metavar="N", help="stop after about that time"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="write there, atomically")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write to this file, atomically")
     return parser
 
 

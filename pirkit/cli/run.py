@@ -115,15 +115,15 @@ def _parser() -> ArgumentParser:
     )
     parser.add_version()
     parser.add_argument("paths", nargs="*", metavar="PROGRAM|DIR", help="a program, or cases")
-    both = parser.add_argument_group("how")
+    both = parser.add_argument_group("pipeline and backend")
     both.add_argument(
-        "-p", "--pipeline", help="passes to apply first: @default, or @simplify but on the CPU"
+        "-p", "--pipeline", help="passes to run first: @default on the CPU, else @simplify"
     )
     both.add_argument(
-        "--backend", default="cpu", choices=("reference", "cpu", "gpu"), help="kernels to run"
+        "--backend", default="cpu", choices=("reference", "cpu", "gpu"), help="whose kernels run"
     )
     both.add_argument(
-        "--fused", choices=FUSED_BY, help="what runs fused kernels; the others are interpreters"
+        "--fused", choices=FUSED_BY, help="what runs fused kernels: native code or an interpreter"
     )
     both.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_load(both)
@@ -138,19 +138,19 @@ def _parser() -> ArgumentParser:
         metavar="I",
         help="inputs: .npz, .safetensors, random:SEED, or NAME=FILE.npy,...",
     )
-    run.add_argument("--outputs", metavar="O", help="write the outputs to this .npz")
+    run.add_argument("--outputs", metavar="O", help="write the outputs to this .npz file")
     run.add_argument("--entry", metavar="NAME", help="program of the module to run")
     run.add_argument("--repeat", type=positive, default=1, metavar="N", help="run N times")
-    run.add_argument("--threads", type=positive, metavar="N", help="threads of one run")
-    run.add_argument("--freeze", action="store_true", help="compute what weights determine once")
-    run.add_argument("--no-fallback", action="store_true", help="refuse ops the device cannot run")
+    run.add_argument("--threads", type=positive, metavar="N", help="the most threads of a run")
+    run.add_argument("--freeze", action="store_true", help="treat weights as constants")
+    run.add_argument("--no-fallback", action="store_true", help="refuse ops without device kernel")
     run.add_argument("--trace", action="store_true", help="print each instruction with its time")
     parser.add_optional_value(
         run,
         "--profile",
         metavar="FILE",
         help="print time, bytes, flops and share of the roofline of each instruction;"
-        " --profile=FILE.json writes a trace for Perfetto, another name stacks for a flame graph",
+        " --profile=FILE.json writes a trace for Perfetto, any other name stacks for flame graphs",
     )
     run.add_argument(
         "--report",
@@ -162,14 +162,14 @@ def _parser() -> ArgumentParser:
         nargs=2,
         metavar=("A", "B"),
         help="compare two pipelines, or commits of pirkit as git:REVISION[:PIPELINE]: numbers,"
-        " time, instructions, bytes; `native` is no pipeline",
+        " time, instructions, bytes; `native` runs no pipeline",
     )
     run.add_argument("--timing", action="store_true", help="print how long the runs took")
     check = parser.add_argument_group("checking cases")
     check.add_argument(
         "--check",
         action="store_true",
-        help="compare with the reference, each kernel of a program; folders are captured cases",
+        help="compare the kernels of a program with the reference, or a case with its numbers",
     )
     check.add_argument(
         "--from",
