@@ -105,7 +105,7 @@ op runs with a type at all. To see which kernel runs in a given program, native 
 on sizes. `python tools/gen_docs.py` generates this page from the op table.
 
 - `cpu`: a kernel of the registry, by numpy, BLAS or LAPACK. An op has one only where it is faster
-  than the reference rule.
+  than the reference rule; the others are [below](#ops-that-run-by-their-reference-rule).
 - `reference`: the reference rule, the definition of the op in plain numpy. It runs on the CPU too,
   where no kernel serves a call.
 
@@ -139,13 +139,21 @@ ops accept only the gradient as selected rows.
 """
 
 
+OTHERS_INTRODUCTION = """
+## Ops that run by their reference rule
+
+| types | ops |
+|---|---|"""
+
+
 BUILT_IN = ("pd_op.", "pir.", "cf.", "strings.")
 """Dialects of the table; ops of other ones are there if what declares them is imported."""
 
 
 def kernels_page() -> str:
     """The text of ``docs/kernels.md``."""
-    rows = []
+    rows: list[str] = []
+    others: dict[str, list[str]] = {}
     for definition in sorted(all_ops(), key=lambda d: d.name):
         if definition.pure is not None or "_grad" in definition.name:
             continue
@@ -156,7 +164,12 @@ def kernels_page() -> str:
         if not kernels and rule is None:
             continue
         own = (_types(definition.dtypes) or "any") if rule is not None else ""
-        rows.append(f"| `{definition.name}` | {_types(kernels)} | {own} |")
+        if kernels:
+            rows.append(f"| `{definition.name}` | {_types(kernels)} | {own} |")
+        else:
+            others.setdefault(own, []).append(f"`{definition.name}`")
+    rows += [OTHERS_INTRODUCTION]
+    rows += [f"| {types} | {', '.join(names)} |" for types, names in others.items()]
     kinds = KINDS_INTRODUCTION.replace("{on_host}", _on_host())
     return KERNELS_INTRODUCTION + "\n".join(rows) + "\n" + kinds + _kinds() + "\n"
 
