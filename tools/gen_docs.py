@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
+from textwrap import fill
 
 from pirkit.cli.passes_help import pass_lines
 from pirkit.dialect import ops
@@ -275,7 +276,8 @@ def classes_page() -> str:
         f"| `{r['op']}` | {k} | {r['graphs']} | {r['forward']} | {r['backward']} |"
         for r, k in paddle
     ]
-    torch = [_torch(row) for row in _rows("torch_ops.csv")]
+    torch = [_torch(row) for row in _rows("torch_ops.csv") if row["ops"]]
+    plain = [f"`{r['name']}` {r['calls']}" for r in _rows("torch_ops.csv") if not r["ops"]]
     return (
         f"{CLASSES_INTRODUCTION}Of Paddle's {len(paddle)} ops below, {summary}.\n"
         + PADDLE_INTRODUCTION
@@ -283,6 +285,8 @@ def classes_page() -> str:
         + "\n"
         + TORCH_INTRODUCTION
         + "\n".join(torch)
+        + "\n\n"
+        + fill(f"Functions without ops, with their calls: {', '.join(plain)}.", 100)
         + "\n"
     )
 
