@@ -36,9 +36,9 @@ class BlockChannelsPass(Pass):
     """Give convolutions with known filters, and what is between them, blocks of channels.
 
     An image ``[N, C, H, W]`` becomes ``[N, C/b, H, W, b]`` (Liu et al., USENIX ATC 2019), so that
-    native code has the channels of a block in the lanes of a register. The last block is filled up
-    if that adds at most half of the channels; nobody reads what is there. A convolution takes its
-    bias, a summand and an activation behind it along. Elementwise operations, pooling and
+    native code has the channels of a block in the lanes of a register. The last block is
+    padded if that adds at most half of the channels. A convolution includes its bias, and a summand
+    and an activation behind it. Elementwise operations, pooling and
     concatenation of channels keep the layout; others get the plain one back. `hoist-constants`
     takes the packing of filters out of the program.
 

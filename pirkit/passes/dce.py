@@ -30,8 +30,8 @@ class DcePass(Pass):
     read later, belongs to the host or has an external name. An operation that writes the content
     which the storage already has, as batch norm in inference does with its statistics, is always
     removed. Results of `pd_op.if` that nobody uses are no longer yielded, nor are variables of
-    `pd_op.while` that only compute themselves carried on. A program of which nothing is left is
-    reported on standard error: it names no outputs.
+    `pd_op.while` that only compute themselves carried on. If a program loses all
+    its operations, because it names no outputs, standard error says so.
 
     ::
 

@@ -39,12 +39,12 @@ class QuantizePass(Pass):
 
     Weights are float32 matrices that no input changes: right operands of `matmul`, and tables of
     `embedding`. In int8 each output channel has a scale, the largest magnitude by 127 (each row, in
-    a table); bfloat16 and float16 have none. Products are float32. With `activations=int8` each
-    row of the left operand is quantized too when it is known, or by the maxima that `ranges`
-    states, and products are sums of integers; so are those of `conv2d`. Its image becomes uint8,
-    with 128 for 0, or with 0 where no element is negative, such as behind `relu`. If its largest
-    magnitude is known, `add` and other readers of the image get it from the same bytes, and so do
-    convolutions behind a maximum of windows. Other ops keep their weights, and a remark names each.
+    a table); bfloat16 and float16 have none. Products are float32. With `activations=int8` the
+    left operand is quantized too, and products are sums of integers: each row by its largest
+    magnitude in each run, or by the magnitude that `ranges` states. So are those of `conv2d`. Its
+    image becomes uint8, with 128 for 0, or with 0 where no element is negative, such as behind
+    `relu`. If `ranges` states its magnitude, all readers of the image read the same bytes, also
+    behind a maximum of windows. Other ops keep their weights, and a remark names each.
     The result is for inference: `pir.quantized_matmul` and `pir.quantized_conv2d` have no
     derivative.
 
