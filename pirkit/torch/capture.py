@@ -8,7 +8,7 @@ results share memory with which, is kept beside it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -33,6 +33,7 @@ from pirkit.torch.libtorch import (
     torch,
 )
 from pirkit.torch.node_error import NodeError
+from pirkit.torch.recorder import Recorder
 
 
 def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -67,17 +68,15 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
 
     def functional(*given: Any) -> list[Any]:
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
-        with (
-            torch._C._ExcludeDispatchKeyGuard(keys),
-            functional_tensor.FunctionalTensorMode(_allow_token_discovery=True),
-        ):
+        recorder = Recorder(learns=torch.is_grad_enabled())
+        with torch._C._ExcludeDispatchKeyGuard(keys), recorder:
             wrapped = [functional_utils.to_fun(a) for a in given]
             with torch.set_grad_enabled(torch.is_grad_enabled()), Composed():
                 own = dict(zip(held, wrapped[len(inputs) :], strict=True))
-                runner = _Runner(module, own, found)
+                runner = _Runner(module, own, found, recorder)
                 returned = runner.run(*wrapped[: len(inputs)])
             found["node"] = None
-            return outputs_of(given, wrapped, listed(returned), runner.first, found)
+            return outputs_of(given, wrapped, listed(returned), recorder.first, found)
 
     table = decompositions()
     with mode, python_dispatch.enable_python_dispatcher(), _without_onednn(), numbers_of(mode):
@@ -190,14 +189,13 @@ def _without_onednn() -> Generator[None]:
 class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     """Runs a graph of Dynamo, and tells each recorded node where it comes from."""
 
-    def __init__(self, module: Any, own: dict[str, Any], found: dict[str, Any]) -> None:
+    def __init__(
+        self, module: Any, own: dict[str, Any], found: dict[str, Any], recorder: Recorder
+    ) -> None:  # fmt: skip
         fx.Interpreter.__init__(self, module)
         self.found = found
         """Told the node that runs, for errors."""
-        self.first: dict[Any, Any] = {}
-        """By storage the first tensor in it, of which later ones are views."""
-        self.learns = torch.is_grad_enabled()
-        """Whether gradients can be asked for: where they cannot, no node has to stop them."""
+        self.recorder = recorder
         self.own = own
 
     def get_attr(self, target: str, args: Any, kwargs: Any) -> Any:
@@ -210,25 +208,43 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     def run_node(self, n: Any) -> Any:
         tracer = proxy_tensor.get_proxy_mode().tracer
         before = next(iter(reversed(tracer.graph.nodes)), None)
-        is_cut = self.learns and (not torch.is_grad_enabled() or _detaches(n))
+        recorder, detaches = self.recorder, _detaches(n)
         self.found["node"] = n.name if n.op.startswith("call_") else None
+        if n.op == "output":
+            recorder.stops = False
+            recorder.read(self._tensors(m for m in n.all_input_nodes if m.op != "placeholder"))
+        else:
+            recorder.stops = recorder.learns and (not torch.is_grad_enabled() or detaches)
         result: Any = fx.Interpreter.run_node(self, n)
         for value in listed(result):
             if isinstance(value, functional_tensor.FunctionalTensor):
-                self.first.setdefault(storage_of(value), value)
+                recorder.first.setdefault(storage_of(value), value)
+        if detaches:
+            recorder.detach(listed(result), list(self._tensors(n.all_input_nodes)))
         for node in reversed(tracer.graph.nodes):
             if node is before:
                 break
             node.meta.setdefault("stack_trace", None)
             node.meta["stack_trace"] = n.stack_trace or node.meta["stack_trace"]
-            node.meta[CUT] = is_cut
+            node.meta[CUT] = recorder.stops or node.meta.get(CUT, False)
             node.meta[SOURCE] = n.name
         return result
+
+    def _tensors(self, nodes: Iterable[Any]) -> Iterable[Any]:
+        """The tensors that nodes gave."""
+        for node in nodes:
+            for value in listed(self.env[node]):
+                if isinstance(value, functional_tensor.FunctionalTensor):
+                    yield value
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target is APPLY:
             forward, backward, *rest = args
-            return apply(_run_graph, forward, backward, rest, kwargs)
+            self.recorder.own = True
+            try:
+                return apply(_run_graph, forward, backward, rest, kwargs)
+            finally:
+                self.recorder.own = False
         if target is grad_mode._enter_inference_mode:
             # The mode itself would lose the state of the dispatcher that records.
             before = torch.is_grad_enabled()

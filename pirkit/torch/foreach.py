@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 from pirkit.torch.libtorch import aten, torch
 
 _OPS: Final = (
-    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp "
-    "expm1 floor frac lerp lgamma log log10 log1p log2 max maximum minimum mul neg norm pow "
-    "reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min clone copy cos cosh div erf "
+    "erfc exp expm1 floor frac lerp lgamma log log10 log1p log2 max maximum minimum mul neg "
+    "norm pow reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc zero"
 ).split()
 
 
@@ -37,7 +37,7 @@ def _norm(x: Any, ord: Any = 2, dtype: Any = None) -> Any:
 
 _OTHERS: Final[dict[str, Callable[..., Any]]] = {
     "addcdiv": _addcdiv, "addcmul": _addcmul, "maximum": _maximum, "minimum": _minimum,
-    "norm": _norm,
+    "norm": _norm, "copy": aten.copy, "zero": torch.zeros_like,
 }  # fmt: skip
 """Where the op of one tensor has another name, or takes no number as the list's does."""
 

@@ -248,3 +248,44 @@ def test_cotangents_of_dead_elements() -> None:
 def test_the_gradient_of_a_target() -> None:
     x, y = (torch.rand(5, dtype=torch.float64, requires_grad=True) for _ in range(2))
     _same_derivatives(torch.nn.functional.binary_cross_entropy, x, y)
+
+
+MASK = torch.tensor([True, False, True, True])
+COLUMNS = torch.tensor([True, False, True])
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize(
+    ("indices", "shape"),
+    [
+        ([MASK], ()), ([MASK], (3,)), ([MASK], (1, 3)), ([MASK], (3, 3)), ([MASK], (3, 1)),
+        ([None, COLUMNS], (4, 2)), ([None, COLUMNS], (1,)),
+        ([MASK[:, None] & COLUMNS], (6,)),
+    ],
+)  # fmt: skip
+def test_writes_where_a_mask_holds(indices: Any, shape: tuple[int, ...], accumulate: bool) -> None:
+    def function(x: Any, v: Any) -> Any:
+        return torch.ops.aten.index_put(x, indices, v, accumulate).sin()
+
+    given = [torch.randn(s, requires_grad=True) for s in ((4, 3), shape)]
+    same(function, *given, options={"strict": True})
+
+
+def test_integers_left_of_tensors_and_order_of_small_ones() -> None:
+    a, b, m = torch.arange(1, 9), torch.tensor([3, -128, 127, 3], dtype=torch.int8), ~MASK
+
+    def function(a: Any, b: Any, m: Any) -> Any:
+        return 1 << a, 64 >> a, 5 & a, 5 | a, 5 ^ a, -7 % a, b.sort(), m.sort(descending=True)
+
+    same(function, a, b, m, options={"strict": True})
+
+
+def test_lists_that_are_copied_and_cleared() -> None:
+    def function(x: Any, y: Any) -> Any:
+        made = [x * 2, y * 2]
+        torch._foreach_copy_(made, [y, x.double()])
+        copies = torch._foreach_clone(made)
+        torch._foreach_zero_(made)
+        return made, copies
+
+    same(function, torch.randn(3, 3), torch.randn(3, 3), options={"strict": True})

@@ -41,21 +41,22 @@ _BINARY: Final = {
     "copysign.Scalar": ("copysign", FLOATING),
     "remainder.Tensor": ("remainder", Kinds.DEFAULT),
     "remainder.Scalar": ("remainder", Kinds.DEFAULT),
+    "remainder.Scalar_Tensor": ("remainder", Kinds.DEFAULT),
     "floor_divide.default": ("floor_divide", Kinds.DEFAULT),
     "heaviside.default": ("heaviside", Kinds.DEFAULT),
     "nextafter.default": ("nextafter", Kinds.NO_OPMATH),
-    "bitwise_and.Tensor": ("bitwise_and", Kinds.DEFAULT),
-    "bitwise_or.Tensor": ("bitwise_or", Kinds.DEFAULT),
-    "bitwise_xor.Tensor": ("bitwise_xor", Kinds.DEFAULT),
-    "bitwise_and.Scalar": ("bitwise_and", Kinds.DEFAULT),
-    "bitwise_or.Scalar": ("bitwise_or", Kinds.DEFAULT),
-    "bitwise_xor.Scalar": ("bitwise_xor", Kinds.DEFAULT),
+    **{
+        f"bitwise_{way}.{overload}": (f"bitwise_{way}", Kinds.DEFAULT)
+        for way in ("and", "or", "xor")
+        for overload in ("Tensor", "Scalar", "Scalar_Tensor")
+    },
     **{
         f"{name}.{overload}": (f"bitwise_{way}_shift", Kinds.DEFAULT)
         for way in ("left", "right")
         for name, overload in (
             (f"bitwise_{way}_shift", "Tensor"), (f"bitwise_{way}_shift", "Tensor_Scalar"),
-            (f"__{way[0]}shift__", "Tensor"), (f"__{way[0]}shift__", "Scalar"),
+            (f"bitwise_{way}_shift", "Scalar_Tensor"), (f"__{way[0]}shift__", "Tensor"),
+            (f"__{way[0]}shift__", "Scalar"),
         )
     },
     **{

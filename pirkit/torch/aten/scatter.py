@@ -22,14 +22,8 @@ def _(
     b: AtenBuilder, x: Value, indices: Sequence[Any], values: Value, accumulate: bool = False
 ) -> Any:
     """As `index.Tensor`, with rows written; a mask alone becomes a choice by element."""
-    masks = [i for i in indices if i is not None and i.dtype in (dt.bool_, dt.uint8)]
-    if masks:
-        is_plain = len(indices) == 1 and not values.rank and not accumulate
-        if not is_plain:
-            return NotImplemented
-        mask = b.cast(masks[0], dt.bool_)
-        mask = b.reshape(mask, (*mask.shape, *[1] * (x.rank - mask.rank)))
-        return b("pd_op.where", mask, b.cast(values, x.dtype), x)
+    if any(i is not None and i.dtype in (dt.bool_, dt.uint8) for i in indices):
+        return _masked(b, x, indices, values, accumulate)
     dims, together = indexed_dims(indices)
     rest = [d for d in range(x.rank) if d not in dims]
     sizes, others = [x.shape[d] for d in dims], [x.shape[d] for d in rest]
@@ -48,6 +42,32 @@ def _(
         written = _assigned(b, rows, b.reshape(places, (count,)), updates)
     back = [front.index(d) for d in range(x.rank)]
     return b.permute(b.reshape(written, (*sizes, *others)), back)
+
+
+def _masked(
+    b: AtenBuilder, x: Value, indices: Sequence[Any], values: Value, accumulate: bool
+) -> Any:
+    """Rows where one mask holds: all the same ones, or the n-th where it holds the n-th time."""
+    at = next(k for k, i in enumerate(indices) if i is not None)
+    if any(i is not None for i in indices[at + 1 :]) or (accumulate and x.dtype is dt.bool_):
+        return NotImplemented
+    mask = b.cast(indices[at], dt.bool_)
+    values = b.cast(values, x.dtype)
+    rest = x.rank - at - mask.rank
+    values = b.reshape(values, (*[1] * (at + 1 + rest - values.rank), *values.shape))
+    count, size = values.shape[at], math.prod(mask.shape)
+    if not size or not count:
+        return b("pd_op.assign", x)
+    if count > 1:
+        number = b.cumsum(b.reshape(b.cast(mask, dt.int64), (size,)), axis=0)
+        place = b.maximum(b.subtract(number, b.const(1, dt.int64)), b.const(0, dt.int64))
+        place = b.minimum(place, b.const(count - 1, dt.int64))
+        values = b.index_select(values, place, axis=at)
+    lead, tail = values.shape[:at], values.shape[at + 1 :]
+    inner = mask.shape if count > 1 else [1] * mask.rank
+    values = b.reshape(values, (*lead, *inner, *tail))
+    mask = b.reshape(mask, (*[1] * at, *mask.shape, *[1] * rest))
+    return b("pd_op.where", mask, b.add(x, values) if accumulate else values, x)
 
 
 def _written(

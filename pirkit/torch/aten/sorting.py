@@ -24,9 +24,11 @@ def _(b: AtenBuilder, x: Value, *args: Any, **options: Any) -> Any:
         options.get("dim", named.get("dim", -1)),
         options.get("descending", named.get("descending", False)),
     )
-    if not x.rank or not (x.dtype.is_float or x.dtype in (dt.int32, dt.int64)):
+    if not x.rank or x.dtype.is_complex:
         return NotImplemented
-    _, places = b.argsort(x, axis=dim % x.rank, descending=descending, stable=True)
+    is_known = x.dtype.is_float or x.dtype in (dt.int32, dt.int64)
+    keys = x if is_known else b.cast(x, dt.int32)
+    _, places = b.argsort(keys, axis=dim % x.rank, descending=descending, stable=True)
     return _picked(b, x, places, dim % x.rank)
 
 
