@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,7 +31,10 @@ class DType:
         if name != "np":
             raise AttributeError(f"element types have no attribute {name!r}", name=name, obj=self)
         imported("ml_dtypes")  # tells numpy the names of its types
-        object.__setattr__(self, "np", np.dtype(self.name))
+        for each in ALL:
+            object.__setattr__(each, "np", np.dtype(each.name))
+        with suppress(AttributeError):  # another thread was faster
+            del DType.__getattr__  # Python reads every attribute slowly where a class has it
         return self.np
 
     @property

@@ -48,6 +48,21 @@ def test_vectors_are_computed_side_by_side() -> None:
     assert [line.split()[-1] for line in b.lines[4:]] == ["%x_place", "%y_place"]
 
 
+def test_addresses_take_no_turn() -> None:
+    b = Builder()
+
+    def body(name: str, offset: int) -> None:
+        place = f"%{name}"
+        if offset:
+            place = b.emit(PTR, f"getelementptr i8, ptr {place}, i64 {offset}").text
+        x = b.emit(VECTOR, f"load {VECTOR}, ptr {place}")
+        b.emit_void(f"store {b.mul(x, 2.0)}, ptr {place}")
+
+    interleaved(b, [lambda: body("x", 0), lambda: body("x", 64), lambda: body("y", 64)])
+    assert sum("getelementptr" in line for line in b.lines) == 2
+    assert [line.split()[0] for line in b.lines[-3:]] == ["store"] * 3
+
+
 @pytest.mark.parametrize(("lanes", "is_whole"), [(2, False), (3, False), (4, True), (8, True)])
 def test_masked_accesses_below_128_bits_are_scalar(lanes: int, is_whole: bool) -> None:
     b, type_, mask = Builder(), Type("float", lanes), Value("%m", Type("i1", lanes))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pirkit.dialect.opdef import lookup
+from pirkit.dialect.rules import loops
 from pirkit.runtime import dtype as dt
 from tests.ops.calls import Call, calls
 from tests.prim.rule_checks import gradient, height, program_of, runner
@@ -19,19 +20,25 @@ def _inputs(call: Call) -> list[np.ndarray]:
     return [x for a in given for x in (a if isinstance(a, list) else [a])]
 
 
+@pytest.mark.parametrize("unrolled", [1, 8])
 @pytest.mark.parametrize("call", DETERMINISTIC, ids=str)
-def test_steps_compute_what_the_op_does(call: Call) -> None:
+def test_steps_compute_what_the_op_does(
+    call: Call, unrolled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loops, "MAX_UNROLLED", unrolled)
     p = program_of(call)
     whole = runner(p, p.results)(_inputs(call))
     p = program_of(call)
     apart = runner(p, p.results, "decompose")(_inputs(call))
+    assert any(op.name == "pd_op.while" for op in p.traced.program.walk()) == (unrolled == 1)
     for one, other in zip(whole, apart, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("call", DETERMINISTIC, ids=str)
-def test_slopes_along_a_direction(call: Call, order: int) -> None:
+def test_slopes_along_a_direction(call: Call, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "MAX_UNROLLED", 1)  # loops: others test straight code
     inputs = _inputs(call)
     rng = np.random.default_rng(1)
     way = [rng.standard_normal(a.shape) if a.dtype.kind == "f" else 0 for a in inputs]

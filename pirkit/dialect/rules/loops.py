@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from xdsl.ir import Block, Region
 
@@ -16,6 +17,10 @@ Iteration = Callable[
 ]
 """The number of a row, that row of each input, the state -> the new state, a row of each result."""
 
+MAX_UNROLLED: Final = 8
+"""Iterations that are written out: straight code becomes one native call, whereas each iteration of
+a loop costs several calls (9 us), but code and its compile time grow with their number."""
+
 
 def scan(
     b: Builder,
@@ -28,13 +33,16 @@ def scan(
     """The last state, and the rows that the iterations give as tensors ``[steps, ...]``.
 
     A `pd_op.while` with an iteration for each row of the inputs, of which there is at least one and
-    whose number is known; ``reverse`` goes from the last one to the first. A single iteration is no
-    loop. The values of the state keep shape and element type.
+    whose number is known; ``reverse`` goes from the last one to the first. At most `MAX_UNROLLED`
+    iterations are no loop. The values of the state keep shape and element type.
     """
     steps = inputs[0].shape[0]
-    if steps == 1:
-        last, rows = step(b.const(0, dt.int64), [x[0] for x in inputs], tuple(state))
-        return [*last], [b.unsqueeze(r, axis=(0,)) for r in rows]
+    if steps <= MAX_UNROLLED:
+        outputs: list[Sequence[Value]] = [()] * steps
+        last: Sequence[Value] = state
+        for k in reversed(range(steps)) if reverse else range(steps):
+            last, outputs[k] = step(b.const(k, dt.int64), [x[k] for x in inputs], tuple(last))
+        return [*last], [b.stack(rows, axis=0) for rows in zip(*outputs, strict=True)]
     first, end, by = (steps - 1, -1, -1) if reverse else (0, steps, 1)
     start = [b.const(first, dt.int64), *map(b.assign, state)]
     block = Block(arg_types=[type_of(v.meta) for v in start])

@@ -164,10 +164,13 @@ class _Run:
         if node.copies == "tree":
             self.terms = {}
         for number, first in enumerate(range(start, stop, node.step)):
+            # No element comes before the first aligned one here: the first block is empty, and the
+            # others follow one step later.
             if node.align is not None:
                 extent = stop - node.step
                 self.end = min(first, extent)
                 first = min(max(first - node.step, 0), extent)
+            # A last block that is moved back is whole and repeats iterations of the one before.
             first = min(first, stop - node.step) if node.moved_back else first
             here = self.moved(node, at, first, number)
             if node.kind in ("unroll", "interleave"):
@@ -185,6 +188,7 @@ class _Run:
         first, count = 0, self.bound(node.count, at)
         for axis in node.axes:
             first = first * self.nest.extents[axis] + at.index.get(axis, 0)
+        # The function reads row r at base + r * pitch, so bases are moved back by the first row.
         operands = zip(node.buffers, node.pitches, strict=True)
         begins = [at.address[k] - first * pitch for k, pitch in operands]
         nest = rows_of(node.nest, first, first + count)
@@ -197,6 +201,7 @@ class _Run:
     def images(self, node: Images, at: _Point) -> None:
         begins = _images(node.images, at)
         for number, begin in enumerate(begins):
+            # On a diagonal, images are the same block: it runs once, in the tile of the first.
             if begin in begins[:number]:
                 continue
             here = at
@@ -212,6 +217,7 @@ class _Run:
     def moved(self, loop: Loop, at: _Point, by: int, number: int = 0) -> _Point:
         index, address, linear = dict(at.index), list(at.address), at.linear
         positions = {loop.axes[0]: by}
+        # Loops over several axes count their iterations in one number, which the innermost splits.
         if len(loop.axes) > 1:
             whole = linear.get(loop.axes, 0) + by
             linear = {**linear, loop.axes: whole}
@@ -237,6 +243,7 @@ class _Run:
     # statements
 
     def value(self, name: str, at: _Point) -> Array:
+        # Copies of an unrolled loop have values of their own, and see those from outside of it.
         for length in range(len(at.path), -1, -1):
             if (name, at.path[:length]) in self.values:
                 return self.values[name, at.path[:length]]

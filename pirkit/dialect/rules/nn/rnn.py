@@ -1,7 +1,7 @@
 """Recurrent networks: loops over the steps, and what inputs add to the gates before them.
 
-The number of steps has to be known. Where it is not, the op is not decomposed, and neither is its
-gradient.
+At most `MAX_UNROLLED` steps are written out. Where their number is not known, the op is not
+decomposed, and neither is its gradient.
 """
 
 from __future__ import annotations

@@ -87,9 +87,11 @@ class AddInfiniteTaps:
         c = self.c
         for axis, (k, t) in enumerate(zip(at, c.taps, strict=True)):
             offset, step = t.offset + k * t.shift, c.result_stride[axis]
+            # Position q reads element q + offset of the image, which is none at either border.
             first = max(-offset, 0)
             end = max(min(c.positions[axis], c.lengths[axis] - offset), first)
             start = c.result_start[axis]
+            # A negative end would count from the end of the axis.
             goal = slice(start + first * step, max(start + (end - 1) * step + 1, 0), step)
             yield slice(first + offset, end + offset), goal if end > first else slice(0, 0)
 
@@ -144,6 +146,7 @@ class AddInfiniteTaps:
                 x, y = (b.emit(scalar, f"load {scalar}, {p}, align {size}") for p in (source, goal))
                 b.emit_void(f"store {b.muladd(x, weight, y)}, {goal}, align {size}")
                 return
+            # The loop ends at the borders, as in `_met`: nothing is tested inside it.
             less = b.emit(I64, f"sub i64 0, {at[axis].text}")
             end = b.emit(I64, f"sub i64 {c.lengths[axis]}, {at[axis].text}")
             first = b.binary("smax", less, Value("0", I64))

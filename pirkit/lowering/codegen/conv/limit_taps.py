@@ -41,6 +41,7 @@ def limiting_nest(dtype: DType, lanes: int, count: int) -> Nest:
 
 def is_infinite(b: Builder, value: Value, dtype: DType) -> Value:
     """Whether numbers are infinite or NaN."""
+    # An unordered comparison also holds for NaN.
     return b.compare("ugt", b.unary("fabs", value), float(np.finfo(dtype.np).max))
 
 
@@ -68,6 +69,7 @@ class LimitTaps:
 
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         (source, goal, flag), size, lanes = addresses, self.dtype.itemsize, self.lanes
+        # No vector may begin before the first element, and the last one ends at the last element.
         while lanes > max(self.count, 1):
             lanes //= 2
         vector = Type(element(self.dtype), lanes)
@@ -80,6 +82,7 @@ class LimitTaps:
 
         def limit(first: Value, _: list[Value]) -> Sequence[Value]:
             one, most = self._load(b, vector, source, first), float(np.finfo(self.dtype.np).max)
+            # `minnum` ignores NaN, which so becomes the largest number.
             low = b.binary("minnum", one, b.const(vector, most))
             both = b.binary("maxnum", low, b.const(vector, -most))
             b.emit_void(f"store {both}, {b.at(goal, b.times(first, size))}, align {size}")
@@ -99,6 +102,7 @@ class LimitTaps:
         """All elements in vectors, of which the last two may overlap."""
         full = self.count // lanes * lanes
         found = b.loop(0, full, lanes, carried, body)
+        # Limiting an element twice changes nothing, nor does reading it twice.
         if full == self.count:
             return found
         return list(body(Value(str(self.count - lanes), I64), found))

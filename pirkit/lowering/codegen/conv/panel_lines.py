@@ -124,6 +124,7 @@ class LineTables:
                 b.plus(b.times(q, s), f)
                 for q, s, f in zip(at[1:], c.result_stride, c.result_start, strict=True)
             ]
+            # Tables serve all channels and taps, so they hold offsets: addresses based on null.
             null = Value("null", PTR)
             sources = address_at(b, null, [images, *steps], [at[0], *moved])
             result_lines = address_at(b, null, [results, *places], [at[0], *result_at])

@@ -73,6 +73,7 @@ class NestBlocks(NestReductions):
         begin, *others = _images(node.images, at)
         for other in others:
             is_first = Value("true", I1)
+            # Lexicographic x <= y, from the last axis: x0 < y0 or (x0 == y0 and the rest holds).
             for x, y in reversed(list(zip(begin, other, strict=True))):
                 if x.text != y.text:
                     is_same = b.both(b.compare("eq", x, y), is_first)
@@ -116,6 +117,7 @@ class NestBlocks(NestReductions):
                 here = self.with_counts(move[0], here)
             address = list(here.address)
             for k in self.used_buffers(node.body):
+                # Images that are the same block share the scratch tile of the first of them.
                 if (tile := self.nest.buffers[k].image) is not None:
                     slot = b.pick(image, [first[n] for n in node.composed(tile[0])])
                     address[k] = b.at(address[k], b.times(slot, tile[1]))

@@ -99,6 +99,7 @@ def row_group(kernel: Kernel, lanes: int) -> RowGroup | None:
     share = extents[-1] / (-(-extents[-1] // lanes) * lanes)
     if share >= (_FILLED if lanes > _WITHOUT_MASKS else 1) or columns > _LONGEST * lanes:
         return None
+    # The fewest rows that fill whole vectors: lcm(columns, lanes) elements.
     rows = lanes // gcd(columns, lanes)
     vectors = rows * columns // lanes
     rows *= max(1, _LEAST_VECTORS // vectors)
@@ -107,6 +108,7 @@ def row_group(kernel: Kernel, lanes: int) -> RowGroup | None:
     is_small = vectors <= _MOST_VECTORS and len(statements) * vectors <= _MOST_STATEMENTS
     if not is_small or extents[-1 - axes] < rows or not _stores_rows(kernel, columns, axes):
         return None
+    # An access whose lanes lie in more windows than that is slower than masked rows.
     for first in range(0, rows * columns, lanes):
         made = _vector(kernel, group, first, lanes, lanes)
         if made is None or any(_windows(kernel, x, lanes) > MAX_WINDOWS for x in made[1]):

@@ -66,6 +66,7 @@ def _text(action: Action, sizes: tuple[int, ...]) -> str:
             "store i8 %byte, ptr %x1, align 1",
         ]
     else:
+        # A push writes above the top and then moves it; a pop moves it first and reads there.
         begin = "%used" if action == "push" else "%rest"
         sign = "add" if action == "push" else "sub"
         lines.append(f"%rest = {sign} i64 %used, {entry_bytes(sizes)}")

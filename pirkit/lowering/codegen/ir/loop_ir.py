@@ -109,6 +109,7 @@ class Window:
     ) -> Any:
         """The number at an index, with the arithmetic of integers or that of terms of a solver."""
         top = index * self.stride - self.before
+        # ceil(-top / dilation): the first tap that does not lie before the image.
         first = divided(most(self.dilation - 1 - top, 0), self.dilation)
         if not self.counts:
             return first

@@ -62,6 +62,7 @@ def _wrap_of(e: Expr, lanes: Iter) -> tuple[Expr, int, int] | None:
         return None
     [(atom, factor)] = over
     inner = atom.inner
+    # e = inner - by * floor(inner / by) + ..., both with step 1, and the floor has two values.
     steps = [dict(of.terms).get(lanes, 0) for of in (e, inner)]
     low, high = [n // atom.by for n in inner.bounds]
     if steps != [1, 1] or factor != -atom.by or high != low + 1:

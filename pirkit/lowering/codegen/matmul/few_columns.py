@@ -67,6 +67,7 @@ class FewColumns:
         rows = rows_that_fit(p.columns, TILE_ROWS, target)
         self.shape = TileShape(p.dtype, lanes, rows, 1)
         least = _TASK_BYTES // (p.depth * p.dtype.itemsize)
+        # Four tasks for each thread, so that one that is late costs at most a quarter of its share.
         most = -(-p.rows // (4 * threads)) if threads > 1 else p.rows
         self.block = -(-max(least, most) // rows) * rows
         """Rows of a task."""
@@ -88,6 +89,7 @@ class FewColumns:
         body: list[Node] = [Loop("k", (depth,), 0, p.depth, 1, copy)]
         block, step = Count("m0", p.rows, self.block), self.shape.rows
         whole, rest = rounded(block, step), p.rows % step
+        # The rest has a tile of its own: its number of accumulators is part of the code.
         for extent, start, stop in ((step, 0, whole), (rest, whole, block)):
             strides = (p.a.strides[0], row, p.c.strides[0])
             tile = DotTile(

@@ -90,6 +90,7 @@ class UnpackPanel(PanelCopy):
         found = matrix(memory[0], self.kind, (depth, width), (row, self.kind.itemsize))
         panel = matrix(memory[1], dtype, (depth, width), (columns * size, size), panel=True)
         scales = matrix(memory[2], dtype, (1, width), (0, size)) if self.scales else 1
+        # Scales belong to columns, so the products of a widened panel need no factors.
         panel[...] = found.astype(dtype.np) * scales
 
     def function(self, functions: Functions) -> str:
@@ -159,6 +160,7 @@ class InitRowMax(PanelCopy):
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
         dtype, extent = self.shape.dtype, (numbers[0], self.shape.lanes)
+        # Lanes keep maxima of their own until the row ends: no shuffles in the innermost loop.
         matrix(memory[0], dtype, extent, (self.row, dtype.itemsize))[...] = -np.inf
 
     def function(self, functions: Functions) -> str:

@@ -56,6 +56,7 @@ class TileUpdate:
         lanes, size = self.vector.lanes, dtype.itemsize
         left = np.stack(self.left.arrays(bases[0], dtype, extents))[..., 0]
         right = np.stack(self.right.arrays(bases[1], dtype, extents, lanes))
+        # The terms, axis 1 of both, are added up: every scalar of A meets every vector of B.
         products = np.tensordot(left, right, ((1,), (1,))).reshape(-1, lanes)
         for offset, product in zip(self.output, products, strict=True):
             sums = matrix((bases[2][0], bases[2][1] + offset), dtype, (lanes,), (size,))
@@ -69,6 +70,7 @@ class TileUpdate:
         It is a function so that values that live across its loop, such as constants that LLVM
         hoists out of the loops around it, do not take registers from the accumulators.
         """
+        # Known extents are part of the function, as constants in its loops; others are parameters.
         fixed = tuple([int(n.text) if n.text.isdigit() else None for n in extents])
         given = [n for n, known in zip(extents, fixed, strict=True) if known is None]
         names = [f"i64 %n{k}" for k in range(len(given))]
