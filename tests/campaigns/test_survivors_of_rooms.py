@@ -12,18 +12,17 @@ import numpy as np
 import pytest
 
 from pirkit import tensor
-from pirkit.diag.errors import ArtifactError
+from pirkit.diag.errors import ArtifactError, PassError
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile as compile_program
 from pirkit.frontend.paddle.params import read_params, write_params
 from pirkit.frontend.paddle.spelling import split_list
-from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native import cache
 from pirkit.runtime.native.cache import ObjectCache
 from tests.execution import parsed
-from tests.split.model import T, split
+from tests.split.model import Model, T, split
 
 PIECES = ("a", ",", "[", "]", "<", ")", " ", '\\"', "->", "\\")
 
@@ -113,7 +112,7 @@ def chain_of_writes(seed: int) -> str:
     last, lines = "x", list[str]()
     if draw.random() < 0.5:
         last, lines = "a", [f"%a = pd_op.assign(%x) : ({T}) -> {T}"]
-    names = {last: (2, 3)}
+    names: dict[str, tuple[int, ...]] = {last: (2, 3)}
     for k in range(draw.randrange(2, 5)):
         op, held, shape = draw.choice([w for w in WRITES if w[2] is None or names[last] == (2, 3)])
         name = f"n{k}"
@@ -145,3 +144,67 @@ def test_functionalize_keeps_what_names_of_a_written_storage_show(seed: int) -> 
         for name, value in found[0].items():
             assert other[name].shape == value.shape, name
             np.testing.assert_allclose(other[name], value, rtol=1e-14, err_msg=name)
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+@pytest.mark.parametrize("taken", [False, True])
+@pytest.mark.parametrize("other", ["x", "b"])
+def test_a_result_that_may_be_memory_of_others_is_not_handed_over(
+    turn: int, taken: bool, other: str
+) -> None:
+    """One branch gives memory of its own, the other the input, or what lies in the arena."""
+    yields = [f"pir.yield(%{name}) : (tensor<4xf64>) -> ()" for name in ("a", other)]
+    first, second = yields[turn], yields[1 - turn]
+    made = "%a = pd_op.exp(%x) : (tensor<4xf64>) -> tensor<4xf64>\n"
+    text = f"""
+pir.program @main(%x "x" : tensor<4xf64>, %c "c" : tensor<i1>) {{
+  %b = pd_op.scale(%x) {{scale = 3.0 : f64}} : (tensor<4xf64>) -> tensor<4xf64>
+  %y = pd_op.if(%c) : (tensor<i1>) -> tensor<4xf64> {{
+    {made if not turn else ""}{first}
+  }} else {{
+    {made if turn else ""}{second}
+  }}
+  pir.shadow_output(%y) {{output_name = "y"}} : (tensor<4xf64>) -> ()
+}}"""
+    x = np.arange(4.0)
+    exe = compile_program(Program(parsed(text)), pipeline="", backend="reference")
+    given = tensor(x)
+    found = np.asarray(exe(x=given, c=np.array(taken))["y"])
+    want = np.exp(x) if taken == (turn == 0) else x * (3 if other == "b" else 1)
+    np.testing.assert_allclose(found, want)
+    exe(x=tensor(x + 1), c=np.array(taken))
+    np.testing.assert_allclose(found, want)
+    found[:] = 7
+    np.testing.assert_array_equal(given.numpy(), x)
+
+
+LISTS = f"""
+pir.program @main(%x "x" : {T}, %g "y_grad" : {T}) {{
+  %a = pd_op.tanh(%x) : ({T}) -> {T}
+  %h = pd_op.exp(%x) : ({T}) -> {T}
+  %l = pir.combine(%a, %h) : ({T}, {T}) -> !pir.vec<{T}, {T}>
+  %s = pd_op.add_n(%l) : (!pir.vec<{T}, {T}>) -> {T}
+  WRITE
+  pir.shadow_output(%s) {{output_name = "y"}} : ({T}) -> ()
+  %gy = pd_op.multiply(%g, %h) : ({T}, {T}) -> {T}
+  %v = pd_op.scale_(%h) {{scale = 3.0 : f64}} : ({T}) -> {T}
+  %r = pd_op.add_n(%l) : (!pir.vec<{T}, {T}>) -> {T}
+  %q = pd_op.add(%r, %gy) : ({T}, {T}) -> {T}
+  pir.shadow_output(%q) {{output_name = "x_grad"}} : ({T}) -> ()
+}}
+"""
+
+
+def test_a_list_of_which_the_backward_writes_an_element_is_read_as_it_is_then() -> None:
+    model = Model(split(LISTS.replace("WRITE", "")), {})
+    x, g = np.linspace(-1, 1, 6).reshape(2, 3), np.full((2, 3), 0.5)
+    (y,) = model.forward({"x": tensor(x)})
+    np.testing.assert_allclose(y.numpy(), np.tanh(x) + np.exp(x))
+    found = model.backward([g])
+    np.testing.assert_allclose(found["x"], np.tanh(x) + 3 * np.exp(x) + g * np.exp(x))
+
+
+def test_a_list_of_which_both_halves_write_elements_is_refused() -> None:
+    write = f"%w = pd_op.scale_(%a) {{scale = 2.0 : f64}} : ({T}) -> {T}"
+    with pytest.raises(PassError, match="PK0806"):
+        split(LISTS.replace("WRITE", write))
