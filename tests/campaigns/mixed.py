@@ -3,9 +3,9 @@
 `python -m tests.campaigns.mixed` writes them. ``generated.txt`` has programs of some kinds under
 some limits; here each program is fused under limits that are drawn with it: programs of known and
 of open sizes, with branches, loops, lists and writes, and of any op and element type. A line has
-a sum of what fusion decides and says of it, and sums of the code that runs it on CPUs of three vector
-widths, kernel by kernel and as the CPU library calls it. Where a change of pirkit alters lines on
-purpose, write the file again: only programs that the change is about may differ.
+a sum of what fusion decides and says of it, and sums of the code that runs it on CPUs of three
+vector widths, kernel by kernel and as the CPU library calls it. Where a change of pirkit alters
+lines on purpose, write the file again: only programs that the change is about may differ.
 """
 
 from __future__ import annotations
