@@ -140,7 +140,6 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(3, 3), s.array([2, 3, 3], dt.int32))
     yield s(s.tensor(2, 4, 3), s.array([[4, 2, 3], [1, 3, 4]], dt.int32))
     yield s(s.tensor(2, 4), s.array([2, 2], dt.int32))
-    yield s(s.tensor(2, 3, 0), s.array([[], []], dt.int32))
     yield s(s.tensor(3, 3), s.array([2, 3, 3], dt.int32), unpack_pivots=False)
     yield s(s.tensor(3, 3), s.array([2, 3, 3], dt.int32), unpack_ludata=False)
 

@@ -30,7 +30,7 @@ _UPPER = {"upper": True, "transpose": False, "unitriangular": False}
 def _(c: OpCall) -> tuple[Value, ...]:
     b, x = c.b, c.x
     rows, columns = x.shape[-2:]
-    if UNKNOWN in (rows, columns) or not rows * columns:
+    if UNKNOWN in (rows, columns):
         return NotImplemented
     least = min(rows, columns)
     nothing = b.const(0.0, dt.float32, (0,))
