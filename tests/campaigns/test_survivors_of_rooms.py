@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit import tensor
+from pirkit import ops, tensor
 from pirkit.diag.errors import ArtifactError, PassError
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile as compile_program
@@ -208,3 +208,12 @@ def test_a_list_of_which_both_halves_write_elements_is_refused() -> None:
     write = f"%w = pd_op.scale_(%a) {{scale = 2.0 : f64}} : ({T}) -> {T}"
     with pytest.raises(PassError, match="PK0806"):
         split(LISTS.replace("WRITE", write))
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 0), (2, 3, 0), (0, 3), (0, 2, 2)])
+def test_empty_matrices_have_factors(shape: tuple[int, ...]) -> None:
+    *batch, rows, columns = shape
+    factors, pivots, infos = (np.asarray(v) for v in ops.lu(np.ones(shape), pivot=True))
+    assert factors.shape == shape
+    assert pivots.shape == (*batch, min(rows, columns))
+    assert infos.shape == (*batch,)

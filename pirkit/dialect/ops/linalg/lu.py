@@ -130,9 +130,6 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 4, 3))
     yield s(s.tensor(2, 4))
     yield s(s.tensor(0, 2, 2))
-    yield s(s.tensor(2, 0, 0))
-    yield s(s.tensor(2, 3, 0))
-    yield s(s.tensor(0, 3))
 
 
 @samples(LuUnpack)
