@@ -57,7 +57,7 @@ ROOMS: Final = {
     "vmap": "pirkit/frontend/batching*.py",
 }
 TESTS: Final = {
-    "passes": "ir unit/passes unit/cli/test_pass_files.py",
+    "passes": "ir unit/passes unit/cli/test_pass_files.py campaigns/test_survivors_of_rooms.py",
     "rules": "fusion/test_{rules,indices,cases,random,dynamic_shapes}.py"
     " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py"
     " campaigns/test_survivors.py",
@@ -65,10 +65,11 @@ TESTS: Final = {
     " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
     " split/test_{runnable,runnable_files}.py"
     " split/test_where_backward_begins.py split/test_small_programs.py attacks/test_attacks_json.py"
-    " campaigns/test_{decisions,programs,survivors}.py",
+    " campaigns/test_{decisions,programs,survivors,survivors_of_rooms}.py",
     "liveness": "unit/{analysis,lowering} unit/passes/test_equivalence.py"
     " campaigns/test_{decisions,programs,survivors}.py",
-    "planner": "unit/{runtime,lowering} campaigns/test_{decisions,programs,survivors}.py",
+    "planner": "unit/{runtime,lowering} campaigns/test_{decisions,programs,survivors}.py"
+    " campaigns/test_survivors_of_rooms.py",
     "fusion": "fusion/test_{bounds,cases,certificates,choices,counts,default,dynamic_shapes}.py"
     " fusion/test_{growth,indices,not_fused,precision,print,recompute,refusals,scatter}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
@@ -81,10 +82,11 @@ TESTS: Final = {
     " campaigns/test_{decisions,found,generated,mixed,programs,survivors,survivors_of_code}.py",
     "cache": "codegen/test_{array_file,cache,parallel_compile}.py"
     " whole_program/test_{cached_plans,cached_programs,frozen_cache}.py"
-    " attacks/test_endless_files.py",
+    " attacks/test_endless_files.py campaigns/test_survivors_of_rooms.py",
     "readers": "frontend/test_{checkpoint,json_damage,json_values,paddle_json,paddle_text}.py"
     " frontend/test_{params,single,tensor_arrays,unfilled,wrong_types}.py unit/frontend attacks"
-    " dialect/test_{attribute_names,declared_types,text}.py campaigns/test_survivors.py",
+    " dialect/test_{attribute_names,declared_types,text}.py"
+    " campaigns/test_{survivors,survivors_of_rooms}.py",
     "vmap": "frontend/test_{checkpoint,one_tensor,transform_table}.py campaigns/test_programs.py",
 }
 """Folders and files of tests that may notice mutants of a room."""

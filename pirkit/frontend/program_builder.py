@@ -74,6 +74,12 @@ class ProgramBuilder(Standalone):
 
         Raises VerifyError for a program that breaks a rule.
         """
+        if self.program.parent is not None:
+            raise UsageError(
+                "the program is finished: `finish` has been called",
+                code="PK0701",
+                help="keep what `finish` returns, or begin another builder",
+            )
         self.is_dynamic = False
         module = ModuleOp([self.program])
         verify_module(module)

@@ -138,7 +138,7 @@ def _constant(array: Array, op: PirOp, index: int) -> PirOp | None:
     elements = array.reshape(-1)
     attributes = {k: v for k, v in op.attributes.items() if k != "stop_gradient"}
     flags = op.stop_gradient
-    if flags and index < len(flags):
+    if index < len(flags):
         attributes["stop_gradient"] = encode("bool[]", (flags[index],))
     shape = array.shape
     candidates: list[tuple[str, dict[str, Any]]] = []

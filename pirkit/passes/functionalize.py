@@ -91,6 +91,8 @@ class _Versions:
     content: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     carried: frozenset[SSAValue] = frozenset()
     """Storages from outside whose content the enclosing branches and loops yield."""
+    shown: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    """Storages whose current content a write in place has given another type -> its result."""
     outputs: list[PirOp] = field(default_factory=list[PirOp])
 
     def run(self) -> None:
@@ -104,7 +106,8 @@ class _Versions:
     def now(self, value: SSAValue, reader: Operation) -> SSAValue:
         """The value that holds the current content of the storage of ``value``."""
         if not isinstance(value.type, VecType):
-            return self.content.get(self.storage_of(value), value)
+            current = self.content.get(self.storage_of(value), value)
+            return current if _is_alike(current, value) else value
         elements = _elements(value)
         items = [self.now(v, reader) for v in elements]
         if items == list(elements):
@@ -230,6 +233,8 @@ class _Versions:
                 made = op.result_named(result)
                 if made is not None:
                     self.storage[made] = target
+                    if target in self.content:
+                        self.shown[target] = made
             return
         self.ctx.rewrote("functionalize", op)
         self.ctx.count("functionalized")
@@ -252,19 +257,22 @@ class _Versions:
                 made.replace_all_uses_with(held)
                 made = held
             self.content[target] = made
+            self.shown.pop(target, None)
 
     def is_read_as_it_was(self, op: PirOp, made: SSAValue | None, target: SSAValue) -> bool:
-        """True if later operations read, under an old name, what a write gives another type.
+        """True if later operations read what is written under a name of another type.
 
-        They are declared for the old type, and only a write in place gives them the new content.
+        They are declared for that type, and only a write in place gives them the new content.
         """
-        if made is None or meta_of(made.type) == meta_of(target.type) or _is_alike(made, target):
+        if made is None:
             return False
-        readers = {use.operation for use in target.uses}
-        for name, storage in self.storage.items():
-            if storage is target and name is not made and name is not target:
+        readers: set[Operation] = set()
+        for name in (target, *(n for n, s in self.storage.items() if s is target)):
+            if name is not made and not _is_alike(made, name):
                 # `finish` gives outputs the content in their own type
-                readers |= {u.operation for u in name.uses if not declares(u.operation, OUTPUT)}
+                is_target = name is target
+                uses = [u.operation for u in name.uses]
+                readers |= {o for o in uses if is_target or not declares(o, OUTPUT)}
         later = op.next_op
         while later is not None:
             if any(inner in readers for inner in later.walk()):
@@ -275,6 +283,7 @@ class _Versions:
     def finish(self) -> None:
         """Let outputs show the last contents, and write these back to inputs and parameters."""
         block = self.program.block
+        self.content.update(self.shown)
         current = [self.content.get(self.storage_of(op.operands[0])) for op in self.outputs]
         if any(
             c is not None and c is not op.operands[0]

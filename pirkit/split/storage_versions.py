@@ -66,6 +66,9 @@ class Contents:
         literal = self.versions.read(op, index)
         is_plain = self.joint.is_exact or not any(e in self.last for e, _ in literal)
         if is_plain or any(c in self.backward_writes for c in literal):
+            made = self.versions.made[value]
+            if len(literal) > 1 and not is_plain and self._need(value, made).stale:
+                self._refuse(op, value, made)  # forward and backward write elements of a list
             return self._need(value, literal)
         return self._need(value, self._used(op, value))
 

@@ -3,9 +3,9 @@
 `python -m tests.campaigns.mixed` writes them. ``generated.txt`` has programs of some kinds under
 some limits; here each program is fused under limits that are drawn with it: programs of known and
 of open sizes, with branches, loops, lists and writes, and of any op and element type. A line has
-a sum of what fusion decides and says of it, and sums of the code that runs it on CPUs of two vector
-widths, kernel by kernel and as the CPU library calls it. Where a change of pirkit alters lines on
-purpose, write the file again: only programs that the change is about may differ.
+a sum of what fusion decides and says of it, and sums of the code that runs it on CPUs of three
+vector widths, kernel by kernel and as the CPU library calls it. Where a change of pirkit alters
+lines on purpose, write the file again: only programs that the change is about may differ.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ from pirkit.passes.base import EnoughRewrites, PassContext
 from pirkit.runtime.native import target as targets
 from pirkit.runtime.native.target import Target
 from pirkit.split import forward_backward
-from tests.campaigns.decisions import CORPUS, SPLIT, TARGETS, shown
+from tests.campaigns.decisions import CORPUS, SPLIT, shown
+from tests.campaigns.decisions import TARGETS as WIDE
 from tests.campaigns.generated import Wide
 from tests.codegen.random_nests import random_nest
 from tests.execution import parsed
@@ -66,6 +67,9 @@ from tests.unit.passes.random_programs import random_program
 from tools.campaigns import random_programs
 
 FILE: Final = Path(__file__).with_name("mixed.txt")
+TARGETS: Final = (
+    Target("x86_64-unknown-linux-gnu", "x86-64-v2", "+sse4.2", 128, 1 << 20), *WIDE
+)  # fmt: skip
 SEEDS: Final = range(400)
 CAPTURED: Final = SPLIT[::2]
 ROOT: Final = Path(__file__).parents[2]
@@ -163,11 +167,17 @@ def without_outputs(module: ModuleOp, seed: int) -> str:
 
 
 def pairs_of(module: ModuleOp, seed: int) -> Iterator[str]:
-    """Pairs of values that are to be in one kernel, of every seventh program."""
-    for program in (op for op in module.ops if isinstance(op, ProgramOp)):
-        names = list(names_of(program).values())
-        for _ in range(3 * (seed % 7 == 3)):
-            yield "+".join(f"%{name}" for name in random.Random(seed).choices(names, k=2))
+    """Pairs of values that are to be in one kernel, of every seventh program: any, and of an op
+    that reads several values one with the op's result.
+    """
+    draw = random.Random(seed)
+    for program in (op for op in module.ops if isinstance(op, ProgramOp) and seed % 7 == 3):
+        names = names_of(program)
+        yield "+".join(f"%{name}" for name in draw.choices(list(names.values()), k=2))
+        for op in (op for op in program.walk() if len(op.operands) > 1 and op.results):
+            pair = names.get(draw.choice(op.operands)), names.get(op.results[0])
+            if None not in pair and draw.random() < 0.4:
+                yield "+".join(f"%{name}" for name in pair)
 
 
 @contextmanager
@@ -227,7 +237,7 @@ def of_scans() -> Iterator[str]:
                 for reverse, exclusive in product((False, True), repeat=2):
                     native_cumulative(Cumulative(combine, dtype, *sizes, reverse, exclusive))
         drafts = [function.write() for function in found]
-    texts = [text for draft in drafts for text in (told(draft), draft.text)]
+    texts = [text for draft in drafts for text in parts(draft)]
     yield f"scans: {shown({'functions': len(drafts), 'text': summed(texts)})}"
 
 
@@ -235,15 +245,27 @@ def texts_of(nest: Kernel | TiledNest, target: Target, number: int) -> list[str]
     """The code of a nest: whole, with checks by chance, and in the parts of a split reduction."""
     if isinstance(nest, TiledNest):
         whole = nest.numbered()
-        draft = tiled_draft(whole, target)
-        return [told(draft), draft.text, *map(str, stages_of(whole, target))]
+        drafts = [tiled_draft(whole, target)]
+        more = [*map(str, stages_of(whole, target))]
+        return [*more, *(text for d in (*drafts, *checked(drafts, number)) for text in parts(d))]
     drafts = [draft_of(nest, target)]
-    if number % 3 == 0:
-        first = drafts[0]
-        drafts.append(replace(first, text=sanitized(first.text, first.code, "kernel")))
+    drafts += checked(drafts, number)
     steps = split_reductions(nest, 2 + number % 5).steps
     drafts += [draft_of(step.kernel, target) for step in steps if len(steps) > 1]
-    return [text for draft in drafts for text in (told(draft), draft.text)]
+    return [text for draft in drafts for text in parts(draft)]
+
+
+def checked(drafts: Sequence[Draft], number: int) -> list[Draft]:
+    """A third of the functions with checks of each access."""
+    return [
+        replace(d, text=sanitized(d.text, d.code, "kernel"))
+        for k, d in enumerate(drafts)
+        if (number + k) % 3 == 0
+    ]
+
+
+def parts(draft: Draft) -> tuple[str, str]:
+    return told(draft), draft.text
 
 
 def told(draft: Draft) -> str:
@@ -307,7 +329,8 @@ def called(program: Program, form: Form) -> str:
                 counts["refused"] += 1
             drafts = [function.write() for function in found]
         counts["functions"] += len(drafts)
-        counts[f"v{target.vector_bits}"] = summed([t for d in drafts for t in (told(d), d.text)])
+        drafts += checked(drafts, 0)
+        counts[f"v{target.vector_bits}"] = summed([text for d in drafts for text in parts(d)])
     return shown(counts)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Final, get_args
 
 from pirkit.lowering.codegen.ir.element_types import compute_type
@@ -23,6 +24,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Reduce,
     ReduceKind,
     RuntimeAssert,
+    Scatter,
     Statement,
     Store,
 )
@@ -46,6 +48,8 @@ class NestMaker:
         """Whether operands repeat along an outer axis each, as those of a matmul."""
         self.short = seed % 8 == 3
         """Whether rows are short."""
+        self.scatters = seed % 16 == 7
+        """Whether iterations write where an index says, so that all of them are in order."""
         self.nest = self.axes()
         self.dtype = self.random.choice(DTYPES)
         self.work = compute_type(self.dtype)
@@ -55,7 +59,8 @@ class NestMaker:
         """Names that hold for a whole outer iteration."""
         self.kept: list[str] = []
         """Names of earlier bodies."""
-        count = self.random.choice((1, 1, 1, 2, 3)) if self.nest[1] and not self.product else 1
+        alone = self.product or self.scatters or not self.nest[1]
+        count = 1 if alone else self.random.choice((1, 1, 1, 2, 3))
         phases = [self.phase(k == count - 1) for k in range(count)]
         self.kernel = Kernel(
             *self.nest, tuple(self.operands), tuple(phases), fast=self.random.random() < 0.2
@@ -69,6 +74,8 @@ class NestMaker:
             inner = tuple([pick(SIZES) for _ in range(1 if self.product else pick((0, 0, 1, 2)))])
             if self.short:
                 outer, inner = (*outer[:-1], pick(SIZES[:9])), ()
+            if self.scatters:
+                outer, inner = (), (*outer, *inner)
             if (outer or inner) and math.prod(outer) * math.prod(inner) < LARGEST:
                 return outer, inner
 
@@ -76,15 +83,17 @@ class NestMaker:
         self.count += 1
         return f"v{self.count}"
 
-    def placed(self, missing: list[int], stored: bool = False) -> int:
+    def placed(
+        self, missing: list[int], stored: bool = False, dtype: dt.DType | None = None
+    ) -> int:
         """A new operand, in any order of axes; a loaded one may have gaps, or overlap."""
         rank = len(self.nest[0]) + len(self.nest[1])
         order = self.random.sample(range(rank), rank)
         if self.random.random() < 0.6:
             order = sorted(order)
         gap = 0 if stored else self.random.choice((0, 0, 0, 1, 7))
-        made = operand(self.dtype, self.nest, order, missing, gap)
-        size = self.dtype.itemsize
+        made = operand(dtype or self.dtype, self.nest, order, missing, gap)
+        size = made.dtype.itemsize
         if not stored and self.nest[0] and self.nest[1] and self.random.random() < 0.25:
             strides = (
                 *made.outer[:-1],
@@ -121,12 +130,29 @@ class NestMaker:
                 Compute(predicate, "less_than", (at, end), dt.bool_),
             ]
         at = None
-        if self.random.random() < 0.06:
+        if self.random.random() < (0.4 if self.short else 0.06):
             place, at = self.new(), self.new()
             body.append(Index(place, self.random.randrange(rank)))
             body.append(Compute(at, "add", (place, place), dt.int64))
-        body.append(Load(self.new(), number, at, self.random.choice((0, 3)), predicate))
+        limit = self.random.choice((0, 3))
+        if at is not None:
+            self.widen(number, limit)
+        body.append(Load(self.new(), number, at, limit, predicate))
         return f"v{self.count}"
+
+    def scatter(self, body: list[Statement], value: str) -> None:
+        """Write a value at an index that varies along one axis, and repeats along others."""
+        axis, at = self.random.randrange(len(self.nest[1])), self.new()
+        body.append(Index(at, axis))
+        kind = self.random.choice((None, "sum", "max"))
+        number, limit = self.placed([axis], stored=True), self.nest[1][axis] - 1
+        self.widen(number, limit)
+        body.append(Scatter(number, kind, value, at, limit))
+
+    def widen(self, number: int, elements: int) -> None:
+        """Let a buffer end later."""
+        o = self.operands[number]
+        self.operands[number] = replace(o, size=o.size + elements * o.dtype.itemsize)
 
     def phase(self, is_last: bool) -> LoopPhase:
         body: list[Statement] = []
@@ -146,7 +172,9 @@ class NestMaker:
         ends = self.random.choices(
             ("reduce", "store", "accumulate"), (5, 1 if self.product else 3, 2)
         )[0]
-        if self.nest[1] and (not is_last or ends == "reduce"):
+        if self.scatters:
+            self.scatter(body, value)
+        elif self.nest[1] and (not is_last or ends == "reduce"):
             for _ in range(self.random.choice((1, 1, 1, 2))):
                 total = self.new()
                 kind = self.random.choice(get_args(ReduceKind))
@@ -159,6 +187,9 @@ class NestMaker:
             number = self.placed(shared, stored=True)
             step = self.operands[number].size if block else 0
             body.append(Accumulate(number, "sum", value, block, step))
+            if self.random.random() < 0.4:  # another result, which may be wider
+                dtype = self.random.choice((self.dtype, self.work))
+                body.append(Accumulate(self.placed(shared, True, dtype), "sum", names[0]))
         else:
             body.append(Store(self.placed([], stored=True), value))
         if self.random.random() < 0.1:

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
@@ -83,12 +84,45 @@ def test_shapes_are_those_of_infer_meta(definition: OpDef, mode: str) -> None:
         except Undecided:
             continue
         known = solve(flat_dims(named), flat_dims(list(call.metas)), sizes.derived)
+        checked(sizes, named, list(call.metas))
         for meta, shape in zip(want, shapes, strict=False):
             assert len(shape) == meta.rank, str(call)
             for n, wanted in zip(shape, meta.shape, strict=True):
                 assert n is None or at(n, known) == wanted, str(call)
                 output += 1
     assert output or definition.name == "pd_op.squeeze"
+
+
+def checked(sizes: Sizes, named: list[Meta | None], found: list[Meta | None]) -> None:
+    """Raise ConstraintError if a check of sizes fails for the operands that are found."""
+    known = solve(flat_dims(named), flat_dims(found), sizes.derived)
+    for check in sizes.checks:
+        check.value(known)
+
+
+# how many elements are added is checked when a matmul runs
+@pytest.mark.parametrize("definition", [d for d in RULED if d.name != "pd_op.matmul"], ids=str)
+def test_a_rule_that_checks_sizes_checks_all_that_the_op_refuses(definition: OpDef) -> None:
+    """Where the sizes of the first operand are open, and one of them is not that of the sample."""
+    for call in some_calls(definition):
+        sizes, metas = Sizes(), list(call.metas)
+        if not metas or not isinstance(metas[0], TensorMeta):
+            continue
+        named = [named_metas(call, sizes, "every")[0], *metas[1:]]
+        try:
+            result_shapes.of(definition)(
+                MapCall(definition, named, list(call.infer()), call.attrs), sizes
+            )
+        except Undecided:
+            continue
+        for axis, n in enumerate(metas[0].shape if sizes.checks else ()):
+            shape = (*metas[0].shape[:axis], n + 1, *metas[0].shape[axis + 1 :])
+            changed = [metas[0].with_shape(shape), *metas[1:]]
+            try:
+                call.infer(*changed)
+            except ConstraintError:
+                with pytest.raises(ConstraintError):
+                    checked(sizes, named, changed)
 
 
 def kernel_of(call: Call, metas: list[Meta | None], sizes: Sizes) -> MapExpr | None:

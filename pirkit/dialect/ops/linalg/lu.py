@@ -7,6 +7,7 @@ the row that was exchanged with row i when column i was eliminated.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.linalg.solve import FIELDS
@@ -81,9 +82,9 @@ def _(
 
 @reference(Lu)
 def _(x: Array, *, pivot: bool) -> tuple[Array, ...]:
-    rows, columns = x.shape[-2:]
+    *batch, rows, columns = x.shape
     least = min(rows, columns)
-    out: Array = np.array(x).reshape(-1, rows, columns)
+    out: Array = np.array(x).reshape(prod(batch), rows, columns)
     pivots = np.empty((len(out), least), np.int32)
     infos: Array = np.zeros(len(out), np.int32)
     every = np.arange(len(out))
@@ -97,7 +98,6 @@ def _(x: Array, *, pivot: bool) -> tuple[Array, ...]:
         divisor = np.where(corner == 0, 1, corner)
         out[:, i + 1 :, i] /= divisor[:, None]
         out[:, i + 1 :, i + 1 :] -= out[:, i + 1 :, i, None] * out[:, i, None, i + 1 :]
-    batch = x.shape[:-2]
     found: Array = out.reshape(x.shape)
     return found, pivots.reshape(*batch, least), infos.reshape(batch)
 
@@ -112,7 +112,7 @@ def _(x: Array, y: Array, *, unpack_ludata: bool, unpack_pivots: bool) -> tuple[
         lower = np.tril(x[..., :least], -1) + np.eye(rows, least, dtype=x.dtype)
         upper = np.triu(x[..., :least, :])
     if unpack_pivots:
-        swaps: Array = y.reshape(-1, least)
+        swaps: Array = y.reshape(prod(x.shape[:-2]), least)
         order: Array = np.empty((len(swaps), rows), np.int64)
         order[:] = np.arange(rows)
         every = np.arange(len(swaps))

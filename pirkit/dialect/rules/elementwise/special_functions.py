@@ -27,7 +27,8 @@ Bessel functions by each other."""
 for _name, _rule in DERIVED.items():
     vjp(f"pd_op.{_name}")(_rule)
 
-NEAR: Final = 2.0
+NEAR: Final = 4.0
+"""The square of what counts as near 0."""
 TERMS: Final = 18
 
 
@@ -45,7 +46,7 @@ def _derivative_of_i1e(c: OpCall) -> Value:
 def _over(b: Builder, i1e: Value, x: Value) -> Value:
     """``i1e(x) / x``; near 0, where derivatives of a quotient cancel, by its series."""
     square = x * x
-    is_near = square < NEAR * NEAR
+    is_near = square < NEAR
     one = b.ones_like(x)
     quarter = b.where(is_near, square, one) * 0.25
     series = b.like(_coefficient(TERMS - 1), x)

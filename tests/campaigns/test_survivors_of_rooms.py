@@ -1,0 +1,219 @@
+"""What mutants of readers, passes, planner and cache have shown that no test looked at."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pirkit import ops, tensor
+from pirkit.diag.errors import ArtifactError, PassError
+from pirkit.dialect.program import Program
+from pirkit.frontend.compile import compile as compile_program
+from pirkit.frontend.paddle.params import read_params, write_params
+from pirkit.frontend.paddle.spelling import split_list
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native import cache
+from pirkit.runtime.native.cache import ObjectCache
+from tests.execution import parsed
+from tests.split.model import Model, T, split
+
+PIECES = ("a", ",", "[", "]", "<", ")", " ", '\\"', "->", "\\")
+
+
+def an_item(draw: random.Random, depth: int = 0) -> str:
+    """An item of a list of Paddle's text: a word, a string, or a list in brackets."""
+    kind = draw.randrange(6 if depth < 3 else 3)
+    if kind == 0:
+        return f'"{"".join(draw.choices(PIECES[:-1], k=draw.randrange(6)))}"'
+    if kind < 3:
+        return draw.choice(("x", "-1", "a -> b", "(f32) 1.5", "p:1"))
+    items = ", ".join(an_item(draw, depth + 1) for _ in range(draw.randrange(4)))
+    return items.join(draw.choice(("[]", "()", "<>")))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_lists_are_split_into_the_items_that_they_were_joined_from(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(25):
+        items = [an_item(draw) for _ in range(draw.randrange(1, 6))]
+        assert split_list(draw.choice((",", ", ", " , ")).join(items)) == items
+
+
+HEADS = {0: "<I", 4: "<Q", 12: "<I", 16: "<i"}
+"""Where the numbers lie in front of the description of a tensor without levels."""
+
+
+@pytest.mark.parametrize(("at", "number", "told"), [
+    (0, 1, "list version"), (4, 1, "for a level"), (4, 1 << 40, "claims 1099511627776"),
+    (12, 2, "tensor version"), (16, -1, "claims a description of -1 bytes"),
+    (16, 0, "no element type"), (16, 1 << 30, "its description"),
+])  # fmt: skip
+def test_each_number_of_a_damaged_parameter_is_named(
+    at: int, number: int, told: str, tmp_path: Path
+) -> None:
+    path, form = tmp_path / "p", HEADS[at]
+    write_params(path, {"w": np.ones(3, np.float32)})
+    data = bytearray(path.read_bytes())
+    struct.pack_into(form, data, at, number)
+    path.write_bytes(data)
+    with pytest.raises(ArtifactError) as error:
+        read_params(path, {"w": TensorMeta((3,), dt.float32)})
+    assert told in str(error.value)
+    assert "claims a description" not in str(error.value) or number < 0
+
+
+def test_entries_of_the_cache_do_not_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    ObjectCache(tmp_path, b"secret").put("1".zfill(64), b"payload")
+    assert ObjectCache(tmp_path, b"secret").get("1".zfill(64)) == b"payload"
+    assert not synced
+
+
+@pytest.mark.parametrize("key", range(40))
+@pytest.mark.parametrize("share", [0.5, 1.5])
+def test_room_is_made_by_chance_or_for_what_fills_a_part_of_it(
+    key: int, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trimmed: list[ObjectCache] = []
+    monkeypatch.setattr(ObjectCache, "trim", lambda self: trimmed.append(self))
+    every = cache._TRIM_EVERY  # pyright: ignore[reportPrivateUsage]
+    store = ObjectCache(tmp_path, b"secret", limit=1000 * every)
+    store.put(f"{key:064x}", bytes(int(1000 * share)))
+    assert bool(trimmed) == (key % every == 0 or share > 1)
+
+
+WRITES = (
+    ("reshape_", "shape = array<i64: 3, 2>", (3, 2)),
+    ("reshape_", "shape = array<i64: 6>", (6,)),
+    ("unsqueeze_", "axis = array<i64: 0>", (1, 2, 3)),
+    ("scale_", "scale = 2.0 : f64, bias = 1.0 : f64, bias_after_scale = true", None),
+    ("relu_", "", None),
+    ("tanh_", "", None),
+)
+
+
+def of(shape: tuple[int, ...]) -> str:
+    return f"tensor<{'x'.join(map(str, shape))}xf64>"
+
+
+def chain_of_writes(seed: int) -> str:
+    """Writes of one storage under the latest name; then its names are read, in any order."""
+    draw = random.Random(seed)
+    last, lines = "x", list[str]()
+    if draw.random() < 0.5:
+        last, lines = "a", [f"%a = pd_op.assign(%x) : ({T}) -> {T}"]
+    names: dict[str, tuple[int, ...]] = {last: (2, 3)}
+    for k in range(draw.randrange(2, 5)):
+        op, held, shape = draw.choice([w for w in WRITES if w[2] is None or names[last] == (2, 3)])
+        name = f"n{k}"
+        names[name] = shape or names[last]
+        kind = f"({of(names[last])}) -> {of(names[name])}"
+        lines.append(f"%{name} = pd_op.{op}(%{last}) {{{held}}} : {kind}")
+        last = name
+        if draw.random() < 0.3:
+            last = draw.choice(list(names))
+    for name in draw.sample(list(names), draw.randrange(1, len(names) + 1)):
+        kind = of(names[name])
+        if name == last and draw.random() < 0.5:
+            lines.append(f'pir.shadow_output(%{name}) {{output_name = "last"}} : ({kind}) -> ()')
+        lines.append(f"%r{name} = pd_op.exp(%{name}) : ({kind}) -> {kind}")
+        lines.append(f'pir.shadow_output(%r{name}) {{output_name = "{name}"}} : ({kind}) -> ()')
+    return f'pir.program @main(%x "x" : {T}) {{\n  ' + "\n  ".join(lines) + "\n}\n"
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_functionalize_keeps_what_names_of_a_written_storage_show(seed: int) -> None:
+    found: list[dict[str, Any]] = []
+    for pipeline in ("", "functionalize"):
+        x = tensor(np.linspace(-1, 1, 6).reshape(2, 3))
+        program = Program(parsed(chain_of_writes(seed)))
+        exe = compile_program(program, pipeline=pipeline, backend="reference")
+        results = exe(x=x)
+        found.append({n: np.asarray(v) for n, v in {**results, "x after": x.numpy()}.items()})
+    for other in found[1:]:
+        for name, value in found[0].items():
+            assert other[name].shape == value.shape, name
+            np.testing.assert_allclose(other[name], value, rtol=1e-14, err_msg=name)
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+@pytest.mark.parametrize("taken", [False, True])
+@pytest.mark.parametrize("other", ["x", "b"])
+def test_a_result_that_may_be_memory_of_others_is_not_handed_over(
+    turn: int, taken: bool, other: str
+) -> None:
+    """One branch gives memory of its own, the other the input, or what lies in the arena."""
+    yields = [f"pir.yield(%{name}) : (tensor<4xf64>) -> ()" for name in ("a", other)]
+    first, second = yields[turn], yields[1 - turn]
+    made = "%a = pd_op.exp(%x) : (tensor<4xf64>) -> tensor<4xf64>\n"
+    text = f"""
+pir.program @main(%x "x" : tensor<4xf64>, %c "c" : tensor<i1>) {{
+  %b = pd_op.scale(%x) {{scale = 3.0 : f64}} : (tensor<4xf64>) -> tensor<4xf64>
+  %y = pd_op.if(%c) : (tensor<i1>) -> tensor<4xf64> {{
+    {made if not turn else ""}{first}
+  }} else {{
+    {made if turn else ""}{second}
+  }}
+  pir.shadow_output(%y) {{output_name = "y"}} : (tensor<4xf64>) -> ()
+}}"""
+    x = np.arange(4.0)
+    exe = compile_program(Program(parsed(text)), pipeline="", backend="reference")
+    given = tensor(x)
+    found = np.asarray(exe(x=given, c=np.array(taken))["y"])
+    want = np.exp(x) if taken == (turn == 0) else x * (3 if other == "b" else 1)
+    np.testing.assert_allclose(found, want)
+    exe(x=tensor(x + 1), c=np.array(taken))
+    np.testing.assert_allclose(found, want)
+    found[:] = 7
+    np.testing.assert_array_equal(given.numpy(), x)
+
+
+LISTS = f"""
+pir.program @main(%x "x" : {T}, %g "y_grad" : {T}) {{
+  %a = pd_op.tanh(%x) : ({T}) -> {T}
+  %h = pd_op.exp(%x) : ({T}) -> {T}
+  %l = pir.combine(%a, %h) : ({T}, {T}) -> !pir.vec<{T}, {T}>
+  %s = pd_op.add_n(%l) : (!pir.vec<{T}, {T}>) -> {T}
+  WRITE
+  pir.shadow_output(%s) {{output_name = "y"}} : ({T}) -> ()
+  %gy = pd_op.multiply(%g, %h) : ({T}, {T}) -> {T}
+  %v = pd_op.scale_(%h) {{scale = 3.0 : f64}} : ({T}) -> {T}
+  %r = pd_op.add_n(%l) : (!pir.vec<{T}, {T}>) -> {T}
+  %q = pd_op.add(%r, %gy) : ({T}, {T}) -> {T}
+  pir.shadow_output(%q) {{output_name = "x_grad"}} : ({T}) -> ()
+}}
+"""
+
+
+def test_a_list_of_which_the_backward_writes_an_element_is_read_as_it_is_then() -> None:
+    model = Model(split(LISTS.replace("WRITE", "")), {})
+    x, g = np.linspace(-1, 1, 6).reshape(2, 3), np.full((2, 3), 0.5)
+    (y,) = model.forward({"x": tensor(x)})
+    np.testing.assert_allclose(y.numpy(), np.tanh(x) + np.exp(x))
+    found = model.backward([g])
+    np.testing.assert_allclose(found["x"], np.tanh(x) + 3 * np.exp(x) + g * np.exp(x))
+
+
+def test_a_list_of_which_both_halves_write_elements_is_refused() -> None:
+    write = f"%w = pd_op.scale_(%a) {{scale = 2.0 : f64}} : ({T}) -> {T}"
+    with pytest.raises(PassError, match="PK0806"):
+        split(LISTS.replace("WRITE", write))
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 0), (2, 3, 0), (0, 3), (0, 2, 2)])
+def test_empty_matrices_have_factors(shape: tuple[int, ...]) -> None:
+    *batch, rows, columns = shape
+    factors, pivots, infos = (np.asarray(v) for v in ops.lu(np.ones(shape), pivot=True))
+    assert factors.shape == shape
+    assert pivots.shape == (*batch, min(rows, columns))
+    assert infos.shape == (*batch,)
