@@ -26,6 +26,7 @@ from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError
 from pirkit.lowering.whole_program.outlined_loops import OutlinedLoops
 from pirkit.lowering.whole_program.scheduling import ProgramSchedule, schedule_of
 from pirkit.lowering.whole_program.stages import stages_of
+from pirkit.lowering.whole_program.whole_values import emit_whole
 from pirkit.runtime.dtype import DType, bool_, float32, float64, int32, int64
 from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS
 from pirkit.runtime.native.function import Code, NativeFunction
@@ -155,6 +156,8 @@ class _ProgramEmitter:
         for item in items:
             if item.first.kind == "map":
                 w.outlined(partial(w.whole, item))
+            elif item.first.kind == "whole":
+                w.outlined(partial(emit_whole, w, item.first.op))
             else:
                 w.reduce_all(item.first)
 

@@ -111,8 +111,19 @@ class LoopEmitter:
             self.known[value] = self._begin(value)
 
     def _begin(self, value: int) -> Value:
+        if value in self.graph.tables:
+            return self._table(value)
         number, offset = self.places[value]
         return self.known.get(value) or self.b.at(argument(self.b, number), offset)
+
+    def _table(self, value: int) -> Value:
+        """The address of constant elements, which are part of the code."""
+        data = self.graph.tables[value].tobytes()
+        name = f"@numbers{list(self.graph.tables).index(value)}"
+        text = "".join([f"\\{byte:02x}" for byte in data])
+        kind = f"private unnamed_addr constant [{len(data)} x i8]"
+        self.b.declared[name] = f'{name} = {kind} c"{text}", align 64'
+        return Value(name, PTR)
 
     def pointer(self, value: int) -> Value:
         """The address of an input, a result, or a value without a batch axis."""
