@@ -22,6 +22,7 @@ from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram
 from pirkit.lowering.whole_program.op_graph import Op
 from pirkit.lowering.whole_program.outlined_loops import OutlinedLoop, OutlinedLoops
 from pirkit.lowering.whole_program.scheduling import Node
+from pirkit.lowering.whole_program.several_axes import runs
 from pirkit.runtime.dtype import DType
 
 _ZERO: Final = Value("0", I64)
@@ -410,6 +411,8 @@ class LoopEmitter:
         match node.kind:
             case "across":
                 self._reduce_columns(node.op)
+            case "joined" if node.op.name == "choose":
+                self._choose_columns(node.op)
             case "joined":
                 self._concat_columns(node.op)
             case _:
@@ -443,6 +446,22 @@ class LoopEmitter:
         for k in (*range(before), *range(before + inside, count)):
             made = b.const(self.type_of(self.graph.dtype(op.out), self.lanes), constant)
             self.store_row(op.out, Value(str(k), I64), made)
+
+    def _choose_columns(self, op: Op) -> None:
+        """Emit columns of several values and constants, in any order."""
+        b = self.b
+        for start, arg, first, count in runs(op.attrs["columns"]):
+
+            def copy(
+                column: Value, start: int = start, arg: int = arg, first: float = first
+            ) -> None:
+                if arg == -1:
+                    made = b.const(self.type_of(self.graph.dtype(op.out), self.lanes), first)
+                else:
+                    made = self.read_row(op.args[arg], b.plus(column, int(first)))
+                self.store_row(op.out, b.plus(column, start), made)
+
+            self.column_loop(count, copy)
 
     def _concat_columns(self, op: Op) -> None:
         """Emit a concatenation along the columns."""

@@ -103,7 +103,7 @@ class ProgramSchedule:
 
 def schedule_of(graph: Graph, fast_math: bool = True) -> ProgramSchedule:
     """Put a graph into stages. Raises Refused for one that has none."""
-    graph = _without_views(graph)
+    graph = without_views(graph)
     graph = without_common_factors(graph) if fast_math else graph
     classes = AxisClasses(graph)
     groups = {name: BatchGroup(graph.metas[name[0]].shape[name[1]]) for name in classes.batch()}
@@ -118,7 +118,7 @@ def schedule_of(graph: Graph, fast_math: bool = True) -> ProgramSchedule:
     return made
 
 
-def _without_views(graph: Graph) -> Graph:
+def without_views(graph: Graph) -> Graph:
     """The graph without reshapes to the same shape: they are aliases."""
     views: dict[int, int] = {}
     ops: list[Op] = []
@@ -306,6 +306,8 @@ def _row_node(made: ProgramSchedule, op: Op) -> Node:
         if op.attrs["axis"] % made.graph.metas[op.out].rank == 0:
             raise NotNativeError("`concat` puts rows behind each other")
         return Node(op, "joined", (made.columns(op.out),))
+    if op.name == "choose":
+        return Node(op, "joined", (made.columns(op.out),))
     if op.name in ("slice", "pad") or op.has(RESHAPE):
         if made.graph.metas[op.args[0]].shape[0] != made.rows[op.out].batch and not op.has(RESHAPE):
             raise NotNativeError(f"`{op.name}` moves rows")
@@ -347,7 +349,7 @@ def _whole_nodes(made: ProgramSchedule, op: Op) -> Iterator[Node]:
                 arg = repeated
             args.append(arg)
         yield Node(replace(op, args=tuple(args)), "map", (meta.numel,))
-    elif op.has(RESHAPE):
+    elif op.name == "regroup" or op.has(RESHAPE):
         yield Node(Op("same", op.args[:1], op.out), "map", (meta.numel,))
     elif op.name == "sum" and meta.numel == 1:
         yield Node(op, "whole_sum", (graph.metas[op.args[0]].numel,))

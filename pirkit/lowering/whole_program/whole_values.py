@@ -20,6 +20,7 @@ from pirkit.lowering.codegen.matmul.microkernel import Computed, microkernel
 from pirkit.lowering.whole_program.axis_classes import summed
 from pirkit.lowering.whole_program.lane_tiling import even_width, for_tiles, lane_mask
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
+from pirkit.lowering.whole_program.several_axes import runs
 
 if TYPE_CHECKING:
     from pirkit.lowering.whole_program.loop_emit import LoopEmitter
@@ -75,6 +76,8 @@ def check_whole(graph: Graph, op: Op) -> None:
         made = _product(graph, op)
         if made.rows * made.inner * made.columns > MAX_TERMS:
             raise NotNativeError(f"a large `{op.name}` of what is no row")
+    elif op.name == "choose" and any(arg == -1 for arg, _ in op.attrs["columns"]):
+        raise NotNativeError("a choice of constants of what is no row")
     elif op.name not in _BLOCKS:
         raise NotNativeError(f"`{op.name}` of what is no row has no native form")
 
@@ -240,10 +243,19 @@ def _joined(graph: Graph, op: Op) -> Iterator[_Block]:
         start += given[axis] * own[axis]
 
 
+def _chosen(graph: Graph, op: Op) -> Iterator[_Block]:
+    rows = graph.metas[op.out].shape[0]
+    for start, arg, first, count in runs(op.attrs["columns"]):
+        value = op.args[arg]
+        steps = _steps(graph.metas[value].shape)
+        yield _Block(value, (rows, count), (steps[0], 1), int(first), start)
+
+
 _BLOCKS: Final[Mapping[str, Callable[[Graph, Op], Iterator[_Block]]]] = {
     "expand": _expanded,
     "transpose": _transposed,
     "slice": _sliced,
     "pad": _padded,
     "concat": _joined,
+    "choose": _chosen,
 }
