@@ -21,8 +21,12 @@ from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
 
 Array = np.ndarray[Any, Any]
 
+_MAX_COLUMNS: Final = 256
+"""Largest number of columns of a value of several axes."""
 _MAX_PARTS: Final = 64
 """Largest number of terms of a sum along an axis behind the points."""
+_MAX_RUNS: Final = 2048
+"""Largest number of copies of adjacent columns in a program; each is code of its own."""
 
 
 def with_rows_of_one_axis(graph: Graph) -> Graph:
@@ -30,8 +34,10 @@ def with_rows_of_one_axis(graph: Graph) -> Graph:
     if all(graph.metas[op.out].rank < 3 and op.name != "gather" for op in graph.ops):
         return graph
     graph = _with_merged_rows(graph)
+    used = {v for op in graph.ops for v in (*op.args, op.out)} - graph.fills.keys()
+    several = [v for v in used if graph.metas[v].rank > 2]
     ported = {*graph.inputs, *graph.outputs}
-    if any(graph.metas[v].rank > 2 for v in ported):
+    if any(v in ported or prod(graph.metas[v].shape[1:]) > _MAX_COLUMNS for v in several):
         return graph
     try:
         return _Columns(graph).made
@@ -108,6 +114,7 @@ class _Columns:
         self.numbers: dict[int, Array] = {}
         """The numbers of the columns of values that are computed."""
         self.indices: dict[int, tuple[int, ...]] = {}
+        self.runs = 0
         self.stored: set[int] = {*graph.inputs, *graph.tables}
         for op in graph.ops:
             self._rewrite(op)
@@ -169,6 +176,8 @@ class _Columns:
         if value not in self.numbers:
             shape = self.graph.metas[value].shape[1:]
             first, count = len(self.columns), prod(shape)
+            if count > _MAX_COLUMNS:
+                raise NotNativeError(f"a row has {count} columns")
             if value in self.graph.fills:
                 self.columns.append((-1, self.graph.fills[value]))
                 self.numbers[value] = np.full(shape, first)
@@ -206,6 +215,9 @@ class _Columns:
         if not sources:
             raise NotNativeError("rows of constants alone")
         chosen = tuple([(sources.index(v) if v != -1 else -1, k) for v, k in picked])
+        self.runs += sum(1 for _ in runs(chosen))
+        if self.runs > _MAX_RUNS:
+            raise NotNativeError("columns are moved one by one")
         self._emit(Op("choose", sources, out, {"columns": chosen}))
 
     def matrix(self, like: int, numbers: Array) -> int:
