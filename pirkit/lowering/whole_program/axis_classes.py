@@ -51,7 +51,7 @@ class AxisClasses:
         They occur only as leading axes. Raises NotNativeError if no class does.
         """
         worth: dict[Axis, int] = defaultdict(int)
-        values = {*self.graph.inputs, *(op.out for op in self.graph.ops)}
+        values = {*self.graph.inputs, *self.graph.tables, *(op.out for op in self.graph.ops)}
         for value in sorted(values):
             meta = self.graph.metas[value]
             for k, extent in enumerate(meta.shape):
@@ -65,9 +65,12 @@ class AxisClasses:
             raise NotNativeError("rows read each other")
         largest = max(worth.keys() - behind, key=lambda a: (worth[a], a), default=None)
         found = {} if largest is None else {largest: None}
+        given = {self.find((v, 0)) for v in self.graph.inputs if self.graph.metas[v].rank}
         for op in self.graph.ops:
             if op.name == "matmul" and not op.attrs["transpose_x"]:
-                found.setdefault(self.find((op.out, 0)))
+                name = self.find((op.out, 0))
+                if self.graph.metas[op.out].shape[0] > 1 or name in given:
+                    found.setdefault(name)
         return [name for name in found if name not in behind]
 
 
@@ -108,10 +111,16 @@ def _axis_pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
         for k, (own_axes, other_axes) in enumerate(zip(shape, graph.metas[arg].shape, strict=True)):
             if own_axes == other_axes:
                 yield (arg, k), (op.out, k)
+    elif op.name == "regroup":  # of what has no batch axis
+        pass
+    elif op.name == "choose":
+        yield from (((arg, 0), (op.out, 0)) for arg in op.args)
     elif op.name == "concat":
         concat_axis = op.attrs["axis"] % len(shape)
         for arg in op.args:
             yield from (((arg, k), (op.out, k)) for k in range(len(shape)) if k != concat_axis)
+    elif op.name == "transpose":
+        yield from (((op.args[0], j), (op.out, k)) for k, j in enumerate(op.attrs["perm"]))
     else:
         raise NotNativeError(f"`{op.name}` has no native form of its own")
 

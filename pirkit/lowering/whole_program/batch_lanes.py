@@ -9,7 +9,7 @@ broadcast scalars.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -24,8 +24,10 @@ from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram, fuse_loops
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError
 from pirkit.lowering.whole_program.outlined_loops import OutlinedLoops
-from pirkit.lowering.whole_program.scheduling import ProgramSchedule, schedule_of
+from pirkit.lowering.whole_program.scheduling import ProgramSchedule, schedule_of, without_views
+from pirkit.lowering.whole_program.several_axes import with_rows_of_one_axis
 from pirkit.lowering.whole_program.stages import stages_of
+from pirkit.lowering.whole_program.whole_values import emit_whole
 from pirkit.runtime.dtype import DType, bool_, float32, float64, int32, int64
 from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS
 from pirkit.runtime.native.function import Code, NativeFunction
@@ -68,7 +70,6 @@ class _ProgramEmitter:
         self.target = target
         self.inputs, self.outputs = graph.inputs, graph.outputs
         self.schedule: ProgramSchedule = schedule_of(graph, fast_math)
-        _refuse_columns(self.schedule)
         self.dtype = _float_of(self.schedule)
         self.lanes = max(2, target.vector_bits // (8 * self.dtype.itemsize))
         self.order: FusedProgram = fuse_loops(self.schedule, self.lanes)
@@ -155,6 +156,8 @@ class _ProgramEmitter:
         for item in items:
             if item.first.kind == "map":
                 w.outlined(partial(w.whole, item))
+            elif item.first.kind == "whole":
+                w.outlined(partial(emit_whole, w, item.first.op))
             else:
                 w.reduce_all(item.first)
 
@@ -166,6 +169,7 @@ def batch_lane_program(
 
     ``fast_math`` takes common factors out of sums (see `factor_common_matmuls.py`).
     """
+    graph = without_views(with_rows_of_one_axis(graph))
     stages, aliases = _staged(graph, target or host(), fast_math)
     buffers = _Buffers(graph, stages, aliases)
     steps = [
@@ -187,7 +191,7 @@ def batch_lane_program(
 
 def describe(graph: Graph) -> str:
     """A one-line summary of the native program. Raises NotNativeError if there is none."""
-    stages, _ = _staged(graph, host(), fast_math=True)
+    stages, _ = _staged(without_views(with_rows_of_one_axis(graph)), host(), fast_math=True)
     return _summary(
         stages, sum(1 if s.is_single_function else len(s.schedule_to_run()) for s in stages)
     )
@@ -198,11 +202,14 @@ def _staged(
 ) -> tuple[list[_ProgramEmitter], dict[int, int]]:
     """The emitters of the stages of a graph, one if it can be, and aliases (see `stages_of`)."""
     try:
-        return [_ProgramEmitter(graph, target, fast_math)], {}
+        only = _ProgramEmitter(graph, target, fast_math)
+        _refuse_columns([only.schedule])
+        return [only], {}
     except NotNativeError as reason:
         try:
             parts, aliases = stages_of(graph)
             stages = [_ProgramEmitter(part, target, fast_math) for part in parts]
+            _refuse_columns([stage.schedule for stage in stages])
         except NotNativeError:
             raise reason from None
         widths = [n.key[0] for s in stages for n in s.schedule.body if n.kind == "matmul"]
@@ -309,16 +316,18 @@ def _in_place(program: _ProgramEmitter) -> frozenset[tuple[int, int]]:
     return frozenset(pairs)
 
 
-def _refuse_columns(steps: ProgramSchedule) -> None:
+def _refuse_columns(stages: Sequence[ProgramSchedule]) -> None:
     """Refuse programs whose cost is mostly strided access to wide rows: kernels that vectorize
     along the columns read these contiguously.
     """
-    graph = steps.graph
-    outside = {v for v in (*graph.inputs, *graph.outputs) if steps.is_row(v)} - {*graph.blocked}
-    wide = sum(graph.metas[v].numel for v in outside if steps.columns(v) > 1)
-    made = {op.out for op in graph.ops if steps.is_row(op.out)} - outside
-    within = sum(graph.metas[v].numel for v in made)
-    multiplies = any(op.name == "matmul" for op in graph.ops)
+    wide = within = 0
+    for steps in stages:
+        graph = steps.graph
+        outside = {v for v in (*graph.inputs, *graph.outputs) if steps.is_row(v)} - graph.blocked
+        wide += sum(graph.metas[v].numel for v in outside if steps.columns(v) > 1)
+        made = {op.out for op in graph.ops if steps.is_row(op.out)} - outside
+        within += sum(graph.metas[v].numel for v in made)
+    multiplies = any(op.name == "matmul" for steps in stages for op in steps.graph.ops)
     if wide > _MAX_INPUT_COLUMNS and not (multiplies and within >= _MIN_WITHIN * wide):
         raise NotNativeError("rows of several columns, and little arithmetic between them")
 

@@ -22,6 +22,7 @@ from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram
 from pirkit.lowering.whole_program.op_graph import Op
 from pirkit.lowering.whole_program.outlined_loops import OutlinedLoop, OutlinedLoops
 from pirkit.lowering.whole_program.scheduling import Node
+from pirkit.lowering.whole_program.several_axes import runs
 from pirkit.runtime.dtype import DType
 
 _ZERO: Final = Value("0", I64)
@@ -111,8 +112,19 @@ class LoopEmitter:
             self.known[value] = self._begin(value)
 
     def _begin(self, value: int) -> Value:
+        if value in self.graph.tables:
+            return self._table(value)
         number, offset = self.places[value]
         return self.known.get(value) or self.b.at(argument(self.b, number), offset)
+
+    def _table(self, value: int) -> Value:
+        """The address of constant elements, which are part of the code."""
+        data = self.graph.tables[value].tobytes()
+        name = f"@numbers{list(self.graph.tables).index(value)}"
+        text = "".join([f"\\{byte:02x}" for byte in data])
+        kind = f"private unnamed_addr constant [{len(data)} x i8]"
+        self.b.declared[name] = f'{name} = {kind} c"{text}", align 64'
+        return Value(name, PTR)
 
     def pointer(self, value: int) -> Value:
         """The address of an input, a result, or a value without a batch axis."""
@@ -399,6 +411,8 @@ class LoopEmitter:
         match node.kind:
             case "across":
                 self._reduce_columns(node.op)
+            case "joined" if node.op.name == "choose":
+                self._choose_columns(node.op)
             case "joined":
                 self._concat_columns(node.op)
             case _:
@@ -432,6 +446,22 @@ class LoopEmitter:
         for k in (*range(before), *range(before + inside, count)):
             made = b.const(self.type_of(self.graph.dtype(op.out), self.lanes), constant)
             self.store_row(op.out, Value(str(k), I64), made)
+
+    def _choose_columns(self, op: Op) -> None:
+        """Emit columns of several values and constants, in any order."""
+        b = self.b
+        for start, arg, first, count in runs(op.attrs["columns"]):
+
+            def copy(
+                column: Value, start: int = start, arg: int = arg, first: float = first
+            ) -> None:
+                if arg == -1:
+                    made = b.const(self.type_of(self.graph.dtype(op.out), self.lanes), first)
+                else:
+                    made = self.read_row(op.args[arg], b.plus(column, int(first)))
+                self.store_row(op.out, b.plus(column, start), made)
+
+            self.column_loop(count, copy)
 
     def _concat_columns(self, op: Op) -> None:
         """Emit a concatenation along the columns."""

@@ -14,6 +14,8 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Instruction, Plan
 
 _IDENTITIES: Final = frozenset({"assign", "share_data", "depend"})
+_MAX_TABLE: Final = 1 << 14
+"""Largest number of elements of a constant that is part of the code."""
 _CONSTANT_FILLS: Final = frozenset({"full", "full_like"})
 
 
@@ -37,7 +39,8 @@ class Op:
 
 @dataclass(slots=True)
 class Graph:
-    """Ops in execution order. ``fills`` are values whose elements all equal one constant."""
+    """Ops in execution order. ``fills`` are values whose elements all equal one constant,
+    ``tables`` other constants."""
 
     metas: dict[int, TensorMeta]
     inputs: tuple[int, ...]
@@ -45,6 +48,9 @@ class Graph:
     names: tuple[tuple[str, ...], tuple[str, ...]]
     ops: list[Op] = field(default_factory=list[Op])
     fills: dict[int, float] = field(default_factory=dict[int, float])
+    tables: dict[int, np.ndarray[Any, Any]] = field(
+        default_factory=dict[int, "np.ndarray[Any, Any]"]
+    )
     blocked: set[int] = field(default_factory=set[int])
     """Inputs and results with a batch axis of which each vector of rows lies column by column in
     memory, as between the loops of a vector (see `stages.py`)."""
@@ -59,6 +65,9 @@ class Graph:
 
     def dtype(self, value: int) -> DType:
         return self.metas[value].dtype
+
+    def is_constant(self, value: int) -> bool:
+        return value in self.fills or value in self.tables
 
     def uses(self) -> dict[int, list[Op]]:
         """The ops that read each value."""
@@ -148,6 +157,8 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
 
 def _with_axes(op: Op, graph: Graph) -> tuple[Op, ...]:
     """A slice that drops axes as one that keeps them, and a reshape."""
+    if op.name == "matmul":
+        return _of_matrices(op, graph)
     dropped = op.attrs.get("decrease_axis") if op.name == "slice" else None
     if not dropped:
         return (op,)
@@ -159,9 +170,43 @@ def _with_axes(op: Op, graph: Graph) -> tuple[Op, ...]:
     return whole, Op("reshape", (kept,), op.out, {"shape": graph.metas[op.out].shape})
 
 
+def _of_matrices(op: Op, graph: Graph) -> tuple[Op, ...]:
+    """A matmul whose vectors, if any, are matrices of one row or one column."""
+    shapes = [graph.metas[a].shape for a in op.args]
+    if all(len(shape) > 1 for shape in shapes):
+        return (op,)
+    x, y = shapes
+    if max(len(x), len(y)) > 2:
+        raise NotNativeError("a matmul of a vector and of what is no matrix")
+    wide = ((1, *x) if len(x) == 1 else x, (*y, 1) if len(y) == 1 else y)
+    ops: list[Op] = []
+    args: list[int] = []
+    for arg, shape in zip(op.args, wide, strict=True):
+        matrix = arg
+        if shape != graph.metas[arg].shape:
+            matrix = graph.new(graph.metas[arg].with_shape(shape))
+            if arg in graph.fills:
+                graph.fills[matrix] = graph.fills[arg]
+            elif arg in graph.tables:
+                graph.tables[matrix] = graph.tables[arg]
+            else:
+                ops.append(Op("reshape", (arg,), matrix, {"shape": shape}))
+        args.append(matrix)
+    attrs = {
+        "transpose_x": op.attrs["transpose_x"] and len(x) > 1,
+        "transpose_y": op.attrs["transpose_y"] and len(y) > 1,
+    }
+    rows = wide[0][1 if attrs["transpose_x"] else 0]
+    columns = wide[1][0 if attrs["transpose_y"] else 1]
+    meta = graph.metas[op.out]
+    made = graph.new(meta.with_shape((rows, columns)))
+    last = Op("reshape", (made,), op.out, {"shape": meta.shape})
+    return (*ops, Op("matmul", tuple(args), made, attrs), last)
+
+
 def _constant(call: Call, graph: Graph, out: int) -> Op | None:
-    """Lower `assign_value`: a fill if all elements are equal, a `concat` of fills if each column is
-    constant. Raises NotNativeError for other contents.
+    """Lower `assign_value`: a fill if all elements are equal, a `concat` of fills if there are rows
+    and each column is constant, otherwise a table.
     """
     values = np.asarray(call.attrs["values"]).reshape(call.attrs["shape"])
     if not values.size or values.dtype.kind == "c":
@@ -169,9 +214,12 @@ def _constant(call: Call, graph: Graph, out: int) -> Op | None:
     if (values == values.flat[0]).all():
         graph.fills[out] = float(values.flat[0])
         return None
-    if values.ndim != 2 or not (values == values[:1]).all():
-        raise NotNativeError("a table of numbers has no native form")
     meta = graph.metas[out]
+    if values.ndim != 2 or len(values) == 1 or not (values == values[:1]).all():
+        if values.size > _MAX_TABLE:
+            raise NotNativeError(f"a table of {values.size} numbers")
+        graph.tables[out] = np.ascontiguousarray(values, meta.dtype.np)
+        return None
     columns = [graph.new(meta.with_shape((meta.shape[0], 1))) for _ in values[0]]
     graph.fills |= dict(zip(columns, map(float, values[0]), strict=True))
     return Op("concat", tuple(columns), out, {"axis": 1})

@@ -13,7 +13,7 @@ shorten live ranges: its result is then in registers or in L1 when it is read.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -27,6 +27,7 @@ from pirkit.lowering.whole_program.factor_common_matmuls import (
     without_common_factors,
 )
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
+from pirkit.lowering.whole_program.whole_values import check_whole
 
 MAX_COLUMNS: Final = 256
 """Largest number of elements of a row; kernels that vectorize along columns serve wider rows."""
@@ -34,7 +35,7 @@ MAX_WHOLE_ELEMENTS: Final = 1 << 16
 """Largest number of elements of a value without a batch axis."""
 
 Key = tuple[int, ...]
-Kind = Literal["map", "matmul", "across", "columns", "joined", "whole_sum"]
+Kind = Literal["map", "matmul", "across", "columns", "joined", "whole_sum", "whole"]
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +103,7 @@ class ProgramSchedule:
 
 def schedule_of(graph: Graph, fast_math: bool = True) -> ProgramSchedule:
     """Put a graph into stages. Raises Refused for one that has none."""
-    graph = _without_views(graph)
+    graph = without_views(graph)
     graph = without_common_factors(graph) if fast_math else graph
     classes = AxisClasses(graph)
     groups = {name: BatchGroup(graph.metas[name[0]].shape[name[1]]) for name in classes.batch()}
@@ -117,19 +118,18 @@ def schedule_of(graph: Graph, fast_math: bool = True) -> ProgramSchedule:
     return made
 
 
-def _without_views(graph: Graph) -> Graph:
-    """The graph without reshapes that only add or remove axes of one element: they are aliases."""
+def without_views(graph: Graph) -> Graph:
+    """The graph without reshapes to the same shape: they are aliases."""
     views: dict[int, int] = {}
     ops: list[Op] = []
     for op in graph.ops:
         args = tuple([views.get(a, a) for a in op.args])
         if op.has(RESHAPE) and graph.metas[args[0]].rank == graph.metas[op.out].rank:
-            views[op.out] = args[0]
-            continue
+            if graph.metas[args[0]].shape == graph.metas[op.out].shape:
+                views[op.out] = args[0]
+                continue
         ops.append(replace(op, args=args))
     outputs = tuple([views.get(v, v) for v in graph.outputs])
-    if any(graph.metas[a].shape != graph.metas[b].shape for a, b in views.items()):
-        raise NotNativeError("an axis of one element is moved")
     return replace(graph, outputs=outputs, ops=ops)
 
 
@@ -138,7 +138,7 @@ def _with_stores(made: ProgramSchedule) -> None:
     graph = made.graph
     nodes = (*made.before, *made.body, *made.after)
     ready = {n.op.out for n in nodes if n.kind == "map" and n.op.name != "load"}
-    needed_early = {*graph.inputs, *graph.fills, *(n.op.out for n in made.before)}
+    needed_early = {*graph.inputs, *graph.fills, *graph.tables, *(n.op.out for n in made.before)}
     outputs: list[int] = []
     for value in graph.outputs:
         if value not in ready or value in outputs:
@@ -161,7 +161,7 @@ def _sort_by_level(made: ProgramSchedule) -> None:
     graph = made.graph
     late: set[int] = set()
     pending: list[Op] = []
-    for value in graph.inputs:
+    for value in (*graph.inputs, *graph.tables):
         _small_enough(made, value)
         if made.is_row(value) and made.columns(value) > 1:
             load = Node(Op("load", (), value), "map", (made.columns(value),))
@@ -182,8 +182,8 @@ def _sort_by_level(made: ProgramSchedule) -> None:
             late.add(op.out)
             pending.append(op)
         else:
-            made.before.append(_whole_node(made, op))
-    made.after = [_whole_node(made, op) for op in _fused_sums(made, pending)]
+            made.before += _whole_nodes(made, op)
+    made.after = [n for op in _fused_sums(made, pending) for n in _whole_nodes(made, op)]
 
 
 def _sink_epilogue(made: ProgramSchedule) -> None:
@@ -306,6 +306,8 @@ def _row_node(made: ProgramSchedule, op: Op) -> Node:
         if op.attrs["axis"] % made.graph.metas[op.out].rank == 0:
             raise NotNativeError("`concat` puts rows behind each other")
         return Node(op, "joined", (made.columns(op.out),))
+    if op.name == "choose":
+        return Node(op, "joined", (made.columns(op.out),))
     if op.name in ("slice", "pad") or op.has(RESHAPE):
         if made.graph.metas[op.args[0]].shape[0] != made.rows[op.out].batch and not op.has(RESHAPE):
             raise NotNativeError(f"`{op.name}` moves rows")
@@ -330,20 +332,30 @@ def _broadcasts(made: ProgramSchedule, arg: int, count: int) -> None:
         raise NotNativeError("operands are repeated in a way that has no native form")
 
 
-def _whole_node(made: ProgramSchedule, op: Op) -> Node:
-    meta = made.graph.metas[op.out]
+def _whole_nodes(made: ProgramSchedule, op: Op) -> Iterator[Node]:
+    """The node of an op without a batch axis, after copies of operands that it repeats."""
+    graph, meta = made.graph, made.graph.metas[op.out]
     if op.name in ELEMENTWISE:
         _knows_attributes(op)
+        args: list[int] = []
         for arg in op.args:
-            given = made.graph.metas[arg]
-            if arg not in made.graph.fills and given.numel not in (1, meta.numel):
-                raise NotNativeError("operands are repeated in a way that has no native form")
-        return Node(op, "map", (meta.numel,))
-    if op.has(RESHAPE):
-        return Node(Op("same", op.args[:1], op.out), "map", (meta.numel,))
-    if op.name == "sum" and meta.numel == 1:
-        return Node(op, "whole_sum", (made.graph.metas[op.args[0]].numel,))
-    raise NotNativeError(f"`{op.name}` of what is no row has no native form")
+            given = graph.metas[arg]
+            if arg not in graph.fills and given.numel not in (1, meta.numel):
+                if op.name == "expand":
+                    yield Node(op, "whole", (meta.numel,))
+                    return
+                repeated = graph.new(given.with_shape(meta.shape))
+                yield Node(Op("expand", (arg,), repeated), "whole", (meta.numel,))
+                arg = repeated
+            args.append(arg)
+        yield Node(replace(op, args=tuple(args)), "map", (meta.numel,))
+    elif op.name == "regroup" or op.has(RESHAPE):
+        yield Node(Op("same", op.args[:1], op.out), "map", (meta.numel,))
+    elif op.name == "sum" and meta.numel == 1:
+        yield Node(op, "whole_sum", (graph.metas[op.args[0]].numel,))
+    else:
+        check_whole(graph, op)
+        yield Node(op, "whole", (meta.numel,))
 
 
 def _schedule(nodes: list[Node]) -> None:

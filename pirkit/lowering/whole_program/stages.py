@@ -56,7 +56,7 @@ class _Times:
         self._latest()
 
     def read(self, op: Op) -> list[int]:
-        return [a for a in op.args if a not in self.graph.fills]
+        return [a for a in op.args if not self.graph.is_constant(a)]
 
     def is_reduction(self, op: Op) -> bool:
         """Whether it reduces rows, or adds what does."""
@@ -116,7 +116,7 @@ def _cut(graph: Graph, times: _Times, count: int) -> list[Graph]:
     # What no stage computes, an input or another shape of one, is copied by the last stage.
     inputs[-1] += [
         v for v in dict.fromkeys(graph.outputs)
-        if v not in stage and v not in graph.fills and v not in inputs[-1]
+        if v not in stage and not graph.is_constant(v) and v not in inputs[-1]
     ]  # fmt: skip
     handed = {times.aliases.get(v, v) for given in inputs for v in given} & stage.keys()
     read = {v for given in inputs for v in given}
@@ -130,7 +130,8 @@ def _cut(graph: Graph, times: _Times, count: int) -> list[Graph]:
         made.append(
             Graph(
                 graph.metas, tuple(inputs[k]), tuple(kept), ((), ()), own,
-                {v: n for v, n in graph.fills.items() if v in used}, set(blocked),
+                {v: n for v, n in graph.fills.items() if v in used},
+                {v: n for v, n in graph.tables.items() if v in used}, set(blocked),
                 frozenset(times.rows & {*used, *read, *(op.out for op in own)}),
             )
         )  # fmt: skip
@@ -140,4 +141,4 @@ def _cut(graph: Graph, times: _Times, count: int) -> list[Graph]:
 def _outside(ops: list[Op], graph: Graph) -> list[int]:
     """What ops read and do not make."""
     own = {op.out for op in ops}
-    return [a for op in ops for a in op.args if a not in own and a not in graph.fills]
+    return [a for op in ops for a in op.args if a not in own and not graph.is_constant(a)]

@@ -6,7 +6,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import arange
-from pirkit.dialect.rules.movement.sizes import Size, as_list, sizes_of
+from pirkit.dialect.rules.movement.sizes import Size, as_list, in_shape, sizes_of
 from pirkit.runtime import dtype as dt
 
 
@@ -35,11 +35,26 @@ def _(c: OpCall) -> Value:
     rows, columns = sizes_of(b, x)[-2:]
     down, right = max(-offset, 0), max(offset, 0)
     length = _least(b, _less(b, rows, down), _less(b, columns, right))
+    if isinstance(length, int) and isinstance(columns, int) and length:
+        flat = b.flatten(x, start_axis=x.rank - 2, stop_axis=x.rank - 1)
+        return _every(b, flat, down * columns + right, columns + 1, length)
     end = length if isinstance(length, int) else b.reshape(length, ())
     at = b.arange(start=0, end=end, step=1, dtype=dt.int64)
     places = (at + b.const(down, dt.int64)) * as_list(b, columns) + at + b.const(right, dt.int64)
     flat = b.flatten(x, start_axis=x.rank - 2, stop_axis=x.rank - 1)
     return b.gather(flat, places, axis=x.rank - 2)
+
+
+def _every(b: Builder, x: Value, start: int, step: int, count: int) -> Value:
+    """Some elements along the last axis, ``step`` apart: a column of a matrix, and the last one."""
+    axis, last = x.rank - 1, start + (count - 1) * step
+    found = b.slice(x, axes=(axis,), starts=(last,), ends=(last + 1,))
+    if count == 1:
+        return found
+    table = b.slice(x, axes=(axis,), starts=(start,), ends=(last,))
+    table = in_shape(b, table, (*sizes_of(b, x)[:-1], count - 1, step))
+    column = b.slice(table, axes=(axis + 1,), starts=(0,), ends=(1,))
+    return b.concat([b.squeeze(column, axis=(axis + 1,)), found], axis=axis)
 
 
 def _less(b: Builder, size: Size, by: int) -> Size:
