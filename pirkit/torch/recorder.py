@@ -63,7 +63,8 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         with _marking(stops):
             hidden = [
                 t for t in _targets(func, args, kwargs or {})
-                if t.is_floating_point() and (stops or id(t) in self._detached)
+                if (t.is_floating_point() or t.is_complex())
+                and (stops or id(t) in self._detached)
             ]  # fmt: skip
             held = [self._value(self._base(t)) for t in hidden]
             result = run(self, func, types, args, kwargs)

@@ -65,6 +65,14 @@ def _copied_into_detached(x: Any, w: Any) -> Any:
     return y * w
 
 
+def _complex(x: Any, w: Any) -> Any:
+    y = torch.complex(x, w)
+    with torch.no_grad():
+        y.mul_(2)
+        y.real.add_(1)
+    return y.abs()
+
+
 def _state(x: Any, w: Any) -> Any:
     y = (x * 2).detach()
     y += w * w
@@ -95,8 +103,8 @@ def _checkpointed(x: Any, w: Any) -> Any:
 
 CASES: Final[dict[str, Callable[[Any, Any], Any]]] = {
     f.__name__.strip("_"): f
-    for f in (_scaled, _a_part, _twice, _by_out, _lists, _data, _copied_into_detached, _state,
-              _detached_before, _of_an_input, _checkpointed)
+    for f in (_scaled, _a_part, _twice, _by_out, _lists, _data, _copied_into_detached, _complex,
+              _state, _detached_before, _of_an_input, _checkpointed)
 } | {
     "gumbel_softmax": lambda x, w: F.gumbel_softmax(x * w, hard=True),
     "cosine_similarity": lambda x, w: F.cosine_similarity(x[None], w[None], eps=9.0),
