@@ -159,14 +159,15 @@ def topk(b: Binding) -> Step | None:
 
     def step(x: Array, out: Array | None, indices: Array | None) -> None:
         nonlocal make
-        lines = np.moveaxis(x, axis, -1)
-        places = _selected(lines, k, largest) if selects else None
-        if places is not None:
-            if out is not None:
-                np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(lines, places, -1))
-            if indices is not None:
-                np.copyto(np.moveaxis(indices, axis, -1), places)
-            return
+        if selects:
+            lines = np.moveaxis(x, axis, -1)
+            places = _selected(lines, k, largest)
+            if places is not None:
+                if out is not None:
+                    np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(lines, places, -1))
+                if indices is not None:
+                    np.copyto(np.moveaxis(indices, axis, -1), places)
+                return
         make = make or _Keys(b, axis, k, descending=largest)
         keys = make(x)
         if k < size:
