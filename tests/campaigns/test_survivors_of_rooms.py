@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from pirkit import ProgramBuilder, ops, tensor
+from pirkit import ProgramBuilder, grad, ops, tensor
 from pirkit.diag.errors import ArtifactError, LimitError, ParseError, PassError, PirkitError
 from pirkit.diag.limits import current_limits, use_limits
 from pirkit.dialect.attrs import decode
@@ -302,3 +302,23 @@ pir.program @main(%a "a" : {of}, %b "b" : {of}, %c "c" : tensor<i1>) {{
 }}""")
     (loop,) = [op for op in module.walk() if op.name == "pd_op.while"]
     assert [reads_data(cast(PirOp, loop), k) for k in range(3)] == [True, True, False]
+
+
+@pytest.mark.parametrize("size", [2, 5, 40, 150])
+@pytest.mark.parametrize("seed", range(4))
+def test_determinants_have_the_sign_of_their_rows_order(size: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    x = (np.eye(size) + 0.3 / size * draw.normal(size=(size, size)))[draw.permutation(size)]
+    swapped = x[[1, 0, *range(2, size)]]
+    for matrix in (x, swapped):
+        sign, logarithm = np.linalg.slogdet(matrix)
+        np.testing.assert_allclose(np.asarray(ops.det(matrix)), np.linalg.det(matrix), rtol=1e-9)
+        found = np.asarray(ops.slogdet(matrix))
+        np.testing.assert_allclose(found, [sign, logarithm], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
+def test_copysign_has_its_slope_for_all_signs(signs: tuple[int, int]) -> None:
+    x, y = (np.array([0.5, 2.0]) * s for s in signs)
+    slope = grad(lambda x: ops.sum(ops.copysign(x, y)))(x)
+    np.testing.assert_array_equal(np.asarray(slope), np.sign(x) * np.sign(y))
