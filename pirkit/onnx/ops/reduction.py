@@ -144,8 +144,13 @@ def _(
 
 @rule("Unique")
 def _(b: NodeBuilder, x: Value, axis: int | None = None, sorted: int = 1) -> Any:
-    if not sorted:
-        raise b.unsupported("in the order of occurrence has no rule")
     axes = () if axis is None else (b.axis(axis, x.rank),)
-    return tuple(b.unique(x, return_index=True, return_inverse=True, return_counts=True,
+    made = tuple(b.unique(x, return_index=True, return_inverse=True, return_counts=True,
                           axis=axes, dtype=dt.int64, is_sorted=True))  # fmt: skip
+    if sorted:
+        return made
+    found, first, inverse, counts = made
+    first, order = b.argsort(first, axis=0, descending=False, stable=True)
+    _, rank = b.argsort(order, axis=0, descending=False, stable=True)
+    return (b.gather(found, order, axis=axes[0] if axes else 0), first,
+            b.gather(rank, inverse, axis=0), b.gather(counts, order, axis=0))  # fmt: skip

@@ -159,11 +159,67 @@ def _(
     b: NodeBuilder, x: Value, grid: Value, align_corners: int = 0, mode: str = "linear",
     padding_mode: str = "zeros",
 ) -> Value:  # fmt: skip
-    kind = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    kind, corners = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode), bool(align_corners)
     if kind == "bicubic":
-        raise b.unsupported("with cubic interpolation has no rule")
-    return b.grid_sample(x, grid, mode=kind, padding_mode=padding_mode,
+        return _cubic_samples(b, x, grid, corners, padding_mode)
+    return b.grid_sample(x, grid, mode=kind, padding_mode=padding_mode, align_corners=corners)
+
+
+def _cubic_samples(b: NodeBuilder, x: Value, grid: Value, corners: bool, padding: str) -> Value:
+    """The weighted sum of sixteen neighbors, each of them sampled where it lies."""
+    if x.rank != 4:
+        raise b.unsupported("of volumes with cubic interpolation has no rule")
+    steps = [b.const((size - corners) / 2, grid.dtype) for size in (x.shape[3], x.shape[2])]
+    firsts: list[Value] = []
+    weights: list[list[Value]] = []
+    for d, (step, size) in enumerate(zip(steps, (x.shape[3], x.shape[2]), strict=True)):
+        middle = b.const((size - 1) / 2, grid.dtype)
+        place = b.add(b.multiply(b.cut(grid, 3, d, d + 1), step), middle)
+        first = b.floor(place)
+        part = b.subtract(place, first)
+        firsts.append(b.subtract(first, middle))
+        weights.append([_cubic_weight(b, b.abs(b.subtract(part, b.const(float(k), grid.dtype))),
+                                      k in (0, 1)) for k in range(-1, 3)])  # fmt: skip
+    total: Value | None = None
+    for row in range(4):
+        for column in range(4):
+            offsets = [b.const(k - 1.0, grid.dtype) for k in (column, row)]
+            found = [b.divide(b.add(v, offset), step)
+                     for v, offset, step in zip(firsts, offsets, steps, strict=True)]  # fmt: skip
+            near = b.grid_sample(x, b.concat(found, 3), mode="nearest", padding_mode=padding,
+                                 align_corners=corners)  # fmt: skip
+            weight = b.permute(b.multiply(weights[0][column], weights[1][row]), (0, 3, 1, 2))
+            term = b.multiply(near, weight)
+            total = term if total is None else b.add(total, term)
+    assert total is not None
+    return total
+
+
+def _cubic_weight(b: NodeBuilder, far: Value, is_near: bool) -> Value:
+    """Keys' kernel with a = -0.75 at a distance, up to 1 or beyond."""
+    terms = (1.25, -2.25, 0.0, 1.0) if is_near else (-0.75, 3.75, -6.0, 3.0)
+    found = b.const(terms[0], far.dtype)
+    for term in terms[1:]:
+        found = b.add(b.multiply(found, far), b.const(term, far.dtype))
+    return found
+
+
+@rule("AffineGrid")
+def _(b: NodeBuilder, theta: Value, size: Value, align_corners: int = 0) -> Value:
+    return b.affine_grid(theta, output_shape=tuple(b.integers_of(size, "size") or ()),
                          align_corners=bool(align_corners))  # fmt: skip
+
+
+@rule("NonMaxSuppression")
+def _(
+    b: NodeBuilder, boxes: Value, scores: Value, limit: Value | None = None,
+    threshold: Value | None = None, score: Value | None = None, center_point_box: int = 0,
+) -> Value:  # fmt: skip
+    numbers = [b.known(v, "limit") for v in (limit, threshold, score)]
+    defaults = zip(numbers, (0, 0.0, -3e38), strict=True)
+    most, shared, least = [other if n is None else n.item() for n, other in defaults]
+    return b("pir.non_max_suppression", boxes, scores, limit=int(most), threshold=float(shared),
+             score_threshold=float(least), centered=bool(center_point_box))  # fmt: skip
 
 
 @rule("RoiAlign")
