@@ -136,7 +136,7 @@ def _(
 ) -> Any:  # fmt: skip
     (count,) = [int(old["k"])] if k is None else b.integers_of(k, "k") or [0]
     place = b.axis(axis, x.rank)
-    if not b.static(x)[place] or not count:
+    if not x.shape[place] or not count:
         raise b.unsupported("of no elements has no rule")
     values, indices = b.topk(x, k=count, axis=place, largest=bool(largest), sorted=True)
     return values, b.cast(indices, dt.int64)

@@ -12,6 +12,7 @@ from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 Array = np.ndarray[Any, Any]
 
@@ -86,9 +87,15 @@ def _(
     if b.node.op_type == "Upsample" or b.opset < 11:
         scales, transform = (roi if scales is None else scales), "asymmetric"
         nearest_mode = "floor"
-    shape = b.static(x)
     dims = [b.axis(a, x.rank) for a in (range(x.rank) if axes is None else axes)]
     factors = b.known(scales, "scales") if scales is not None and scales.shape != (0,) else None
+    if UNKNOWN in x.shape and factors is not None:
+        ratios = [float(n) for n in factors]
+        fast = _native(b, x, dims, ratios, [], mode, transform, nearest_mode, bool(antialias),
+                       cubic_coeff_a, bool(exclude_outside))  # fmt: skip
+        if fast is not None:
+            return fast
+    shape = b.static(x)
     window = b.known(roi, "roi") if transform == "tf_crop_and_resize" else None
     if factors is not None:
         ratios = [float(f) for f in factors]
@@ -134,14 +141,21 @@ def _native(
     transform: str, nearest: str, antialias: bool, cubic: float, exclude: bool,
 ) -> Value | None:  # fmt: skip
     """Images by pirkit's op, where it computes the same."""
-    full = dict(zip(dims, out, strict=True))
-    exact = all(abs(r * x.shape[d] - o) < 1e-6
-                for d, r, o in zip(dims, ratios, out, strict=True))  # fmt: skip
-    same = [full.get(d, x.shape[d]) == x.shape[d] for d in range(x.rank)]
-    if x.rank != 4 or antialias or not exact or not all(same[:2]) or x.dtype is not dt.float32:
+    factor = {**dict.fromkeys(range(x.rank), 1.0), **dict(zip(dims, ratios, strict=True))}
+    if x.rank != 4 or antialias or factor[0] != 1 or factor[1] != 1 or x.dtype is not dt.float32:
         return None
-    half = transform in ("half_pixel", "pytorch_half_pixel") and all(o > 1 for o in out[-2:])
-    sizes = {"out_h": full.get(2, x.shape[2]), "out_w": full.get(3, x.shape[3])}
+    sizes: dict[str, Any]
+    if UNKNOWN in x.shape:  # sizes are those times whole numbers
+        if not all(factor[d].is_integer() for d in (2, 3)) or transform == "align_corners":
+            return None
+        sizes, large = {"scale": (factor[2], factor[3])}, factor[2] > 1 and factor[3] > 1
+    else:
+        full = dict(zip(dims, out, strict=True))
+        if any(abs(factor[d] * x.shape[d] - o) >= 1e-6 for d, o in full.items()):
+            return None
+        sizes = {f"out_{n}": full.get(d, x.shape[d]) for d, n in ((2, "h"), (3, "w"))}
+        large = all(o > 1 for o in out[-2:])
+    half = transform in ("half_pixel", "pytorch_half_pixel") and large
     if mode == "linear" and (half or transform == "align_corners"):
         return b.bilinear_interp(x, **sizes, align_corners=not half, align_mode=0,
                                  interp_method="bilinear")  # fmt: skip
