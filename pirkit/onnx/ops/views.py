@@ -146,7 +146,8 @@ def _sliced(
     assert end is not None
     steps, axes = b.integers_of(by, "steps"), b.integers_of(along, "axes")
     if steps is not None and set(steps) != {1}:
-        raise b.unsupported("has steps, and bounds that are computed at run time")
+        for bound, name in ((begin, "starts"), (end, "ends")):
+            b.known(bound, name)
     bounds = {"starts": begin, "ends": end}
     held = {n: b.evaluated(v.ssa) for n, v in bounds.items()}
     given = {n: b.cast(bounds[n], dt.int64) if k is None
