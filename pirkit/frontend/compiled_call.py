@@ -26,6 +26,7 @@ from pirkit.frontend.marshalling import (
     pack,
     packer,
     rebuild,
+    rows,
     run_any,
     run_into,
     run_native,
@@ -36,7 +37,7 @@ from pirkit.frontend.user_line import user_span
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import new_array
-from pirkit.runtime.native.program import array_slot
+from pirkit.runtime.native.program import NativeProgram, array_slot
 from pirkit.runtime.native.tree_call import TreeCall, tree_call
 from pirkit.runtime.tensor.buffer import is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -137,6 +138,11 @@ class Compiled:
         native = self.whole.native
         if native is None:
             return self._executed(arrays) if self._fits(arrays) else None
+        found = self._run(native, arrays)
+        copied = rows(arrays) if found is None else None
+        return self._run(native, copied) if copied else found
+
+    def _run(self, native: NativeProgram, arrays: tuple[Array, ...]) -> Sequence[Array] | None:
         return native.attempt(arrays, self._donating(arrays) if self.given else None)
 
     def run(self, leaves: Sequence[Array], out: Any = None) -> Any:
@@ -147,10 +153,8 @@ class Compiled:
             return self._into(arrays, out)
         if native is None:
             return self.pack(self._executed(arrays))
-        rows = tuple([np.require(a, requirements=["C", "A"]) for a in arrays])
-        results = self._donating(rows) if self.given else None
-        found = native.attempt(rows, results)
-        return self.pack(native(*rows) if found is None else found)
+        found = self._attempt(arrays)
+        return self.pack(native(*arrays) if found is None else found)
 
     def _arrays(self, leaves: Sequence[Array]) -> tuple[Array, ...]:
         by_name: dict[str, Array] = {f"x{i}": a for i, a in enumerate(leaves)} | dict(self.held)
@@ -206,8 +210,8 @@ class Compiled:
         shared = any(np.may_share_memory(t, a) for t in targets for a in arrays)
         if native is not None and not shared and sorted(self.outputs) == [*range(len(targets))]:
             placed = dict(zip(self.outputs, targets, strict=True))
-            rows = tuple([np.require(a, requirements=["C", "A"]) for a in arrays])
-            if native.attempt(rows, tuple([placed[i] for i in range(len(placed))])) is not None:
+            given = rows(arrays) or arrays
+            if native.attempt(given, tuple([placed[i] for i in range(len(placed))])) is not None:
                 return out
         found = tree.leaves(self.pack(native(*arrays) if native else self._executed(arrays)))
         for target, made in zip(targets, found, strict=True):

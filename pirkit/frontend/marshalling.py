@@ -224,7 +224,9 @@ def run_native(code: _Code, arrays: str, program: NativeProgram) -> None:
         "except IndexError:",
         f"    try: s = {code.name(program.session)}()",
         "    except MemoryError: return missed",  # the generic call raises it
-        f"r = s.tensors{arrays}",
+        f"a = {arrays}",
+        "r = s.tensors(*a)",
+        f"if r is None and (a := {code.name(rows)}(a)): r = s.tensors(*a)",
         f"{code.name(program.free.append)}(s)",
     ]
     code.require("r is not None")
@@ -243,6 +245,20 @@ def run_into(code: _Code, arrays: str, program: NativeProgram, order: Sequence[i
         f"{code.name(program.free.append)}(s)",
     ]
     code.require("ran")
+
+
+def rows(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The arrays or tensors, with those copied that do not lie in rows; None if all do.
+
+    A transposed argument costs a copy: without it the whole call would be sorted again.
+    """
+    plain = [a.array if type(a) is DenseTensor else a for a in arrays]
+    apart = [
+        type(a) is np.ndarray and not (a.flags.c_contiguous and a.flags.aligned) for a in plain
+    ]
+    if not any(apart):
+        return None
+    return tuple([np.array(a, order="C") if k else a for a, k in zip(plain, apart, strict=True)])
 
 
 def is_like(leaf: Any, kind: type[Any], meta: TensorMeta) -> bool:

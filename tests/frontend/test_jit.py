@@ -704,3 +704,25 @@ def test_constants_that_are_transposed_take_no_slow_call() -> None:
     for _ in range(3):
         np.testing.assert_array_equal(step(x), scaled(x))
     assert step.__call__ != step._call  # the native function, not the way to it
+
+
+@pytest.mark.parametrize("donated", [(), (1,)], ids=["kept", "donated"])
+def test_arrays_that_are_transposed_take_no_slow_call(
+    donated: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arguments, tensors, arrays in trees and those of closures: they are copied, which is all."""
+    base = np.arange(12.0).reshape(3, 4)
+    closed = [base.T[:3], base[:, ::2]]
+
+    def scaled(x: Any, y: Any) -> Any:
+        return (x[0] @ closed[0] + y) * 2.0 + (x[1] @ closed[1]).sum()
+
+    given = [np.arange(6.0).reshape(3, 2).T, pirkit.DenseTensor(base[:2, :3])]
+    plain = [np.asarray(v) for v in given]
+    wanted = [scaled(plain, y) for y in (np.ones((2, 3)), np.ones((3, 2)).T)]
+    step = pirkit.jit(scaled, donate_argnums=donated)
+    step(given, np.ones((2, 3)))
+    monkeypatch.setattr(type(step), "_slowly", None)
+    for _ in range(3):
+        np.testing.assert_array_equal(step(given, np.ones((2, 3))), wanted[0])
+        np.testing.assert_array_equal(step(given, np.ones((3, 2)).T), wanted[1])

@@ -9,8 +9,10 @@ import pytest
 
 import pirkit
 from pirkit import ops
+from pirkit.lowering.whole_program import stages
 from pirkit.lowering.whole_program.batch_lanes import batch_lane_program, describe
 from pirkit.lowering.whole_program.op_graph import NotNativeError
+from pirkit.lowering.whole_program.scheduling import without_views
 from tests.whole_program.networks import (
     assert_close,
     expected,
@@ -113,6 +115,54 @@ def test_a_result_shares_no_input_that_a_later_stage_reads() -> None:
         program.bind(inputs, outputs)()
         assert_close(outputs, expected(update, given), 5e-5)
     assert program.in_place
+
+
+def cheap(params: Any, x: Any, y: Any) -> Any:
+    """The second stage reads `u`, and a row that takes three operations on it."""
+    u = network(params, x)
+    near = (u - y) * y + u
+    return (near / near.mean() + ops.tanh(u)).sum(0)
+
+
+def costly(params: Any, x: Any, y: Any) -> Any:
+    u = network(params, x)
+    near = ops.exp(u - y)
+    return (near / near.mean() + ops.tanh(u)).sum(0)
+
+
+def alone(params: Any, x: Any, y: Any) -> Any:
+    """Nothing else reads `u` in the second stage."""
+    u = network(params, x)
+    near = (u - y) * y
+    return (near / near.mean() + y).sum(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "most", "wanted"),
+    [
+        (cheap, 3, {"add"}),
+        (cheap, 2, {"add", "add of multiply"}),
+        (costly, 8, {"add", "exp"}),
+        (alone, 8, {"multiply"}),
+    ],
+)
+def test_cheap_rows_are_computed_again(
+    function: Any, most: int, wanted: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are handed over: not those that few operations make of others."""
+    monkeypatch.setattr(stages, "_MAX_REPEATED", most)
+    x = np.linspace(0.5, 1, 40, dtype="float32")[:, None]
+    given = (step_arguments(9, (1, 6, 5, 1))[0], x, np.cos(x))
+    whole = without_views(graph(function, given))
+    first, second = stages.stages_of(whole)[0]
+    made = {op.out: op for op in first.ops}
+    found: set[str] = set()
+    for value in {*first.outputs} & {*second.inputs} & (first.rows or set()):
+        op = made[value]
+        parts = {made[a].name for a in op.args if a in made} - {"matmul"}
+        found.add(" of ".join([op.name, *sorted(parts - {"add", "subtract", op.name})]))
+    assert found == wanted
+    assert_close(batch_lane_program(whole)(*leaves_of(given)), expected(function, given), 5e-5)
 
 
 def test_what_no_stage_computes_in_lanes_is_refused() -> None:

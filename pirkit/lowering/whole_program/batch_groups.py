@@ -14,6 +14,7 @@ from typing import Final
 
 from pirkit.lowering.codegen.ir.llvm_text import I64, Value
 from pirkit.lowering.whole_program.batch_reduction import BatchSums, VectorRange
+from pirkit.lowering.whole_program.column_loops import emit_row_loop
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter, VectorPosition
 from pirkit.lowering.whole_program.loop_fusion import FusedProgram, GroupLoops
 from pirkit.lowering.whole_program.point_gemm import multiply
@@ -130,4 +131,4 @@ class BatchGroupEmitter:
             elif item.first.kind == "matmul":
                 multiply(w, [node.op for node in item.nodes])
             else:
-                w.outlined(partial(w.emit_row_loop, item))
+                w.outlined(partial(emit_row_loop, w, item))

@@ -16,13 +16,12 @@ from pirkit.lowering.codegen.emit.memory_access import Memory, load, store
 from pirkit.lowering.codegen.emit.vector_emit import argument
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.casts import Typed, element, narrow
-from pirkit.lowering.whole_program.lane_ops import apply_op, moved_columns
+from pirkit.lowering.whole_program.lane_ops import apply_op
 from pirkit.lowering.whole_program.lane_tiling import lane_mask
 from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram
 from pirkit.lowering.whole_program.op_graph import Op
 from pirkit.lowering.whole_program.outlined_loops import OutlinedLoop, OutlinedLoops
 from pirkit.lowering.whole_program.scheduling import Node
-from pirkit.lowering.whole_program.several_axes import runs
 from pirkit.runtime.dtype import DType
 
 _ZERO: Final = Value("0", I64)
@@ -366,110 +365,3 @@ class LoopEmitter:
             return []
 
         self.b.loop(0, count, 1, [], one)
-
-    def emit_row_loop(self, item: FusedLoop) -> None:
-        """Emit one loop over batch rows, other than a matmul or a reduction over the batch."""
-        if item.first.kind == "map":
-            self.rows(item)
-        else:
-            self.single_node(item.first)
-
-    def rows(self, item: FusedLoop) -> None:
-        """Emit elementwise ops in one loop over the columns; invariant operands are hoisted."""
-        b, (count,) = self.b, item.first.key
-        outside: dict[int, Value] = {}
-        for value in sorted(item.reads() - item.defines()):
-            if value in self.graph.fills:
-                continue
-            if value not in self.schedule.rows:
-                if self.graph.metas[value].numel == 1:
-                    outside[value] = self.only_element(value, self.lanes)
-            elif self.schedule.columns(value) == 1:
-                outside[value] = self.read_row(value, Value("0", I64))
-
-        def column(index: Value) -> None:
-            def read(value: int) -> Value:
-                if value in self.schedule.rows:
-                    return self.read_row(value, index)
-                dtype = self.graph.dtype(value)
-                address = b.at(self.pointer(value), b.times(index, dtype.itemsize))
-                return b.splat(load(b, dtype, Memory(address, 0), 1, None), self.lanes)
-
-            values = dict(outside)
-            for node in item.nodes:
-                if node.op.name == "load":
-                    made = self.input_row(node.op.out, index)
-                else:
-                    made = self.apply(node.op, values, read, self.lanes, self.contracts)
-                values[node.op.out] = made
-                self.store_row(node.op.out, index, made)
-
-        self.column_loop(count, column)
-
-    def single_node(self, node: Node) -> None:
-        """Emit a node that needs a loop of its own."""
-        match node.kind:
-            case "across":
-                self._reduce_columns(node.op)
-            case "joined" if node.op.name == "choose":
-                self._choose_columns(node.op)
-            case "joined":
-                self._concat_columns(node.op)
-            case _:
-                self._gather_columns(node.op)
-
-    def _reduce_columns(self, op: Op) -> None:
-        """Emit the sum of the columns of each row."""
-        b, (x,) = self.b, op.args
-        total = self.read_row(x, Value("0", I64))
-        count = self.schedule.columns(x)
-
-        def one(column: Value, so_far: Sequence[Value]) -> Sequence[Value]:
-            return [b.add(so_far[0], self.read_row(x, column))]
-
-        if count > 1:
-            (total,) = b.loop(1, count, 1, [total], one)
-        self.store_row(op.out, Value("0", I64), total)
-
-    def _gather_columns(self, op: Op) -> None:
-        """Emit a slice or pad of columns: copied columns, and constants around them."""
-        b, x = self.b, op.args[0]
-        given, count = self.schedule.columns(x), self.schedule.columns(op.out)
-        start, before, constant = moved_columns(op, self.graph.metas[x].rank, given)
-        inside = min(given - start, count - before)
-
-        def copy(column: Value) -> None:
-            made = self.read_row(x, b.plus(column, start))
-            self.store_row(op.out, b.plus(column, before), made)
-
-        self.column_loop(inside, copy)
-        for k in (*range(before), *range(before + inside, count)):
-            made = b.const(self.type_of(self.graph.dtype(op.out), self.lanes), constant)
-            self.store_row(op.out, Value(str(k), I64), made)
-
-    def _choose_columns(self, op: Op) -> None:
-        """Emit columns of several values and constants, in any order."""
-        b = self.b
-        for start, arg, first, count in runs(op.attrs["columns"]):
-
-            def copy(
-                column: Value, start: int = start, arg: int = arg, first: float = first
-            ) -> None:
-                if arg == -1:
-                    made = b.const(self.type_of(self.graph.dtype(op.out), self.lanes), first)
-                else:
-                    made = self.read_row(op.args[arg], b.plus(column, int(first)))
-                self.store_row(op.out, b.plus(column, start), made)
-
-            self.column_loop(count, copy)
-
-    def _concat_columns(self, op: Op) -> None:
-        """Emit a concatenation along the columns."""
-        before = 0
-        for arg in op.args:
-
-            def copy(column: Value, arg: int = arg, before: int = before) -> None:
-                self.store_row(op.out, self.b.plus(column, before), self.read_row(arg, column))
-
-            self.column_loop(self.schedule.columns(arg), copy)
-            before += self.schedule.columns(arg)
