@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
 from pirkit.runtime.native.cores import at_most
+from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.steps import SavedValues
 from pirkit.runtime.trace import Entry, Trace
 from pirkit.torch.addressed_run import AddressedRun
@@ -121,6 +123,8 @@ class Runner:
         self._native = native = self.executable.native or AddressedRun.of(self.executable)
         if native is None:  # it takes or gives stacks of loops
             return
+        if isinstance(native, NativeProgram) and not native.uses_limit:
+            self._limit = None
         names, results = native.names
         metas = dict(zip(results, native.results, strict=True))
         takes = dict(zip(names, native.inputs, strict=True))
@@ -207,7 +211,7 @@ class Runner:
                 return None
             self._check = self._guard(tensors)
         found = [t.data_ptr() for t in tensors]
-        if any([address & self._alignment for address in found]) and any(
+        if reduce(int.__or__, found, 0) & self._alignment and any(
             address % (1 if meta is None else meta.dtype.itemsize)
             for address, meta in zip(found, self._wanted, strict=True)
         ):
