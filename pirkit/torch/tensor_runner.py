@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final, cast
 
 import numpy as np
@@ -211,7 +210,7 @@ class Runner:
                 return None
             self._check = self._guard(tensors)
         found = [t.data_ptr() for t in tensors]
-        if reduce(int.__or__, found, 0) & self._alignment and any(
+        if any([address & self._alignment for address in found]) and any(
             address % (1 if meta is None else meta.dtype.itemsize)
             for address, meta in zip(found, self._wanted, strict=True)
         ):
