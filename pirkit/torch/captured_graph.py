@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 CUT: Final = "pirkit_cut"
@@ -22,6 +23,11 @@ class View:
     """From the first element of the input, which may lie anywhere in its storage."""
     real: bool = False
     """Whether it holds real numbers, parts of complex ones."""
+
+    @cached_property
+    def is_static(self) -> bool:
+        """Whether no size is symbolic."""
+        return all(type(n) is int for n in (*self.size, *self.stride, self.offset))
 
 
 @dataclass(frozen=True)

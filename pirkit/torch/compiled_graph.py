@@ -46,9 +46,10 @@ class Specialized:
         self.written = frozenset([position[i] for i, _ in captured.written if i in position])
         self.constants = [t.contiguous() for t in imported.constants]
         self.orders = list(zip(imported.inputs, imported.in_orders, strict=True))
-        self.restored = [
+        restored = [
             None if o is None else [o.index(d) for d in range(len(o))] for o in imported.out_orders
         ]
+        self.restored = restored if any(restored) else None
 
     def outputs(self, args: Sequence[Any]) -> list[Any]:
         """The outputs of the graph for these arguments, and for random numbers drawn now."""
@@ -57,8 +58,8 @@ class Specialized:
             tensors += [draw() for draw in self.imported.draws]
         tensors += self.constants
         found = run(self.level, tensors, self.written)
-        if not any(self.restored):
-            return list(found)
+        if self.restored is None:
+            return found
         return [t if o is None else t.permute(o) for t, o in zip(found, self.restored, strict=True)]
 
 
@@ -94,8 +95,11 @@ class CompiledGraph:
         self._row = row_symbol(captured, self.symbols) if self.symbols else None
         """The symbol of which one code serves all sizes, in blocks of rows."""
         self._plain = all(r == Result("node", k) for k, r in enumerate(captured.results))
+        self._computes = bool(captured.outputs) or captured.source is None
 
     def __call__(self, *args: Any) -> Any:
+        if not self._computes:  # views and numbers, which torch makes as they are written
+            return self.captured.source.forward(*args)
         if self._writes and self._overlap(args):
             self.tell("arguments share memory, and one is written: torch runs this call")
             return self.captured.source(*args)
@@ -116,7 +120,7 @@ class CompiledGraph:
         for i, k in self.captured.written:
             _write(args[i], outputs[k])
         if self._plain:
-            return outputs[: self._count]
+            return outputs if len(outputs) == self._count else outputs[: self._count]
         sizes = self._sizes(args)
         return [self._result(r, args, outputs, sizes) for r in self.captured.results]
 
@@ -214,9 +218,12 @@ class CompiledGraph:
 
 
 def _view(base: Any, view: View, sizes: dict[Any, int]) -> Any:
-    size, stride = ([_number(n, sizes) for n in v] for v in (view.size, view.stride))
+    size, stride, offset = view.size, view.stride, view.offset
+    if not view.is_static:
+        size, stride = ([_number(n, sizes) for n in v] for v in (size, stride))
+        offset = _number(offset, sizes)
     parts = torch.view_as_real(base) if view.real else base
-    return parts.as_strided(size, stride, parts.storage_offset() + _number(view.offset, sizes))
+    return parts.as_strided(size, stride, parts.storage_offset() + offset)
 
 
 def _number(given: Any, sizes: dict[Any, int]) -> Any:
@@ -255,7 +262,7 @@ def _check_sizes(captured: Captured, known: Set[Any]) -> None:
 
 
 def _check(value: Any, known: Set[Any], source: str | None) -> None:
-    unknown = symbolic_shapes.free_unbacked_symbols(value) - known
+    unknown = symbolic_shapes.free_symbols(value) - known
     if unknown:
         cause = UnsupportedError(
             f"a size depends on data: {unknown.pop()}", code="PK0406",

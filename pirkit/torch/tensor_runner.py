@@ -17,6 +17,7 @@ from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
 from pirkit.runtime.native.cores import at_most
+from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.steps import SavedValues
 from pirkit.runtime.trace import Entry, Trace
 from pirkit.torch.addressed_run import AddressedRun
@@ -121,6 +122,8 @@ class Runner:
         self._native = native = self.executable.native or AddressedRun.of(self.executable)
         if native is None:  # it takes or gives stacks of loops
             return
+        if isinstance(native, NativeProgram) and not native.uses_limit:
+            self._limit = None
         names, results = native.names
         metas = dict(zip(results, native.results, strict=True))
         takes = dict(zip(names, native.inputs, strict=True))

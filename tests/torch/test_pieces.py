@@ -209,3 +209,27 @@ def test_probabilities_are_drawn_as_torch_draws() -> None:
         found.append(call(x))
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(b, a)
+
+
+def test_a_piece_whose_argument_has_a_size_that_no_argument_tells() -> None:
+    """``pad`` by tensors gives a size of two symbols; a piece behind it takes only its result."""
+
+    def function(x: Any, a: Any, b: Any) -> Any:
+        y = F.pad(x, (a, b), mode="reflect")
+        return y[..., : y.shape[-1]], (y[..., 1:] * 2).sin()
+
+    made = compiled(function)
+    x = torch.randn(1, 1, 20)
+    for k in (2, 4, 5):
+        args = x, torch.tensor(k), torch.tensor(3)
+        for found, expected in zip(made(*args), function(*args), strict=True):
+            torch.testing.assert_close(found, expected)
+
+
+def test_a_graph_of_views_runs_as_it_is_written() -> None:
+    x = torch.randn(4, 6, requires_grad=True)
+    found = compiled(lambda x: (x.view(2, 12).t(), x.detach()[1:], x.expand(3, 4, 6)))(x)
+    assert all(f.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for f in found)
+    assert [f.requires_grad for f in found] == [True, False, True]
+    (found[0].sum() + found[2].sum()).backward()
+    torch.testing.assert_close(x.grad, torch.full((4, 6), 4.0))

@@ -59,12 +59,15 @@ def size_from_words(number: int) -> int:
     return ~number
 
 
+def may_be_shared(code: Code) -> bool:
+    """Whether threads may share a call: below some 20 us of work, waking them costs more."""
+    return AVAILABLE and code.work > MIN_SHARED_NS and code.blocks > 1
+
+
 def thread_share(code: Code) -> tuple[int, int]:
     """The number of threads for a call, and the number of blocks that a thread takes at a time."""
-    # below some 20 us of work, waking the threads costs more than they gain; several chunks per
-    # thread balance the load
-    worth = AVAILABLE and code.work > MIN_SHARED_NS and code.blocks > 1
-    threads = min(pool().threads, allowed_threads()) if worth else 1
+    # several chunks per thread balance the load
+    threads = min(pool().threads, allowed_threads()) if may_be_shared(code) else 1
     return threads, max(1, code.blocks // (threads * _CHUNKS_PER_THREAD))
 
 

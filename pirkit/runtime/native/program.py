@@ -31,6 +31,7 @@ from pirkit.runtime.native.function import (
     NativeFunction,
     Stacks,
     array_maker,
+    may_be_shared,
     thread_share,
 )
 from pirkit.runtime.native.pool import pool
@@ -132,6 +133,8 @@ class NativeProgram:
     def __post_init__(self) -> None:
         self.work = sum(s.function.code.work for s in self.steps)
         self.loops = any(isinstance(s.function, Control) for s in self.steps)
+        self.uses_limit = self.loops or any(may_be_shared(s.function.code) for s in self.steps)
+        """Whether the limit of threads may change anything."""
         self.makers = [array_maker(meta) for meta in self.results]
         self.free: list[Session] = []
         """Sessions that no call uses."""
