@@ -541,6 +541,19 @@ def clip_grad_(
     min: TensorLike = ...,
     max: TensorLike = ...,
 ) -> Any: ...
+def coalesce_tensor(
+    input: Sequence[TensorLike],
+    dtype: DTypeLike | None,
+    copy_data: bool = ...,
+    set_constant: bool = ...,
+    persist_output: bool = ...,
+    constant: float = ...,
+    use_align: bool = ...,
+    align_size: int = ...,
+    size_of_dtype: int = ...,
+    concated_shapes: Sequence[int] | int = ...,
+    concated_ranks: Sequence[int] | int = ...,
+) -> tuple[list[Tensor], Tensor]: ...
 def complex(real: TensorLike, imag: TensorLike) -> Tensor: ...
 def complex_grad(real: TensorLike, imag: TensorLike, out_grad: TensorLike) -> Any: ...
 def concat(x: Sequence[TensorLike], axis: int | TensorLike = ...) -> Tensor: ...
@@ -1211,6 +1224,38 @@ def fold_grad(
     strides: Sequence[int] | int,
     paddings: Sequence[int] | int,
     dilations: Sequence[int] | int,
+) -> Any: ...
+def fractional_max_pool2d(
+    x: TensorLike,
+    output_size: Sequence[int] | int,
+    kernel_size: Sequence[int] | int = ...,
+    random_u: float = ...,
+    return_mask: bool = ...,
+) -> tuple[Tensor, Tensor]: ...
+def fractional_max_pool2d_grad(
+    x: TensorLike,
+    mask: TensorLike,
+    out_grad: TensorLike,
+    output_size: Sequence[int] | int,
+    kernel_size: Sequence[int] | int,
+    random_u: float,
+    return_mask: bool,
+) -> Any: ...
+def fractional_max_pool3d(
+    x: TensorLike,
+    output_size: Sequence[int] | int,
+    kernel_size: Sequence[int] | int = ...,
+    random_u: float = ...,
+    return_mask: bool = ...,
+) -> tuple[Tensor, Tensor]: ...
+def fractional_max_pool3d_grad(
+    x: TensorLike,
+    mask: TensorLike,
+    out_grad: TensorLike,
+    output_size: Sequence[int] | int,
+    kernel_size: Sequence[int] | int,
+    random_u: float,
+    return_mask: bool,
 ) -> Any: ...
 def frame(x: TensorLike, frame_length: int, hop_length: int, axis: int = ...) -> Tensor: ...
 def frame_grad(
@@ -3095,6 +3140,12 @@ def temporal_shift_grad(
     shift_ratio: float,
     data_format: str,
 ) -> Any: ...
+def tensor_to_array(
+    x: TensorLike,
+    out_grad: TensorLike,
+    axis: int,
+    use_stack: bool = ...,
+) -> Tensor: ...
 def threefry(
     key0: TensorLike,
     key1: TensorLike,

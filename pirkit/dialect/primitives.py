@@ -229,6 +229,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "array_length": "the length of a list",
         "array_pop": "removes an element of a list",
         "array_to_tensor": "concatenates a list whose length depends on the data",
+        "tensor_to_array": "splits a tensor into such a list",
     },
     "the program": {
         "data": "an input",

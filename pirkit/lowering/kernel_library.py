@@ -19,6 +19,7 @@ from pirkit.lowering.native_ops import (
 )
 from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.runtime.binding import Binding, Step
+from pirkit.runtime.convert import HALF_TYPES, in_single
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.fallback import fallback
@@ -160,7 +161,7 @@ class KernelLibrary:
         kernel = Kernel(
             op=definition.base.name,
             key=KernelKey(REFERENCE, ANY, dtype),
-            bind=_reference(rule, definition.effects == RANDOM),
+            bind=_reference(rule, definition.effects == RANDOM, _half(definition, dtype)),
             form="new",
             source=f"{rule.__module__}.{getattr(rule, '__name__', '')}",
         )
@@ -247,8 +248,20 @@ def _interpreted(dtype: DType) -> Choice:
     return Choice(kernel, ("the interpreter of its loop nests: asked for",))
 
 
-def _reference(rule: Callable[..., Any], is_random: bool) -> Callable[[Binding], Step]:
+def _half(definition: OpDef, dtype: DType) -> DType | None:
+    """The element type, where it is of half precision and the op's rules know only wider ones."""
+    is_known = not definition.dtypes or dtype in definition.dtypes
+    return dtype if dtype in HALF_TYPES and not is_known else None
+
+
+def _reference(
+    rule: Callable[..., Any], is_random: bool, half: DType | None
+) -> Callable[[Binding], Step]:
     def bind(b: Binding) -> Step:
+        step = bound(b)
+        return step if half is None else in_single(step, half, b.outputs)
+
+    def bound(b: Binding) -> Step:
         attrs = b.attrs
         if not is_random:
             return lambda *operands: rule(*operands, **attrs)

@@ -350,6 +350,15 @@ def _create_array(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
     body.append(Stack("make", slot, span=span_of(op)))
 
 
+def _array_of_parts(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+    """A new array, and an action that fills it from the array beside the tensor."""
+    _create_array(w, op, body)
+    inputs = tuple([w.operand_of[v] for v in op.operands])
+    numbers = tuple([int(op.attribute(name)) for name in ("axis", "use_stack")])
+    slot = w.slot(op.results[0])
+    body.append(Stack("cut", slot, inputs, span=span_of(op), numbers=numbers))
+
+
 def _on_array(action: str, *names: str) -> Any:
     """Lowers an op on a tensor array, its first operand; ``names`` are integer attributes."""
 
@@ -403,6 +412,7 @@ _STRUCTURAL: dict[str, Any] = {
     "pd_op.array_length": _on_array("length"),
     "pd_op.array_pop": _on_array("take", "index"),
     "pd_op.array_to_tensor": _on_array("join", "axis", "use_stack"),
+    "pd_op.tensor_to_array": _array_of_parts,
     "pir.array_add": _on_array("add"),
     "pir.array_add_parts": _on_array("add parts", "axis", "use_stack"),
     "pir.array_claim": _on_array("claim"),

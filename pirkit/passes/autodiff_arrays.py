@@ -14,7 +14,7 @@ from xdsl.ir import Block, SSAValue
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.operation import PirOp, create
+from pirkit.dialect.operation import PirOp, create, span_of
 from pirkit.dialect.ops.control.tensor_array import SAME_ARRAY
 from pirkit.dialect.types import tensor_type
 from pirkit.passes.autodiff_regions import Sweep
@@ -141,6 +141,15 @@ def _nothing(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
     pass
 
 
+def _refused(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    raise UnsupportedError(
+        f"`{op.name}` has no derivative, as in Paddle",
+        code="PK0402",
+        span=span_of(op),
+        help="differentiate the program in front of it, with `array_to_tensor`, twice",
+    )
+
+
 _RULES: Final[dict[str, Callable[[Sweep, PirOp, Cotangent], None]]] = {
     "pd_op.create_array": _nothing,
     "pd_op.array_length": _nothing,
@@ -149,6 +158,7 @@ _RULES: Final[dict[str, Callable[[Sweep, PirOp, Cotangent], None]]] = {
     "pd_op.slice_array_dense": _read_from_either_end,
     "pd_op.array_pop": _popped,
     "pd_op.array_to_tensor": _joined,
+    "pd_op.tensor_to_array": _refused,
     "pir.array_add": _added,
     "pir.array_add_parts": _added_parts,
     "pir.array_claim": _claimed,

@@ -58,11 +58,10 @@ def _take(array: TensorList, stack: Stack, xp: Any) -> Any:
 
 def _join(array: TensorList, stack: Stack, xp: Any) -> Any:
     axis, stacks = stack.numbers
-    items = [array.at(i, stack.span) for i in range(len(array))]
-    if not items:
+    sizes = _sizes(array, stack)
+    if not array:
         raise RuntimeFault("an empty array is no tensor", code="PK0904", span=stack.span)
-    sizes = [item.shape[axis] if axis < item.ndim else 1 for item in items]
-    out = xp.stack(items, axis) if stacks else xp.concatenate(items, axis)
+    out = xp.stack(array, axis) if stacks else xp.concatenate(array, axis)
     return out, xp.array(sizes, np.int32)
 
 
@@ -73,6 +72,17 @@ def _add(array: TensorList, stack: Stack, xp: Any, x: Any, i: Any) -> None:
 def _add_parts(array: TensorList, stack: Stack, xp: Any, x: Any, sizes: Any) -> None:
     for place, index in enumerate(_parts(stack, sizes)):
         _add_at(array, place, x[index])
+
+
+def _cut(array: TensorList, stack: Stack, xp: Any, like: TensorList, x: Any) -> None:
+    array += [x[index].copy() for index in _parts(stack, _sizes(like, stack))]
+
+
+def _sizes(array: TensorList, stack: Stack) -> list[int]:
+    """The size of each tensor along the axis that they are joined along."""
+    axis = stack.numbers[0]
+    items = [array.at(i, stack.span) for i in range(len(array))]
+    return [item.shape[axis] if axis < item.ndim else 1 for item in items]
 
 
 def _parts(stack: Stack, sizes: Any) -> list[tuple[Any, ...]]:
@@ -133,6 +143,7 @@ ACTIONS: Final[dict[str, Callable[..., Any]]] = {
     "pick": _read_from_either_end,
     "add": _add,
     "add parts": _add_parts,
+    "cut": _cut,
     "claim": _claim,
     "peek": _peek,
     "peek parts": _peek_parts,

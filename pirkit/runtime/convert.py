@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Final
+from itertools import zip_longest
+from typing import Any, Final, cast
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -94,3 +95,29 @@ def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
         return out.astype(narrow) if out.dtype == np.float32 else out
 
     return rule
+
+
+def in_single(step: Callable[..., Any], half: DType, wanted: Sequence[Any]) -> Callable[..., Any]:
+    """``step``, computed in float32 for operands of type ``half``, with results as ``wanted``.
+
+    Floating results of which nothing is known get the type ``half``.
+    """
+
+    def widen(x: Any) -> Any:
+        if isinstance(x, list | tuple):
+            return [widened(a) for a in cast("list[Array]", x)]
+        return None if x is None else widened(x)
+
+    def narrowed(x: Any, meta: Any) -> Any:
+        if isinstance(x, list):
+            items = zip_longest(cast("list[Array]", x), getattr(meta, "items", ()))
+            return [narrowed(a, m) for a, m in items]
+        kind = half if meta is None else meta.dtype
+        return x if x is None or x.dtype.kind != "f" else x.astype(kind.np)
+
+    def run(*operands: Any) -> tuple[Any, ...]:
+        found: Any = step(*map(widen, operands))
+        results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
+        return tuple([narrowed(x, m) for x, m in zip_longest(results, wanted[: len(results)])])
+
+    return run

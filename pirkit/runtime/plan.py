@@ -148,7 +148,7 @@ class Plan:
 
 
 _CHANGING: Final = frozenset(
-    {"create", "make", "write", "take", "add", "add parts", "claim", "open", "close"}
+    {"create", "make", "write", "take", "add", "add parts", "cut", "claim", "open", "close"}
 )
 """Actions that modify a stack or a tensor array."""
 

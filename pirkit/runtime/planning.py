@@ -9,6 +9,7 @@ buffer is still live.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -187,19 +188,13 @@ class _Planner(StorageTracker):
         self.state = {s for loop in loops for s in slots_of(cast(Copy, loop.body[-1]).targets)}
 
     def owned(self) -> Iterator[int]:
-        """Output slots whose memory nothing else references after the run."""
-        sources = [o.source for o in self.plan.outputs]
-        written = {p.slot for p in (*self.plan.inputs, *self.plan.params)}
-        for slot in {*(s for s in sources if isinstance(s, int)), *(self.escaping & written)}:
-            storages_of_slot = self.storages.get(slot, set())
-            others = {s for storage in storages_of_slot for s in storage.slots} - {slot}
-            visible = others & ({*slots_of(sources)} | written)
-            alone = sources.count(slot) + (slot in written) <= 1 and not visible
-            if (
-                alone
-                and storages_of_slot
-                and all(s.owner in ("fresh", "heap") for s in storages_of_slot)
-            ):
+        """Slots that the caller gets, whose memory no other of them is in."""
+        ports = {p.slot for p in (*self.plan.inputs, *self.plan.params)}
+        given = [*slots_of(o.source for o in self.plan.outputs), *(self.escaping & ports)]
+        uses = Counter(s for slot in given for s in self.storages.get(slot, ()))
+        for slot in given:
+            held = self.storages.get(slot)
+            if held and all(s.owner in ("fresh", "heap") and uses[s] == 1 for s in held):
                 yield slot
 
     # --- instructions ---

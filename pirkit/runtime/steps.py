@@ -268,7 +268,8 @@ def _returning(env: Env, node: Bound, ins: list[Cells]) -> Do | None:
     """
     call, step = node.call, node.step
     outputs = tuple(slots_of(call.outputs))
-    is_plain = not node.detach and not node.destinations
+    is_plain = not (node.detach or node.destinations)
+    is_plain = is_plain and not any(isinstance(c, tuple) for c in ins[:1])  # no list
     if node.choice.kernel.form == "view" and is_plain and env.slot_table.is_fixed(ins):
         operands = [env.slot_table.current(c) for c in ins]
         found = list(_flat(step(*operands), call.outputs))

@@ -108,6 +108,24 @@ def test_sequences_longer_than_their_logits_have_no_loss(pipeline: str) -> None:
             call(*wrong)
 
 
+@pytest.mark.parametrize("pipeline", ["", "@default", "@fused"])
+def test_a_loss_of_sequences_in_float16_is_computed_in_float32(pipeline: str) -> None:
+    """What is impossible was -inf in float16, so no way seemed possible, and the loss was 0."""
+    b = pirkit.ProgramBuilder()
+    x, label = b.input("x", (3, 1, 3), "float16"), b.input("label", (1, 1), "int32")
+    steps, count = b.input("steps", (1,), "int64"), b.input("count", (1,), "int64")
+    b.output("y", b.warpctc(x, label, steps, count, blank=2)[0])
+    given = {"label": np.zeros((1, 1), "i4"), "steps": np.array([3]), "count": np.array([1])}
+    logits = np.linspace(-1, 1, 9).reshape(3, 1, 3).astype(np.float16)
+    found = pirkit.compile(b.finish(), pipeline=pipeline)(x=logits, **given)["y"]
+    assert found.dtype == np.float16
+    odds = np.exp(logits[:, 0].astype(np.float64))
+    odds /= odds.sum(-1, keepdims=True)
+    ways = [(0, 2, 2), (2, 0, 2), (2, 2, 0), (0, 0, 2), (2, 0, 0), (0, 0, 0)]
+    wanted = -np.log(sum(odds[0, i] * odds[1, j] * odds[2, k] for i, j, k in ways))
+    np.testing.assert_allclose(found, [[wanted]], rtol=1e-3)
+
+
 def _refuses(b: pirkit.ProgramBuilder, pipeline: str, code: str = "PK0901", **given: Any) -> None:
     run = pirkit.compile(b.finish(), pipeline=pipeline)
     with pytest.raises(PirkitError) as refusal:

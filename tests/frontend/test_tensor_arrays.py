@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.errors import PassError, RuntimeFault
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program, load
 from pirkit.frontend.paddle.text_reader import read_paddle_text
@@ -23,6 +23,14 @@ Array = np.ndarray[Any, Any]
 
 DUMP: Final = Path(__file__).parent / "dumps" / "tensor-array.txt"
 X: Final = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+DIFFERENTIATED: Final = DUMP.with_name("tensor-array-gradient.txt")
+"""Two arrays that are joined and stacked, and Paddle's gradients through both."""
+FED: Final = {"x": X, "y": np.linspace(0.5, 3, 6, dtype=np.float32).reshape(2, 3)}
+PADDLES: Final = {
+    "x": [[42.0, 16.81344, 1.9180801], [1.9219201, 17.746561, 54.0]],
+    "y": [[0.1875, 6.0, 45.5625], [192.0, 585.9375, 1458.0]],
+}
+"""What Paddle 3.3.1 computes."""
 LAST: Final = np.array([[-0.9611962, -0.90376776, -0.61853474]], np.float32)
 """What Paddle 3.3.1 gives for the first row of the last state, after three turns."""
 
@@ -94,6 +102,36 @@ def test_a_gradient_flows_through_an_array(target: str) -> None:
         wanted = total * ("joined" in target) + slope * ("last" in target)
         found = exe.run({"x": X, "n": np.array([turns])})
         np.testing.assert_allclose(found["x_grad"], wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default", "functionalize,decompose,verify-primitive"])
+def test_gradients_that_paddle_wrote_are_cut_from_arrays(pipeline: str) -> None:
+    found = compile(load(DIFFERENTIATED), pipeline=pipeline).run(FED)
+    for name, wanted in PADDLES.items():
+        np.testing.assert_allclose(found[f"g{name}"], wanted, rtol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_gradients_through_joined_arrays_are_those_of_paddle(name: str) -> None:
+    module = load(DIFFERENTIATED).module
+    run_pipeline(module, f"autodiff{{wrt={name},targets=loss}}")
+    found = compile(Program(module)).run(FED)[f"{name}_grad"]
+    np.testing.assert_allclose(found, PADDLES[name], rtol=2e-6)
+
+
+def test_a_gradient_through_an_array_is_not_differentiated_again() -> None:
+    module = load(DIFFERENTIATED).module
+    with pytest.raises(PassError, match="tensor_to_array` has no derivative") as caught:
+        run_pipeline(module, "autodiff{wrt=y,targets=gy}")
+    assert "caused by PK0402" in caught.value.notes
+
+
+def test_an_array_is_cut_by_the_sizes_of_another() -> None:
+    array, like = TensorList(), TensorList([X[:, :1], X[:, 1:]])
+    ACTIONS["cut"](array, Stack("cut", 0, numbers=(1, 0)), np, like, X)
+    np.testing.assert_array_equal(array[0], X[:, :1])
+    np.testing.assert_array_equal(array[1], X[:, 1:])
+    assert not np.shares_memory(array[1], X)
 
 
 def in_float64(text: str) -> str:
@@ -170,5 +208,6 @@ def test_cotangents_of_an_array() -> None:
         np.testing.assert_array_equal(ACTIONS["claim"](array, parts, np, place, zeros)[0], zeros)
 
 
-def test_the_text_is_written_back() -> None:
-    check_round_trip(DUMP.read_text())
+@pytest.mark.parametrize("dump", [DUMP, DIFFERENTIATED], ids=lambda d: d.stem)
+def test_the_text_is_written_back(dump: Path) -> None:
+    check_round_trip(dump.read_text())

@@ -140,6 +140,11 @@ VALUE_DIFFERENCES: Final = {
     "pd_op.topk": Difference("the order is anyone's", when=lambda call: not call.attrs["sorted"]),
     "pd_op.pool3d": _GLOBAL_AND_ADAPTIVE,
     "pd_op.max_pool3d_with_index": _GLOBAL_AND_ADAPTIVE,
+    "pd_op.coalesce_tensor": Difference(
+        "what lies between aligned tensors is uninitialised in Paddle",
+        results=("fused_output",),
+        when=lambda call: call.attrs["use_align"] and call.attrs["copy_data"],
+    ),
     "pd_op.box_coder": Difference(
         "Paddle reads the single precision numbers of `variance` as if they were double",
         when=lambda call: _is_float64(call) and bool(call.attrs["variance"]),
@@ -348,6 +353,7 @@ UNCOMPARED_TYPES: Final = {
     "pd_op.matrix_rank_tol": "Paddle's programs promise float32",
     "pd_op.matrix_rank_atol_rtol": "Paddle's programs promise float32",
     "pd_op.viterbi_decode": "Paddle's programs promise other types for every result",
+    "pd_op.coalesce_tensor": "Paddle's programs promise a float32 tensor without elements",
     "pir.combine": _CONTAINER,
     "pir.split": _CONTAINER,
     "pir.slice": _CONTAINER,

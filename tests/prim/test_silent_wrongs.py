@@ -380,6 +380,17 @@ def test_determinant_and_solution_at_higher_orders(before: str) -> None:
     check(lambda b, m, r: b.solve(m, r), [a, RNG.standard_normal((2, 1))], 2, before)
 
 
+@WAYS
+def test_spectral_norm_at_given_vectors(before: str) -> None:
+    """Each element with a weight of its own. Paddle: 8.5 off where the cotangents differ."""
+
+    def normalized(b: Builder, w: Value) -> Value:
+        u, v = (b.cast(b.integers(numbers), dt.float64) for numbers in ((1, -2, 1), (3, 1, 0, -1)))
+        return b.spectral_norm(w, u, v, power_iters=0)
+
+    check(normalized, [RNG.standard_normal((3, 4))], 2, before)
+
+
 def test_norms_by_forward_over_forward() -> None:
     """PyTorch's nested forward mode has been wrong for layer_norm and batch_norm."""
     x, v, w = RNG.standard_normal((3, 2, 4))

@@ -58,6 +58,24 @@ pir.program @main(%x "x" : {T}) {{
     assert sessions[0].owned == {slots["a"]}
 
 
+def test_a_value_that_is_handed_over_twice_is_copied() -> None:
+    text = f"""
+pir.program @main(%x "x" : {T}, %w "w" : {T}) {{
+  %a = pd_op.tanh(%x) : ({T}) -> {T}
+  %b = pd_op.exp_(%w) : ({T}) -> {T}
+  pir.shadow_output(%a) {{output_name = "a"}} : ({T}) -> ()
+  pir.shadow_output(%a) {{output_name = "again"}} : ({T}) -> ()
+  pir.shadow_output(%b) {{output_name = "b"}} : ({T}) -> ()
+}}"""
+    exe = executable(text)
+    found = exe(x=np.zeros(4, np.float32), w=np.zeros(4, np.float32))
+    arrays = [*found.values(), exe.updates["w"]]
+    pairs = [(a, b) for i, a in enumerate(arrays) for b in arrays[:i]]
+    assert not any(np.may_share_memory(a, b) for a, b in pairs)
+    (sessions,) = exe._sessions._idle.values()
+    assert not sessions[0].owned
+
+
 @pytest.mark.parametrize(("more", "is_once"), [(-1, True), (0, True), (1, False)])
 def test_constants_up_to_a_limit_are_computed_once(more: int, is_once: bool) -> None:
     size = MAX_CONSTANT_BYTES // 8 + more

@@ -84,6 +84,19 @@ class ArrayToTensor:
 
 
 @op
+class TensorToArray:
+    """A new array of the parts of `out_grad`, each of the size of that place of the array `x`.
+
+    The gradient of `pd_op.array_to_tensor` in programs that Paddle differentiated. It has no
+    derivative, as in Paddle.
+    """
+
+    name = "pd_op.tensor_to_array"
+    signature = "x, out_grad ; axis: i32, use_stack: bool = False -> x_grad"
+    effects = WRITE
+
+
+@op
 class ArrayAdd:
     """Adds `x` to what place `i` of an array of cotangents holds, or puts it there."""
 
@@ -163,7 +176,8 @@ _ON_COTANGENTS: Final = frozenset(
 ARRAY_OPS: Final = _ON_COTANGENTS | {
     d.name
     for d in (
-        CreateArray, ArrayWrite, ArrayRead, SliceArrayDense, ArrayLength, ArrayPop, ArrayToTensor
+        CreateArray, ArrayWrite, ArrayRead, SliceArrayDense, ArrayLength, ArrayPop, ArrayToTensor,
+        TensorToArray,
     )
 }  # fmt: skip
 """Ops on arrays, by full name."""

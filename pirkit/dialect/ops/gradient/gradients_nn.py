@@ -30,6 +30,7 @@ _INDEXED_POOL = (
     "kernel_size: i32[], strides: i32[], paddings: i32[], global_pooling: bool, "
     "adaptive: bool, ceil_mode: bool = False"
 )
+_FRACTIONAL_POOL = "output_size: i32[], kernel_size: i32[], random_u: f32, return_mask: bool"
 _BATCH_NORM = (
     "momentum: f32, epsilon: f32, data_format: str, is_test: bool, use_global_stats: bool, "
     "trainable_statistics: bool"
@@ -73,6 +74,8 @@ declare_gradients(
     f"lp_pool2d_grad: x, out, out_grad ; kernel_size: intarray, {_POOL}, norm_type: f32 -> x_grad",
     f"max_pool2d_with_index_grad: x, mask, out_grad ; {_INDEXED_POOL} -> x_grad",
     f"max_pool3d_with_index_grad: x, mask, out_grad ; {_INDEXED_POOL} -> x_grad",
+    f"fractional_max_pool2d_grad: x, mask, out_grad ; {_FRACTIONAL_POOL} -> x_grad",
+    f"fractional_max_pool3d_grad: x, mask, out_grad ; {_FRACTIONAL_POOL} -> x_grad",
     (
         "unpool_grad: x, indices, out, out_grad, output_size: intarray ; ksize: i32[], "
         "strides: i32[], padding: i32[], data_format: str -> x_grad"

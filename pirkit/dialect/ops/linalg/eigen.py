@@ -34,6 +34,7 @@ class Eig:
     A vector has length 1, and is else what LAPACK makes it.
 
     C1: the last two dimensions of `x` are equal.
+    C2: its numbers are not of half precision, which has no complex type.
     """
 
     name = "pd_op.eig"
@@ -46,6 +47,7 @@ class Eigvals:
     """Eigenvalues of a square matrix, complex, in the order of `eig`.
 
     C1: the last two dimensions of `x` are equal.
+    C2: its numbers are not of half precision, which has no complex type.
     """
 
     name = "pd_op.eigvals"
@@ -97,14 +99,19 @@ _COMPLEX: Final = {dt.float32: dt.complex64, dt.float64: dt.complex128}
 @infer_meta(Eig)
 def _(x: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
     square_matrices(x)
-    complex_meta = x.with_dtype(_COMPLEX.get(x.dtype, x.dtype))
+    complex_meta = x.with_dtype(_complex(x))
     return complex_meta.with_shape(x.shape[:-1]), complex_meta
 
 
 @infer_meta(Eigvals)
 def _(x: TensorMeta) -> TensorMeta:
     square_matrices(x)
-    return TensorMeta(x.shape[:-1], _COMPLEX.get(x.dtype, x.dtype))
+    return TensorMeta(x.shape[:-1], _complex(x))
+
+
+def _complex(x: TensorMeta) -> dt.DType:
+    require(x.dtype.is_complex or x.dtype in _COMPLEX, "C2", f"`x` has dtype {x.dtype}")
+    return _COMPLEX.get(x.dtype, x.dtype)
 
 
 @infer_meta(MatrixRank)
@@ -222,6 +229,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(Eig, Eigvals)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3))
+    yield "C2", s(s.tensor(2, 2, dtype=dt.float16))
 
 
 @bad_samples(MatrixRank)

@@ -113,13 +113,20 @@ def _(
     moves = pool_slides(lengths, kernel_size, strides, paddings, "EXPLICIT", global_pooling, "C3")
     adaptive = adaptive and not global_pooling
     positions = out_sizes(moves, lengths, adaptive, ceil_mode, "C4")
+    return first_maxima(
+        x, [spans(*each, adaptive) for each in zip(moves, lengths, positions, strict=True)]
+    )
+
+
+def first_maxima(x: Array, every: Sequence[Windows]) -> tuple[Array, Array]:
+    """The largest element of each window of the dimensions behind the second, and its number."""
+    lengths = x.shape[2:]
     best = widened(x)
     numbers: Array = np.arange(prod(lengths), dtype=np.int32)
     index: Array = np.broadcast_to(numbers.reshape(lengths), x.shape)
     # The last dimension first: of equal elements the one with the smallest number stays.
     for i in reversed(range(len(lengths))):
-        windows = spans(moves[i], lengths[i], positions[i], adaptive)
-        best, index = _best(best, index, i + 2, windows)
+        best, index = _best(best, index, i + 2, every[i])
     return np.where(index < 0, LOWEST, best).astype(x.dtype), index
 
 

@@ -22,7 +22,7 @@ def _(c: OpCall) -> tuple[Value, Value | None]:
 
     Training by the number of steps has another derivative than `loss`: it is not decomposed.
     """
-    b, logits = c.b, c.logits
+    b, logits, kind = c.b, c.b.wide(c.logits), c.logits.dtype
     time, _, classes = logits.shape
     if UNKNOWN in (time, classes, c.label.shape[1]) or time == 0 or c.norm_by_times:
         return NotImplemented
@@ -50,7 +50,7 @@ def _(c: OpCall) -> tuple[Value, Value | None]:
     possible = total > NEVER / 2
     loss = b.where(possible, -total, b.zeros_like(total))
     if not c.is_used("warpctcgrad"):
-        return loss, None
+        return b.cast(loss, kind), None
 
     state = b.where(ends, 0.0 * never, never)
     after = b.cast(_ahead(b, b.cast(skips, dt.int64), 2, 0), dt.bool_)
@@ -68,7 +68,8 @@ def _(c: OpCall) -> tuple[Value, Value | None]:
     taken = b.put_along_axis(b.zeros_like(logits), every, held, axis=2, reduce="add")
     counts = b.stack([_active(b, steps, t, logits[0]) for t in range(time)], axis=0)
     counts = b.logical_and(counts, b.expand_like(possible, logits))
-    return loss, b.where(counts, b.exp(logs) - taken, b.zeros_like(logits))
+    slope = b.where(counts, b.exp(logs) - taken, b.zeros_like(logits))
+    return b.cast(loss, kind), b.cast(slope, kind)
 
 
 @decompose("pd_op.warpctc_grad")

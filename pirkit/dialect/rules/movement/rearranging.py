@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import cast
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
+from pirkit.dialect.ops.movement.coalesce import rooms
 from pirkit.dialect.rules.movement.movement import arange, part, refused
 from pirkit.dialect.rules.movement.sizes import (
     Size,
@@ -97,6 +99,28 @@ def _(c: OpCall) -> tuple[list[Value]]:
 @decompose("pd_op.broadcast_tensors")
 def _(c: OpCall) -> tuple[list[Value]]:
     return (_broadcast(c, c.operand("input")),)
+
+
+@decompose("pd_op.coalesce_tensor")
+def _(c: OpCall) -> tuple[list[Value], Value]:
+    b, given = c.b, c.operand("input")
+    shapes = [x.shape for x in given]
+    if any(UNKNOWN in shape for shape in shapes):
+        return NotImplemented
+    layout = (c.use_align, c.align_size, c.size_of_dtype)
+    sizes = rooms(shapes, given[0].dtype, *layout)
+    outs = list(given)
+    if not c.copy_data:
+        value = c.constant if c.set_constant else 0.0
+        outs = [b("pd_op.full_like", x, value=value) for x in given]
+        fused = b.full(shape=(sum(sizes),), value=value, dtype=given[0].dtype)
+        return outs, fused
+    parts: list[Value] = []
+    for x, shape, size in zip(given, shapes, sizes, strict=True):
+        row = b.reshape(x, (-1,)) if prod(shape) else b.reshape(x, (0,))
+        room = size - prod(shape)
+        parts.append(b.pad(row, paddings=(0, room), pad_value=0.0) if room > 0 else row)
+    return outs, b.concat(parts, axis=0)
 
 
 def _broadcast(c: OpCall, values: Sequence[Value]) -> list[Value]:

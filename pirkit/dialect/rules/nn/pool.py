@@ -13,6 +13,7 @@ from typing import Any
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.ops.nn.fractional_pool import fractional_windows
 from pirkit.dialect.ops.nn.pool import LOWEST, Windows, are_empty, out_sizes, pool_slides, spans
 from pirkit.dialect.rules.movement.movement import END, part
 from pirkit.dialect.rules.movement.sizes import (
@@ -68,9 +69,7 @@ def _pads_by_size(c: OpCall, largest: bool) -> bool:
 
 @decompose("pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index")
 def _(c: OpCall) -> tuple[Value, Value]:
-    """The first maximum of each window, and its index in the image."""
-    b, x = c.b, c.b.wide(c.x)
-    axes, lengths = tuple(range(2, x.rank)), tuple(x.shape[2:])
+    lengths = tuple(c.x.shape[2:])
     if UNKNOWN in lengths or 0 in lengths:
         return NotImplemented
     explicit = (c.kernel_size, c.strides, c.paddings, "EXPLICIT", c.global_pooling)
@@ -80,7 +79,23 @@ def _(c: OpCall) -> tuple[Value, Value]:
         one if c.global_pooling else out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C4")
     )
     adaptive = c.adaptive and not c.global_pooling
-    every = [spans(*each, adaptive) for each in zip(moves, lengths, positions, strict=True)]
+    return _with_index(
+        c, [spans(*each, adaptive) for each in zip(moves, lengths, positions, strict=True)]
+    )
+
+
+@decompose("pd_op.fractional_max_pool2d", "pd_op.fractional_max_pool3d")
+def _(c: OpCall) -> tuple[Value, Value]:
+    lengths = tuple(c.x.shape[2:])
+    if UNKNOWN in lengths or 0 in lengths:
+        return NotImplemented
+    return _with_index(c, fractional_windows(lengths, c.output_size, c.kernel_size, c.random_u))
+
+
+def _with_index(c: OpCall, every: Sequence[Windows]) -> tuple[Value, Value]:
+    """The first maximum of each window, and its index in the image."""
+    b, x = c.b, c.b.wide(c.x)
+    axes, lengths = tuple(range(2, x.rank)), tuple(x.shape[2:])
     x = _windows(b, x, axes, every, -math.inf)
     largest = b("pd_op.max", x, axis=_within(axes), keepdim=True)
     places = _places(b, every, lengths)
@@ -100,7 +115,10 @@ def _(c: OpCall) -> tuple[Value, Value]:
     return b.cast(_unless_empty(b, out, axes, every, lengths), c.x.dtype), mask
 
 
-@vjp("pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index")
+@vjp(
+    "pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index",
+    "pd_op.fractional_max_pool2d", "pd_op.fractional_max_pool3d",
+)  # fmt: skip
 def _(c: OpCall, g: Value | None, _mask: None = None) -> Value | None:
     """The cotangent of a window goes to the element that its index names."""
     if g is None:

@@ -1,0 +1,59 @@
+"""Ops whose rules know single precision only compute in it for half precision, and round once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pytest
+
+from pirkit.diag.errors import ConstraintError
+from pirkit.dialect.infer import infer_metas
+from pirkit.dialect.opdef import OpDef, infer_meta, reference
+from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Binding, first_dtype
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.registry import REFERENCE
+from tests.ops.calls import Array, as_tuple, calls, each_array, table
+
+WIDER: Final = [
+    d
+    for d in table()
+    if dt.float32 in d.dtypes
+    and dt.bfloat16 not in d.dtypes
+    and (d.dialect, d.effects) == ("pd_op", "pure")
+    and reference.get(d) is not None
+    and "dtype" not in d.attr_kinds
+]
+
+
+@pytest.mark.parametrize("half", [dt.float16, dt.bfloat16], ids=str)
+@pytest.mark.parametrize("definition", WIDER, ids=lambda d: d.name)
+def test_half_precision_is_computed_in_single_precision(definition: OpDef, half: DType) -> None:
+    call = next(calls(definition, dt.float32))
+
+    def rounded(a: Array) -> Array:
+        return a.astype(half.np) if a.dtype == np.float32 else a
+
+    given = replace(call, args=tuple([each_array(a, rounded) for a in call.args]))
+    if first_dtype(given.metas) is not half:
+        pytest.skip("its first operand is no float")
+    try:
+        found = infer_metas(definition, infer_meta.of(definition), given.metas, given.attrs)
+    except ConstraintError as error:
+        pytest.skip(f"refused: {error.message}")
+    choices = KernelLibrary(REFERENCE).choices(definition.name, half, call.attrs)
+    step = choices[0].kernel(Binding(given.metas, found, call.attrs))
+    assert step is not None
+    wide = replace(
+        call, args=tuple([each_array(a, lambda a: rounded(a).astype(a.dtype)) for a in call.args])
+    )
+    with np.errstate(all="ignore"):
+        results = as_tuple(step(*given.args))
+    for meta, one, other in zip(found, results, wide.compute(), strict=True):
+        if isinstance(meta, TensorMeta):
+            assert one.dtype == meta.dtype.np
+            np.testing.assert_array_equal(one, np.asarray(other).astype(meta.dtype.np))
