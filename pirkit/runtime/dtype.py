@@ -31,7 +31,7 @@ class DType:
         if name != "np":
             raise AttributeError(f"element types have no attribute {name!r}", name=name, obj=self)
         imported("ml_dtypes")  # tells numpy the names of its types
-        for each in ALL:
+        for each in EVERY:
             object.__setattr__(each, "np", np.dtype(each.name))
         with suppress(AttributeError):  # another thread was faster
             del DType.__getattr__  # Python reads every attribute slowly where a class has it
