@@ -64,6 +64,7 @@ class OpDef:
     (draws from a generator), ``io`` (visible outside the program) or ``write``. ``reads_meta_only``
     names operands of which only shape and dtype are used (Paddle's ``no_need_buffer``),
     ``no_gradient`` floating operands through which, as in Paddle, no gradient flows: labels.
+    ``skippable`` names results that kernels do not compute where nothing reads them.
     ``dtypes`` are the element types of the first tensor operand that pirkit computes,
     ``operand_dtypes`` those of further operands that differ from them (`element_types.py`), and
     ``same_dtype`` names operands that have one element type.
@@ -93,6 +94,7 @@ class OpDef:
     effects: str = PURE
     reads_meta_only: tuple[str, ...] = ()
     no_gradient: tuple[str, ...] = ()
+    skippable: tuple[str, ...] = ()
     domain: tuple[float, float] = (-2.0, 2.0)
     """Interval from which samples of the first tensor are drawn."""
     kind: str = UNSTATED
@@ -184,6 +186,7 @@ def op(cls: type) -> OpDef:
         "effects",
         "reads_meta_only",
         "no_gradient",
+        "skippable",
         "domain",
         "cost",
         "library_ns",

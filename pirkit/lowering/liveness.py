@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from pirkit.diag.errors import InternalError
@@ -24,22 +24,37 @@ from pirkit.runtime.plan import (
 Body = tuple[Instruction, ...]
 
 
-def without_dead_calls(body: Body, live_out: Iterable[Operand], droppable: Collection[str]) -> Body:
-    """The body without calls of ``droppable`` (pure) kernels whose results are dead."""
+def without_dead_calls(
+    body: Body,
+    live_out: Iterable[Operand],
+    droppable: Collection[str],
+    skippable: Mapping[str, Collection[int]],
+) -> Body:
+    """The body without calls of ``droppable`` (pure) kernels whose results are dead.
+
+    ``skippable`` are the positions of the results that a kernel does not compute if they are dead.
+    """
     pinned = set(slots_of(live_out))
     needed = Counter(s for i in instructions(body) for s in reads(i))
+
+    def is_dead(operand: Operand) -> bool:
+        return not any(needed[s] or s in pinned for s in slots_of((operand,)))
 
     def visit(body: Body) -> Body:
         live: list[Instruction] = []
         # backwards: removing a call may leave the calls that it reads from dead
         for instruction in reversed(body):
-            if (
-                isinstance(instruction, Call)
-                and instruction.kernel in droppable
-                and not any(needed[s] or s in pinned for s in writes(instruction))
-            ):
-                needed.subtract(reads(instruction))
-                continue
+            if isinstance(instruction, Call):
+                if instruction.kernel in droppable and all(map(is_dead, instruction.outputs)):
+                    needed.subtract(reads(instruction))
+                    continue
+                skipped = skippable.get(instruction.kernel)
+                if skipped:
+                    outputs = [
+                        None if k in skipped and is_dead(o) else o
+                        for k, o in enumerate(instruction.outputs)
+                    ]
+                    instruction = replace(instruction, outputs=tuple(outputs))
             live.append(_map_blocks(instruction, visit))
         return tuple(reversed(live))
 

@@ -65,7 +65,7 @@ def write_plan(program: ProgramOp, *, library: KernelLibrary | None = None) -> P
     outputs = [p for _, p in sorted(writer.outputs, key=lambda pair: pair[0])]
     ports = (*writer.inputs, *writer.params)
     live: list[Operand] = [*(p.slot for p in ports), *(o.source for o in outputs)]
-    body = without_dead_calls(body, live, writer.droppable)
+    body = without_dead_calls(body, live, writer.droppable, writer.skippable)
     return Plan(
         name=program.symbol,
         slots=tuple(writer.slots),
@@ -88,6 +88,7 @@ class _Writer:
     outputs: list[tuple[int, Output]] = field(default_factory=list[tuple[int, Output]])
     is_served: set[str] = field(default_factory=set[str])
     droppable: set[str] = field(default_factory=set[str])
+    skippable: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     written: set[int] = field(default_factory=set[int])
     random_calls: int = 0
 
@@ -179,6 +180,9 @@ class _Writer:
         self.is_served.add(op.name)
         if definition.effects == PURE and not definition.writes:
             self.droppable.add(op.name)
+        if definition.skippable:
+            names = [r.name for r in definition.results]
+            self.skippable[op.name] = [names.index(name) for name in definition.skippable]
 
     def attribute_operand(
         self,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any, Final, cast
 
 import numpy as np
 import pytest
 
+import pirkit
 from pirkit import ops
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import lookup
 from pirkit.dialect.ops.linalg import lapack
 from pirkit.dialect.samples import Sample
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.kernels.numpy import orthogonal_factors
 from pirkit.runtime.native.lapack import lapack as native_lapack
 from tests.ops.calls import complete
 from tests.ops.test_kernel_paths import kernel_of
@@ -227,3 +229,40 @@ def test_symmetric(name: str, lower: bool, dtype: type[np.floating[Any]]) -> Non
     check(w, exact_w)
     check(x.astype(dtype) @ v, v * w[..., None, :])
     check_orthonormal(v)
+
+
+UNREAD: Final[dict[str, tuple[Callable[[Array], Any], set[str]]]] = {
+    "svdvals": (lambda x: np.linalg.svd(x, compute_uv=False), {"gesdd N"}),
+    "svd": (lambda x: np.linalg.svd(x)[1], {"gesdd N"}),
+    "svd, left": (lambda x: abs(np.linalg.svd(x, full_matrices=False)[0]), {"gesdd S"}),
+    "svd, right": (lambda x: abs(np.linalg.svd(x)[2]), {"gesdd A"}),
+    "eigvalsh": (lambda x: np.linalg.eigvalsh(x), {"syevd N"}),
+    "eigh": (lambda x: np.linalg.eigh(x)[0], {"syevd N"}),
+    "eigh, vectors": (lambda x: abs(np.linalg.eigh(x)[1]), {"syevd V"}),
+    "qr": (lambda x: abs(np.linalg.qr(x)[1]), {"gelqf"}),
+    "qr, mode r": (lambda x: np.abs(np.linalg.qr(x, mode="r")), {"gelqf"}),
+    "qr, both": (lambda x: abs(np.linalg.qr(x)[0]), {"gelqf", "orglq"}),
+}
+
+
+@NEEDS_LAPACK
+@pytest.mark.parametrize("name", UNREAD)
+def test_vectors_that_nobody_reads_are_not_computed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = set[str]()
+
+    def noted(routine: str, dtype: dt.DType) -> Any:
+        called = cast("Callable[..., Any]", native_lapack(routine, dtype))
+
+        def call(job: Any, *rest: Any) -> Any:
+            jobs.add(f"{routine} {job}" if isinstance(job, str) else routine)
+            return called(job, *rest)
+
+        return call
+
+    monkeypatch.setattr(orthogonal_factors, "lapack", noted)
+    function, expected = UNREAD[name]
+    x = definite(N, N)
+    check(np.asarray(pirkit.jit(function)(x)), function(x))
+    assert jobs == expected

@@ -94,6 +94,7 @@ class Svd:
     name = "pd_op.svd"
     signature = "x ; full_matrices: bool = False -> u, s, vh"
     dtypes = FIELDS
+    skippable = ("u", "vh")
 
 
 @op
@@ -169,6 +170,7 @@ class Qr:
     name = "pd_op.qr"
     signature = "x ; mode: str = 'reduced' -> q?, r"
     dtypes = REAL_FIELDS
+    skippable = ("q",)
 
 
 _MODES: Final = ("reduced", "complete", "r")
@@ -217,6 +219,7 @@ class Eigh:
     name = "pd_op.eigh"
     signature = "x ; UPLO: str = 'L' -> out_w, out_v"
     dtypes = FIELDS
+    skippable = ("out_v",)
 
 
 @op

@@ -6,6 +6,8 @@ sees: its LQ factors there are the QR factors here, and its left singular vector
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pirkit.runtime import dtype as dt
@@ -21,21 +23,21 @@ def qr(b: Binding) -> Step | None:
     if gelqf is None or orglq is None or not is_large(b.input()):
         return None
     rows, columns = b.input().shape[-2:]
-    least, has_q = min(rows, columns), b.attrs["mode"] != "r"
+    least, has_q = min(rows, columns), b.outputs[0] is not None and b.attrs["mode"] != "r"
     inner = rows if b.attrs["mode"] == "complete" else least
     width = max(columns, inner)
     room, scales = b.workspace((rows, width)), b.workspace((least,))
     work = b.workspace((64 * max(rows, columns),))
     below = np.tri(inner, columns, k=-1, dtype=np.bool_)
 
-    def step(x: Array, q: Array, r: Array) -> None:
+    def step(x: Array, q: Array | None, r: Array) -> None:
         triangles = matrices_of(r)
         for k, matrix in enumerate(matrices_of(x)):
             room[:, :columns] = matrix
             gelqf(columns, rows, room, width, scales, work, work.size)
             triangles[k] = room[:inner, :columns]
             np.copyto(triangles[k], 0, where=below)
-            if has_q:
+            if has_q and q is not None:
                 orglq(inner, rows, least, room, width, scales, work, work.size)
                 matrices_of(q)[k] = room[:, :inner]
 
@@ -49,7 +51,7 @@ def svd(b: Binding) -> Step | None:
     if gesdd is None or not is_large(b.input()):
         return None
     rows, columns = b.input().shape[-2:]
-    least, has_vectors = min(rows, columns), len(b.outputs) == 3
+    least, has_vectors = min(rows, columns), b.outputs[::2] not in ((None, None), b.outputs)
     full = has_vectors and b.attrs["full_matrices"]
     wide, tall = (columns, rows) if full else (least, least)
     room, found = b.workspace((rows, columns)), b.workspace((least,))
@@ -68,8 +70,8 @@ def svd(b: Binding) -> Step | None:
     call(asked, -1)
     work = b.workspace((int(asked[0] * 1.01) + 1,))
 
-    def step(x: Array, *outs: Array) -> None:
-        values = outs[1] if has_vectors else outs[0]
+    def step(x: Array, *outs: Any) -> None:
+        u, values, vh = outs if len(outs) == 3 else (None, outs[0], None)
         for k, matrix in enumerate(matrices_of(x)):
             if not np.isfinite(matrix).all():
                 raise np.linalg.LinAlgError("SVD of a matrix with infinite or NaN elements")
@@ -77,8 +79,9 @@ def svd(b: Binding) -> Step | None:
             if call(work, work.size):
                 raise np.linalg.LinAlgError("SVD did not converge")
             values.reshape(-1, least)[k] = found
-            if has_vectors:
-                matrices_of(outs[0])[k], matrices_of(outs[2])[k] = left, right
+            for vectors, out in ((left, u), (right, vh)):
+                if out is not None:
+                    matrices_of(out)[k] = vectors
 
     return step
 
