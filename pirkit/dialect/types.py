@@ -141,7 +141,14 @@ _ELEMENT: Final[dict[DType, Attribute]] = {
     dt.complex128: mlir.ComplexType(mlir.f64),
     dt.float8_e4m3fn: mlir.Float8E4M3FNType(),
     dt.float8_e5m2: mlir.Float8E5M2Type(),
-}
+    dt.BY_NAME["float8_e4m3fnuz"]: mlir.Float8E4M3FNUZType(),
+    dt.BY_NAME["float8_e5m2fnuz"]: mlir.Float8E5M2FNUZType(),
+    dt.BY_NAME["float8_e8m0fnu"]: mlir.Float8E8M0FNUType(),
+    dt.BY_NAME["float4_e2m1fn"]: mlir.Float4E2M1FNType(),
+    **{dt.BY_NAME[f"uint{n}"]: mlir.IntegerType(n, mlir.Signedness.UNSIGNED)
+       for n in (2, 4, 16, 32, 64)},
+    **{dt.BY_NAME[f"int{n}"]: mlir.IntegerType(n) for n in (2, 4)},
+}  # fmt: skip
 _DTYPE: Final[dict[Attribute, DType]] = {v: k for k, v in _ELEMENT.items()}
 _TOKENS: Final[dict[Attribute, TokenMeta]] = {
     STACK: TokenMeta("stack"),

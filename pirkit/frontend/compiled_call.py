@@ -236,7 +236,11 @@ def compiled_call(
     surroundings = Surroundings.of(function, most_bytes=MOST_BYTES)
     found = {id(p.value): p for p in surroundings.places if p.is_array}
     captured = {n: found[id(a)] for n, a in traced.captured.items() if id(a) in found}
-    held = {n: np.array(bound_input(a)) for n, a in traced.captured.items() if n not in captured}
+    held = {
+        n: np.array(bound_input(a), order="C")
+        for n, a in traced.captured.items()
+        if n not in captured
+    }
     write_constants(traced.program.main, held)
     whole = compile(traced.program, batch_lanes=True, fast_math=fast_math)
     leaves, shape = tree.flatten((tuple(positional), dict(by_name)))

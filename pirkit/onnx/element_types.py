@@ -28,6 +28,12 @@ OF_ONNX: Final[dict[int, DType]] = {
     TensorProto.COMPLEX128: dt.complex128,
     TensorProto.FLOAT8E4M3FN: dt.float8_e4m3fn,
     TensorProto.FLOAT8E5M2: dt.float8_e5m2,
+    TensorProto.FLOAT8E4M3FNUZ: dt.BY_NAME["float8_e4m3fnuz"],
+    TensorProto.FLOAT8E5M2FNUZ: dt.BY_NAME["float8_e5m2fnuz"],
+    TensorProto.FLOAT8E8M0: dt.BY_NAME["float8_e8m0fnu"],
+    TensorProto.FLOAT4E2M1: dt.BY_NAME["float4_e2m1fn"],
+    **{TensorProto.DataType.Value(f"UINT{n}"): dt.BY_NAME[f"uint{n}"] for n in (2, 4, 16, 32, 64)},
+    **{TensorProto.DataType.Value(f"INT{n}"): dt.BY_NAME[f"int{n}"] for n in (2, 4)},
 }
 TO_ONNX: Final[dict[DType, int]] = {ours: theirs for theirs, ours in OF_ONNX.items()}
 

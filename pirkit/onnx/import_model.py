@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from pirkit.onnx.functions import body_of, defaults_of
 from pirkit.onnx.libonnx import AttributeProto, DecodeError, helper, onnx
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import CONTRIBUTED, RULES
+from pirkit.onnx.stored_types import computed
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.place import UNDEFINED
 
@@ -220,6 +222,8 @@ class Importer:
             emit = rules.get(kind)
             local = self.functions.get((node.domain, kind))
             if emit is not None and local is None:
+                if standard:
+                    return computed(b, node, inputs, partial(self.by_rule, emit, node))
                 return self.by_rule(emit, node, inputs)
             body = local or body_of(node, self.opset, inputs)
         except ConstraintError as error:

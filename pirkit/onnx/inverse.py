@@ -82,7 +82,7 @@ def _cast(w: GraphWriter, name: str, have: DType, want: DType) -> str:
     return name if have is want else w.node("Cast", name, to=TO_ONNX[want])
 
 
-@writes("cast")
+@writes("cast", "pir.convert_storage")
 def _(w: GraphWriter, op: PirOp) -> Any:
     return w.node("Cast", w(op.operands[0]), to=TO_ONNX[meta(op.results[0]).dtype])
 

@@ -62,7 +62,9 @@ class NodeBuilder(Builder):
     def array(self, array: Array, name: str = "") -> Value:
         """A constant: numbers in the program if there are few of them, else a parameter."""
         dtype = dt.of_array(array)
-        if array.ndim == 1 and dtype is dt.int64:
+        if dtype in dt.HELD_IN and array.size <= _SMALL:
+            made = self.cast(self.array(array.astype(dt.HELD_IN[dtype].np)), dtype)
+        elif array.ndim == 1 and dtype is dt.int64:
             made = self("pd_op.full_int_array", value=tuple(map(int, array)), dtype=dtype)
         elif array.size == 1 and not dtype.is_complex and _is_exact(array):
             made = self("pd_op.full", shape=array.shape, value=float(array.item()), dtype=dtype)
@@ -240,6 +242,21 @@ class NodeBuilder(Builder):
                 help="`pirkit.onnx.load(path, sizes={name: number})` fixes a size by its name",
             )  # fmt: skip
         return x.shape
+
+    def cast(self, x: Value, dtype: DType, saturate: bool = True) -> Value:
+        """``x`` as another element type, by way of those that stand for types that are stored."""
+        if x.dtype is dtype:
+            return x
+        if dt.uint64 in (x.dtype, dtype) and (x.dtype.is_float or dtype.is_float):
+            raise self.unsupported(f"from {x.dtype} to {dtype} has no rule, as pirkit has only"
+                                   " signed integers of 64 bits")  # fmt: skip
+        if x.dtype in dt.HELD_IN:
+            held = self("pir.convert_storage", x, dtype=dt.HELD_IN[x.dtype])
+            return self.cast(held, dtype, saturate)
+        if dtype in dt.HELD_IN:
+            held = self.cast(x, dt.HELD_IN[dtype])
+            return self("pir.convert_storage", held, dtype=dtype, saturate=saturate)
+        return super().cast(x, dtype)
 
     def scalar(self, number: float, like: Value) -> Value:
         """A number in the element type of ``like``."""

@@ -31,7 +31,7 @@ class DType:
         if name != "np":
             raise AttributeError(f"element types have no attribute {name!r}", name=name, obj=self)
         imported("ml_dtypes")  # tells numpy the names of its types
-        for each in ALL:
+        for each in EVERY:
             object.__setattr__(each, "np", np.dtype(each.name))
         with suppress(AttributeError):  # another thread was faster
             del DType.__getattr__  # Python reads every attribute slowly where a class has it
@@ -84,8 +84,31 @@ ALL: Final = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64,
     complex64, complex128, float8_e4m3fn, float8_e5m2,
 )  # fmt: skip
-BY_NAME: Final = {d.name: d for d in ALL}
-BY_SHORT: Final = {d.short: d for d in ALL}
+
+
+def _stored(name: str, short: str, itemsize: int = 1, kind: str = "float") -> DType:
+    return DType(name, short, itemsize, -1, kind)
+
+
+uint16: Final = _stored("uint16", "u16", 2, "uint")
+uint32: Final = _stored("uint32", "u32", 4, "uint")
+uint64: Final = _stored("uint64", "u64", 8, "uint")
+HELD_IN: Final = {
+    uint16: int32, uint32: int64, uint64: int64,
+    _stored("int4", "i4", kind="int"): int8, _stored("uint4", "u4", kind="uint"): uint8,
+    _stored("int2", "i2", kind="int"): int8, _stored("uint2", "u2", kind="uint"): uint8,
+    **dict.fromkeys(
+        (float8_e4m3fn, float8_e5m2, _stored("float8_e4m3fnuz", "f8e4m3fnuz"),
+         _stored("float8_e5m2fnuz", "f8e5m2fnuz"), _stored("float8_e8m0fnu", "f8e8m0fnu"),
+         _stored("float4_e2m1fn", "f4e2m1fn")), float32),
+}  # fmt: skip
+"""Element types that data are stored in and nothing is computed in, with the one that stands for
+them: it has all their values, or (for uint64) their bits."""
+STORED: Final = tuple(HELD_IN)
+EVERY: Final = (*ALL, *(d for d in STORED if d not in ALL))
+"""Also those that only models of ONNX have."""
+BY_NAME: Final = {d.name: d for d in EVERY}
+BY_SHORT: Final = {d.short: d for d in EVERY}
 BY_CODE: Final = {d.code: d for d in ALL}
 
 FLOATS: Final = (float32, float64, float16, bfloat16)
@@ -107,7 +130,7 @@ class _ByNumpy(dict["np.dtype[Any]", DType]):
     def __missing__(self, key: np.dtype[Any]) -> DType:
         if self:
             raise KeyError(key)
-        self.update({d.np: d for d in ALL})
+        self.update({d.np: d for d in EVERY})
         return self[key]
 
 
@@ -125,6 +148,6 @@ def of_numpy(dtype: np.dtype[Any]) -> DType | None:
 def of_array(array: Array) -> DType:
     """The DType of a numpy array.
 
-    Raises KeyError for a numpy dtype without an element type (strings, objects, uint64).
+    Raises KeyError for a numpy dtype without an element type (strings, objects).
     """
     return BY_NUMPY[array.dtype]

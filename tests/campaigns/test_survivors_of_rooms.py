@@ -5,22 +5,29 @@ from __future__ import annotations
 import os
 import random
 import struct
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from pirkit import ops, tensor
-from pirkit.diag.errors import ArtifactError, PassError
+from pirkit import ProgramBuilder, grad, ops, tensor
+from pirkit.diag.errors import ArtifactError, LimitError, ParseError, PassError, PirkitError
+from pirkit.diag.limits import current_limits, use_limits
+from pirkit.dialect.attrs import decode
+from pirkit.dialect.operation import PirOp
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile as compile_program
+from pirkit.frontend.files import READERS, WRITERS
 from pirkit.frontend.paddle.params import read_params, write_params
-from pirkit.frontend.paddle.spelling import split_list
+from pirkit.frontend.paddle.spelling import read_type, read_value, split_list
+from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native import cache
 from pirkit.runtime.native.cache import ObjectCache
+from pirkit.split.backward_reads import reads_data
 from tests.execution import parsed
 from tests.split.model import Model, T, split
 
@@ -217,3 +224,101 @@ def test_empty_matrices_have_factors(shape: tuple[int, ...]) -> None:
     assert factors.shape == shape
     assert pivots.shape == (*batch, min(rows, columns))
     assert infos.shape == (*batch,)
+
+
+@pytest.mark.parametrize("text", [
+    "foo<2xf32>", "tensor<2xf32", "tensor2xf32>", "dense_tensor_array<2xf32", "vec[f32", "f33", "",
+    "<2xf32>", "tensor<2yf32>", "vec[foo<2xf32>]",
+])  # fmt: skip
+def test_what_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises(ParseError):
+        read_type(text)
+
+
+@pytest.mark.parametrize(("text", "kind", "value"), [
+    ("3", "f32", 3.0), ("3", "f64", 3.0), ("3", "scalar", 3), ("3", "i64", 3), ("(i32)3", "i32", 3),
+    ("true", "scalar", True), ("1", "bool", True), ("0", "bool", False), ("1.5", "scalar", 1.5),
+    ("(1,2)", "scalar", 1 + 2j), ("-0", "scalar", -0.0), ("inf", "f32", float("inf")),
+    ("true", "f32", None), ("1.5", "i32", None), ("2", "bool", None), ("x", "scalar", None),
+    ("(1,2)", "f64", None), ("4294967296", "i32", None),
+])  # fmt: skip
+def test_values_of_paddles_text_have_their_kind(text: str, kind: str, value: Any) -> None:
+    if value is None:
+        with pytest.raises(PirkitError):
+            read_value(text, kind)
+        return
+    found = decode(kind, read_value(text, kind))
+    assert (type(found), found) == (type(value), value)
+
+
+def test_as_many_ops_as_the_limit_are_read() -> None:
+    text = WRITERS["paddle-json"](parsed(chain_of_writes(1)))
+    count = text.count('"O":')
+    with use_limits(replace(current_limits(), ops=count)):
+        READERS["paddle-json"](text, "it")
+    with use_limits(replace(current_limits(), ops=count - 1)), pytest.raises(LimitError):
+        READERS["paddle-json"](text, "it")
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_fill_with_a_computed_number_reads_its_only_element(shape: tuple[int, ...]) -> None:
+    b = ProgramBuilder()
+    x, v = b.input("x", (3, 4), "float32"), b.input("v", shape, "float32")
+    filled = b("pd_op.full_with_tensor", b.exp(v), shape=(3, 4), dtype="float32")
+    b.output("y", filled + x)
+    exe = compile_program(b.finish(), pipeline="@fused", fused="interpret")
+    given = {"x": np.ones((3, 4), np.float32), "v": np.full(shape, 2, np.float32)}
+    np.testing.assert_allclose(exe(**given)["y"], np.exp(2) + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("values", [(3, 3), (3, 4), (7,)])
+def test_vectors_of_integers_are_folded_into_one_op(values: tuple[int, ...]) -> None:
+    held = f"value = array<i64: {', '.join(map(str, values))}>"
+    of = f"tensor<{len(values)}xi64>"
+    module = parsed(f"""
+pir.program @main() {{
+  %a = pd_op.full_int_array() {{{held}, dtype = #pir.dtype<int64>}} : () -> {of}
+  %b = pd_op.add(%a, %a) : ({of}, {of}) -> {of}
+  pir.shadow_output(%b) {{output_name = "y"}} : ({of}) -> ()
+}}""")
+    run_pipeline(module, "constant-fold")
+    run_pipeline(module, "dce")
+    assert [op.name for op in module.walk() if op.name.startswith("pd_op")] == [
+        "pd_op.full_int_array"
+    ]
+
+
+def test_what_a_loop_only_hands_on_is_not_read() -> None:
+    of = "tensor<2xf32>"
+    module = parsed(f"""
+pir.program @main(%a "a" : {of}, %b "b" : {of}, %c "c" : tensor<i1>) {{
+  %x, %y = pd_op.while(%c, %a, %b) : (tensor<i1>, {of}, {of}) -> ({of}, {of}) {{
+  ^body(%p : {of}, %q : {of}):
+    %r = pd_op.tanh(%p) : ({of}) -> {of}
+    %n = pd_op.any(%r) {{axis = array<i64>, keepdim = false}} : ({of}) -> tensor<i1>
+    pir.yield(%n, %r, %q) : (tensor<i1>, {of}, {of}) -> ()
+  }}
+  pir.shadow_output(%x) {{output_name = "x"}} : ({of}) -> ()
+}}""")
+    (loop,) = [op for op in module.walk() if op.name == "pd_op.while"]
+    assert [reads_data(cast(PirOp, loop), k) for k in range(3)] == [True, True, False]
+
+
+@pytest.mark.parametrize("size", [2, 5, 40, 150])
+@pytest.mark.parametrize("seed", range(4))
+def test_determinants_have_the_sign_of_their_rows_order(size: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    x = (np.eye(size) + 0.3 / size * draw.normal(size=(size, size)))[draw.permutation(size)]
+    swapped = x[[1, 0, *range(2, size)]]
+    for matrix in (x, swapped):
+        sign, logarithm = np.linalg.slogdet(matrix)
+        np.testing.assert_allclose(np.asarray(ops.det(matrix)), np.linalg.det(matrix), rtol=1e-9)
+        found = np.asarray(ops.slogdet(matrix))
+        np.testing.assert_allclose(found, [sign, logarithm], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
+def test_copysign_has_its_slope_for_all_signs(signs: tuple[int, int]) -> None:
+    x, y = (np.array([0.5, 2.0]) * s for s in signs)
+    slope = grad(lambda x: ops.sum(ops.copysign(x, y)))(x)
+    np.testing.assert_array_equal(np.asarray(slope), np.sign(x) * np.sign(y))

@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 import pytest
 
 from pirkit.lowering.codegen.emit.sanitize import sanitized
-from pirkit.runtime.native.function import Code
+from pirkit.runtime.native.function import Code, size_from_words
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="forbidden pages are those of POSIX")
@@ -74,3 +74,16 @@ def test_a_mask_of_64_lanes_is_checked() -> None:
     checked = sanitized(text, Code(b"", "pirkit_kernel", 1, 0, 0, (64,)), "kernel")
     llvm.parse_assembly(checked).verify()
     assert "call void @pirkit_lanes" in checked
+
+
+def test_a_size_that_is_known_late_is_the_word_behind_its_shift() -> None:
+    text = (
+        "define void @pirkit_kernel(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {\n"
+        "entry:\n  %a = load ptr, ptr %args, align 8\n"
+        "  store float 0.0, ptr %a, align 4\n  ret void\n}\n"
+    )
+    checked = sanitized(text, Code(b"", "pirkit_kernel", 1, 0, 0, (-7, 64)), "kernel")
+    llvm.parse_assembly(checked).verify()
+    number = size_from_words(-7)
+    assert f"%pirkit_f0p = getelementptr i64, ptr %pirkit_f0w, i64 {number}\n" in checked
+    assert f"%pirkit_s0p = getelementptr i64, ptr %pirkit_s0w, i64 {number + 1}\n" in checked

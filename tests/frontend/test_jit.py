@@ -694,3 +694,13 @@ def test_arrays_with_other_operators_are_refused(kind: Any) -> None:
             call(given)
     with pytest.raises(UsageError, match="no tensor"):
         pirkit.jit(lambda x: x * given)(np.ones((2, 2)))
+
+
+def test_constants_that_are_transposed_take_no_slow_call() -> None:
+    def scaled(x: Any) -> Any:
+        return x @ np.asarray(np.arange(6.0).reshape(2, 3)).T
+
+    step, x = pirkit.jit(scaled), np.ones((4, 3))
+    for _ in range(3):
+        np.testing.assert_array_equal(step(x), scaled(x))
+    assert step.__call__ != step._call  # the native function, not the way to it

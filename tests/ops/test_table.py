@@ -39,9 +39,10 @@ COMPUTED: Final = [d for d in TABLE if samples.get(d) is not None]
 CASES: Final = [(d, t) for d in COMPUTED for t in sample_dtypes(d)]
 
 DATA_DEPENDENT: Final = frozenset(
-    "pd_op." + name
+    (name if "." in name else "pd_op." + name)
     for name in (
         "nonzero masked_select unique unique_consecutive multiclass_nms3 nms generate_proposals "
+        "pir.non_max_suppression "
         "segment_pool sequence_mask distribute_fpn_proposals bincount "
         "repeat_interleave_with_tensor_index viterbi_decode "
         "batch_norm batch_norm_ sync_batch_norm_ linear_interp nearest_interp bilinear_interp "

@@ -240,7 +240,7 @@ def write_params(path: str | Path, arrays: Mapping[str, Array]) -> None:
 
 def _header(name: str, array: Array) -> bytes:
     dtype = dt.of_numpy(array.dtype)
-    if dtype is None:
+    if dtype is None or dtype not in dt.ALL:
         raise ArtifactError(
             f"parameter `{name}` is an array of {array.dtype}, which no program holds",
             code="PK0500",

@@ -15,10 +15,15 @@ over their sum instead of rows, and so do additions of them, which the stage mer
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from pirkit.dialect.kinds import RESHAPE
-from pirkit.lowering.whole_program.axis_classes import AxisClasses
+from pirkit.lowering.codegen.math.primitives import is_costly
+from pirkit.lowering.whole_program.axis_classes import ELEMENTWISE, AxisClasses
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
+
+_MAX_REPEATED: Final = 8
+"""Largest number of operations by which a later stage computes a row again."""
 
 
 def stages_of(graph: Graph) -> tuple[list[Graph], dict[int, int]]:
@@ -112,6 +117,7 @@ def _cut(graph: Graph, times: _Times, count: int) -> list[Graph]:
     ops: list[list[Op]] = [[] for _ in range(count)]
     for op in times.ops:
         ops[stage[op.out]].append(op)
+    ops = [_with_repeated(own, graph, times) for own in ops]
     inputs = [list(dict.fromkeys(_outside(own, graph))) for own in ops]
     # What no stage computes, an input or another shape of one, is copied by the last stage.
     inputs[-1] += [
@@ -136,6 +142,47 @@ def _cut(graph: Graph, times: _Times, count: int) -> list[Graph]:
             )
         )  # fmt: skip
     return [part for part in made if part.ops or part.outputs]
+
+
+def _with_repeated(own: list[Op], graph: Graph, times: _Times) -> list[Op]:
+    """The ops of a stage, and cheap ones of earlier stages on what it reads anyway: to compute a
+    row again takes less time than to store and load it.
+    """
+    made = {op.out: op for op in times.ops}
+    given = {*times.aliases, *times.aliases.values(), *graph.outputs}
+    needed = set(_outside(own, graph))
+
+    def is_cheap(value: int) -> bool:
+        op = made.get(value)
+        return (
+            op is not None and value in times.rows and value not in given
+            and op.name in ELEMENTWISE and not is_costly(op.name)
+        )  # fmt: skip
+
+    read = {v for v in needed if not is_cheap(v)} | {*graph.inputs}
+    again: dict[int, list[Op]] = {}
+
+    def closure(value: int) -> list[Op] | None:
+        """The cheap ops behind a value, if they read nothing else."""
+        if value in read or value not in times.rows or graph.is_constant(value):
+            return []
+        if not is_cheap(value):
+            return None
+        found = [closure(a) for a in made[value].args]
+        if any(part is None for part in found):
+            return None
+        ops = [op for part in found for op in part or ()]
+        return [*dict.fromkeys(ops), made[value]] if len(ops) < _MAX_REPEATED else None
+
+    for value in sorted(needed - read):
+        ops = closure(value)
+        if ops is None:
+            read.add(value)
+        else:
+            again[value] = ops
+    repeated = {op.out for ops in again.values() for op in ops}
+    mine = {op.out for op in own} | repeated
+    return [op for op in times.ops if op.out in mine] if repeated else own
 
 
 def _outside(ops: list[Op], graph: Graph) -> list[int]:

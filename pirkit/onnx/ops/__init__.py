@@ -6,6 +6,7 @@ from pirkit.onnx.ops import (  # noqa: F401
     contributed,
     creation,
     elementwise,
+    fourier,
     indexing,
     matmul,
     normalization,

@@ -58,6 +58,9 @@ def _(b: NodeBuilder, x: Value) -> Value:
 
 @rule("Range")
 def _(b: NodeBuilder, start: Value, limit: Value, delta: Value) -> Value:
+    if start.dtype.is_integer and any(b.evaluated(v.ssa) is None for v in (start, limit, delta)):
+        bounds = {"start": start, "end": limit, "step": delta}
+        return b.arange(dtype=start.dtype, **{n: b.reshape(v, (1,)) for n, v in bounds.items()})
     bounds = [b.known(v, n) for v, n in ((start, "start"), (limit, "limit"), (delta, "delta"))]
     first, last, step = (np.ravel(n)[0] for n in bounds)
     return b.array(np.arange(first, last, step, dtype=start.dtype.np))

@@ -142,9 +142,6 @@ def _(b: NodeBuilder, x: Value, detect_negative: int = 1, detect_positive: int =
     return found
 
 
-_NARROW: Final = (dt.float8_e4m3fn, dt.float8_e5m2)
-
-
 @rule("Cast")
 def cast_to(b: NodeBuilder, x: Value, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
     """A conversion; into float8 it saturates, unless told otherwise."""
@@ -152,19 +149,14 @@ def cast_to(b: NodeBuilder, x: Value, to: int, saturate: int = 1, round_mode: st
     sums = b.sums.get(x.ssa) if dtype is dt.float32 else None
     if sums is not None:
         return sums(b.const(1.0, dtype))
-    if dtype in _NARROW and x.dtype not in _NARROW:
-        if not saturate:
-            raise b.unsupported("to float8 without saturation has no rule")
-        largest = 448.0 if dtype is dt.float8_e4m3fn else 57344.0
-        wide = b.cast(x, dt.float32) if x.dtype is not dt.float32 else x
-        bounded = b.minimum(b.maximum(wide, b.scalar(-largest, wide)), b.scalar(largest, wide))
-        return b.cast(bounded, dtype)
-    return b.cast(x, dtype)
+    if dtype is dt.BY_NAME["float8_e8m0fnu"] and round_mode != "up":
+        raise b.unsupported(f"rounding {round_mode} has no rule")
+    return b.cast(x, dtype, bool(saturate))
 
 
 @rule("CastLike")
 def _(b: NodeBuilder, x: Value, like: Value, saturate: int = 1, round_mode: str = "up") -> Value:
-    return cast_to(b, x, TO_ONNX[like.dtype], saturate)
+    return cast_to(b, x, TO_ONNX[like.dtype], saturate, round_mode)
 
 
 @rule("BitShift")

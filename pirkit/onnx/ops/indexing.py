@@ -8,18 +8,24 @@ from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 
-def positive(b: NodeBuilder, index: Value, size: int) -> Value:
-    """Places counted from the front; constant ones are computed now."""
+def positive(b: NodeBuilder, index: Value, x: Value, axis: int) -> Value:
+    """Places along an axis counted from the front; constant ones are computed now."""
+    size = x.shape[axis]
     found = b.evaluated(index.ssa)
     if found is not None:
         known = np.asarray(found, np.int64)
         if known.size == 0 or known.min() >= 0:
             return index
-        return b.array(np.where(known < 0, known + size, known).astype(index.dtype.np))
+        if size != UNKNOWN:
+            return b.array(np.where(known < 0, known + size, known).astype(index.dtype.np))
     below = b.less_than(index, b.scalar(0, index))
-    return b.where(below, b.add(index, b.scalar(size, index)), index)
+    length = b.scalar(size, index)
+    if size == UNKNOWN:
+        length = b.reshape(b.cast(b.cut(b.shape64(x), 0, axis, axis + 1), index.dtype), ())
+    return b.where(below, b.add(index, length), index)
 
 
 @rule("Gather")
@@ -31,14 +37,18 @@ def _(b: NodeBuilder, x: Value, indices: Value, axis: int = 0) -> Value:
         if number < 0:
             number += b.static(x)[place]
         return b.at(x, place, number)
-    if x.shape[place] != -1:
-        indices = positive(b, indices, x.shape[place])
+    indices = positive(b, indices, x, place)
     if indices.rank == 1:
         return b.gather(x, indices, axis=place)
-    shape = b.static(indices, "indices of a known shape")
-    flat = b.reshape(indices, (int(np.prod(shape)),))
+    shape = indices.shape
+    if shape.count(UNKNOWN) > 1:
+        found = b.gather_nd(b.moved(x, place, 0), b.unsqueezed(indices, (indices.rank,)))
+        rest = [d for d in range(found.rank) if d >= indices.rank]
+        order = [*rest[:place], *range(indices.rank), *rest[place:]]
+        return b.permute(found, order)
+    flat = b.reshape(indices, (-1 if UNKNOWN in shape else int(np.prod(shape)),))
     found = b.gather(x, flat, axis=place)
-    unknown = [n for n in (*x.shape[:place], *x.shape[place + 1 :]) if n == -1]
+    unknown = [n for n in (*x.shape[:place], *shape, *x.shape[place + 1 :]) if n == UNKNOWN]
     if len(unknown) > 1:
         b.static(x)
     return b.reshape(found, (*x.shape[:place], *shape, *x.shape[place + 1 :]))
@@ -47,9 +57,12 @@ def _(b: NodeBuilder, x: Value, indices: Value, axis: int = 0) -> Value:
 @rule("GatherElements")
 def _(b: NodeBuilder, x: Value, indices: Value, axis: int = 0) -> Value:
     place = b.axis(axis, x.rank)
-    index = positive(b, indices, b.static(x)[place])
+    index = positive(b, indices, x, place)
     for d, (size, wanted) in enumerate(zip(x.shape, index.shape, strict=True)):
-        if d != place and wanted < size:
+        if d != place and UNKNOWN in (size, wanted):
+            end = b.cut(b.shape64(index), 0, d, d + 1)
+            x = b("pd_op.slice", x, starts=(0,), ends=end, axes=(d,))
+        elif d != place and wanted < size:
             x = b.cut(x, d, 0, wanted)
     return b.take_along_axis(x, index, axis=place)
 
@@ -61,8 +74,14 @@ def _(b: NodeBuilder, x: Value, indices: Value, batch_dims: int = 0) -> Value:
         grids = np.indices((*lead, *shape[batch_dims:-1]))[:batch_dims]
         rows = [b.unsqueezed(b.array(g.astype(indices.dtype.np)), (g.ndim,)) for g in grids]
         indices = b.concat([*rows, indices], indices.rank - 1)
-    sizes = b.static(x)[: indices.shape[-1]]
-    bounds = b.array(np.asarray(sizes, indices.dtype.np))
+    count = indices.shape[-1]
+    if count == UNKNOWN:
+        b.static(indices)
+    sizes = x.shape[:count]
+    if UNKNOWN in sizes:
+        bounds = b.cast(b.cut(b.shape64(x), 0, 0, count), indices.dtype)
+    else:
+        bounds = b.array(np.asarray(sizes, indices.dtype.np))
     below = b.less_than(indices, b.scalar(0, indices))
     return b.gather_nd(x, b.where(below, b.add(indices, bounds), indices))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+import ml_dtypes
 
 from pirkit.dialect.build import Value
 from pirkit.onnx.element_types import element_type
@@ -61,7 +61,7 @@ def bounded(b: NodeBuilder, steps: Value, zero: Value | None, dtype: DType) -> V
         found = b.add(found, b.scalar(float(more), found)) if more else found
     elif more:
         found = b.add(found, b.scalar(float(more), found))
-    bounds = np.iinfo(dtype.np)
+    bounds = ml_dtypes.iinfo(dtype.np)
     low, high = b.scalar(float(bounds.min), found), b.scalar(float(bounds.max), found)
     made = b.cast(b.minimum(b.maximum(found, low), high), dtype)
     return signed(b, made) if kept else made
@@ -74,8 +74,12 @@ def quantized(
 ) -> Value:  # fmt: skip
     """``x / scale`` rounded to even, plus the zero point, within the bounds of the type."""
     kind = element_type(output_dtype) if output_dtype else dt.uint8 if zero is None else zero.dtype
-    if not kind.is_integer:
-        raise b.unsupported(f"to {kind} has no rule")
+    if kind.is_float:
+        steps = _steps(b, x, scale, axis, block_size)
+        if zero is not None:
+            steps = b.add(steps, _along(b, b.cast(zero, dt.float32), x, axis, block_size))
+        return b.cast(steps, kind, bool(saturate))
+    zero = zero if zero is None else b.cast(zero, dt.HELD_IN.get(zero.dtype, zero.dtype))
     held = b.quantized.get(x.ssa)
     if held is not None and held.values.dtype is kind and _same(b, held, scale, zero):
         return held.values

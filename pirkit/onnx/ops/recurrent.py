@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
+from pirkit.runtime.meta import UNKNOWN
 
 _DEFAULTS: Final = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"),
                     "LSTM": ("Sigmoid", "Tanh", "Tanh")}  # fmt: skip
@@ -48,16 +51,25 @@ def _looped(
     zeros = b.const(0.0, x.dtype, (gates,)) if bias is None else None
     biases = [zeros if bias is None else rows(b.at(bias, 0, d), k * gates)
               for d in range(directions) for k in range(2)]  # fmt: skip
-    states = [b.const(0.0, x.dtype, (directions, batch, hidden)) if v is None else v
-              for v in starts]  # fmt: skip
+    states = [_zeros(b, x, (directions, batch, hidden)) if v is None else v for v in starts]
     out, _, last, _ = b(
         "pd_op.rnn", b.flip(x, axis=(0,)) if reverse else x, states, [*matrices, *biases], lengths,
         b.const(0.0, x.dtype, (1,)), is_bidirec=directions == 2, input_size=x.shape[2],
         hidden_size=hidden, mode=mode, is_test=True,
     )  # fmt: skip
     out = b.flip(out, axis=(0,)) if reverse else out
-    split = b.reshape(out, (x.shape[0], batch, directions, hidden))
+    shape = [0 if n == UNKNOWN else n for n in (x.shape[0], batch)]  # 0 takes the size over
+    split = b.reshape(out, (*shape, directions, hidden))
     return b.permute(split, (0, 2, 1, 3)), list(b.split_vec(last))
+
+
+def _zeros(b: NodeBuilder, x: Value, shape: tuple[int, int, int]) -> Value:
+    """First states of a batch that may be unknown: the size of the second axis of ``x``."""
+    if UNKNOWN not in shape:
+        return b.const(0.0, x.dtype, shape)
+    first, _, last = (b.array(np.asarray([n], np.int64)) for n in shape)
+    sizes = b.concat([first, b.cut(b.shape64(x), 0, 1, 2), last], 0)
+    return b.full_with_tensor(b.const(0.0, x.dtype), shape=sizes, dtype=x.dtype)
 
 
 class _Cell:
@@ -190,7 +202,6 @@ def _layer(kind: str) -> Callable[..., Any]:
         if layout:
             x = b.permute(x, (1, 0, 2))
             h0, c0 = (v if v is None else b.permute(v, (1, 0, 2)) for v in (h0, c0))
-        _ = b.static(x)
         two = 2 if direction == "bidirectional" else 1
         names = list(activations or _DEFAULTS[kind] * two)
         each = len(names) // two

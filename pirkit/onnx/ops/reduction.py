@@ -136,7 +136,7 @@ def _(
 ) -> Any:  # fmt: skip
     (count,) = [int(old["k"])] if k is None else b.integers_of(k, "k") or [0]
     place = b.axis(axis, x.rank)
-    if not b.static(x)[place] or not count:
+    if not x.shape[place] or not count:
         raise b.unsupported("of no elements has no rule")
     values, indices = b.topk(x, k=count, axis=place, largest=bool(largest), sorted=True)
     return values, b.cast(indices, dt.int64)
@@ -144,8 +144,13 @@ def _(
 
 @rule("Unique")
 def _(b: NodeBuilder, x: Value, axis: int | None = None, sorted: int = 1) -> Any:
-    if not sorted:
-        raise b.unsupported("in the order of occurrence has no rule")
     axes = () if axis is None else (b.axis(axis, x.rank),)
-    return tuple(b.unique(x, return_index=True, return_inverse=True, return_counts=True,
+    made = tuple(b.unique(x, return_index=True, return_inverse=True, return_counts=True,
                           axis=axes, dtype=dt.int64, is_sorted=True))  # fmt: skip
+    if sorted:
+        return made
+    found, first, inverse, counts = made
+    first, order = b.argsort(first, axis=0, descending=False, stable=True)
+    _, rank = b.argsort(order, axis=0, descending=False, stable=True)
+    return (b.gather(found, order, axis=axes[0] if axes else 0), first,
+            b.gather(rank, inverse, axis=0), b.gather(counts, order, axis=0))  # fmt: skip

@@ -12,6 +12,7 @@ from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 Array = np.ndarray[Any, Any]
 
@@ -86,9 +87,15 @@ def _(
     if b.node.op_type == "Upsample" or b.opset < 11:
         scales, transform = (roi if scales is None else scales), "asymmetric"
         nearest_mode = "floor"
-    shape = b.static(x)
     dims = [b.axis(a, x.rank) for a in (range(x.rank) if axes is None else axes)]
     factors = b.known(scales, "scales") if scales is not None and scales.shape != (0,) else None
+    if UNKNOWN in x.shape and factors is not None:
+        ratios = [float(n) for n in factors]
+        fast = _native(b, x, dims, ratios, [], mode, transform, nearest_mode, bool(antialias),
+                       cubic_coeff_a, bool(exclude_outside))  # fmt: skip
+        if fast is not None:
+            return fast
+    shape = b.static(x)
     window = b.known(roi, "roi") if transform == "tf_crop_and_resize" else None
     if factors is not None:
         ratios = [float(f) for f in factors]
@@ -134,14 +141,21 @@ def _native(
     transform: str, nearest: str, antialias: bool, cubic: float, exclude: bool,
 ) -> Value | None:  # fmt: skip
     """Images by pirkit's op, where it computes the same."""
-    full = dict(zip(dims, out, strict=True))
-    exact = all(abs(r * x.shape[d] - o) < 1e-6
-                for d, r, o in zip(dims, ratios, out, strict=True))  # fmt: skip
-    same = [full.get(d, x.shape[d]) == x.shape[d] for d in range(x.rank)]
-    if x.rank != 4 or antialias or not exact or not all(same[:2]) or x.dtype is not dt.float32:
+    factor = {**dict.fromkeys(range(x.rank), 1.0), **dict(zip(dims, ratios, strict=True))}
+    if x.rank != 4 or antialias or factor[0] != 1 or factor[1] != 1 or x.dtype is not dt.float32:
         return None
-    half = transform in ("half_pixel", "pytorch_half_pixel") and all(o > 1 for o in out[-2:])
-    sizes = {"out_h": full.get(2, x.shape[2]), "out_w": full.get(3, x.shape[3])}
+    sizes: dict[str, Any]
+    if UNKNOWN in x.shape:  # sizes are those times whole numbers
+        if not all(factor[d].is_integer() for d in (2, 3)) or transform == "align_corners":
+            return None
+        sizes, large = {"scale": (factor[2], factor[3])}, factor[2] > 1 and factor[3] > 1
+    else:
+        full = dict(zip(dims, out, strict=True))
+        if any(abs(factor[d] * x.shape[d] - o) >= 1e-6 for d, o in full.items()):
+            return None
+        sizes = {f"out_{n}": full.get(d, x.shape[d]) for d, n in ((2, "h"), (3, "w"))}
+        large = all(o > 1 for o in out[-2:])
+    half = transform in ("half_pixel", "pytorch_half_pixel") and large
     if mode == "linear" and (half or transform == "align_corners"):
         return b.bilinear_interp(x, **sizes, align_corners=not half, align_mode=0,
                                  interp_method="bilinear")  # fmt: skip
@@ -159,11 +173,67 @@ def _(
     b: NodeBuilder, x: Value, grid: Value, align_corners: int = 0, mode: str = "linear",
     padding_mode: str = "zeros",
 ) -> Value:  # fmt: skip
-    kind = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    kind, corners = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode), bool(align_corners)
     if kind == "bicubic":
-        raise b.unsupported("with cubic interpolation has no rule")
-    return b.grid_sample(x, grid, mode=kind, padding_mode=padding_mode,
+        return _cubic_samples(b, x, grid, corners, padding_mode)
+    return b.grid_sample(x, grid, mode=kind, padding_mode=padding_mode, align_corners=corners)
+
+
+def _cubic_samples(b: NodeBuilder, x: Value, grid: Value, corners: bool, padding: str) -> Value:
+    """The weighted sum of sixteen neighbors, each of them sampled where it lies."""
+    if x.rank != 4:
+        raise b.unsupported("of volumes with cubic interpolation has no rule")
+    steps = [b.const((size - corners) / 2, grid.dtype) for size in (x.shape[3], x.shape[2])]
+    firsts: list[Value] = []
+    weights: list[list[Value]] = []
+    for d, (step, size) in enumerate(zip(steps, (x.shape[3], x.shape[2]), strict=True)):
+        middle = b.const((size - 1) / 2, grid.dtype)
+        place = b.add(b.multiply(b.cut(grid, 3, d, d + 1), step), middle)
+        first = b.floor(place)
+        part = b.subtract(place, first)
+        firsts.append(b.subtract(first, middle))
+        weights.append([_cubic_weight(b, b.abs(b.subtract(part, b.const(float(k), grid.dtype))),
+                                      k in (0, 1)) for k in range(-1, 3)])  # fmt: skip
+    total: Value | None = None
+    for row in range(4):
+        for column in range(4):
+            offsets = [b.const(k - 1.0, grid.dtype) for k in (column, row)]
+            found = [b.divide(b.add(v, offset), step)
+                     for v, offset, step in zip(firsts, offsets, steps, strict=True)]  # fmt: skip
+            near = b.grid_sample(x, b.concat(found, 3), mode="nearest", padding_mode=padding,
+                                 align_corners=corners)  # fmt: skip
+            weight = b.permute(b.multiply(weights[0][column], weights[1][row]), (0, 3, 1, 2))
+            term = b.multiply(near, weight)
+            total = term if total is None else b.add(total, term)
+    assert total is not None
+    return total
+
+
+def _cubic_weight(b: NodeBuilder, far: Value, is_near: bool) -> Value:
+    """Keys' kernel with a = -0.75 at a distance, up to 1 or beyond."""
+    terms = (1.25, -2.25, 0.0, 1.0) if is_near else (-0.75, 3.75, -6.0, 3.0)
+    found = b.const(terms[0], far.dtype)
+    for term in terms[1:]:
+        found = b.add(b.multiply(found, far), b.const(term, far.dtype))
+    return found
+
+
+@rule("AffineGrid")
+def _(b: NodeBuilder, theta: Value, size: Value, align_corners: int = 0) -> Value:
+    return b.affine_grid(theta, output_shape=tuple(b.integers_of(size, "size") or ()),
                          align_corners=bool(align_corners))  # fmt: skip
+
+
+@rule("NonMaxSuppression")
+def _(
+    b: NodeBuilder, boxes: Value, scores: Value, limit: Value | None = None,
+    threshold: Value | None = None, score: Value | None = None, center_point_box: int = 0,
+) -> Value:  # fmt: skip
+    numbers = [b.known(v, "limit") for v in (limit, threshold, score)]
+    defaults = zip(numbers, (0, 0.0, -3e38), strict=True)
+    most, shared, least = [other if n is None else n.item() for n, other in defaults]
+    return b("pir.non_max_suppression", boxes, scores, limit=int(most), threshold=float(shared),
+             score_threshold=float(least), centered=bool(center_point_box))  # fmt: skip
 
 
 @rule("RoiAlign")

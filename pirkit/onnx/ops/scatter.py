@@ -18,7 +18,7 @@ def _(
     reduction: str = "none",
 ) -> Value:  # fmt: skip
     place = b.axis(axis, x.rank)
-    index = positive(b, indices, b.static(x)[place])
+    index = positive(b, indices, x, place)
     return b.put_along_axis(x, index, updates, axis=place, reduce=_REDUCE[reduction],
                             include_self=True)  # fmt: skip
 

@@ -102,6 +102,8 @@ def _(
     along: Value | None = None, by: Value | None = None, starts: Sequence[int] | None = None,
     ends: Sequence[int] | None = None, axes: Sequence[int] | None = None,
 ) -> Value:  # fmt: skip
+    if any(v is not None and b.evaluated(v.ssa) is None for v in (begin, end)):
+        return _sliced(b, x, begin, end, along, by)
     first = list(starts) if starts is not None else b.integers_of(begin, "starts") or []
     last = list(ends) if ends is not None else b.integers_of(end, "ends") or []
     places = list(axes) if axes is not None else b.integers_of(along, "axes")
@@ -135,6 +137,25 @@ def _(
     return b.strided_slice(found, starts=s, ends=e, strides=steps, axes=d)
 
 
+def _sliced(
+    b: NodeBuilder, x: Value, begin: Value | None, end: Value | None, along: Value | None,
+    by: Value | None,
+) -> Value:  # fmt: skip
+    """A slice whose bounds are computed at run time."""
+    assert begin is not None
+    assert end is not None
+    steps, axes = b.integers_of(by, "steps"), b.integers_of(along, "axes")
+    if steps is not None and set(steps) != {1}:
+        for bound, name in ((begin, "starts"), (end, "ends")):
+            b.known(bound, name)
+    bounds = {"starts": begin, "ends": end}
+    held = {n: b.evaluated(v.ssa) for n, v in bounds.items()}
+    given = {n: b.cast(bounds[n], dt.int64) if k is None
+             else tuple(min(int(i), 2**31 - 1) for i in k) for n, k in held.items()}  # fmt: skip
+    dims = range(b.static(begin)[0]) if axes is None else [b.axis(a, x.rank) for a in axes]
+    return b("pd_op.slice", x, axes=tuple(dims), **given)
+
+
 @rule("Expand")
 def _(b: NodeBuilder, x: Value, shape: Value) -> Value:
     known = b.evaluated(shape.ssa)
@@ -151,7 +172,8 @@ def _(b: NodeBuilder, x: Value, shape: Value) -> Value:
 
 @rule("Tile")
 def _(b: NodeBuilder, x: Value, repeats: Value) -> Value:
-    return b.tile(x, repeat_times=tuple(b.integers_of(repeats, "repeats") or ()))
+    known = b.evaluated(repeats.ssa)
+    return b.tile(x, repeat_times=repeats if known is None else tuple(map(int, known)))
 
 
 @rule("Pad")

@@ -23,6 +23,7 @@ from pirkit.onnx.ops.integer_sums import (
 from pirkit.onnx.ops.quantization import dequantized
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 
 @rule("Conv")
@@ -64,12 +65,14 @@ def _(
     rank = x.rank - 2
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
     extra = list(output_padding or [0] * rank)
-    shape, kernel = b.static(x)[2:], weight.shape[2:]
+    shape, kernel = x.shape[2:], weight.shape[2:]
     full = [(n - 1) * s + (k - 1) * d + 1
             for n, s, k, d in zip(shape, steps, kernel, spread, strict=True)]  # fmt: skip
     listed = list(pads or [0] * 2 * rank)
     padding: list[Pair] = [(listed[d], listed[d + rank]) for d in range(rank)]
     sizes = output_shape
+    if UNKNOWN in shape and (sizes is not None or auto_pad.startswith("SAME")):
+        b.static(x)
     if sizes is None and auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         sizes = [n * s for n, s in zip(shape, steps, strict=True)]
     if sizes is not None:
@@ -90,7 +93,11 @@ def _(
     more = [(0, 0), (0, 0)]
     for d, ((low, high), size, added) in enumerate(zip(padding, full, extra, strict=True)):
         high -= added
-        out = b.cut(out, d + 2, max(low, 0), size - max(high, 0))
+        end = size - max(high, 0)
+        if shape[d] == UNKNOWN:
+            end = -high if high > 0 else 2**31 - 1
+        if (low > 0 or high > 0) or shape[d] != UNKNOWN:
+            out = b.cut(out, d + 2, max(low, 0), end)
         more.append((max(-low, 0), max(-high, 0)))
     if any(n for pair in more for n in pair):
         out = b.pad(out, paddings=tuple([n for p in more for n in p]), pad_value=0.0)

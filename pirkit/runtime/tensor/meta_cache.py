@@ -58,9 +58,9 @@ def element_type(dtype: DTypeLike) -> DType:
         found = found or dt.of_numpy(np.dtype(dtype))
     except TypeError:
         found = None
-    if found is None:
+    if found is None or found not in dt.ALL:
         raise UnsupportedError(
             f"no tensor has elements of type `{dtype}`",
-            help=f"element types are {', '.join(dt.BY_NAME)}",
+            help=f"element types are {', '.join(map(str, dt.ALL))}",
         )
     return found

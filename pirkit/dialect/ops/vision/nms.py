@@ -136,3 +136,63 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C3", s(s.tensor(7, 3, 4), s.tensor(7, 3), s.array([[7]], dt.int32), **usual)
     yield "C4", s(s.tensor(7, 3, 4), s.tensor(7, 3), s.array([3, 5], dt.int32), **usual)
     yield "C4", s(s.tensor(7, 3, 4), s.tensor(7, 3), s.array([8, -1], dt.int32), **usual)
+
+
+@op
+class NonMaxSuppression:
+    """Rows `[image, class, box]` of the best boxes of each class and image that do not overlap.
+
+    `boxes [N, M, 4]` hold two corners, in any order, or with `centered` the middle, width and
+    height. Of those whose `scores [N, C, M]` exceed `score_threshold`, the best first, one stays if
+    no better one shares more than `threshold` of their common area with it, `limit` at most of a
+    class.
+
+    C1: `boxes` has three dimensions, and four numbers for each box.
+    C2: `scores` has a number for each class and box.
+    """
+
+    name = "pir.non_max_suppression"
+    signature = (
+        "boxes, scores ; limit: i64, threshold: f32, score_threshold: f32, "
+        "centered: bool = False -> out"
+    )
+    dtypes = (dt.float32, dt.float64)
+
+
+@infer_meta(NonMaxSuppression)
+def _(boxes: TensorMeta, scores: TensorMeta, **_: object) -> TensorMeta:
+    require(boxes.rank == 3 and same_dim(boxes.shape[2], 4), "C1", f"{boxes} holds no boxes")
+    fits = scores.rank == 3 and same_dim(scores.shape[0], boxes.shape[0])
+    require(fits and same_dim(scores.shape[2], boxes.shape[1]), "C2", f"scores {scores}")
+    return TensorMeta((UNKNOWN, 3), dt.int64)
+
+
+@reference(NonMaxSuppression)
+def _(
+    boxes: Array, scores: Array, *, limit: int, threshold: float, score_threshold: float,
+    centered: bool,
+) -> Array:  # fmt: skip
+    half = boxes[..., 2:] / 2 if centered else 0
+    first, second = boxes[..., :2] - half, boxes[..., :2] + half if centered else boxes[..., 2:]
+    corners = np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=2)
+    rows: list[list[int]] = []
+    for image, classes in enumerate(scores):
+        for kind, each in enumerate(classes):
+            order = np.argsort(-each, kind="stable")
+            order = order[each[order] > score_threshold]
+            kept = suppress(corners[image][order], threshold, 1.0, limit, False)
+            rows += [[image, kind, int(order[k])] for k in kept]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+@samples(NonMaxSuppression)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    boxes, scores = s.tensor(2, 9, 4, low=0.0, high=2.0), s.tensor(2, 3, 9, low=0.1, high=1.0)
+    yield s(boxes, scores, limit=4, threshold=0.3, score_threshold=-1.0)
+    yield s(boxes, scores, limit=9, threshold=0.5, score_threshold=0.4, centered=True)
+
+
+@bad_samples(NonMaxSuppression)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 7, 5), s.tensor(2, 3, 7), limit=1, threshold=0.5, score_threshold=0.0)
+    yield "C2", s(s.tensor(2, 7, 4), s.tensor(2, 3, 6), limit=1, threshold=0.5, score_threshold=0.0)

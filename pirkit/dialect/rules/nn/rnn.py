@@ -51,7 +51,7 @@ def _(c: OpCall) -> Any:
     The numbers of the dropouts between layers are one draw, as in the whole op.
     """
     b, layers = c.b, c.num_layers
-    if c.x.shape[0] == UNKNOWN:
+    if UNKNOWN in c.x.shape[:2]:
         return NotImplemented
     x = b.wide(c.x)
     directions = 2 if c.is_bidirec else 1

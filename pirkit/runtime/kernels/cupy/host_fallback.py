@@ -21,6 +21,7 @@ ON_HOST: Final[dict[str, str]] = {
     "pd_op.generate_proposals": _BOXES,
     "pd_op.nms": _BOXES,
     "pd_op.multiclass_nms3": _BOXES,
+    "pir.non_max_suppression": _BOXES,
     "pd_op.viterbi_decode": "a path is followed step by step, and there are few labels",
     "pd_op.uniform": _DRAWN,
     "pd_op.gaussian": _DRAWN,
