@@ -29,6 +29,15 @@ def test_dtype_survives(dtype: dt.DType) -> None:
     assert meta_of(type_of(meta)) == meta
 
 
+def test_numpy_types_are_plain_attributes_once_one_is_known() -> None:
+    """With a `__getattr__` in the class, Python reads every attribute twice as slowly."""
+    assert dt.float32.np.itemsize == 4
+    assert not hasattr(dt.DType, "__getattr__")
+    assert [d.np.name for d in dt.EVERY] == [d.name for d in dt.EVERY]
+    with pytest.raises(AttributeError, match="nothing"):
+        getattr(dt.float32, "nothing")  # noqa: B009
+
+
 def test_spelling() -> None:
     assert str(tensor_type((2, UNKNOWN), dt.float32)) == "tensor<2x?xf32>"
     assert str(tensor_type((), dt.bool_)) == "tensor<i1>"
