@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from xdsl.dialects import builtin as mlir
+from xdsl.ir import Attribute
 
 from pirkit.diag.errors import VerifyError
 from pirkit.dialect.types import (
@@ -68,7 +69,7 @@ def test_what_is_no_tensor_is_a_token() -> None:
 @pytest.mark.parametrize(
     "foreign", [mlir.i1, mlir.IndexType(), mlir.FunctionType.from_lists([], [])]
 )
-def test_type_of_no_value(foreign: mlir.Attribute) -> None:
+def test_type_of_no_value(foreign: Attribute) -> None:
     with pytest.raises(VerifyError) as caught:
         meta_of(foreign)
     assert caught.value.code == "PK0105"
