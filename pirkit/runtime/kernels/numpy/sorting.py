@@ -1,4 +1,4 @@
-"""Orders and positions. Between equal elements the first one wins.
+"""Sorts, and indices of extrema. Between equal elements the first one wins.
 
 Elements of up to four bytes are sorted together with their positions, as one int64: the element in
 the upper half, changed so that integers compare as it does, the position in the lower half. That
