@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from importlinter.cli import lint_imports
 
 from pirkit.dialect.opdef import all_ops
 
@@ -126,6 +127,17 @@ def test_every_room_has_its_place_in_the_order_of_imports() -> None:
     layers = next(c["layers"] for c in contracts if c["id"] == "rooms")
     placed = [room.strip() for layer in layers for room in layer.split("|")]
     assert sorted(placed) == [room.name for room in ROOMS]
+
+
+def test_imports_keep_to_their_contracts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `make imports` checks, for those who run the tests alone: no circle of files, not even of
+    types, and no import upwards.
+    """
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(str(ROOT))
+    assert lint_imports("pyproject.toml", no_cache=True, no_logo=True) == 0, capsys.readouterr().out
 
 
 def test_few_imports_are_inside_functions() -> None:

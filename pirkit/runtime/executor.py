@@ -199,7 +199,8 @@ class Executable:
         if native is not None:
             return self._run_native(native, inputs)
         self.refuse_unknown(inputs)
-        return self.run_fed(*self._feed(inputs))
+        values, key = self._feed(inputs)
+        return self.run_fed(values, key)  # a call with a star takes 0.1 us longer
 
     def run_fed(self, values: Sequence[Any], key: Key) -> dict[str, Any]:
         """Run once, not as one native call, on values of inputs and parameters in their order.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from xdsl.dialects import builtin as mlir
+from xdsl.ir import Attribute
 
 from pirkit.diag.errors import VerifyError
 from pirkit.dialect.types import (
@@ -27,6 +28,15 @@ def test_dtype_survives(dtype: dt.DType) -> None:
     assert dtype_of(element_type(dtype)) is dtype
     meta = TensorMeta((2, UNKNOWN, 0), dtype)
     assert meta_of(type_of(meta)) == meta
+
+
+def test_numpy_types_are_plain_attributes_once_one_is_known() -> None:
+    """With a `__getattr__` in the class, Python reads every attribute twice as slowly."""
+    assert dt.float32.np.itemsize == 4
+    assert not hasattr(dt.DType, "__getattr__")
+    assert [d.np.name for d in dt.EVERY] == [d.name for d in dt.EVERY]
+    with pytest.raises(AttributeError, match="nothing"):
+        getattr(dt.float32, "nothing")  # noqa: B009
 
 
 def test_spelling() -> None:
@@ -59,7 +69,7 @@ def test_what_is_no_tensor_is_a_token() -> None:
 @pytest.mark.parametrize(
     "foreign", [mlir.i1, mlir.IndexType(), mlir.FunctionType.from_lists([], [])]
 )
-def test_type_of_no_value(foreign: mlir.Attribute) -> None:
+def test_type_of_no_value(foreign: Attribute) -> None:
     with pytest.raises(VerifyError) as caught:
         meta_of(foreign)
     assert caught.value.code == "PK0105"

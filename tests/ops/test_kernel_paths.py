@@ -262,6 +262,22 @@ def test_every_path_agrees_with_the_reference(call: Call) -> None:
             check(found, expected, kernel, call)
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [("argsort", {}), *[("topk", {"k": k, "largest": k < 3}) for k in (1, 2, 3, 40)]],
+)
+def test_lines_along_the_last_axis_are_sorted_without_a_view(
+    op: str, attrs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """numpy takes longer to move the last axis to the end than to sort a short line."""
+    call = complete(lookup(f"pd_op.{op}"), Sample((floats(3, 97),), {"axis": -1, **attrs}))
+    expected = call.compute()
+    monkeypatch.setattr(np, "moveaxis", None)
+    found = run(kernel_of(call), call, call.args)
+    assert found is not None
+    check(found, expected, kernel_of(call), call)
+
+
 @pytest.mark.parametrize("call", [c for c in EVERY if kernel_of(c).inplace], ids=str)
 def test_every_path_may_write_over_its_operand(call: Call) -> None:
     kernel = kernel_of(call)

@@ -2,7 +2,7 @@
 
 The gradient of an embedding that a matmul also reads is such a pair: what the matmul gives is
 copied into the result, to which the embedding's rows are added. Both are one buffer, and the copy
-is idle.
+is elided.
 """
 
 from __future__ import annotations

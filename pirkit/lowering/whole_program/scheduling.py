@@ -27,7 +27,7 @@ from pirkit.lowering.whole_program.factor_common_matmuls import (
     without_common_factors,
 )
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
-from pirkit.lowering.whole_program.whole_values import check_whole
+from pirkit.lowering.whole_program.whole_value_forms import check_whole
 
 MAX_COLUMNS: Final = 256
 """Largest number of elements of a row; kernels that vectorize along columns serve wider rows."""

@@ -2,8 +2,8 @@
 
 A segment is a set of calls that have native code and that can run together, with no library call in
 between that one of them needs and that needs another one: each is one native call over memory of
-its own. What stands between calls in the text does not matter, only what depends on what. Views and
-constants cost a native call nothing, so each segment has its own of those that it reads.
+its own. The partition follows dependences, not textual order. Views and constants cost a native
+call nothing, so they are cloned into each segment that reads them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A row may depend on a sum over all rows (a root of a mean, a quotient of two integrals), and rows of
 one batch may be values of another (the nodes of a quadrature in an integral equation). What is
-before such a dependence runs for all rows first, and what is behind it in another loop over them;
-values that both need are handed over in memory.
+before such a dependence runs for all rows first, and what is after it in another loop over them;
+values that both need are stored in memory between the two loops.
 
     time 2k: rows of stage k, and what they read        time 2k + 1: sums over rows of stage k
 

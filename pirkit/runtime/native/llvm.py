@@ -1,5 +1,6 @@
-"""llvmlite, which has no type annotations. Only `object_compiler.py`, which also runs as a script,
-imports it elsewhere.
+"""llvmlite as an untyped module, as it has no type annotations.
+
+Only `object_compiler.py`, which also runs as a script, imports it elsewhere.
 """
 
 from __future__ import annotations

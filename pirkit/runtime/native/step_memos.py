@@ -1,4 +1,4 @@
-"""What a call remembers of the call before, so that it need not look into each dict again.
+"""Inline caches of calls: what a call found in dicts and attributes, for the next call.
 
 A step whose object is a dict, or an instance whose attributes are read, gets a memo: some words of
 memory that change whenever a value behind it does, such as the version of the dict (PEP 509). While

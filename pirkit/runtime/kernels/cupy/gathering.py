@@ -1,4 +1,4 @@
-"""Reads and writes at places that tensors give."""
+"""Gathers and scatters: reads and writes at data-dependent indices."""
 
 from __future__ import annotations
 

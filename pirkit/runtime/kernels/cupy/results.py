@@ -1,4 +1,4 @@
-"""Kernels that compute results as new arrays of the device, which are copied where they go."""
+"""Kernels that compute results as new arrays of the device, then copied into planned buffers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running sums, products and extrema."""
+"""Scans: cumulative sums, products and extrema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders and positions. Sorts of the device are stable: between equals the first one wins."""
+"""Sorts. Those of the device are stable: between equal elements the first one wins."""
 
 from __future__ import annotations
 

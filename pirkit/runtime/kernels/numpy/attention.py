@@ -1,4 +1,4 @@
-"""Attention, some heads and rows of scores at a time, so that the scores are never whole."""
+"""Attention by blocks of heads and rows: the matrix of scores is never materialized."""
 
 from __future__ import annotations
 

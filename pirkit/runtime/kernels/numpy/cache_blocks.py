@@ -1,4 +1,4 @@
-"""Chains of several passes over arrays of one shape, walked in blocks that stay in the cache."""
+"""Several passes over arrays of one shape, block by block, so that blocks stay in the cache."""
 
 from __future__ import annotations
 

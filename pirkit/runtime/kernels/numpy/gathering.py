@@ -1,4 +1,4 @@
-"""Reads at places that tensors give, through ``take``, which writes into the result.
+"""Gathers: reads at data-dependent indices, by ``take``, which writes into the result.
 
 Several indices per element are first made one, counted in row-major order.
 """

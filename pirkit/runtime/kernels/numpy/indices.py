@@ -1,4 +1,4 @@
-"""Places that tensors of indices name, as numbers in row-major order or as numpy indexes them."""
+"""Index tensors as flat indices in row-major order, or as tuples by which numpy indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing of images: one dimension after the other, with neighbours and weights made ahead."""
+"""Resizing of images: one axis after the other, with precomputed source indices and weights."""
 
 from __future__ import annotations
 

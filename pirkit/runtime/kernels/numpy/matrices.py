@@ -1,4 +1,4 @@
-"""Triangles, and what a mask or an index picks for each element."""
+"""Triangles of matrices, and selections of elements by a mask or by an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements moved or repeated, as one copy between two ways to look at memory."""
+"""Data movement (transpose, flip, tile, roll...) as one copy between two strided views."""
 
 from __future__ import annotations
 

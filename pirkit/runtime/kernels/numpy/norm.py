@@ -1,6 +1,6 @@
 """Normalisations over rows: layer, group, instance, root mean square.
 
-Rows are taken some at a time: mean, deviation and scaling of a block run while it is in the cache.
+Rows are normalized block by block: mean, deviation and scaling run while a block is in cache.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels for optimizer steps: one walk over a parameter and its state, in place."""
+"""Kernels for optimizer steps: one pass over a parameter and its state, in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements put around a tensor: it is copied to its place, then the borders are written."""
+"""Padding: the tensor is copied into the result, then the borders are written."""
 
 from __future__ import annotations
 

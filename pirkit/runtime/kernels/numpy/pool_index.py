@@ -1,4 +1,4 @@
-"""Maximum pooling that tells where the maximum was: passes over each place of the window."""
+"""Maximum pooling with the index of the maximum: one pass per element of the window."""
 
 from __future__ import annotations
 

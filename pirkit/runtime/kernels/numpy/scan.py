@@ -1,4 +1,4 @@
-"""Running sums and products."""
+"""Scans: cumulative sums and products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes at places that tensors give.
+"""Scatters: writes at data-dependent indices.
 
 Sums go through ``add.at`` on one dimension, which numpy is quickest at: 3 to 10 times as fast as on
 rows, and than sorting the places first.

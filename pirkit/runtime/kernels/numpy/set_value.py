@@ -1,4 +1,4 @@
-"""Writes to a part of a tensor that slices give."""
+"""Writes to slices of a tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Softmax and its relatives, some rows at a time, so that the passes over a row hit the cache."""
+"""Softmax and its relatives by blocks of rows, so that the passes over a row hit the cache."""
 
 from __future__ import annotations
 

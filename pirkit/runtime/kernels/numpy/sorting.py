@@ -1,4 +1,4 @@
-"""Orders and positions. Between equal elements the first one wins.
+"""Sorts, and indices of extrema. Between equal elements the first one wins.
 
 Elements of up to four bytes are sorted together with their positions, as one int64: the element in
 the upper half, changed so that integers compare as it does, the position in the lower half. That
@@ -101,7 +101,7 @@ class _Keys:
         self.floats = b.workspace(lines, dt.float32) if b.dtype.is_float else None
 
     def __call__(self, x: Array) -> Array:
-        keys, lines = self.space, np.moveaxis(x, self.axis, -1)
+        keys, lines = self.space, _to_last(x, self.axis)
         if self.floats is None:
             np.copyto(keys, lines)
         else:
@@ -115,11 +115,18 @@ class _Keys:
 
     def write(self, keys: Array, x: Array, out: Array | None, indices: Array | None) -> None:
         """Writes where sorted keys come from, and the elements there."""
-        order = np.moveaxis(np.bitwise_and(keys, _POSITION, out=keys), -1, self.axis)
+        order = np.bitwise_and(keys, _POSITION, out=keys)
+        if self.axis < order.ndim - 1:
+            order = np.moveaxis(order, -1, self.axis)
         if indices is not None:
             np.copyto(indices, order)
         if out is not None:
             self.read(x, order, out)
+
+
+def _to_last(x: Array, axis: int) -> Array:
+    """The axis as the last one. numpy takes 2 us for a view that changes nothing."""
+    return x if axis == x.ndim - 1 else np.moveaxis(x, axis, -1)
 
 
 def _ordered(bits: Array) -> Array:
@@ -160,13 +167,13 @@ def topk(b: Binding) -> Step | None:
     def step(x: Array, out: Array | None, indices: Array | None) -> None:
         nonlocal make
         if selects:
-            lines = np.moveaxis(x, axis, -1)
+            lines = _to_last(x, axis)
             places = _selected(lines, k, largest)
             if places is not None:
                 if out is not None:
-                    np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(lines, places, -1))
+                    np.copyto(_to_last(out, axis), np.take_along_axis(lines, places, -1))
                 if indices is not None:
-                    np.copyto(np.moveaxis(indices, axis, -1), places)
+                    np.copyto(_to_last(indices, axis), places)
                 return
         make = make or _Keys(b, axis, k, descending=largest)
         keys = make(x)

@@ -1,4 +1,4 @@
-"""Ops that only look at their input differently. What numpy cannot show as a view it copies."""
+"""Views: ops whose results alias their operands where strides can express it, else a copy."""
 
 from __future__ import annotations
 
