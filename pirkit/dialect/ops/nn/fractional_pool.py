@@ -79,7 +79,7 @@ def _pooled(
     positive = len(output_size) == n and min(output_size) > 0
     require(positive, "C2", f"output_size {list(output_size)}")
     fits = len(kernel_size) == n and all(
-        length in (UNKNOWN, 0) or length >= count - 1 + max(size, 0)
+        length == UNKNOWN or length >= max(1, count - 1 + max(size, 0))
         for length, count, size in zip(x.shape[2:], output_size, kernel_size, strict=True)
     )
     require(fits, "C3", f"{list(output_size)} windows of size {list(kernel_size)} in {x}")
