@@ -15,7 +15,7 @@ from pirkit.runtime.registry import CPU
 
 PREPARE: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
-    "functionalize,fold-batch-norm"
+    "functionalize,fold-batch-norm,convolve-transposed"
 )
 HOIST: Final = "dce,constant-fold,hoist-constants,dce"
 RECURRENT: Final = "decompose{only=rnn,profitable-only=true},cse"
@@ -29,10 +29,11 @@ def freeze(
     """The program with its weights as constants, and the one that computes further constants.
 
     Batch norm in inference and constant scales become part of filters and weights
-    (`fold-batch-norm`), convolutions get blocks of channels (`block-channels`), weights of matmuls
-    panels of columns (`pack-matmuls`), and whatever else depends on weights alone is an output of
-    the second program, and a parameter of the first (`hoist-constants`). Parameters that the
-    program writes stay what they are.
+    (`fold-batch-norm`), transposed convolutions with large filters become convolutions
+    (`convolve-transposed`), convolutions get blocks of channels (`block-channels`), weights of
+    matmuls panels of columns (`pack-matmuls`), and whatever else depends on weights alone is an
+    output of the second program, and a parameter of the first (`hoist-constants`). Parameters that
+    the program writes stay what they are.
     """
     made = program.copy()
     run_pipeline(made.module, pipeline, verify_each=False)

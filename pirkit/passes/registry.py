@@ -33,6 +33,7 @@ PASSES: Final[dict[str, str | type[Pass]]] = {
     "canonicalize": "pirkit.passes.canonicalize:CanonicalizePass",
     "constant-fold": "pirkit.passes.constant_fold:ConstantFoldPass",
     "convert-dtype": "pirkit.passes.convert_dtype:ConvertDtypePass",
+    "convolve-transposed": "pirkit.passes.transposed_convs:ConvolveTransposedPass",
     "cse": "pirkit.passes.cse:CsePass",
     "dce": "pirkit.passes.dce:DcePass",
     "decompose": "pirkit.passes.decompose:DecomposePass",
