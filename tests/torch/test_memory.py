@@ -112,7 +112,7 @@ def test_threads_limit_native_code(threads: int, monkeypatch: pytest.MonkeyPatch
         return share(code)
 
     monkeypatch.setattr(program, "thread_share", watched)
-    torch.compile(lambda x: x.sin(), backend="pirkit", options={"threads": threads})(make(8))
+    torch.compile(lambda x: x.sin(), backend="pirkit", options={"threads": threads})(make(200_000))
     assert limits
     assert set(limits) == {threads}
 

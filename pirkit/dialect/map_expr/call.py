@@ -246,6 +246,8 @@ OPAQUE: Final[dict[str, Opaque]] = {
         *("prior_box", "yolo_box", "distribute_fpn_proposals", "generate_proposals", "nms"),
         "multiclass_nms3",
     ),
+    "pir.non_max_suppression": Opaque("an algorithm on boxes"),
+    "pir.convert_storage": Opaque("its element type is only stored, not computed with"),
     **_because("its content is not defined", "empty"),
     **_because("it acts on the world outside", "print", "fetch"),
     **_because("it moves between devices", "memcpy_h2d", "memcpy_d2h"),
