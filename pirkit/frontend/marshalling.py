@@ -248,7 +248,7 @@ def run_into(code: _Code, arrays: str, program: NativeProgram, order: Sequence[i
 
 
 def rows(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """The arrays or tensors, with those copied that do not lie in rows; None if all do.
+    """The arrays or tensors, with contiguous copies of those that are not; None if all are.
 
     A transposed argument costs a copy: without it the whole call would be sorted again.
     """

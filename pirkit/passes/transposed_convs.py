@@ -66,7 +66,7 @@ class ConvolveTransposedPass(Pass):
 
         %1 = pd_op.conv2d_transpose(%x, %w) {strides = [2, 2], paddings = [1, 1], ...} :
           (tensor<1x512x4x4xf32>, tensor<512x256x4x4xf32>) -> tensor<1x256x8x8xf32>
-        // becomes, with the windows of %w taken apart into %f
+        // becomes, with the windows of %w rearranged as %f
         %2 = pd_op.conv2d(%x, %f) {paddings = [1, 1, 1, 1], ...} :
           (tensor<1x512x4x4xf32>, tensor<1024x512x2x2xf32>) -> tensor<1x1024x5x5xf32>
         %3 = pd_op.reshape(pd_op.transpose(pd_op.reshape(%2)))

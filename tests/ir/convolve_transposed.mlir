@@ -1,6 +1,6 @@
 // RUN: pirkit-opt %s -p 'convolve-transposed' | filecheck %s
 
-// The window of four becomes two taps and two results along each axis; the filter is taken apart once.
+// The window of four becomes two taps and two results along each axis; the filter is rearranged once.
 // CHECK-LABEL: pir.program @large_filter
 // CHECK:         [[P:%.*]] = pd_op.reshape(%w) {{.*}} -> tensor<64x32x2x2x2x2xf32>
 // CHECK:         [[F:%.*]] = pd_op.flip([[P]])

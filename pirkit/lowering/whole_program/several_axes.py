@@ -299,7 +299,7 @@ class _Columns:
         y = y.T if op.attrs["transpose_y"] else y
         out, like = self.graph.metas[op.out], op.args[0]
         if len({self.graph.metas[v].shape[0] for v in (*op.args, op.out)}) > 1:
-            raise NotNativeError("a product of matrices that are repeated")
+            raise NotNativeError("a matmul of broadcast matrices")
         rows = out.with_shape((out.shape[0], x.shape[0] * y.shape[1]))
         terms: list[int] = []
         for k in range(x.shape[1]):

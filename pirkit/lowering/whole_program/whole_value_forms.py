@@ -1,4 +1,4 @@
-"""Values without a batch axis as products of matrices and as copies of blocks of elements.
+"""Values without a batch axis as matmuls and as copies of blocks of elements.
 
 Sums are products with ones; moves copy blocks. `whole_values.py` emits both.
 """

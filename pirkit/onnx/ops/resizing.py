@@ -145,7 +145,7 @@ def _native(
     if x.rank != 4 or antialias or factor[0] != 1 or factor[1] != 1 or x.dtype is not dt.float32:
         return None
     sizes: dict[str, Any]
-    if UNKNOWN in x.shape:  # sizes are those times whole numbers
+    if UNKNOWN in x.shape:  # sizes are those times integers
         if not all(factor[d].is_integer() for d in (2, 3)) or transform == "align_corners":
             return None
         sizes, large = {"scale": (factor[2], factor[3])}, factor[2] > 1 and factor[3] > 1
