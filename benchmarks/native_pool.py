@@ -11,7 +11,7 @@ import time
 from statistics import median
 
 from pirkit.runtime.native.engine import compile_ir, load
-from pirkit.runtime.native.pool import pool
+from pirkit.runtime.native.thread_pool import pool
 
 RUNS = 50
 TEXT = """

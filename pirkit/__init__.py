@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
     from pirkit.frontend.vmap import vmap
     from pirkit.runtime.executor import Executable
-    from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
+    from pirkit.runtime.tensor.conversion import from_dlpack, from_numpy, tensor
     from pirkit.runtime.tensor.dense import DenseTensor, Tensor
 
 _HOMES: Final = {
@@ -63,8 +63,8 @@ _HOMES: Final = {
     "custom_jvp": "pirkit.frontend.custom_rules",
     "custom_vjp": "pirkit.frontend.custom_rules",
     "fori_loop": "pirkit.frontend.control_flow",
-    "from_dlpack": "pirkit.runtime.tensor.creation",
-    "from_numpy": "pirkit.runtime.tensor.creation",
+    "from_dlpack": "pirkit.runtime.tensor.conversion",
+    "from_numpy": "pirkit.runtime.tensor.conversion",
     "grad": "pirkit.frontend.transforms",
     "hessian": "pirkit.frontend.jacobians",
     "hvp": "pirkit.frontend.derivative_products",
@@ -85,7 +85,7 @@ _HOMES: Final = {
     "seed": "pirkit.frontend.eager",
     "stop_gradient": "pirkit.frontend.custom_rules",
     "threads": "pirkit.frontend.configuration",
-    "tensor": "pirkit.runtime.tensor.creation",
+    "tensor": "pirkit.runtime.tensor.conversion",
     "to_static": "pirkit.frontend.to_static",
     "trace": "pirkit.frontend.function_programs",
     "value_and_grad": "pirkit.frontend.transforms",

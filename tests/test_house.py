@@ -101,6 +101,30 @@ def test_no_file_has_a_vague_name() -> None:
     assert [relative(p) for p in tracked_files() if p.stem in VAGUE_NAMES] == []
 
 
+MIRRORS = (
+    ("pirkit/dialect/ops", "pirkit/dialect/rules"),
+    (
+        "pirkit/runtime/kernels/numpy",
+        "pirkit/runtime/kernels/cupy",
+    ),
+)
+"""Folders with equal names on purpose: an op and its rules, a kernel for one device and another."""
+
+
+def test_names_of_files_are_unique_within_a_room() -> None:
+    """So that a report may name a file by its last part."""
+    for room in ROOMS:
+        places: dict[str, set[str]] = {}
+        for path in room.rglob("*.py"):
+            name = relative(path)
+            for folders in MIRRORS:
+                for folder in folders:
+                    name = name.replace(f"{folder}/", f"{folders[0]}/")
+            places.setdefault(path.name, set()).add(name)
+        several = [names for names in places.values() if len(names) > 1]
+        assert [names for names in several if "__init__.py" not in str(names)] == []
+
+
 @pytest.mark.parametrize("pattern", [MACHINE_PATHS, DOWNLOAD_HOSTS], ids=["paths", "hosts"])
 def test_no_file_names_a_machine(pattern: re.Pattern[str]) -> None:
     found = [

@@ -25,7 +25,7 @@ from pirkit.frontend.numpy_ufuncs import UFUNCS, refused
 from pirkit.frontend.traced_value import TracedValue
 from pirkit.runtime.place import Place
 from pirkit.runtime.tensor import array_api
-from pirkit.runtime.tensor.creation import from_dlpack
+from pirkit.runtime.tensor.conversion import from_dlpack
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 

@@ -16,7 +16,7 @@ from pirkit.frontend.captured_case import Case
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import load
 from pirkit.runtime.executor import Executable
-from pirkit.runtime.tensor.creation import from_numpy, tensor
+from pirkit.runtime.tensor.conversion import from_numpy, tensor
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.split import RunnableProgram, forward_backward
 

@@ -30,10 +30,10 @@ from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime.native.cache import ObjectCache, user_cache
 from pirkit.runtime.native.digest import Digest
 from pirkit.runtime.native.function import Control
-from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_json import pack_program, unpack_program
 from pirkit.runtime.native.target import host, l3_bytes
+from pirkit.runtime.native.thread_pool import thread_count
 from pirkit.runtime.plan import SEGMENT, Call, Instruction, Plan
 from pirkit.runtime.plan_json import pack_plan, unpack_plan
 from pirkit.runtime.registry import CPU, KERNELS

@@ -9,8 +9,8 @@ from typing import Any
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.certificate import differences
+from pirkit.dialect.map_expr.kernel_text import known_kernel
 from pirkit.dialect.map_expr.specialize import Shape
-from pirkit.dialect.map_expr.text import known_kernel
 from pirkit.dialect.map_expr.verify_kernel import problems
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.registry import Choice, Kernel

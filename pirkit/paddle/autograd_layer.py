@@ -11,7 +11,7 @@ from pirkit.paddle.drawn_inputs import Draw
 from pirkit.paddle.libpaddle import listed, paddle
 from pirkit.paddle.live_program import Captured, Constant
 from pirkit.paddle.shared_memory import Weights, given_back, shared
-from pirkit.runtime.tensor.creation import from_numpy
+from pirkit.runtime.tensor.conversion import from_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.split.runnable import RunnableProgram
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pirkit.diag.errors import UsageError
 from pirkit.paddle.libpaddle import paddle
-from pirkit.runtime.tensor.creation import from_dlpack
+from pirkit.runtime.tensor.conversion import from_dlpack
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]

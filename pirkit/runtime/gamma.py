@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pirkit.runtime.lazy_numpy import Array, np
-from pirkit.runtime.special import lgamma
+from pirkit.runtime.special_functions import lgamma
 
 _MOST_TERMS: Final = 10_000
 _TINY: Final = 1e-300

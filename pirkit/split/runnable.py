@@ -20,7 +20,7 @@ from pirkit.runtime.mode import Mode
 from pirkit.runtime.scope.bound_plan import BoundPlan
 from pirkit.runtime.scope.scope import Scope
 from pirkit.runtime.scope.scope_pool import PoolCount, ScopePool
-from pirkit.runtime.tensor.creation import from_dlpack, from_numpy, tensor
+from pirkit.runtime.tensor.conversion import from_dlpack, from_numpy, tensor
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.split.lowered_split import Halves
 from pirkit.split.saved_graph import Graph, Outputs, attach_graph

@@ -17,7 +17,7 @@ from pirkit.torch.imported_graph import Fallback, Imported
 from pirkit.torch.joint_graph import with_torch_autograd
 from pirkit.torch.libtorch import symbolic_shapes, torch
 from pirkit.torch.node_error import NodeError
-from pirkit.torch.pieces import in_pieces
+from pirkit.torch.subgraphs import in_pieces
 from pirkit.torch.tensor_runner import Settings
 
 MODES: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -13,7 +13,7 @@ from pirkit.diag.gc_pause import imported
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.native.cores import allowed_threads
-from pirkit.runtime.native.pool import thread_count
+from pirkit.runtime.native.thread_pool import thread_count
 from pirkit.runtime.registry import KERNELS
 from pirkit.torch.libtorch import torch
 

@@ -20,7 +20,7 @@ from zlib import crc32
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.compile import DEFAULT_PIPELINE

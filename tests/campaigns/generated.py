@@ -23,7 +23,7 @@ import pirkit
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel
 from pirkit.dialect.opdef import RANDOM, OpDef, reference
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.frontend.compile import DEFAULT_PIPELINE

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import ModuleOp
 import pirkit
 from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import print_mlir

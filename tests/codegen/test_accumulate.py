@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pirkit.diag.errors import InternalError
-from pirkit.dialect.map_expr.text import parse_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel
 from pirkit.dialect.map_expr.verify_kernel import problems
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.ir.loopnest import (

@@ -15,8 +15,8 @@ import pytest
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.map_expr.interpreter import run as interpret
 from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.kernel_text import parse_kernel
 from pirkit.dialect.map_expr.specialize import specialised
-from pirkit.dialect.map_expr.text import parse_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program, load

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from pirkit.diag.errors import UsageError
-from pirkit.runtime.native import pool as pools
+from pirkit.runtime.native import thread_pool as pools
 from pirkit.runtime.native.engine import Library, compile_ir, load
-from pirkit.runtime.native.pool import Pool, pool, thread_count
+from pirkit.runtime.native.thread_pool import Pool, pool, thread_count
 
 COUNTING = """
 ; Adds one to the counter of each block, and takes a while.
@@ -149,7 +149,7 @@ def test_a_forked_child_gets_a_pool_of_its_own(library: Library) -> None:
 END = """
 import ctypes
 from pirkit.runtime.native.engine import compile_ir, load
-from pirkit.runtime.native.pool import pool
+from pirkit.runtime.native.thread_pool import pool
 text = "define void @f(ptr %a, i64 %s, i64 %l, i64 %h) {{ ret void }}"
 f = load(compile_ir(text), ["f"])
 for _ in range({runs}):

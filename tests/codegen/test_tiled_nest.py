@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pirkit.dialect.map_expr.interpreter import run
-from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.verify_kernel import problem_of
 from pirkit.lowering.codegen.emit.compile import compiled, tiled_draft
 from pirkit.lowering.codegen.emit.generate import stages_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.dialect.map_expr.text import print_kernel
+from pirkit.dialect.map_expr.kernel_text import print_kernel
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.dialect.operation import ProgramOp
 from pirkit.index.extent import at

@@ -18,8 +18,8 @@ from pirkit.dialect.map_expr import certificate
 from pirkit.dialect.map_expr.affine import sizes_map
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.kernel import MapExpr, Origin, Statement
+from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.scalar_ops import LoadOp
-from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.tree import Fill, Load
 from pirkit.dialect.map_expr.verify_kernel import kernel_at, problem_of, problems
 from pirkit.dialect.operation import ProgramOp

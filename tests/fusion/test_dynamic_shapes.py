@@ -9,7 +9,7 @@ import pytest
 
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Value
-from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.verify_kernel import kernel_at, problems
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir

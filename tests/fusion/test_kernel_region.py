@@ -17,14 +17,14 @@ from xdsl.rewriter import Rewriter
 
 import pirkit
 from pirkit.diag.errors import ParseError, PirkitError, VerifyError
-from pirkit.dialect.map_expr import kernel_op, text
+from pirkit.dialect.map_expr import kernel_op, kernel_text
 from pirkit.dialect.map_expr.affine import index_map, indices_of, sizes_map, sizes_of
 from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.kernel_ops import StatementOp
+from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.region_reader import kernel_of
 from pirkit.dialect.map_expr.region_writer import region_of
 from pirkit.dialect.map_expr.scalar_ops import ApplyOp, LoadOp
-from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
 from pirkit.dialect.operation import ProgramOp, span_of
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
@@ -198,7 +198,7 @@ def test_compiling_writes_no_region_and_parses_no_text(monkeypatch: pytest.Monke
 
     monkeypatch.setenv("PIRKIT_NATIVE_CACHE", "objects")
     monkeypatch.setattr(kernel_op, "region_of", never)
-    monkeypatch.setattr(text, "parse_kernel", never)
+    monkeypatch.setattr(kernel_text, "parse_kernel", never)
     x = np.linspace(0, 1, 20, dtype=np.float32).reshape(4, 5)
     program = pirkit.Program(parse_mlir(PROGRAM.replace("@main", "@fresh")))
     got = pirkit.compile(program)(x=x, w=x[0])["y"]

@@ -11,7 +11,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.dialect.build import Value
-from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.operation import PirOp
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.verify_kernel import problems
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.verify import verify_module

@@ -10,7 +10,7 @@ import pytest
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Value
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.verify_kernel import problem_of
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of

@@ -12,7 +12,7 @@ import pytest
 from pirkit import ops
 from pirkit.dialect.build import Value
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.text import parse_kernel, print_kernel
+from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.tiling import Untiled
 from pirkit.dialect.map_expr.verify_kernel import problem_of
 from pirkit.dialect.operation import PirOp, ProgramOp

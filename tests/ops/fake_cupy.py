@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.runtime import bessel, special
+from pirkit.runtime import bessel, special_functions
 from pirkit.runtime.gamma import gammaincc
 
 HOST_TAKERS: Final = frozenset({"asarray", "array"})
@@ -193,10 +193,10 @@ def fake_cupyx() -> dict[str, Any]:
     module, scipy_special = ModuleType("cupyx"), ModuleType("cupyx.scipy.special")
     vars(module)["errstate"] = lambda **_: nullcontext()
     functions: dict[str, Any] = {
-        "erf": special.erf,
+        "erf": special_functions.erf,
         "erfinv": bessel.erfinv,
-        "gammaln": special.lgamma,
-        "digamma": special.digamma,
+        "gammaln": special_functions.lgamma,
+        "digamma": special_functions.digamma,
         "i0e": partial(bessel.bessel_i, order=0, scaled=True),
         "i1e": partial(bessel.bessel_i, order=1, scaled=True),
         "polygamma": lambda n, x: bessel.polygamma(x, order=n),

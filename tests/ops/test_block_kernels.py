@@ -14,7 +14,7 @@ import pytest
 from pirkit.dialect.opdef import lookup
 from pirkit.dialect.samples import Sample
 from pirkit.runtime import dtype as dt
-from pirkit.runtime import special
+from pirkit.runtime import special_functions
 from pirkit.runtime.binding import Binding, first_dtype
 from pirkit.runtime.kernels.numpy.cache_blocks import BLOCK, walker
 from pirkit.runtime.registry import CPU, KERNELS, Kernel
@@ -151,6 +151,6 @@ def test_erf_in_single_precision_is_as_accurate_as_the_type() -> None:
     x = np.concatenate([np.linspace(-6, 6, 20001), np.logspace(-30, 30, 200)]).astype(np.float32)
     found = np.empty_like(x)
     with np.errstate(over="ignore"):
-        special.erf_into(x, found, np.empty_like(x))
-    expected = special.erf(x.astype(np.float64))
+        special_functions.erf_into(x, found, np.empty_like(x))
+    expected = special_functions.erf(x.astype(np.float64))
     assert np.allclose(found, expected, rtol=4e-7, atol=0.0)

@@ -25,9 +25,9 @@ from pirkit.dialect.map_expr.affine import sizes_map
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.kernel_ops import StatementOp
 from pirkit.dialect.map_expr.kernel_syntax import parse_sizes, print_index
+from pirkit.dialect.map_expr.kernel_text import known_kernel, print_kernel, remember
 from pirkit.dialect.map_expr.region_reader import kernel_of
 from pirkit.dialect.map_expr.region_writer import region_of
-from pirkit.dialect.map_expr.text import known_kernel, print_kernel, remember
 from pirkit.dialect.op_form import STRUCTURAL
 from pirkit.dialect.operation import PirOp, class_named
 

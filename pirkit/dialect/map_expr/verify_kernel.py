@@ -10,8 +10,8 @@ from typing import Final
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.certificate import admits, differences
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.kernel_text import known_kernel
 from pirkit.dialect.map_expr.specialize import Shape, sizes_at, specialised, with_sizes
-from pirkit.dialect.map_expr.text import known_kernel
 from pirkit.dialect.map_expr.tiling import problems_of_tiles
 from pirkit.dialect.map_expr.tree import Choose, Load, walk
 from pirkit.index.expr import Expr

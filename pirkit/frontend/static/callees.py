@@ -17,6 +17,12 @@ from pirkit.frontend.control_flow import truth
 from pirkit.frontend.static.branches import branch
 from pirkit.frontend.static.conversion import converted, is_converted
 from pirkit.frontend.static.decided import depth, effect
+from pirkit.frontend.static.iterables import (
+    traced_enumerate,
+    traced_range,
+    traced_reversed,
+    traced_zip,
+)
 from pirkit.frontend.static.loops import iterate, loop
 from pirkit.frontend.static.operators import (
     all_of,
@@ -28,12 +34,6 @@ from pirkit.frontend.static.operators import (
     either,
     negated,
     plain,
-)
-from pirkit.frontend.static.rows import (
-    traced_enumerate,
-    traced_range,
-    traced_reversed,
-    traced_zip,
 )
 from pirkit.frontend.static.sites import Site
 from pirkit.frontend.tracing import Recorder

@@ -15,9 +15,9 @@ from pirkit.frontend.bodies import Body
 from pirkit.frontend.control_flow import TypesDifferError, lifted, narrowed, truth, typed, while_op
 from pirkit.frontend.static.branches import branch, check_allowed, shown
 from pirkit.frontend.static.decided import Deciding
+from pirkit.frontend.static.iterables import TracedRange, TracedRows, rows_of
 from pirkit.frontend.static.jumps import PREFIX
 from pirkit.frontend.static.operators import both
-from pirkit.frontend.static.rows import TracedRange, TracedRows, rows_of
 from pirkit.frontend.static.sites import Site
 from pirkit.frontend.static.variables import UNSET, State, Variables, is_tensor, private
 from pirkit.frontend.tracing import Recorder

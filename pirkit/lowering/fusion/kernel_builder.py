@@ -17,8 +17,8 @@ from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.kinds import COSTLY
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.kernel_text import print_kernel, remember
 from pirkit.dialect.map_expr.specialize import decided
-from pirkit.dialect.map_expr.text import print_kernel, remember
 from pirkit.dialect.map_expr.tiling import Untiled, permutes
 from pirkit.dialect.map_expr.tree import (
     Apply,

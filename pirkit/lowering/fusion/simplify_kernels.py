@@ -19,8 +19,8 @@ from xdsl.traits import Pure
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.kernel_ops import OriginOp, StatementOp
+from pirkit.dialect.map_expr.kernel_text import print_kernel
 from pirkit.dialect.map_expr.specialize import sizes_at, with_sizes
-from pirkit.dialect.map_expr.text import print_kernel
 from pirkit.dialect.map_expr.verify_kernel import problem_of
 from pirkit.dialect.types import meta_of
 from pirkit.index.extent import is_sized

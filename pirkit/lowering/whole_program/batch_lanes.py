@@ -20,13 +20,13 @@ from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
 from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.lowering.whole_program.batch_groups import BatchGroupEmitter
+from pirkit.lowering.whole_program.batch_partition import stages_of
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram, fuse_loops
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError
 from pirkit.lowering.whole_program.outlined_loops import OutlinedLoops
 from pirkit.lowering.whole_program.scheduling import ProgramSchedule, schedule_of, without_views
 from pirkit.lowering.whole_program.several_axes import with_rows_of_one_axis
-from pirkit.lowering.whole_program.stages import stages_of
 from pirkit.lowering.whole_program.whole_values import emit_whole
 from pirkit.runtime.dtype import DType, bool_, float32, float64, int32, int64
 from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS

@@ -53,7 +53,7 @@ class Graph:
     )
     blocked: set[int] = field(default_factory=set[int])
     """Inputs and results with a batch axis of which each vector of rows lies column by column in
-    memory, as between the loops of a vector (see `stages.py`)."""
+    memory, as between the loops of a vector (see `batch_partition.py`)."""
     rows: frozenset[int] | None = None
     """The values with a batch axis, where they are known."""
 

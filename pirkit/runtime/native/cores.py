@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.runtime.native.pool import MAX_WORKERS
+from pirkit.runtime.native.thread_pool import MAX_WORKERS
 
 _PAIRS: Final = (
     *(

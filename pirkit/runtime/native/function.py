@@ -21,8 +21,8 @@ from pirkit.runtime.machine_costs import MIN_SHARED_NS
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cores import allowed_threads
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.pool import AVAILABLE, pool
 from pirkit.runtime.native.records_ir import RESERVES, STACK, STACK_BYTES
+from pirkit.runtime.native.thread_pool import AVAILABLE, pool
 from pirkit.runtime.tensor.allocator import HOST, SMALL, no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of
 

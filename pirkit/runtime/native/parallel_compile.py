@@ -13,8 +13,8 @@ from typing import Final
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.native.compile_workers import CompileWorker, Made, WorkerEndedError, can_start
 from pirkit.runtime.native.engine import compile_ir
-from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import Target
+from pirkit.runtime.native.thread_pool import thread_count
 
 _LINE_MS: Final = 0.025
 _MODULE_MS: Final = 1.5

@@ -34,7 +34,6 @@ from pirkit.runtime.native.function import (
     may_be_shared,
     thread_share,
 )
-from pirkit.runtime.native.pool import pool
 from pirkit.runtime.native.program_ir import (
     CONTIGUOUS_AND_ALIGNED,
     HEADER,
@@ -56,6 +55,7 @@ from pirkit.runtime.native.tensor_call import (
     method,
     tensor_slots,
 )
+from pirkit.runtime.native.thread_pool import pool
 from pirkit.runtime.native.workspace import SHARED_BYTES, WORKSPACE, Block, lines
 from pirkit.runtime.plan import TypedCall
 from pirkit.runtime.tensor.allocator import no_memory

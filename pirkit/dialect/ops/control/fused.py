@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pirkit.dialect.map_expr.interpreter import run_known
 from pirkit.dialect.map_expr.kernel_op import KernelOp
+from pirkit.dialect.map_expr.kernel_text import known_kernel
 from pirkit.dialect.map_expr.specialize import results_at
-from pirkit.dialect.map_expr.text import known_kernel
 from pirkit.dialect.map_expr.verify_kernel import kernel_at, problem_of
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.operation import BASES

@@ -12,7 +12,7 @@ from pirkit.dialect.ops.elementwise.piecewise import float_only, with_numbers
 from pirkit.dialect.ops.elementwise.unary import as_float, from_ints
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
-from pirkit.runtime import special
+from pirkit.runtime import special_functions
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.lazy_numpy import Array, np
 
@@ -117,7 +117,7 @@ class Gelu(_Activation):
 def _(x: Array, *, approximate: bool) -> Any:
     if approximate:
         return 0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)))
-    return 0.5 * x * (1 + special.erf(x * sqrt(0.5)))
+    return 0.5 * x * (1 + special_functions.erf(x * sqrt(0.5)))
 
 
 @op

@@ -10,7 +10,7 @@ from pirkit.dialect.kinds import COSTLY, ELEMENTWISE
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast
-from pirkit.runtime import bessel, special
+from pirkit.runtime import bessel, special_functions
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.gamma import gammaincc
@@ -128,7 +128,7 @@ FUNCTIONS: Final[tuple[tuple[Any, Callable[..., Array]], ...]] = (
     (I0e, partial(bessel.bessel_i, order=0, scaled=True)),
     (I1, partial(bessel.bessel_i, order=1, scaled=False)),
     (I1e, partial(bessel.bessel_i, order=1, scaled=True)),
-    (Gammaln, special.lgamma),
+    (Gammaln, special_functions.lgamma),
 )
 
 

@@ -21,7 +21,7 @@ from pirkit.dialect.opdef import (
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import unchanged
 from pirkit.runtime import dtype as dt
-from pirkit.runtime import special
+from pirkit.runtime import special_functions
 from pirkit.runtime.convert import in_f32
 from pirkit.runtime.lazy_numpy import Array, deferred, np
 from pirkit.runtime.meta import TensorMeta
@@ -285,9 +285,9 @@ FUNCTIONS: Final = (
 )
 REAL_FUNCTIONS: Final = (
     (Rsqrt, _rsqrt),
-    (Erf, special.erf),
-    (Lgamma, special.lgamma),
-    (Digamma, special.digamma),
+    (Erf, special_functions.erf),
+    (Lgamma, special_functions.lgamma),
+    (Digamma, special_functions.digamma),
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
-from pirkit.dialect.rules.movement.sizes import Size, in_shape, sizes_of
+from pirkit.dialect.rules.movement.size_ops import Size, in_shape, sizes_of
 
 Rule = Callable[[OpCall, Value], Value]
 

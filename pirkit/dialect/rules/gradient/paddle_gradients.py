@@ -12,7 +12,7 @@ from typing import Any, Final
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement.sizes import shape_of
+from pirkit.dialect.rules.movement.size_ops import shape_of
 
 FROM_RESULT: Final[dict[str, dict[str, Callable[[Any], Value]]]] = {
     "pd_op.relu_grad": {"x": lambda c: c.out},

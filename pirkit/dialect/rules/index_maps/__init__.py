@@ -1,12 +1,12 @@
 """Index rules: which elements of its operands an element of a result is made from."""
 
 # pyright: reportUnusedImport=false
-from pirkit.dialect.rules.index_maps import elementwise as elementwise
-from pirkit.dialect.rules.index_maps import joining as joining
+from pirkit.dialect.rules.index_maps import concat_maps as concat_maps
+from pirkit.dialect.rules.index_maps import elementwise_maps as elementwise_maps
+from pirkit.dialect.rules.index_maps import gather_maps as gather_maps
 from pirkit.dialect.rules.index_maps import library as library
-from pirkit.dialect.rules.index_maps import movement as movement
-from pirkit.dialect.rules.index_maps import picking as picking
-from pirkit.dialect.rules.index_maps import reduction as reduction
-from pirkit.dialect.rules.index_maps import shapes as shapes
-from pirkit.dialect.rules.index_maps import windows as windows
-from pirkit.dialect.rules.index_maps import writing as writing
+from pirkit.dialect.rules.index_maps import movement_maps as movement_maps
+from pirkit.dialect.rules.index_maps import reduction_maps as reduction_maps
+from pirkit.dialect.rules.index_maps import result_shapes as result_shapes
+from pirkit.dialect.rules.index_maps import scatter_maps as scatter_maps
+from pirkit.dialect.rules.index_maps import window_maps as window_maps

@@ -6,7 +6,7 @@ from pirkit.dialect.map_expr.call import LIBRARY, MapCall
 from pirkit.dialect.map_expr.library_spaces import library_spaces
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Opaque, Reduction
 from pirkit.dialect.opdef import index_maps
-from pirkit.dialect.rules.index_maps.elementwise import aligned
+from pirkit.dialect.rules.index_maps.elementwise_maps import aligned
 from pirkit.dialect.windows import is_channels_last, slides
 from pirkit.index.expr import Expr, const, floor
 from pirkit.index.index_maps import Guard, Index, space

@@ -6,7 +6,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import arange, counted, from_start, part
-from pirkit.dialect.rules.movement.sizes import in_shape, sizes_of
+from pirkit.dialect.rules.movement.size_ops import in_shape, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 

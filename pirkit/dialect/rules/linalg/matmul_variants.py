@@ -12,7 +12,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.ops.linalg.einsum import parse
 from pirkit.dialect.rules.elementwise.elementwise import analytic
-from pirkit.dialect.rules.movement.sizes import in_shape, product, sizes_of
+from pirkit.dialect.rules.movement.size_ops import in_shape, product, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 

@@ -11,7 +11,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.loss.ctc import NEVER
-from pirkit.dialect.rules.movement.sizes import in_shape, sizes_of, zeros
+from pirkit.dialect.rules.movement.size_ops import in_shape, sizes_of, zeros
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 

@@ -9,7 +9,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.movement.movement import from_start
-from pirkit.dialect.rules.movement.sizes import as_list, sizes_of
+from pirkit.dialect.rules.movement.size_ops import as_list, sizes_of
 from pirkit.dialect.rules.reduction.reduction import count
 from pirkit.runtime import dtype as dt
 

@@ -6,6 +6,6 @@ from pirkit.dialect.rules.movement import (  # noqa: F401
     padding,
     rearranging,
     reshape,
-    sizes,
+    size_ops,
     triangular,
 )

@@ -9,7 +9,7 @@ from pirkit.dialect.infer import constant_array
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import END, part
-from pirkit.dialect.rules.movement.sizes import Size, as_list, sizes_of
+from pirkit.dialect.rules.movement.size_ops import Size, as_list, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import VecMeta
 

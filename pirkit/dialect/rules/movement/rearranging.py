@@ -11,7 +11,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.movement.coalesce import rooms
 from pirkit.dialect.rules.movement.movement import arange, part, refused
-from pirkit.dialect.rules.movement.sizes import (
+from pirkit.dialect.rules.movement.size_ops import (
     Size,
     as_list,
     grown,

@@ -8,7 +8,7 @@ from functools import partial, reduce
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
-from pirkit.dialect.rules.movement.sizes import Size, in_shape, product, sizes_of
+from pirkit.dialect.rules.movement.size_ops import Size, in_shape, product, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 

@@ -6,7 +6,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import arange
-from pirkit.dialect.rules.movement.sizes import Size, as_list, in_shape, sizes_of
+from pirkit.dialect.rules.movement.size_ops import Size, as_list, in_shape, sizes_of
 from pirkit.runtime import dtype as dt
 
 

@@ -7,7 +7,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.nn.hsigmoid_loss import depth
 from pirkit.dialect.rules.movement.movement import refused
-from pirkit.dialect.rules.movement.sizes import in_shape, sizes_of
+from pirkit.dialect.rules.movement.size_ops import in_shape, sizes_of
 
 
 @decompose("pd_op.hsigmoid_loss")

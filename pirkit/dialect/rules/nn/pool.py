@@ -16,7 +16,7 @@ from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.ops.nn.fractional_pool import fractional_windows
 from pirkit.dialect.ops.nn.pool import LOWEST, Windows, are_empty, out_sizes, pool_slides, spans
 from pirkit.dialect.rules.movement.movement import END, part
-from pirkit.dialect.rules.movement.sizes import (
+from pirkit.dialect.rules.movement.size_ops import (
     REFUSED,
     Size,
     as_list,

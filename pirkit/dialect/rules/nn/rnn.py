@@ -13,7 +13,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, may_draw
 from pirkit.dialect.rules.loops import scan
-from pirkit.dialect.rules.movement.sizes import as_shape, sizes_of
+from pirkit.dialect.rules.movement.size_ops import as_shape, sizes_of
 from pirkit.dialect.rules.nn.dropout import drawn_above
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN

@@ -7,7 +7,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.linalg.solve import transposed
-from pirkit.dialect.rules.movement.sizes import in_shape
+from pirkit.dialect.rules.movement.size_ops import in_shape
 
 
 def _constant(b: Builder, x: Value) -> Value:

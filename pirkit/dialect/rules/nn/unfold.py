@@ -6,7 +6,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import part
-from pirkit.dialect.rules.movement.sizes import (
+from pirkit.dialect.rules.movement.size_ops import (
     Size,
     as_list,
     grown,

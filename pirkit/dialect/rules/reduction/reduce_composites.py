@@ -6,7 +6,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import arange
-from pirkit.dialect.rules.movement.sizes import as_list, sizes_of
+from pirkit.dialect.rules.movement.size_ops import as_list, sizes_of
 from pirkit.dialect.rules.reduction.reduction import axes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.lazy_numpy import np

@@ -9,7 +9,7 @@ from typing import Any
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
-from pirkit.dialect.rules.movement.sizes import shape_of
+from pirkit.dialect.rules.movement.size_ops import shape_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 

@@ -9,7 +9,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import vjp
 from pirkit.dialect.ops.sequence.fft import OPPOSITE
 from pirkit.dialect.rules.movement.movement import END, arange, part
-from pirkit.dialect.rules.movement.sizes import as_list, sizes_of
+from pirkit.dialect.rules.movement.size_ops import as_list, sizes_of
 from pirkit.runtime.meta import UNKNOWN
 
 

@@ -7,7 +7,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.sequence.sequence import shifted_channels
 from pirkit.dialect.rules.movement.movement import END, part
-from pirkit.dialect.rules.movement.sizes import REFUSED, Size, in_shape, shrunk, sizes_of
+from pirkit.dialect.rules.movement.size_ops import REFUSED, Size, in_shape, shrunk, sizes_of
 from pirkit.dialect.windows import CHANNELS_LAST
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN

@@ -6,7 +6,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import vjp
 from pirkit.dialect.rules.movement.movement import add_at, arange
-from pirkit.dialect.rules.movement.sizes import in_shape, sizes_of
+from pirkit.dialect.rules.movement.size_ops import in_shape, sizes_of
 from pirkit.runtime.meta import UNKNOWN
 
 

@@ -10,7 +10,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import OUTSIDE, part
-from pirkit.dialect.rules.movement.sizes import Size, as_list, in_shape, product, sizes_of
+from pirkit.dialect.rules.movement.size_ops import Size, as_list, in_shape, product, sizes_of
 from pirkit.dialect.windows import slides
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN

@@ -7,7 +7,7 @@ import math
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement.sizes import sizes_of
+from pirkit.dialect.rules.movement.size_ops import sizes_of
 from pirkit.dialect.rules.vision.grid_sample import images
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN

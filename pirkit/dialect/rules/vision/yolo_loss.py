@@ -9,7 +9,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.vision.yolo_loss import SMALLEST, places_of, smoothed
 from pirkit.dialect.rules.movement.movement import arange
-from pirkit.dialect.rules.movement.sizes import in_shape, sizes_of
+from pirkit.dialect.rules.movement.size_ops import in_shape, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 

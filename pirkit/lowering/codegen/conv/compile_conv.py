@@ -42,8 +42,8 @@ from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.lowering.codegen.ir.loop_ir import Buffer, Nest
 from pirkit.runtime.machine_costs import CONV_FMAS_PER_NS, PACKED_BYTES_PER_NS
 from pirkit.runtime.native.function import NativeFunction, NativeSequence
-from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import host
+from pirkit.runtime.native.thread_pool import thread_count
 
 _LONG_ROW: Final = 64
 """Positions in a row of a 1x1 convolution, whose rows have any length."""

@@ -14,7 +14,7 @@ from typing import Final
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.lowering.codegen.math import vecmath
 from pirkit.lowering.codegen.math.inverse_functions import widened
-from pirkit.runtime.special import DIGAMMA_SERIES, LGAMMA_SERIES
+from pirkit.runtime.special_functions import DIGAMMA_SERIES, LGAMMA_SERIES
 
 _STEPS: Final = 7
 _DIGAMMA_STEPS: Final = 8

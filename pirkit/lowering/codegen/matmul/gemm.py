@@ -50,8 +50,8 @@ from pirkit.lowering.codegen.matmul.panel_routines import (
 )
 from pirkit.runtime.machine_costs import BYTES_PER_NS
 from pirkit.runtime.native.function import NativeFunction
-from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import Target, host
+from pirkit.runtime.native.thread_pool import thread_count
 
 MAX_DEPTH: Final = 768
 """Depth of a packed panel at most; C is loaded and stored once per such depth."""

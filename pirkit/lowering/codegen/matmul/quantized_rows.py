@@ -35,8 +35,8 @@ from pirkit.lowering.codegen.matmul.quantized_tile import ZERO, RowsProduct, Row
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
-from pirkit.runtime.native.pool import thread_count
 from pirkit.runtime.native.target import Target, host
+from pirkit.runtime.native.thread_pool import thread_count
 
 FEW_ROWS: Final = 8
 """Rows up to which a product in float32 takes as long as its weights of fewer bits take to arrive,

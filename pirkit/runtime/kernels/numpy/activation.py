@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.runtime import dtype as dt
-from pirkit.runtime import special
+from pirkit.runtime import special_functions
 from pirkit.runtime.binding import HALF_TYPES, Array, Binding, Step
 from pirkit.runtime.kernels.numpy.cache_blocks import Passes, clipped, in_blocks
 from pirkit.runtime.registry import kernel
@@ -66,7 +66,7 @@ def _gelu(b: Binding) -> tuple[Passes, int]:
 
     def by_erf(x: Array, out: Array, w: Array, v: Array, room: Array) -> None:
         np.multiply(x, sqrt(0.5), v)
-        special.erf_into(v, w, room)
+        special_functions.erf_into(v, w, room)
         finish(x, out, w)
 
     return (by_tanh, 1) if b.attrs["approximate"] else (by_erf, 3)
@@ -286,7 +286,7 @@ for _op, _make in ALSO_COMPLEX.items():
 @kernel("erf", dtypes=dt.FLOATS, widen=True)
 def erf(b: Binding) -> Step:
     """The error function."""
-    return in_blocks(b, special.erf_into)
+    return in_blocks(b, special_functions.erf_into)
 
 
 _FEW: Final = 1 << 11

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pirkit.runtime import bessel, special
+from pirkit.runtime import bessel, special_functions
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Bind, Binding, Step
 from pirkit.runtime.gamma import gammaincc
@@ -16,9 +16,9 @@ from pirkit.runtime.kernels.numpy.cache_blocks import Passes, in_blocks, walker
 from pirkit.runtime.registry import kernel
 
 FUNCTIONS: Final[dict[str, Callable[[Array], Array]]] = {
-    "lgamma": special.lgamma,
-    "gammaln": special.lgamma,
-    "digamma": special.digamma,
+    "lgamma": special_functions.lgamma,
+    "gammaln": special_functions.lgamma,
+    "digamma": special_functions.digamma,
     "erfinv": bessel.erfinv,
     "i0": partial(bessel.bessel_i, order=0, scaled=False),
     "i0e": partial(bessel.bessel_i, order=0, scaled=True),

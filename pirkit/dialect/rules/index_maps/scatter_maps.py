@@ -7,7 +7,7 @@ from typing import Final
 from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.tree import Opaque, Scatter
 from pirkit.dialect.opdef import index_maps
-from pirkit.dialect.rules.index_maps.elementwise import aligned
+from pirkit.dialect.rules.index_maps.elementwise_maps import aligned
 from pirkit.index.expr import const, read
 from pirkit.index.extent import is_sized
 from pirkit.index.index_maps import Index, space

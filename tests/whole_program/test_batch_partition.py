@@ -9,7 +9,7 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.lowering.whole_program import stages
+from pirkit.lowering.whole_program import batch_partition
 from pirkit.lowering.whole_program.batch_lanes import batch_lane_program, describe
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.scheduling import without_views
@@ -150,11 +150,11 @@ def test_cheap_rows_are_computed_again(
     function: Any, most: int, wanted: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that are handed over: not those that few operations make of others."""
-    monkeypatch.setattr(stages, "_MAX_REPEATED", most)
+    monkeypatch.setattr(batch_partition, "_MAX_REPEATED", most)
     x = np.linspace(0.5, 1, 40, dtype="float32")[:, None]
     given = (step_arguments(9, (1, 6, 5, 1))[0], x, np.cos(x))
     whole = without_views(graph(function, given))
-    first, second = stages.stages_of(whole)[0]
+    first, second = batch_partition.stages_of(whole)[0]
     made = {op.out: op for op in first.ops}
     found: set[str] = set()
     for value in {*first.outputs} & {*second.inputs} & (first.rows or set()):

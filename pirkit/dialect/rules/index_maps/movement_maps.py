@@ -6,7 +6,7 @@ from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.symbolic_shapes import place_of
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Opaque, Position
 from pirkit.dialect.opdef import index_maps
-from pirkit.dialect.rules.index_maps.elementwise import aligned
+from pirkit.dialect.rules.index_maps.elementwise_maps import aligned
 from pirkit.index.expr import Expr, combine, const
 from pirkit.index.extent import is_sized, larger, smaller
 from pirkit.index.index_maps import Guard, digits, flat

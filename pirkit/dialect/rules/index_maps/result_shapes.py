@@ -12,7 +12,7 @@ from typing import cast
 
 from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.symbolic_shapes import Dims, Sizes, bounds_of, result_shapes
-from pirkit.dialect.rules.index_maps.elementwise import NAMES, elementwise
+from pirkit.dialect.rules.index_maps.elementwise_maps import NAMES, elementwise
 from pirkit.index.extent import Undecided, is_sized
 
 Shapes = list[Dims]
