@@ -37,7 +37,8 @@ from pirkit.frontend.user_line import user_span
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import new_array
-from pirkit.runtime.native.program import NativeProgram, array_slot
+from pirkit.runtime.native.object_layout import array_slot
+from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.tree_call import TreeCall, tree_call
 from pirkit.runtime.tensor.buffer import is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor

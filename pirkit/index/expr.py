@@ -15,17 +15,15 @@ many equal functions it identifies is measured by enumeration in ``tests/index``
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from math import gcd
-from threading import RLock
-from typing import Any, Final, Self
-from weakref import ReferenceType
+from typing import Any, Final
 
 from pirkit.index.extent import Undecided, divided, expected, is_sized, reaches, shared, sign
 from pirkit.index.extent import order as order_of
+from pirkit.index.interning import Held, interned
 
 Bounds = tuple[int, int]
 """The smallest and the largest value, both inclusive."""
@@ -248,66 +246,14 @@ MAX_FLOORS: Final = 4
 COUNTS: Final[dict[str, int]] = {"atoms": 0, "expressions": 0, "simplifications": 0}
 """Counts of created objects; tests use them to check that work is linear in the program."""
 
-_ATOMS: Final[dict[Any, _Held]] = {}
-_EXPRS: Final[dict[Any, _Held]] = {}
+_ATOMS: Final[dict[Any, Held]] = {}
+_EXPRS: Final[dict[Any, Held]] = {}
 """Atoms and expressions by what they are made of, while something refers to them."""
 _RECENT: Final[deque[Expr]] = deque(maxlen=4096)
 """Expressions that stay, since most are made again soon."""
 _FLOORS: Final[dict[tuple[Expr, int], Expr]] = {}
 """Simplified floors; at most `MOST_FLOORS`."""
 MOST_FLOORS: Final = 4096
-
-
-class _Held(ReferenceType[Any]):
-    """A weak reference that knows its key and its table."""
-
-    __slots__ = ("key", "table")
-
-    def __new__(cls, value: Any, table: dict[Any, _Held], key: Any) -> Self:
-        found = super().__new__(cls, value, _dropped)
-        found.table, found.key = table, key
-        return found
-
-    def __init__(self, value: Any, table: dict[Any, _Held], key: Any) -> None:
-        pass  # `__new__` takes them
-
-
-class _Guard:
-    """The lock of the tables; a child that was forked while it was held gets another one.
-
-    It is reentrant: a garbage collection that begins under it calls `_dropped`.
-    """
-
-    def __init__(self) -> None:
-        self.lock = RLock()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew)
-
-    def _renew(self) -> None:
-        self.lock = RLock()
-
-
-_GUARD: Final = _Guard()
-
-
-def _dropped(reference: Any, guard: _Guard = _GUARD) -> None:
-    with guard.lock:  # at exit the module's names may be gone before its expressions
-        if reference.table.get(reference.key) is reference:
-            del reference.table[reference.key]
-
-
-def _interned(table: dict[Any, _Held], key: Any, make: Callable[[], Any]) -> Any:
-    """The one object of a key; a new one if there is none any more."""
-    held = table.get(key)
-    found = None if held is None else held()
-    if found is None:
-        with _GUARD.lock:
-            held = table.get(key)
-            found = None if held is None else held()
-            if found is None:
-                found = make()
-                table[key] = _Held(found, table, key)
-    return found
 
 
 def _count(what: str) -> None:
@@ -439,7 +385,7 @@ def _make(terms: dict[Atom, int], constant: int) -> Expr:
     held = _EXPRS.get(key)
     found = None if held is None else held()
     if found is None:
-        found = _interned(_EXPRS, key, partial(_new_expr, *key))
+        found = interned(_EXPRS, key, partial(_new_expr, *key))
         _RECENT.append(found)
     return found
 
@@ -467,13 +413,13 @@ def iterator(name: str, extent: int) -> Expr:
     """The iterator of a name and extent; 0 for an extent of 1."""
     if extent == 1:
         return const(0)
-    return single(_interned(_ATOMS, (Iter, name, extent), partial(Iter, name, extent)))
+    return single(interned(_ATOMS, (Iter, name, extent), partial(Iter, name, extent)))
 
 
 def read(source: int, index: Iterable[Expr], extent: int, from_end: bool = True) -> Expr:
     """An element of an index tensor; one object for each tensor and index."""
     key = source, tuple(index), extent, from_end
-    return single(_interned(_ATOMS, (Read, *key), partial(Read, *key)))
+    return single(interned(_ATOMS, (Read, *key), partial(Read, *key)))
 
 
 def combine(*parts: tuple[Expr, int]) -> Expr:
@@ -495,7 +441,7 @@ def broadcast(expr: Expr, extent: int) -> Expr:
         return const(0) if extent == 1 else expr
     if within(expr, extent):
         return expr
-    return single(_interned(_ATOMS, (Broadcast, expr, extent), partial(Broadcast, expr, extent)))
+    return single(interned(_ATOMS, (Broadcast, expr, extent), partial(Broadcast, expr, extent)))
 
 
 def within(expr: Expr, extent: int) -> bool:
@@ -589,7 +535,7 @@ def _floor(expr: Expr, by: int) -> Expr:
 
 
 def _held_floor(rest: Expr, by: int) -> Expr:
-    return single(_interned(_ATOMS, (Floor, rest, by), partial(Floor, rest, by)))
+    return single(interned(_ATOMS, (Floor, rest, by), partial(Floor, rest, by)))
 
 
 def _shared_factors(expr: Expr, by: int) -> list[int]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from pirkit.runtime.binding import Binding
 from pirkit.runtime.native.launch import LaunchFunction, LaunchPart
-from pirkit.runtime.native.program import NativeProgram, filled_memory
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.native.program_data import filled_memory
 from pirkit.runtime.native.segment import NativeStep
 
 Array = np.ndarray[Any, Any]

@@ -18,7 +18,7 @@ from pirkit import ops
 from pirkit.diag.errors import PirkitError, TraceError, UsageError
 from pirkit.frontend import compiled_call
 from pirkit.frontend.surroundings import Surroundings
-from pirkit.runtime.native import program
+from pirkit.runtime.native import program_session
 
 X: Final = np.array([0.3, -0.7, 1.1])
 
@@ -614,9 +614,9 @@ def test_tensors_and_arrays_are_mixed(slot: bool, monkeypatch: pytest.MonkeyPatc
     """With and without native code that takes arrays out of tensors."""
     if not slot:
         monkeypatch.setattr(compiled_call, "array_slot", lambda: 0)
-        monkeypatch.setattr(program, "array_slot", lambda: 0)
+        monkeypatch.setattr(program_session, "array_slot", lambda: 0)
     else:
-        assert program.array_slot() > 0
+        assert program_session.array_slot() > 0
     f = pirkit.jit(lambda x, y: x * y)
     x = np.arange(4.0)
     for a, b in ((x, x), (pirkit.from_numpy(x), x), (x, pirkit.from_numpy(x))):

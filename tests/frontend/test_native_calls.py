@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pirkit
-from pirkit.runtime.native import program
+from pirkit.runtime.native import program_session
 
 Pair = namedtuple("Pair", "a b")
 
@@ -24,7 +24,7 @@ Pair = namedtuple("Pair", "a b")
 def way(request, monkeypatch):
     """The same where the layout of objects is not known."""
     if request.param == "python":
-        monkeypatch.setattr(program, "array_slot", lambda: 0)
+        monkeypatch.setattr(program_session, "array_slot", lambda: 0)
     return request.param
 
 

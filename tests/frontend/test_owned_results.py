@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pirkit
-from pirkit.runtime.native import program, tensor_call
+from pirkit.runtime.native import program_session, tensor_call
 from pirkit.runtime.native.tensor_call import MOST_KEPT
 
 WAYS_TO_HOLD = {
@@ -31,7 +31,7 @@ WAYS_TO_HOLD = {
 def way(request, monkeypatch):
     """The same through native code and where the layout of objects is not known."""
     if request.param == "python":
-        monkeypatch.setattr(program, "array_slot", lambda: 0)
+        monkeypatch.setattr(program_session, "array_slot", lambda: 0)
     return request.param
 
 

@@ -101,17 +101,17 @@ def test_parameters_that_move_between_calls() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_limit_native_code(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pirkit.runtime.native import program
+    from pirkit.runtime.native import program_session
     from pirkit.runtime.native.cores import allowed_threads
 
     limits: list[int] = []
-    share = program.thread_share
+    share = program_session.thread_share
 
     def watched(code: Any) -> Any:
         limits.append(allowed_threads())
         return share(code)
 
-    monkeypatch.setattr(program, "thread_share", watched)
+    monkeypatch.setattr(program_session, "thread_share", watched)
     torch.compile(lambda x: x.sin(), backend="pirkit", options={"threads": threads})(make(200_000))
     assert limits
     assert set(limits) == {threads}

@@ -24,6 +24,7 @@ from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
 from pirkit.lowering.whole_program.kernel_sequence import _is_elementwise_in_place
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.native import object_layout, program_data, program_session
 from pirkit.runtime.native import program as programs
 from pirkit.runtime.tensor.allocator import HOST
 from tests.whole_program.networks import graph, leaves_of, step, step_arguments
@@ -85,7 +86,7 @@ def test_what_is_refused(native: programs.NativeProgram, arrays: Any, code: str)
 def test_where_memory_is_not_known_python_looks_up_addresses(
     native: programs.NativeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "memory_layout_is_known", lambda: False)
+    monkeypatch.setattr(program_session, "memory_layout_is_known", lambda: False)
     other = programs.NativeProgram(
         native.inputs, native.results, native.steps, native.temporaries, native.memory
     )
@@ -93,7 +94,7 @@ def test_where_memory_is_not_known_python_looks_up_addresses(
 
 
 def test_memory_is_known_here() -> None:
-    assert programs.memory_layout_is_known() == (sys.implementation.name == "cpython")
+    assert object_layout.memory_layout_is_known() == (sys.implementation.name == "cpython")
 
 
 def test_many_callers(native: programs.NativeProgram) -> None:
@@ -204,7 +205,7 @@ def beside_its_place(array: Any) -> Any:
 def test_arrays_that_are_not_aligned_are_copied() -> None:
     x, w = beside_its_place(X), beside_its_place(W)
     assert not x.flags.aligned
-    held = programs._checked_operands(batch_lane_program(graph(layer, (X, W))), (x, w))
+    held = program_data.checked_operands(batch_lane_program(graph(layer, (X, W))), (x, w))
     assert all(a.flags.aligned for a in held)
     for a, b in zip(held, (X, W), strict=True):
         np.testing.assert_array_equal(a, b)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pirkit import ops
-from pirkit.runtime.native.program import BorrowingSession, NativeProgram
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.native.program_session import BorrowingSession
 from pirkit.runtime.native.workspace import Block, Workspace
 from tests.whole_program.test_convolutions import whole_of
 

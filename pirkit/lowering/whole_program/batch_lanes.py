@@ -31,7 +31,8 @@ from pirkit.lowering.whole_program.whole_values import emit_whole
 from pirkit.runtime.dtype import DType, bool_, float32, float64, int32, int64
 from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS
 from pirkit.runtime.native.function import Code, NativeFunction
-from pirkit.runtime.native.program import NativeProgram, ProgramStep
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.native.program_data import ProgramStep
 from pirkit.runtime.native.target import Target, host
 
 _MAX_INPUT_COLUMNS: Final = 4096

@@ -48,7 +48,8 @@ from pirkit.runtime.arena import Arena
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import Branch, Control, NativeFunction, NativeSequence
-from pirkit.runtime.native.program import Content, NativeProgram, ProgramStep
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.native.program_data import Content, ProgramStep
 from pirkit.runtime.native.records_ir import STACK_BYTES
 from pirkit.runtime.plan import Call, Plan, TypedCall, instructions, reads, slots_of
 

@@ -27,9 +27,10 @@ from pirkit.runtime.native.launch_ir import (
     NOT_CONTIGUOUS,
     launch_module,
 )
-from pirkit.runtime.native.program import fuel, memory_layout_is_known
+from pirkit.runtime.native.object_layout import memory_layout_is_known
 from pirkit.runtime.native.program_ir import ITEMS
 from pirkit.runtime.native.records_ir import RECORD
+from pirkit.runtime.native.run_functions import fuel
 from pirkit.runtime.native.thread_pool import pool
 from pirkit.runtime.tensor.buffer import address_of
 

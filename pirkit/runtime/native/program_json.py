@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pirkit.runtime.native.function import Branch, Control, NativeFunction, Reserve
-from pirkit.runtime.native.program import NativeProgram, ProgramStep
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.native.program_data import ProgramStep
 from pirkit.runtime.native.records_ir import STACK_BYTES
 from pirkit.runtime.typed_json import INVALID, packed, unpacked
 

@@ -12,7 +12,7 @@ from pirkit.runtime.native.function import Branch
 from pirkit.runtime.native.records_ir import RECORD, RUN_HEADER
 
 if TYPE_CHECKING:
-    from pirkit.runtime.native.program import Session
+    from pirkit.runtime.native.program_session import Session
 
 Array = np.ndarray[Any, Any]
 

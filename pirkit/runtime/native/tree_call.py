@@ -11,8 +11,10 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.program import Session, expected_metas, tree_method
+from pirkit.runtime.native.program_data import expected_metas
 from pirkit.runtime.native.program_ir import HEADER
+from pirkit.runtime.native.program_session import Session
+from pirkit.runtime.native.run_functions import tree_method
 from pirkit.runtime.native.step_memos import Memo, versions_are_known, with_memos
 from pirkit.runtime.native.tensor_call import c_function, is_small
 from pirkit.runtime.native.tensor_call_ir import KEPT
