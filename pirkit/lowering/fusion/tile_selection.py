@@ -42,6 +42,7 @@ def tile_more(
     units = group.units
     if any(u.is_reduction or any(map(is_sized, u.meta.shape)) for u in units.values()):
         return
+    # What is tiled changes the orders in which other values are needed, so they are found anew.
     visited: set[SSAValue] = set()
     while _tile_one(group, _in_orders(wanted, group, is_free), visited, is_free):
         continue
@@ -115,6 +116,7 @@ def with_tiles(kernel: MapExpr, in_tiles: Collection[int]) -> MapExpr:
     tied = _tied(in_tiles, ties)
     held = {source for group in tied for _, source in ties if source in group}
     order = [k for k in range(len(kernel.statements)) if not any(k in g for g in tied)]
+    # Statements of a tiled nest read nothing between them, so they may move behind the others.
     order += [k for group in tied for k in sorted(group)]
     kernel = _ordered(kernel, order)
     held = {order.index(k) for k in held}
@@ -191,6 +193,7 @@ def _block(kernel: MapExpr, frame: Frame, held: Collection[int]) -> list[int]:
     along = several_along(frame.images, lanes)
     is_permuted = len(frame.images) > 1 or len(lanes) > 1
     most = TILE_EDGE if is_permuted else WIDE_TILE_EDGE
+    # A tile that is read transposed has both of its edges in the cache; others may be wider.
     edge = max(MIN_TILE_EDGE, edge_of(frame.extents, frame.images, lanes, sizes, most))
     return [min(edge, n) if a in along else 1 for a, n in enumerate(frame.extents)]
 

@@ -380,6 +380,7 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
         number[b] = len(inputs) + len(results) + len(offsets)
         offsets.append(arena.take(_buffer_bytes(made, b)))
         contents.append(Content(offsets[-1], made.constants[b].tobytes()))
+        # A constant lives to the end: the next call of the program reads it again.
         last[b] = len(made.steps)
     marks = [b for b in made.assertions if b in last]
     begin = arena.take(len(marks))
@@ -399,6 +400,7 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
         steps.append(ProgramStep(function, operands, looked_at, calls))
         for b in dict.fromkeys(buffers):
             place = number[b] - len(inputs) - len(results)
+            # Memory is free after the step, not before it, since a step may read and write at once.
             if place >= 0 and last[b] == k:
                 arena.give(offsets[place], _buffer_bytes(made, b))
     plan = made.plan
@@ -443,6 +445,7 @@ def _in_place(
     for number, result in enumerate(results):
         step = writers[result]
         for position, source in enumerate(inputs):
+            # An array can be handed over only with the shape and element type of the result.
             if made.plan.slots[source] != made.plan.slots[made.outputs[number]]:
                 continue
             read = last.get(source, -1)

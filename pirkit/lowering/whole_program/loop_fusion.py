@@ -143,6 +143,7 @@ def _row_loops(nodes: Sequence[Node]) -> list[FusedLoop]:
         if kind == "map":
             found.append(FusedLoop(group))
         elif kind == "matmul":
+            # Matmuls with one matrix are one loop: a column of it is loaded once for all of them.
             by_matrix: dict[object, list[Node]] = defaultdict(list)
             for node in group:
                 by_matrix[node.op.args[1], node.op.attrs["transpose_y"]].append(node)
@@ -170,6 +171,7 @@ def _components(schedule: ProgramSchedule, item: FusedLoop) -> list[FusedLoop]:
     found: list[tuple[set[int], list[Node]]] = []
     for node in item.nodes:
         read = {a for a in node.op.args if a not in graph.fills and graph.metas[a].numel > 1}
+        # The node joins all components that it touches: a union-find whose sets are few and small.
         related = [component for component in found if component[0].intersection(read)]
         found = [component for component in found if component not in related]
         values = read.union([node.op.out], *[values for values, _ in related])
@@ -245,6 +247,7 @@ def _allocate_rows(made: FusedProgram, loops: GroupLoops, lanes: int) -> None:
             if free[needed_bytes]:
                 frame = free[needed_bytes].pop()
             else:
+                # No dead frame has this size. Frames stay whole: rows of a loop are contiguous.
                 frame, loops.scratch = loops.scratch, loops.scratch + needed_bytes
             ends[max(last[v] for v in kept)].append((needed_bytes, frame))
             place = frame
@@ -253,6 +256,7 @@ def _allocate_rows(made: FusedProgram, loops: GroupLoops, lanes: int) -> None:
                 place += room(value)
         for frame_bytes, frame in ends[k]:
             free[frame_bytes].append(frame)
+    # The rows that sums read stay in the cache until the sums of their block have read them.
     max_vectors = _BLOCK_BYTES // max(
         1, sum(size(v) for group_nodes in in_blocks for v in group_nodes)
     )

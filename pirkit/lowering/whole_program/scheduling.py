@@ -102,7 +102,7 @@ class ProgramSchedule:
 
 
 def schedule_of(graph: Graph, fast_math: bool = True) -> ProgramSchedule:
-    """Put a graph into stages. Raises Refused for one that has none."""
+    """Order the ops of a graph by levels. Raises NotNativeError for one that has no such order."""
     graph = without_views(graph)
     graph = without_common_factors(graph) if fast_math else graph
     classes = AxisClasses(graph)
@@ -164,10 +164,12 @@ def _sort_by_level(made: ProgramSchedule) -> None:
     for value in (*graph.inputs, *graph.tables):
         _small_enough(made, value)
         if made.is_row(value) and made.columns(value) > 1:
+            # Rows of several columns are transposed as they are loaded, so that a lane is a row.
             load = Node(Op("load", (), value), "map", (made.columns(value),))
             made.rows[value].body.append(load)
     for op in graph.ops:
         _small_enough(made, op.out)
+        # An op runs before, in or after the loops over rows; `late` has what needs a finished sum.
         read = [made.rows[a] for a in op.args if a in made.rows]
         if any(group is not made.rows.get(op.out, read[0]) for group in read):
             raise NotNativeError("rows of different batches are combined")
@@ -229,12 +231,13 @@ def _sum_over_points(made: ProgramSchedule, op: Op) -> BatchSum:
             return BatchSum(op.out, ((None, x),))
         if made.columns(x) == 1:
             return BatchSum(op.out, ((None, x),))
+        # A sum over rows and columns: each row is added up first, and then one column of rows.
         meta = graph.metas[x]
         total = graph.new(meta.with_shape((meta.shape[0], 1)))
         made.rows[total] = made.rows[x]
         made.rows[x].body.append(Node(Op("across", (x,), total), "across", (1,)))
         return BatchSum(op.out, ((None, total),))
-    raise NotNativeError(f"`{op.name}` puts all rows together")
+    raise NotNativeError(f"`{op.name}` reduces all rows")
 
 
 def _fused_sums(made: ProgramSchedule, ops: Sequence[Op]) -> list[Op]:
@@ -344,6 +347,7 @@ def _whole_nodes(made: ProgramSchedule, op: Op) -> Iterator[Node]:
                 if op.name == "expand":
                     yield Node(op, "whole", (meta.numel,))
                     return
+                # A loop over a flat index repeats no elements: the operand is expanded in memory.
                 repeated = graph.new(given.with_shape(meta.shape))
                 yield Node(Op("expand", (arg,), repeated), "whole", (meta.numel,))
                 arg = repeated
@@ -370,6 +374,7 @@ def _schedule(nodes: list[Node]) -> None:
     for node in reversed(nodes):
         found = readers[node.op.out]
         if node.kind == "map" and found:
+            # Late nodes fuse with their readers, and their values stay in registers.
             latest = min(r.level - _level_distance(node, r) for r in found)
             node.level = max(node.level, latest)
     nodes.sort(key=lambda n: (n.level, n.kind == "map", n.key if n.kind == "map" else ()))

@@ -98,6 +98,7 @@ class PanelSums:
             kind, [(panel, v * lanes * size) for v in range(count)], [self.shape.columns * size],
             widen=widen,
         )  # fmt: skip
+        # A small tile has fewer accumulators than FMAs in flight; several chains hide the latency.
         chains = max(1, _IN_FLIGHT // len(start)) if p.terms > _IN_FLIGHT else 1
         return microkernel(
             b, Elements(scalar, rows, [4]), right, [p.terms], start, chains, combine
@@ -215,6 +216,8 @@ class RowsTile(PanelSums):
                 held = [b.at(zeros, self.pitch + v * lanes * 4) for v in range(count)]
                 start = OutputTile(kind, held).load(b)
             elif p.offset:
+                # VNNI multiplies unsigned by signed bytes: rows are stored with 128 added. A row of
+                # such zeros, one more row of the tile, gives what that adds to each sum.
                 places.append((zeros, 0))
             sums = self.sums(b, places, start * len(places))
             if len(places) > rows:
@@ -225,6 +228,7 @@ class RowsTile(PanelSums):
                 found = OutputTile(kind, places, masks).load(b)
                 sums = [b.op("add", s, found[k % count]) for k, s in enumerate(sums)]
             if p.exact:
+                # Integers are exact up to here; each sum is rounded once, and then scaled.
                 sums = [b.cast("sitofp", s, "float") for s in sums]
                 factors = [
                     b.splat(read_vector(b, Type("float"), b.at(row_scales, 4 * p.each_row * r)),
