@@ -12,8 +12,8 @@ import numpy as np
 
 from pirkit.cli.compare_commits import COMMIT, Side, sides_of_commits
 from pirkit.cli.input_files import read_inputs
+from pirkit.cli.run_program import compile_as_asked
 from pirkit.cli.torch_archives import load_program
-from pirkit.frontend.compile import compile
 from pirkit.frontend.configuration import config
 from pirkit.frontend.files import write_file
 from pirkit.frontend.profile import Profile, Row, folded, profile
@@ -82,16 +82,7 @@ def _differs(found: Any, expected: Any) -> str | None:
 def _profiled(arguments: argparse.Namespace, pipeline: str) -> tuple[Profile, dict[str, Any]]:
     program = load_program(arguments.paths[0], format=arguments.format, params=arguments.params)
     with config(cache="objects"):  # plans from the cache do not know what their functions compute
-        exe = compile(
-            program,
-            backend=arguments.backend,
-            pipeline=None if pipeline == NATIVE else pipeline,
-            entry=arguments.entry,
-            threads=arguments.threads,
-            fallback=not arguments.no_fallback,
-            fused=arguments.fused,
-            freeze=arguments.freeze,
-        )
+        exe = compile_as_asked(program, arguments, None if pipeline == NATIVE else pipeline)
     inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
     outputs = exe.run(inputs)
     return profile(exe, inputs, arguments.repeat if arguments.repeat > 1 else _RUNS), outputs

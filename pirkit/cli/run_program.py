@@ -12,9 +12,27 @@ from typing import Any
 from pirkit.cli.arguments import require_suffix
 from pirkit.cli.input_files import read_inputs
 from pirkit.cli.torch_archives import load_program
+from pirkit.dialect.program import Program
 from pirkit.frontend.arrays import write_npz
 from pirkit.frontend.compile import compile
+from pirkit.runtime.executor import Executable
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
+
+
+def compile_as_asked(
+    program: Program, arguments: argparse.Namespace, pipeline: str | None
+) -> Executable:
+    """A program compiled as the command line says."""
+    return compile(
+        program,
+        backend=arguments.backend,
+        pipeline=pipeline,
+        entry=arguments.entry,
+        threads=arguments.threads,
+        fallback=not arguments.no_fallback,
+        fused=arguments.fused,
+        freeze=arguments.freeze,
+    )
 
 
 def run_program(arguments: argparse.Namespace) -> int:
@@ -23,16 +41,7 @@ def run_program(arguments: argparse.Namespace) -> int:
         require_suffix("--outputs", arguments.outputs, ".npz")
     start = time.perf_counter()
     program = load_program(arguments.paths[0], format=arguments.format, params=arguments.params)
-    exe = compile(
-        program,
-        backend=arguments.backend,
-        pipeline=arguments.pipeline,
-        entry=arguments.entry,
-        threads=arguments.threads,
-        fallback=not arguments.no_fallback,
-        fused=arguments.fused,
-        freeze=arguments.freeze,
-    )
+    exe = compile_as_asked(program, arguments, arguments.pipeline)
     compiled = time.perf_counter() - start
     inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
     outputs: dict[str, Any] = {}

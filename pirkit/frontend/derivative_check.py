@@ -28,7 +28,7 @@ from pirkit.frontend.random_inputs import Integers, on_draws, random_inputs, ran
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
-from pirkit.passes.differentiate import inputs_of
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.registry import REFERENCE

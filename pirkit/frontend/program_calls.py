@@ -23,9 +23,10 @@ from pirkit.frontend.control_flow import entered
 from pirkit.frontend.tracing import Recorder
 from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
-from pirkit.passes.differentiate import inputs_of, outputs_of
+from pirkit.passes.differentiate import outputs_of
 from pirkit.passes.functionalize import functionalize, write_backs
 from pirkit.passes.infer_meta import InferMetaPass
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, compatible
 
 

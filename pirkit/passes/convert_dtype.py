@@ -21,7 +21,7 @@ from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import meta_of, retyped
 from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
 from pirkit.passes.functionalize import WRITE_BACK, functionalize, write_backs
-from pirkit.passes.symbolic_dims import set_type, sources
+from pirkit.passes.symbolic_dims import inputs_of, set_type
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
@@ -79,7 +79,7 @@ class ConvertDtypePass(Pass):
         if old is new:
             return
         programs = list(ctx.programs(module))
-        known = [name for program in programs for name in sources(program)]
+        known = [name for program in programs for name in inputs_of(program)]
         require_names(known, self.keep, "input or parameter")
         for program in programs:
             functionalize(program, ctx)
@@ -110,7 +110,7 @@ class _Conversion:
     """The first of the write-backs at the end of the program, which have to stay last."""
 
     def run(self, program: ProgramOp, keep: Sequence[str]) -> None:
-        excluded = {v for name, v in sources(program).items() if name in keep}
+        excluded = {v for name, v in inputs_of(program).items() if name in keep}
         self.tail = next(iter(write_backs(program)), None)
         for argument in list(program.block.args):
             if argument not in excluded:

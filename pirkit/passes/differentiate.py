@@ -10,12 +10,13 @@ from xdsl.ir import SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
 from pirkit.dialect.build import Builder
-from pirkit.dialect.kinds import OUTPUT, SOURCE
+from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.operation import ProgramOp, declares, host_name
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
 from pirkit.passes.functionalize import functionalize, write_backs
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 
@@ -101,15 +102,6 @@ class AutodiffPass(Pass):
 def outputs_of(program: ProgramOp) -> dict[str, SSAValue]:
     """The outputs of a program by name, in order."""
     return {host_name(op): op.operands[0] for op in program.operations if declares(op, OUTPUT)}
-
-
-def inputs_of(program: ProgramOp) -> dict[str, SSAValue]:
-    """The inputs and parameters of a program by name, in order."""
-    found: dict[str, SSAValue] = dict(zip(program.keywords, program.block.args, strict=True))
-    for op in program.operations:
-        if declares(op, SOURCE):
-            found[host_name(op)] = op.results[0]
-    return found
 
 
 def _unused(name: str, taken: set[str]) -> str:

@@ -15,6 +15,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.block_values import only_user
 from pirkit.passes.replace_ops import erase, successor
 from pirkit.runtime.meta import TensorMeta
 
@@ -100,7 +101,7 @@ class _Root:
         found: list[PirOp] = []
         value: SSAValue = self.op.results[0]
         last = 0
-        while (user := _only_user(value)) is not None and self.takes(user, value):
+        while (user := only_user(value)) is not None and self.takes(user, value):
             found.append(user)
             if user.name in _SCALES:
                 last = len(found)
@@ -193,12 +194,6 @@ class _Root:
         if op.name == "pd_op.multiply":
             return broadcast, None
         return None, broadcast * -1.0 if op.name == "pd_op.subtract" else broadcast
-
-
-def _only_user(value: SSAValue) -> PirOp | None:
-    uses = list(value.uses)
-    user = uses[0].operation if len(uses) == 1 else None
-    return user if isinstance(user, PirOp) else None
 
 
 def _dtype(value: SSAValue) -> object:

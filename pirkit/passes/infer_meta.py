@@ -24,13 +24,13 @@ from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.shape_binding import numbers_of, read_bindings, shapes_of
 from pirkit.passes.symbolic_dims import (
     AUTO,
+    inputs_of,
     name_inputs,
     name_the_rest,
     propagate_names,
     read_names,
     replace_symbols,
     set_type,
-    sources,
     symbols_of,
 )
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta, compatible
@@ -80,7 +80,7 @@ class InferMetaPass(Pass):
         symbols: set[str] = set()
         for program in ctx.programs(module):
             name_inputs(program, names)
-            inputs.update(dict.fromkeys(sources(program)))
+            inputs.update(dict.fromkeys(inputs_of(program)))
             symbols |= symbols_of(program)
             numbers = numbers_of(program, bindings)
             shapes = shapes_of(program, bindings, numbers)
@@ -116,7 +116,7 @@ class _Inference:
         self.ctx = ctx
 
     def run(self, program: ProgramOp, bindings: dict[str, tuple[int, ...]]) -> None:
-        for name, value in sources(program).items():
+        for name, value in inputs_of(program).items():
             if name in bindings:
                 self.bind(name, value, bindings[name])
         self.block(program.block)

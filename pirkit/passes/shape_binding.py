@@ -11,7 +11,7 @@ from pirkit.diag.errors import PassError, UsageError
 from pirkit.dialect.operation import ProgramOp, span_of
 from pirkit.dialect.sizes import Size
 from pirkit.dialect.types import VecType, sizes_of
-from pirkit.passes.symbolic_dims import sources, symbols_of
+from pirkit.passes.symbolic_dims import inputs_of, symbols_of
 from pirkit.runtime.meta import UNKNOWN
 
 Shape: TypeAlias = tuple[int, ...]
@@ -38,7 +38,7 @@ def numbers_of(program: ProgramOp, bindings: Mapping[str, Shape]) -> dict[str, i
     Raises PassError if a dimension cannot have the size that it is bound to, or if a symbol gets
     more than one size.
     """
-    inputs, symbols = sources(program), symbols_of(program)
+    inputs, symbols = inputs_of(program), symbols_of(program)
     numbers: dict[str, int] = {}
     for name, shape in bindings.items():
         if name in symbols and name not in inputs:
@@ -88,7 +88,7 @@ def shapes_of(
 ) -> dict[str, Shape]:
     """The shapes of the inputs: as bound, or with the sizes of the symbols inserted."""
     found: dict[str, Shape] = {}
-    for name, value in sources(program).items():
+    for name, value in inputs_of(program).items():
         shape = _at(program, name, value, numbers) if numbers else None
         bound = bindings.get(name, shape)
         if bound is None:

@@ -28,7 +28,7 @@ Names: TypeAlias = Mapping[str, tuple[str, ...]]
 """Input -> names for its dimensions; a name that is not a symbol leaves a dimension as it is."""
 
 
-def sources(program: ProgramOp) -> dict[str, SSAValue]:
+def inputs_of(program: ProgramOp) -> dict[str, SSAValue]:
     """Inputs and parameters by name."""
     found: dict[str, SSAValue] = dict(zip(program.keywords, program.block.args, strict=True))
     for op in program.operations:
@@ -72,7 +72,7 @@ def name_inputs(program: ProgramOp, names: Names) -> None:
 
     Raises PassError if the number of names differs from the rank of the input.
     """
-    for name, value in sources(program).items():
+    for name, value in inputs_of(program).items():
         held = sizes_of(value.type)
         if name not in names or not held:
             continue
@@ -91,9 +91,9 @@ def name_inputs(program: ProgramOp, names: Names) -> None:
 
 def name_the_rest(program: ProgramOp) -> None:
     """Give each dynamic dimension of an input that has no symbol a new one: S0, S1..."""
-    used = symbols_of(program) | set(sources(program))
+    used = symbols_of(program) | set(inputs_of(program))
     fresh = (name for i in count() if (name := f"S{i}") not in used)
-    for value in sources(program).values():
+    for value in inputs_of(program).values():
         held = sizes_of(value.type)
         rename(
             value,

@@ -22,8 +22,9 @@ from pirkit.passes.autodiff import append_backward
 from pirkit.passes.autodiff_custom import Custom, remove_marked
 from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
-from pirkit.passes.differentiate import GRAD, inputs_of, outputs_of
+from pirkit.passes.differentiate import GRAD, outputs_of
 from pirkit.passes.functionalize import functionalize, write_backs
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 from pirkit.split.joint import Roles, at, name_fetched, source_of, sources_of

@@ -11,8 +11,9 @@ from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.kinds import OUTPUT, PARAMETER, SOURCE
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares, span_of
-from pirkit.passes.differentiate import GRAD, inputs_of, outputs_of
+from pirkit.passes.differentiate import GRAD, outputs_of
 from pirkit.passes.functionalize import write_backs
+from pirkit.passes.symbolic_dims import inputs_of
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.op_form import KEYWORD
 from pirkit.dialect.operation import PirOp, ProgramOp, create, declares, span_of
-from pirkit.passes.differentiate import inputs_of, outputs_of
+from pirkit.passes.differentiate import outputs_of
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.split.joint import Roles
 from pirkit.split.split_result import SplitNames
 

@@ -16,7 +16,8 @@ from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
-from pirkit.passes.differentiate import inputs_of, outputs_of
+from pirkit.passes.differentiate import outputs_of
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.runtime.atomic_write import atomic_write
 from pirkit.split.split_result import Saved, SplitNames, SplitParts, SplitReport
 

@@ -14,7 +14,7 @@ from pirkit.dialect.operation import PirOp, declares, host_name
 from pirkit.frontend.files import Program
 from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
-from pirkit.passes.differentiate import inputs_of
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.partition import forward_backward
 from pirkit.split.save_or_recompute import SAVE_ALL

@@ -16,7 +16,8 @@ from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.operation import PirOp, ProgramOp, declares, host_name
 from pirkit.dialect.types import meta_of
 from pirkit.frontend.files import Program
-from pirkit.passes.differentiate import inputs_of, outputs_of
+from pirkit.passes.differentiate import outputs_of
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 from pirkit.split.add_gradients import differentiated

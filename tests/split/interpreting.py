@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.kinds import SINK, SOURCE
 from pirkit.dialect.opdef import reference
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
-from pirkit.passes.differentiate import inputs_of
+from pirkit.passes.symbolic_dims import inputs_of
 from tests.ops.calls import as_tuple
 
 Array = np.ndarray[Any, Any]

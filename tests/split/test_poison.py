@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import PirkitError
 from pirkit.frontend.cases import open_case
-from pirkit.passes.differentiate import inputs_of
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.split import SplitParts, forward_backward
 from pirkit.split.save_or_recompute import MODES
 from tests.execution import parsed

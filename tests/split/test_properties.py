@@ -20,7 +20,8 @@ from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.compile import compile as compile_program
 from pirkit.frontend.files import Program
-from pirkit.passes.differentiate import inputs_of, outputs_of
+from pirkit.passes.differentiate import outputs_of
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.split import SplitParts, forward_backward
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.joint import source_of

@@ -14,12 +14,12 @@ from pirkit.cli.report.lowered import Measured
 from pirkit.cli.report.page import page
 from pirkit.cli.report.recording import PartReport
 from pirkit.cli.report.snapshots import Snapshots
+from pirkit.cli.run_program import compile_as_asked
 from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import UsageError
 from pirkit.diag.span import Span
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir
-from pirkit.frontend.compile import compile
 from pirkit.frontend.files import write_file
 from pirkit.frontend.profile import profile
 from pirkit.lowering.prim import default_pipeline
@@ -68,16 +68,7 @@ def report_run(arguments: argparse.Namespace) -> int:
     wanted = arguments.pipeline
     pipeline = default_pipeline(arguments.backend) if wanted is None else wanted
     report, result = _transformed(program, pipeline)
-    exe = compile(
-        program,
-        backend=arguments.backend,
-        pipeline="",
-        entry=arguments.entry,
-        threads=arguments.threads,
-        fallback=not arguments.no_fallback,
-        fused=arguments.fused,
-        freeze=arguments.freeze,
-    )
+    exe = compile_as_asked(program, arguments, "")
     inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
     repeat = arguments.repeat if arguments.repeat > 1 else _RUNS
     found = profile(exe, inputs, repeat)

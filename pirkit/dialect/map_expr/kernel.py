@@ -25,13 +25,13 @@ others by ``sizes``. `specialize.py` substitutes actual shapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
 
-from pirkit.dialect.map_expr.tree import Choose, Load, Node, Position, walk
+from pirkit.dialect.map_expr.tree import Choose, Load, Node, Position, rebuilt, walk
 from pirkit.index.expr import Expr
 from pirkit.index.extent import is_sized, named
 from pirkit.index.index_maps import Index, image_size, space
@@ -88,6 +88,15 @@ class Statement:
     def loads(self) -> Iterator[Load]:
         """The loads of its trees, each node once."""
         return (node for node in self.nodes() if isinstance(node, Load))
+
+    def with_sources(self, source: Callable[[int], int]) -> Statement:
+        """The statement with the tensors that it loads numbered otherwise."""
+
+        def change(node: Node) -> Node:
+            return Load(source(node.source), node.index) if isinstance(node, Load) else node
+
+        start = None if self.start is None else rebuilt(self.start, change)
+        return replace(self, body=rebuilt(self.body, change), start=start)
 
     def exprs(self) -> Iterator[Expr]:
         """All index expressions: of loads, positions, guards, and of a scatter's writes."""

@@ -7,8 +7,8 @@ operands by position; in a kernel, to the kernel's inputs and materialized value
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from pirkit.index.expr import Expr
@@ -137,6 +137,19 @@ def walk(root: Node) -> Iterator[Node]:
         seen.add(id(node))
         stack.append((node, True))
         stack.extend((child, False) for child in reversed(children(node)))
+
+
+def rebuilt(root: Node, change: Callable[[Node], Node]) -> Node:
+    """A tree whose nodes are changed one by one, each after its operands."""
+    made: dict[int, Node] = {}
+    for node in walk(root):
+        done = node
+        if isinstance(node, Choose):
+            done = replace(node, yes=made[id(node.yes)], no=made[id(node.no)])
+        elif isinstance(node, Apply):
+            done = replace(node, args=tuple([made[id(a)] for a in node.args]))
+        made[id(node)] = change(done)
+    return made[id(root)]
 
 
 def children(node: Node) -> tuple[Node, ...]:

@@ -224,7 +224,7 @@ _Point = tuple[SSAValue, Index]
 
 class _Builder:
     """Builds statements. Inputs are numbered in order of first use, materialized values from -1
-    downwards until `_placed` renumbers them after the inputs.
+    downwards until `kernel` renumbers them after the inputs.
     """
 
     def __init__(
@@ -422,24 +422,8 @@ class _Builder:
     def kernel(self, name: str, outputs: Sequence[SSAValue]) -> MapExpr:
         count = len(self.inputs)
         metas = tuple([cast(TensorMeta, self.equations.shapes.named(v)) for v in self.inputs])
-        done = [_placed(s, count) for s in self.statements]
+        done = [s.with_sources(lambda k: k if k >= 0 else count - 1 - k) for s in self.statements]
         places = tuple([-1 - self.places[v] for v in outputs])
         rows = tuple([self.group.loops.extents[a] for a in self.axes])
         ops = self.origins.listed(self.inputs)
         return MapExpr(name, metas, tuple(done), places, rows, ops=ops)
-
-
-def _placed(statement: Statement, inputs: int) -> Statement:
-    """A statement whose materialized values are numbered after the inputs."""
-    made: dict[int, Node] = {}
-    for node in statement.nodes():
-        done: Node = node
-        if isinstance(node, Load) and node.source < 0:
-            done = Load(inputs - 1 - node.source, node.index)
-        elif isinstance(node, Choose):
-            done = replace(node, yes=made[id(node.yes)], no=made[id(node.no)])
-        elif isinstance(node, Apply):
-            done = replace(node, args=tuple([made[id(a)] for a in node.args]))
-        made[id(node)] = done
-    start = None if statement.start is None else made[id(statement.start)]
-    return replace(statement, body=made[id(statement.body)], start=start)

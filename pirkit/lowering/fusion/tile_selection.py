@@ -10,7 +10,6 @@ from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tiling import Frame, frames_of, is_plain, permutes, tiles_of
-from pirkit.dialect.map_expr.tree import Apply, Choose, Load, Node
 from pirkit.index.extent import is_sized
 from pirkit.index.index_maps import Index, space
 from pirkit.lowering.fusion.groups import Group
@@ -202,21 +201,6 @@ def _ordered(kernel: MapExpr, order: list[int]) -> MapExpr:
     """The kernel with its statements reordered."""
     count = len(kernel.inputs)
     places = {count + k: count + place for place, k in enumerate(order)}
-    statements = tuple([_renumbered(kernel.statements[k], places) for k in order])
+    moved = [kernel.statements[k].with_sources(lambda s: places.get(s, s)) for k in order]
     outputs = tuple([order.index(k) for k in kernel.outputs])
-    return replace(kernel, statements=statements, outputs=outputs)
-
-
-def _renumbered(statement: Statement, places: dict[int, int]) -> Statement:
-    made: dict[int, Node] = {}
-    for node in statement.nodes():
-        done: Node = node
-        if isinstance(node, Load):
-            done = Load(places.get(node.source, node.source), node.index)
-        elif isinstance(node, Choose):
-            done = replace(node, yes=made[id(node.yes)], no=made[id(node.no)])
-        elif isinstance(node, Apply):
-            done = replace(node, args=tuple([made[id(a)] for a in node.args]))
-        made[id(node)] = done
-    start = None if statement.start is None else made[id(statement.start)]
-    return replace(statement, body=made[id(statement.body)], start=start)
+    return replace(kernel, statements=tuple(moved), outputs=outputs)

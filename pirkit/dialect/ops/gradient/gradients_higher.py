@@ -4,35 +4,24 @@ from __future__ import annotations
 
 from pirkit.dialect.opdef import infer_meta
 from pirkit.dialect.ops.gradient.gradients import declare_gradients
+from pirkit.dialect.ops.gradient.gradients_nn import (
+    BATCH_NORM,
+    CONV,
+    GROUPED_CONV,
+    TRANSPOSE_FLAGS,
+    TRANSPOSED_CONV,
+)
 from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime.meta import TensorMeta
 
-_CONV = (
-    "strides: i32[], paddings: i32[], padding_algorithm: str, dilations: i32[], groups: i32, "
-    "data_format: str"
-)
-_GROUPED_CONV = (
-    "strides: i32[], paddings: i32[], padding_algorithm: str, groups: i32, dilations: i32[], "
-    "data_format: str"
-)
-_TRANSPOSED_CONV = (
-    "strides: i32[], paddings: i32[], output_padding: i32[], padding_algorithm: str, "
-    "groups: i32, dilations: i32[], data_format: str"
-)
-_BATCH_NORM = (
-    "momentum: f32, epsilon: f32, data_format: str, is_test: bool, use_global_stats: bool, "
-    "trainable_statistics: bool"
-)
-_TRANSPOSE_FLAGS = "transpose_x: bool = False, transpose_y: bool = False"
-
 declare_gradients(
     (
-        f"matmul_double_grad: x, y, grad_out, grad_x_grad?, grad_y_grad? ; {_TRANSPOSE_FLAGS} -> "
+        f"matmul_double_grad: x, y, grad_out, grad_x_grad?, grad_y_grad? ; {TRANSPOSE_FLAGS} -> "
         "x_grad, y_grad, grad_out_grad"
     ),
     (
         "matmul_triple_grad: x, y, grad_out, grad_grad_x?, grad_grad_y?, grad_x_grad?, "
-        f"grad_y_grad?, grad_grad_out_grad? ; {_TRANSPOSE_FLAGS} -> x_grad, y_grad, grad_out_grad, "
+        f"grad_y_grad?, grad_grad_out_grad? ; {TRANSPOSE_FLAGS} -> x_grad, y_grad, grad_out_grad, "
         "grad_grad_x_grad, grad_grad_y_grad"
     ),
     "bmm_double_grad: x, y, grad_out, grad_x_grad?, grad_y_grad? -> x_grad, y_grad, grad_out_grad",
@@ -106,23 +95,23 @@ declare_gradients(
     ),
     (
         "conv2d_grad_grad: input, filter, grad_out, grad_input_grad?, grad_filter_grad? ; "
-        f"{_CONV} -> input_grad, filter_grad, grad_out_grad"
+        f"{CONV} -> input_grad, filter_grad, grad_out_grad"
     ),
     (
         "depthwise_conv2d_double_grad: input, filter, grad_out, grad_input_grad?, "
-        f"grad_filter_grad? ; {_GROUPED_CONV} -> input_grad, filter_grad, grad_out_grad"
+        f"grad_filter_grad? ; {GROUPED_CONV} -> input_grad, filter_grad, grad_out_grad"
     ),
     (
         "conv3d_double_grad: input, filter, grad_out, grad_input_grad?, grad_filter_grad? ; "
-        f"{_GROUPED_CONV} -> input_grad, filter_grad, grad_out_grad"
+        f"{GROUPED_CONV} -> input_grad, filter_grad, grad_out_grad"
     ),
     (
         "conv2d_transpose_double_grad: x, filter, grad_out, grad_x_grad, grad_filter_grad, "
-        f"output_size: intarray ; {_TRANSPOSED_CONV} -> x_grad, filter_grad, grad_out_grad"
+        f"output_size: intarray ; {TRANSPOSED_CONV} -> x_grad, filter_grad, grad_out_grad"
     ),
     (
         "batch_norm_double_grad: x, scale?, out_mean?, out_variance?, saved_mean, saved_variance, "
-        f"grad_out, grad_x_grad?, grad_scale_grad?, grad_bias_grad? ; {_BATCH_NORM} -> x_grad, "
+        f"grad_out, grad_x_grad?, grad_scale_grad?, grad_bias_grad? ; {BATCH_NORM} -> x_grad, "
         "scale_grad, grad_out_grad"
     ),
     (

@@ -10,15 +10,15 @@ from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
-_CONV = (
+CONV = (
     "strides: i32[], paddings: i32[], padding_algorithm: str, dilations: i32[], groups: i32, "
     "data_format: str"
 )
-_GROUPED_CONV = (
+GROUPED_CONV = (
     "strides: i32[], paddings: i32[], padding_algorithm: str, groups: i32, dilations: i32[], "
     "data_format: str"
 )
-_TRANSPOSED_CONV = (
+TRANSPOSED_CONV = (
     "strides: i32[], paddings: i32[], output_padding: i32[], padding_algorithm: str, "
     "groups: i32, dilations: i32[], data_format: str"
 )
@@ -31,7 +31,7 @@ _INDEXED_POOL = (
     "adaptive: bool, ceil_mode: bool = False"
 )
 _FRACTIONAL_POOL = "output_size: i32[], kernel_size: i32[], random_u: f32, return_mask: bool"
-_BATCH_NORM = (
+BATCH_NORM = (
     "momentum: f32, epsilon: f32, data_format: str, is_test: bool, use_global_stats: bool, "
     "trainable_statistics: bool"
 )
@@ -39,7 +39,7 @@ _INTERP = (
     "data_format: str, out_d: i32, out_h: i32, out_w: i32, scale: f64[], interp_method: str, "
     "align_corners: bool, align_mode: i32"
 )
-_TRANSPOSE_FLAGS = "transpose_x: bool = False, transpose_y: bool = False"
+TRANSPOSE_FLAGS = "transpose_x: bool = False, transpose_y: bool = False"
 
 declare_gradients(
     (
@@ -48,16 +48,16 @@ declare_gradients(
         "ignore_thresh: f32 = 0.7, downsample_ratio: i32 = 32, use_label_smooth: bool = True, "
         "scale_x_y: f32 = 1.0 -> x_grad, gt_box_grad, gt_label_grad, gt_score_grad"
     ),
-    f"conv2d_grad: input, filter, out_grad ; {_CONV} -> input_grad, filter_grad",
-    f"depthwise_conv2d_grad: input, filter, out_grad ; {_GROUPED_CONV} -> input_grad, filter_grad",
-    f"conv3d_grad: input, filter, out_grad ; {_GROUPED_CONV} -> input_grad, filter_grad",
+    f"conv2d_grad: input, filter, out_grad ; {CONV} -> input_grad, filter_grad",
+    f"depthwise_conv2d_grad: input, filter, out_grad ; {GROUPED_CONV} -> input_grad, filter_grad",
+    f"conv3d_grad: input, filter, out_grad ; {GROUPED_CONV} -> input_grad, filter_grad",
     (
         "conv2d_transpose_grad: x, filter, out_grad, output_size: intarray ; "
-        f"{_TRANSPOSED_CONV} -> x_grad, filter_grad"
+        f"{TRANSPOSED_CONV} -> x_grad, filter_grad"
     ),
     (
         "depthwise_conv2d_transpose_grad: x, filter, out_grad, output_size: intarray ; "
-        f"{_TRANSPOSED_CONV} -> x_grad, filter_grad"
+        f"{TRANSPOSED_CONV} -> x_grad, filter_grad"
     ),
     (
         "conv3d_transpose_grad: x, filter, out_grad ; strides: i32[], paddings: i32[], "
@@ -102,11 +102,11 @@ declare_gradients(
     ),
     (
         "batch_norm_grad: x, scale?, bias?, mean_out?, variance_out?, saved_mean, saved_variance, "
-        f"reserve_space?, out_grad ; {_BATCH_NORM} -> x_grad, scale_grad, bias_grad"
+        f"reserve_space?, out_grad ; {BATCH_NORM} -> x_grad, scale_grad, bias_grad"
     ),
     (
         "sync_batch_norm_grad: x, scale?, bias?, saved_mean, saved_variance, reserve_space?, "
-        f"out_grad ; {_BATCH_NORM} -> x_grad, scale_grad, bias_grad"
+        f"out_grad ; {BATCH_NORM} -> x_grad, scale_grad, bias_grad"
     ),
     (
         "layer_norm_grad: x, scale?, bias?~, mean, variance, out_grad ; epsilon: f32 = 1e-5, "
@@ -209,7 +209,7 @@ declare_gradients(
     ),
     "log_loss_grad: input, label, out_grad ; epsilon: f32 -> input_grad",
     "identity_loss_grad: x, out_grad ; reduction: i32 -> x_grad@out_grad",
-    f"matmul_grad: x, y, out_grad ; {_TRANSPOSE_FLAGS} -> x_grad, y_grad",
+    f"matmul_grad: x, y, out_grad ; {TRANSPOSE_FLAGS} -> x_grad, y_grad",
     "bmm_grad: x, y, out_grad -> x_grad, y_grad",
     "mv_grad: x, vec, out_grad -> x_grad, vec_grad",
     "dot_grad: x, y, out_grad -> x_grad, y_grad",

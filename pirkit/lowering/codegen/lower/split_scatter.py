@@ -12,7 +12,7 @@ from typing import Final
 
 from pirkit.dialect.map_expr import tree
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
-from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Node, Position, walk
+from pirkit.dialect.map_expr.tree import Apply, Choose, Node, Position
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.index_maps import Guard, bindings, compose, flat, space
 from pirkit.index.substitution import substitute
@@ -142,19 +142,17 @@ def _as(node: Node, dtype: DType) -> Node:
 
 def _over_iterators(root: Node, at: Mapping[Iter, Expr]) -> Node:
     """A tree with its iterators substituted."""
-    rebuilt: dict[int, Node] = {}
-    for node in walk(root):
+
+    def change(node: Node) -> Node:
         match node:
             case tree.Load():
-                done: Node = tree.Load(node.source, compose(node.index, at))
-            case Fill():
-                done = node
+                return tree.Load(node.source, compose(node.index, at))
             case Position():
-                done = Position(substitute(node.index, at), node.dtype)
+                return Position(substitute(node.index, at), node.dtype)
             case Choose():
                 guards = tuple([Guard(substitute(g.value, at), g.bound) for g in node.guards])
-                done = Choose(guards, rebuilt[id(node.yes)], rebuilt[id(node.no)])
-            case Apply():
-                done = replace(node, args=tuple([rebuilt[id(a)] for a in node.args]))
-        rebuilt[id(node)] = done
-    return rebuilt[id(root)]
+                return replace(node, guards=guards)
+            case _:
+                return node
+
+    return tree.rebuilt(root, change)
