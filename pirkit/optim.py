@@ -313,7 +313,7 @@ def _searched(
         tries, is_done = state[0], state[1]
         return (tries < most) & (is_done == 0)
 
-    def turn(state: Any) -> Any:
+    def iteration(state: Any) -> Any:
         tries, _, low, high, size, best = state
         found, gradient = both(at + way * size)
         falls = found <= value + descent * size * _SUFFICIENT
@@ -328,7 +328,7 @@ def _searched(
 
     zero = descent * 0
     start = (0, 0, zero, zero + np.inf, first, (zero, value, slope))
-    return while_loop(again, turn, start)[5]
+    return while_loop(again, iteration, start)[5]
 
 
 # --- numbers and trees ---------------------------------------------------------------------------

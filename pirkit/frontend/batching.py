@@ -137,7 +137,7 @@ _ABOUT_AXES: Final = frozenset(
 def no_rule(op: PirOp) -> UnsupportedError:
     """The error for an op that cannot be mapped over rows."""
     if bodies(op):
-        help = "rows turn as often in a loop with a derivative inside: take `fori_loop`, `scan`"
+        help = "in a loop with a derivative inside, rows end together: take `fori_loop`, `scan`"
     elif op.definition.effects == RANDOM:
         help = "draw for all rows outside of `vmap`, and pass the numbers as an argument"
     else:

@@ -125,8 +125,8 @@ class Rows:
         source = op.regions[0].block
         first, *given = [cast(Batched, self.values[v]) for v in op.operands]
         flags, masked = [v.rows for v in given], first.rows
-        while True:  # what gets rows in a turn has them from the beginning
-            block, again, after = self._turn(source, given, flags, masked)
+        while True:  # what gets rows in an iteration has them from the beginning
+            block, again, after = self._iteration(source, given, flags, masked)
             more = [f or v.rows for f, v in zip(flags, after, strict=True)]
             if masked or again.rows:
                 more = [True] * len(flags)
@@ -156,10 +156,10 @@ class Rows:
         for result, new, flag in zip(op.results, made.results, flags, strict=False):
             self.values[result] = Batched(self.b.wrap(new), flag)
 
-    def _turn(
+    def _iteration(
         self, source: Block, given: Sequence[Batched], flags: Sequence[bool], masked: bool
     ) -> tuple[Block, Batched, list[Batched]]:
-        """A turn as a block without an end: whether there is another one, and the state."""
+        """An iteration as a block without an end: whether there is another one, and the state."""
         types: list[Any] = []
         for value, flag in zip(given, flags, strict=True):
             meta = value.value.any_meta
@@ -220,7 +220,7 @@ class Rows:
             self.values[result] = Batched(self.b.wrap(new), flag)
 
     def has_elements(self, op: PirOp) -> None:
-        """All rows turn as often."""
+        """All rows end at the same iteration."""
         stack = cast(Batched, self.values[op.operands[0]]).value
         self.values[op.results[0]] = Batched(self.b("pir.has_elements", stack), False)
 

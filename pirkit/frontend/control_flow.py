@@ -100,7 +100,7 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
 
     The state is a tree of tensors of fixed structure, shapes and element types; a Python number in
     ``init_val`` takes the element type that the body gives it. Forward and reverse derivatives go
-    through it, of as many turns as the data make. Raises TraceError for a body that changes the
+    through it, however many iterations the data cause. Raises TraceError for a body that changes the
     state's types, and for a condition that is not one boolean.
     """
 
@@ -120,7 +120,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     def before(state: Any) -> Any:
         return state[0] < state[1]
 
-    def turn(state: Any) -> Any:
+    def iteration(state: Any) -> Any:
         i, last, value = state
         return i + 1, last, body_fun(i, value)
 
@@ -132,7 +132,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
                     help="convert it: `x.astype('int64')`, or take `while_loop`",
                 )  # fmt: skip
         start = (b.cast(first, dt.int64), b.cast(last, dt.int64), init)
-        return while_op(b, before, turn, start)[2]
+        return while_op(b, before, iteration, start)[2]
 
     return entered(recorded, lower, upper, init_val)
 
@@ -150,7 +150,7 @@ def scan(
 
     ``xs`` is a tree of tensors with as many rows each, or None with a ``length``. ``reverse`` goes
     from the last row to the first; rows of the result stand where those of ``xs`` do. ``unroll``
-    records every turn, which short scans run faster by. Raises TraceError for rows of different
+    records every iteration: short scans run faster so. Raises TraceError for rows of different
     number, and as `while_loop` does.
     """
 
@@ -251,7 +251,7 @@ def truth(b: Recorder, condition: Value) -> Value:
 def while_op(
     b: Recorder,
     test: Function,
-    turn: Function,
+    iteration: Function,
     init: Any,
     differ: Callable[[int, TensorMeta, TensorMeta], Exception] | None = None,
 ) -> Any:
@@ -261,11 +261,11 @@ def while_op(
     """
     leaves, shape = tree.flatten(init)
     metas, weak = [v.meta for v in leaves], [v.weak for v in leaves]
-    body = _turn(b, test, turn, shape, metas, weak)
+    body = _iteration(b, test, iteration, shape, metas, weak)
     if any(weak):  # numbers take the type that the body gives them
         body.body.recorder.is_dynamic = False
         metas = _settled(metas, [v.meta for v in body.after], weak)
-        body = _turn(b, test, turn, shape, metas)
+        body = _iteration(b, test, iteration, shape, metas)
     names = tree.paths(shape, "state")
     for i, (name, before, after) in enumerate(zip(names, metas, body.after, strict=True)):
         if before != after.meta:
@@ -282,31 +282,31 @@ def while_op(
     return tree.unflatten(shape, iter([b.wrap(r) for r in made.results]))
 
 
-class _Turn(NamedTuple):
-    """One turn of a loop, recorded: whether there is another one, and the state behind it."""
+class _Iteration(NamedTuple):
+    """One iteration of a loop, recorded: whether there is another one, and the state after it."""
 
     body: Body
     more: Value
     after: list[Value]
 
 
-def _turn(
+def _iteration(
     b: Recorder,
     test: Function,
-    turn: Function,
+    iteration: Function,
     shape: tree.Shape,
     metas: Sequence[TensorMeta],
     weak: Weak = (),
-) -> _Turn:
+) -> _Iteration:
     body = Body(b)
-    found = body.record(turn, body.arguments(shape, metas, weak))
+    found = body.record(iteration, body.arguments(shape, metas, weak))
     after, after_shape = tree.flatten(found)
     if after_shape != shape:
         raise _wrong("the body of a loop gives a state of another structure", _SAME)
     values = [typed(body, v, _Like(m)) for v, m in zip(after, metas, strict=True)]
     again = body.record(test, tree.unflatten(shape, iter(values)))
     more = body.record(lambda: truth(body.recorder, one_condition(again, body.recorder)))
-    return _Turn(body, more, values)
+    return _Iteration(body, more, values)
 
 
 class _Like(Value):
@@ -364,7 +364,7 @@ def _unrolled(
 def _scan(
     b: Recorder, f: Function, init: Any, rows: Any, count: int, reverse: bool
 ) -> tuple[Any, Any]:
-    """A loop that carries the results as well, and writes one row of each in a turn."""
+    """A loop that carries the results as well, and writes one row of each in an iteration."""
 
     def one(i: Value, carry: Any) -> tuple[Any, Any]:
         place = (count - 1) - i if reverse else i
@@ -380,7 +380,7 @@ def _scan(
         init = tree.unflatten(shape, iter([narrowed(b, v, m.dtype) for v, m in pairs]))
         _, y_shape, kinds = _probed(b, one, shape, metas)
 
-    def turn(state: Any) -> Any:
+    def iteration(state: Any) -> Any:
         i, carry, buffers = state
         at, (carry, y) = one(i, carry)
         written = [_written(held, at, v) for held, v in zip(buffers, tree.leaves(y), strict=True)]
@@ -392,14 +392,14 @@ def _scan(
     def before(state: Any) -> Any:
         return state[0] < count
 
-    _, carry, found = while_op(b, before, turn, start)
+    _, carry, found = while_op(b, before, iteration, start)
     return carry, tree.unflatten(y_shape, iter(found))
 
 
 def _probed(
     b: Recorder, one: Function, shape: tree.Shape, metas: Sequence[TensorMeta], weak: Weak = ()
 ) -> tuple[list[TensorMeta], tree.Shape, list[TensorMeta]]:
-    """What a turn of a scan gives: metas of the carry, then structure and metas of the results."""
+    """What an iteration of a scan gives: metas of carry, then structure and metas of results."""
     probe = Body(b)
     carry = probe.arguments(shape, metas, weak)
     index = probe.recorder.input("index", TensorMeta((), dt.int64))

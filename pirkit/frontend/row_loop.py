@@ -1,4 +1,4 @@
-"""An op that has no batching rule: a loop that computes one row in a turn."""
+"""An op that has no batching rule: a loop that computes one row in an iteration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def each_row(one: OneRow) -> Any:
         return None
     mapped = [v.value for each in one.operands for v in _each(each) if v.rows]
 
-    def turn(carry: Any, rows: list[Any]) -> tuple[Any, list[Any]]:
+    def iteration(carry: Any, rows: list[Any]) -> tuple[Any, list[Any]]:
         inner, left = cast(Recorder, rows[0].b), iter(rows)
 
         def single(given: Any) -> Any:
@@ -37,7 +37,7 @@ def each_row(one: OneRow) -> Any:
         several = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
         return carry, [v for v in several if v is not None]
 
-    stacked = iter(scan(turn, (), mapped)[1])
+    stacked = iter(scan(iteration, (), mapped)[1])
     return tuple([None if r is None else next(stacked) for r in one.op.result_slots])
 
 

@@ -53,20 +53,20 @@ def _if(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[An
 
 def _loop(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[Any, ...]:
     b, body = importer.b, _attributes(node)["body"]
-    turns, condition, *state = inputs
+    iterations, condition, *state = inputs
     scans = len(body.output) - 1 - len(state)
-    count = None if turns is None else b.evaluated(turns.ssa)
+    count = None if iterations is None else b.evaluated(iterations.ssa)
     always = condition is None or _holds(b, condition) is True
     if scans and condition is not None:
         b.known(condition, "condition")
-    if scans and turns is not None:
-        b.known(turns, "trip count")
+    if scans and iterations is not None:
+        b.known(iterations, "trip count")
     if scans or (count is not None and int(np.ravel(count)[0]) <= 4 and always):
         if count is None or not always or int(np.ravel(count)[0]) > UNROLLED:
             raise b.unsupported("has outputs of each iteration, and no known trip count",
                                 "export the model with a constant trip count")  # fmt: skip
         return _unrolled(importer, body, int(np.ravel(count)[0]), state, scope)
-    return _while(importer, body, turns, condition, state, scope)
+    return _while(importer, body, iterations, condition, state, scope)
 
 
 def _holds(b: Any, condition: Value) -> bool | None:
@@ -78,12 +78,12 @@ def _unrolled(importer: Any, body: Any, count: int, state: list[Any], scope: Any
     b = importer.b
     stacked: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(state))]
     more = b.const(True, dt.bool_)
-    for turn in range(count):
-        given = [b.const(turn, dt.int64), more, *state]
+    for iteration in range(count):
+        given = [b.const(iteration, dt.int64), more, *state]
         inner = {**scope, **{i.name: v for i, v in zip(body.input, given, strict=True)}}
         again, *results = importer.graph(body, inner)
         holds = _holds(b, again)
-        if holds is None and turn + 1 < count:
+        if holds is None and iteration + 1 < count:
             raise b.unsupported("ends by data, and has outputs of each iteration or few iterations",
                                 "export the model with a constant trip count")  # fmt: skip
         state, made = results[: len(state)], results[len(state) :]
@@ -92,20 +92,20 @@ def _unrolled(importer: Any, body: Any, count: int, state: list[Any], scope: Any
         if holds is False:
             break
     if any(not rows for rows in stacked):
-        raise b.unsupported("has outputs of each iteration, but no turn")
+        raise b.unsupported("has outputs of each iteration, but there is none")
     return (*state, *(b.concat(rows, 0) for rows in stacked))
 
 
 def _while(
-    importer: Any, body: Any, turns: Value | None, condition: Value | None, state: list[Any],
+    importer: Any, body: Any, iterations: Value | None, condition: Value | None, state: list[Any],
     scope: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The test stands in front of the loop and at the end of each turn."""
+    """The test stands in front of the loop and at the end of each iteration."""
     b = importer.b
     if not all(isinstance(v, Value) for v in state):
         raise b.unsupported("carries a sequence through a loop whose length is not known")
     zero = b.const(0, dt.int64)
-    bound = None if turns is None else b.reshape(b.cast(turns, dt.int64), ())
+    bound = None if iterations is None else b.reshape(b.cast(iterations, dt.int64), ())
     holds = b.const(True, dt.bool_) if condition is None else b.reshape(condition, ())
     if bound is not None:
         holds = b.logical_and(holds, b.less_than(zero, bound))
@@ -124,7 +124,7 @@ def _while(
             more = b.logical_and(more, b.less_than(after, bound))
         for old, new in zip(held, results, strict=True):
             if old.meta != new.meta:
-                raise b.unsupported(f"carries {old.meta}, which a turn makes {new.meta}")
+                raise b.unsupported(f"carries {old.meta}, which an iteration makes {new.meta}")
         results = [b("pd_op.assign", v) if v.ssa.owner is block or v.ssa.owner.parent is not block
                    else v for v in results]  # fmt: skip
         b.insert(create("pir.yield", [more.ssa, after.ssa, *(v.ssa for v in results)]))
@@ -147,10 +147,10 @@ def _scan(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[
     length = b.static(scanned[0])[axes[0]]
     outs = len(body.output) - len(state)
     if not 0 < length <= UNROLLED:
-        raise b.unsupported(f"has {length} turns")
+        raise b.unsupported(f"has {length} iterations")
     rows: list[list[Value]] = [[] for _ in range(outs)]
-    for turn in range(length):
-        slices = [b.at(v, a, length - 1 - turn if r else turn)
+    for iteration in range(length):
+        slices = [b.at(v, a, length - 1 - iteration if r else iteration)
                   for v, a, r in zip(scanned, axes, backward, strict=True)]  # fmt: skip
         given = zip((i.name for i in body.input), [*state, *slices], strict=True)
         results = importer.graph(body, {**scope, **dict(given)})

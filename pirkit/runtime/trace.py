@@ -35,7 +35,7 @@ class Entry:
     calls: tuple[TypedCall, ...] = ()
     """The calls of the plan that it computes: more than one if they share a native function."""
     times: int = 1
-    """How often it ran: the functions of loops in native code have one entry for all turns."""
+    """How often it ran: the functions of loops in native code have one entry for all iterations."""
     nbytes: int = 0
     """Of a native function: the bytes of its operands."""
 
@@ -89,14 +89,14 @@ class Trace:
         whole = Entry("native function", segment.span, 0.0, origin=segment.origin)
         alone = Entry("copy", None, 0.0) if any(s.calls for s in program.steps) else whole
         times = step_times(program.own_session(), arrays, self.clock)
-        for step, (seconds, turns) in zip(program.steps, times, strict=True):
-            nbytes = turns * sum(size for size in step.function.code.sizes if size > 0)
+        for step, (seconds, iterations) in zip(program.steps, times, strict=True):
+            nbytes = iterations * sum(size for size in step.function.code.sizes if size > 0)
             key = tuple([id(c.call) for c in step.calls])
             entry = found.get(key) or _inside(step.calls, self.depth + 1, alone)
             found[key] = replace(
                 entry,
                 seconds=entry.seconds + seconds,
-                times=max(entry.times, turns),
+                times=max(entry.times, iterations),
                 nbytes=entry.nbytes + nbytes,
             )
         self.entries += [entry for entry in found.values() if entry.times]

@@ -294,7 +294,7 @@ REFUSED: Final[dict[Callable[..., Any], tuple[str, str, str]]] = {
     other_shape_at_a_break: ("PK0708", "`y` is tensor<2xf64> in one branch", "zeros_like"),
     other_shape_at_a_continue: ("PK0708", "`y` is tensor<2xf64> in one branch", "zeros_like"),
     growing: ("PK0708", "`x` begins as tensor<3xf64>", "keep shape"),
-    narrowing: ("PK0708", "a turn makes it tensor<3xf32>", "astype"),
+    narrowing: ("PK0708", "an iteration makes it tensor<3xf32>", "astype"),
     first_in_the_loop: ("PK0708", "`y` has no value before the loop", "before the loop"),
     none_at_first: ("PK0708", "from None to one tensor", "from the start"),
     text_in_a_loop: ("PK0708", "`mode` changes from 'a' to 'ab'", "from the start"),

@@ -24,13 +24,13 @@ class TracedRange:
     step: Any
 
     def more(self, index: Any) -> Any:
-        """Whether there is another turn."""
+        """Whether there is another iteration."""
         if not isinstance(self.step, Value):
             return index < self.stop if self.step > 0 else index > self.stop
         return where(self.step > 0, index < self.stop, index > self.stop)
 
     def item(self, index: Any) -> Any:
-        """What a turn is given."""
+        """What an iteration is given."""
         return index
 
     def __len__(self) -> int:
@@ -56,11 +56,11 @@ class TracedRows:
     step: int = 1
 
     def more(self, index: Any) -> Any:
-        """Whether there is another turn."""
+        """Whether there is another iteration."""
         return index < self.count
 
     def item(self, index: Any) -> Any:
-        """What a turn is given."""
+        """What an iteration is given."""
         place = (self.count - 1) - index if self.backwards else index
         at = place.b.reshape(place, (1,))
         row = tree.mapped(lambda v: row_of(v, at), self.rows)

@@ -29,7 +29,7 @@ def branch_ends(node: ast.If) -> tuple[Live, Live]:
 
 
 def loop_head(node: ast.While | ast.For) -> tuple[Live, Live]:
-    """What is read from the start of a turn on, and what after the loop."""
+    """What is read from the start of an iteration on, and what after the loop."""
     return cast(Any, node).pirkit_head
 
 

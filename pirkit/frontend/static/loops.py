@@ -1,7 +1,7 @@
 """Loops of converted code: Python's, or a `pd_op.while` where a tensor decides.
 
-A loop runs as Python until its condition is a traced value: what it did until then is recorded turn
-by turn, the rest is one loop.
+A loop runs as Python until its condition is a traced value: until then each iteration is recorded,
+and the rest is one loop.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def iterate(site: Site, items: Any, body: Block, go: Block | None, tell: Block) 
     """``for item in items: body(item)`` while ``go()`` holds, if there is a ``go``.
 
     Over a tensor, and over a range of traced bounds, it is one loop; over anything else Python's,
-    whose turns depend on ``go`` from the first one on that a tensor ended.
+    whose iterations depend on ``go`` from the first one on that a tensor ended.
     """
     rows = rows_of(items)
     if rows is not None:
@@ -85,15 +85,15 @@ def _over_rows(
         more = rows.more(at[0])
         return more if go is None else both(go(), lambda: more, True)
 
-    def turn() -> None:
+    def iteration() -> None:
         index = at[0]
         body(rows.item(index))
         at[0] = index + rows.step
 
     more = test()
-    if not isinstance(more, Value):  # the flags say already that there is no turn
+    if not isinstance(more, Value):  # the flags say already that there is no iteration
         return
-    made = _Loop(site, variables, more, test, turn)
+    made = _Loop(site, variables, more, test, iteration)
     made.counter = at
     made.record()
 
@@ -152,8 +152,8 @@ class _Loop:
         owners = [n for n in sorted(init) for _ in tree.leaves(init[n])]
         labels = [p for n in sorted(init) for p in tree.paths(structure[n], n)]
 
-        def turn(given: State) -> State:
-            after = self._turn(given)
+        def iteration(given: State) -> State:
+            after = self._iteration(given)
             for name, shape in structure.items():
                 self._check_structure(name, shape, after[name])
             return {n: after[n] for n in init}
@@ -163,13 +163,13 @@ class _Loop:
             return site.differ(
                 owners[i],
                 ended,
-                f"`{label}` begins as {begun} before the loop, a turn makes it {ended}",
+                f"`{label}` begins as {begun} before the loop, an iteration makes it {ended}",
                 "keep shape and element type: begin with a tensor of that type, or use `astype`",
             )
 
         for _ in range(len(labels) + 1):
             try:
-                return {**self.fixed, **while_op(b, self._test, turn, init, differ)}
+                return {**self.fixed, **while_op(b, self._test, iteration, init, differ)}
             except TypesDifferError as error:
                 # A number has no element type of its own: it takes the one that it is to have.
                 numbers = (
@@ -196,7 +196,7 @@ class _Loop:
         self._set(state)
         return self.test()
 
-    def _turn(self, state: State) -> State:
+    def _iteration(self, state: State) -> State:
         self._set(state)
         with Deciding():
             self.body()
@@ -222,20 +222,20 @@ class _Loop:
         raise self.site.wrong(
             f"{label} changes from {_kind(shape)} to {_kind(found)} in a loop that a tensor"
             " decides",
-            "keep its structure from the start; `pirkit.scan` collects a result of each turn, and"
-            " a loop over `list(x)` or a Python `range` is recorded turn by turn",
+            "keep its structure from the start; `pirkit.scan` collects results of iterations, and a"
+            " loop over `list(x)` or a Python `range` is recorded iteration by iteration",
             *([] if name.startswith(PREFIX) else [name]),
         )
 
     def _probed(self, init: State, ours: list[str]) -> State:
-        """Zeros for the variables of our own that a turn sets, such as a returned value."""
+        """Zeros for the variables of our own that an iteration sets, such as a returned value."""
         b = self.recorder
         probe = Body(b)
         arguments = {
             n: probe.arguments(tree.flatten(v)[1], [x.meta for x in tree.leaves(v)])
             for n, v in init.items()
         }
-        after = probe.record(self._turn, arguments)
+        after = probe.record(self._iteration, arguments)
         made: State = {}
         for name in ours:
             value = after[name]

@@ -43,7 +43,7 @@ class Site:
         return Span(self.file, self.line)
 
     def wrong(self, problem: str, help: str, *names: str) -> TraceError:
-        """The error for variables that differ between branches or turns."""
+        """The error for variables that differ between branches or iterations."""
         return TraceError(
             problem, code="PK0708", span=self.span, notes=self.places(*names), help=help
         )

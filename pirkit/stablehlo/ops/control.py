@@ -150,8 +150,8 @@ def _(b: HloBuilder, index: Value) -> list[Value]:
 
 @rule("while")
 def _(b: HloBuilder, *state: Value) -> list[Value]:
-    """The test stands in front of the loop and at the end of each turn."""
-    test, turn = b.node.regions
+    """The test stands in front of the loop and at the end of each iteration."""
+    test, iteration = b.node.regions
     (holds,) = b.run(test, state)
     if holds.dtype is not dt.bool_ or holds.shape:
         raise b.malformed(f"the condition of a loop is {holds.meta}")
@@ -160,9 +160,9 @@ def _(b: HloBuilder, *state: Value) -> list[Value]:
     ]
     block = RegionBlock(arg_types=[type_of(v.meta) for v in carried])
     with b.inside(block):
-        after = b.run(turn, [b.wrap(a) for a in block.args])
+        after = b.run(iteration, [b.wrap(a) for a in block.args])
         if [v.meta for v in after] != [v.meta for v in carried]:
-            raise b.malformed("a turn of a loop changes the types of its state")
+            raise b.malformed("an iteration of a loop changes the types of its state")
         (again,) = b.run(test, after)
         _yielded(b, block, after, (again.ssa,))
     types = [type_of(v.meta) for v in carried]

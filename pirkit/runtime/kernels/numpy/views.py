@@ -130,7 +130,7 @@ def as_real(b: Binding) -> Step:
 
 @kernel("as_complex", dtypes=(dt.float32, dt.float64), form="view", portable=True)
 def as_complex(b: Binding) -> Step:
-    """Pairs that do not lie side by side are copied first."""
+    """Pairs that are not contiguous are copied first."""
     entire, contiguous = b.output().dtype.np, b.xp.ascontiguousarray
 
     def step(x: Array) -> Array:
