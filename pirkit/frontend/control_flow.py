@@ -100,7 +100,7 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
 
     The state is a tree of tensors of fixed structure, shapes and element types; a Python number in
     ``init_val`` takes the element type that the body gives it. Forward and reverse derivatives go
-    through it, however many iterations the data cause. Raises TraceError for a body that changes the
+    through it, whatever the number of iterations. Raises TraceError for a body that changes the
     state's types, and for a condition that is not one boolean.
     """
 
