@@ -29,6 +29,8 @@ from pirkit.runtime.native.records_ir import STACK
 from pirkit.runtime.native.target import host
 
 _CALL_NS: Final = 1_000_000
+_STEP_NS: Final = 8
+"""What a step takes, where a value passes through memory to the next one."""
 _MOST_TURNS: Final = 1 << 16
 _NAME: Final = re.compile(r"^(?:define [^@]*)?(@[\w.$]+)(?= =|\()", re.MULTILINE)
 
@@ -75,8 +77,8 @@ def _draft(body: LoopBody) -> Draft:
         parts[number] = written[lazy.key]
         for operand, size in zip(operands, parts[number].code.sizes, strict=True):
             sizes[operand] = max(sizes[operand], size)
-    work = sum(part.code.work for part in parts.values())
-    turns = max(1, min(_MOST_TURNS, _CALL_NS // max(work, 1)))
+    work = sum(part.code.work + _STEP_NS for part in parts.values())
+    turns = max(1, min(_MOST_TURNS, _CALL_NS // work))
     scratch = max((part.code.scratch for part in parts.values()), default=0)
     lines = list[str]()
     declared = dict.fromkeys([INLINE])
@@ -85,7 +87,7 @@ def _draft(body: LoopBody) -> Draft:
     lines += _loop(body, {k: part.code.blocks for k, part in parts.items()}, turns)
     lines += _entry(body.operands)
     # The time of a call, by which the driver decides how many iterations it counts.
-    code = Code(b"", SYMBOL, 1, scratch, turns * max(work, 1), tuple(sizes))
+    code = Code(b"", SYMBOL, 1, scratch, turns * work, tuple(sizes))
     known = about(_loop, f"loop of {len(parts)} functions")
     return Draft("\n".join([*lines, *declared, ""]), code, known)
 
