@@ -39,6 +39,7 @@ from pirkit.lowering.whole_program.conv_kernels import (
 )
 from pirkit.lowering.whole_program.cumulative_kernels import cumulative_of
 from pirkit.lowering.whole_program.in_place_steps import write_in_place
+from pirkit.lowering.whole_program.loop_functions import with_loop_functions
 from pirkit.lowering.whole_program.matmul import PANELS, matmul_of, panel_product
 from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
@@ -64,6 +65,8 @@ class _SequenceBuilder:
     )
     nests: list[Kernel | None] = field(default_factory=list["Kernel | None"])
     """For each step the nest that it computes; None if it is not exactly one nest."""
+    statements: dict[NativeFunction, int] = field(default_factory=dict[NativeFunction, int])
+    """About how many statements the function of a nest executes."""
     sources: list[tuple[Call, ...]] = field(default_factory=list["tuple[Call, ...]"])
     """For each step the calls that it computes, or computes a part of."""
     current: tuple[Call, ...] = ()
@@ -107,8 +110,10 @@ class _SequenceBuilder:
     def kernel(self, kernel: Kernel | TiledNest, buffers: Sequence[int]) -> None:
         found = native_sequence(kernel)
         self.functions(found, buffers)
-        if len(found.steps) == 1 and isinstance(kernel, Kernel):
-            self.nests[-1] = kernel
+        if len(found.steps) == 1:
+            count = kernel.iterations * len(list(kernel.statements()))
+            self.statements[found.steps[0][0]] = count
+            self.nests[-1] = kernel if isinstance(kernel, Kernel) else None
 
     def functions(self, found: NativeSequence, buffers: Sequence[int]) -> None:
         own = [self.temporary(size) for size in found.temporaries]
@@ -373,6 +378,7 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
     number = {slot: k for k, slot in enumerate((*inputs, *results))}
     updated = {results[k] for k, _ in _in_place(made, inputs, results)}
     write_in_place(made, results, updated)
+    with_loop_functions(made)
     last = _last_steps(made)
     arena, offsets, steps = Arena(), list[int](), list[ProgramStep]()
     contents: list[Content] = []
@@ -394,7 +400,7 @@ def _allocated(made: _SequenceBuilder, inputs: list[int], results: list[int]) ->
                 number[b] = len(inputs) + len(results) + len(offsets)
                 offsets.append(arena.take(_buffer_bytes(made, b)))
         seen = [begin + marks.index(b) for b in buffers if b in made.assertions]
-        looked_at = range(seen[0], seen[0] + len(seen)) if seen else range(0)
+        looked_at = range(min(seen), max(seen) + 1) if seen else range(0)
         operands = tuple([number[b] for b in buffers])
         calls = tuple(map(made.source, made.sources[k]))
         steps.append(ProgramStep(function, operands, looked_at, calls))

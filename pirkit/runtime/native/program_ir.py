@@ -107,8 +107,10 @@ def operand(header: Header, given: ptr, made: ptr, k: i64) -> ptr:
     return object
 
 # Write the addresses of operands into the argument blocks. Returns 0, or 1 + the number of
-# the first array that does not fit; then nothing is written.
+# the first array that does not fit; then nothing is written. A run begins with the first record,
+# also where an interrupt ended the last one before Python could handle it.
 def place(header: Header, given: ptr, made: ptr) -> i64:
+    header.resume = 0
     for k in range(number):
         if not fits(operand(header, given, made, k), array, wanted + k * WANTED_BYTES):
             return k + 1

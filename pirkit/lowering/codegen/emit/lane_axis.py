@@ -49,6 +49,11 @@ def lane_count(kernel: Kernel, axis: int, target: Target) -> int:
     return max(2, target.vector_bits // (8 * widest))
 
 
+def lanes_for(extent: int) -> int:
+    """Lanes that few elements need: CPUs forward no masked store to the loads that follow it."""
+    return max(2, 1 << (extent - 1).bit_length())
+
+
 def lane_axis_of(kernel: Kernel) -> int | None:
     """The axis along which most bytes are contiguous; of equal ones the last outer axis."""
     extents, has_accumulations = (*kernel.outer, *kernel.inner), bool(kernel.accumulations())

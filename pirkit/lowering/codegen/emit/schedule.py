@@ -19,6 +19,7 @@ from typing import Final, Literal
 from pirkit.lowering.codegen.emit.lane_axis import (
     lane_axis_of,
     lane_count,
+    lanes_for,
     loaded_operands,
     packed_operands,
     transposed_axis_of,
@@ -162,6 +163,7 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
         return tiled
     if not kernel.inner and traversed is None:
         ordered = with_axes(kernel, [*outer, axis], ())
+        lanes = min(lanes, lanes_for(kernel.outer[axis]))
         unroll = 1 if _weight(kernel) > _HEAVY_BODY else 2
         return Schedule(
             ordered,

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.emit.lane_axis import lanes_for
 from pirkit.lowering.codegen.emit.schedule_loops import Stage, Stages
 from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
 from pirkit.lowering.codegen.ir import memory_rewrites as memory
@@ -57,7 +58,7 @@ def lanes_of(tiled: TiledNest, target: Target) -> int:
     found |= {s.dtype for s in tiled.statements() if isinstance(s, (Compute, Constant, Index))}
     # All tiles share one vector length, so their layouts agree.
     widest = max(4 if element(d) == "float" else d.itemsize for d in found)
-    return max(2, target.vector_bits // (8 * widest))
+    return min(max(2, target.vector_bits // (8 * widest)), lanes_for(max(tiled.extents, default=1)))
 
 
 def tiled_stages(tiled: TiledNest, target: Target) -> list[Stage]:
