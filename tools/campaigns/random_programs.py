@@ -15,6 +15,7 @@ from pirkit.diag.errors import PirkitError, VerifyError
 from pirkit.dialect.build import Value
 from pirkit.dialect.opdef import RANDOM, OpDef, reference, samples
 from pirkit.dialect.operation import PirOp, bodies
+from pirkit.dialect.retyped_storage import is_alike, storage_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.ops.calls import Call, calls, is_gradient, sample_dtypes, table
@@ -492,17 +493,34 @@ class Maker:
 
     def view(self, x: Value) -> Value:
         """The same memory under another name, in another shape by chance; seldom a copy."""
-        match self.random.choice(("name", "name", "reshape", "unsqueeze", "flatten", "copy")):
-            case "reshape" if not self.plain and not self.depth:
-                return self.b("pd_op.reshape_", x, shape=(prod(x.shape),))
-            case "unsqueeze" if x.rank < 5 and not self.plain and not self.depth:
-                return self.b("pd_op.unsqueeze_", x, axis=[self.random.randint(0, x.rank)])
-            case "flatten" if x.rank > 1 and not self.plain and not self.depth:
-                return self.b("pd_op.flatten_", x, start_axis=0, stop_axis=1)
+        made_here = not self.plain and self.is_made_here(x)
+        words = ("name", "name", "name", "reshape", "unsqueeze", "flatten", "turn", "copy")
+        match self.random.choice(words):
+            case "reshape" if made_here:
+                return self.turned(self.b("pd_op.reshape_", x, shape=(prod(x.shape),)))
+            case "unsqueeze" if x.rank < 5 and made_here:
+                axis = [self.random.randint(0, x.rank)]
+                return self.turned(self.b("pd_op.unsqueeze_", x, axis=axis))
+            case "flatten" if x.rank > 1 and made_here:
+                return self.turned(self.b("pd_op.flatten_", x, start_axis=0, stop_axis=1))
+            case "turn" if x.rank > 1 and made_here:
+                perm = self.random.sample(range(x.rank), x.rank)
+                return self.turned(self.b("pd_op.transpose_", x, perm=perm))
             case "copy" if x.rank > 1:
                 return self.b.transpose(x, perm=self.random.sample(range(x.rank), x.rank))
             case _:
                 return self.b("pd_op.share_data", x)
+
+    def is_made_here(self, x: Value) -> bool:
+        """True if a write may give it another type: inside of a branch or loop, if made there."""
+        owner = storage_of(x.ssa)[0].owner
+        return isinstance(owner, PirOp) and owner.parent is self.b.block
+
+    def turned(self, made: Value) -> Value:
+        """What a write gives another type, which nothing may read under its older names."""
+        self.values = [v for v in self.values if not is_turned(v, made)]
+        self.extra = [v for v in self.extra if not is_turned(v, made)]
+        return made
 
     def _views(self) -> Any:
         """A view of a view is overwritten, and what lies below is read, or all of it again."""
@@ -512,7 +530,8 @@ class Maker:
         for _ in range(self.random.randint(1, 3)):
             chain.append(self.view(chain[-1]))
         written = self.b(f"pd_op.{self.random.choice(SMOOTH_INPLACE)}", chain[-1])
-        read = self.b(f"pd_op.{self.random.choice(SMOOTH)}", self.random.choice(chain))
+        names = [v for v in chain if not is_turned(v, written)]
+        read = self.b(f"pd_op.{self.random.choice(SMOOTH)}", self.random.choice(names))
         return (read, written) if self.flip() else read
 
     def _outlives(self) -> Any:
@@ -521,7 +540,8 @@ class Maker:
         names = [f"pd_op.{self.random.choice(SMOOTH)}" for _ in range(4)]
         made = self.b(names[0], x)
         view = self.view(self.view(made) if self.flip() else made)
-        later = self.b(names[2], self.b(names[1], made))
+        of = view if is_turned(made, view) else made
+        later = self.b(names[2], self.b(names[1], of))
         return later, view if self.flip() else self.b(names[3], view)
 
     def _carried(self) -> Any:
@@ -605,6 +625,11 @@ _IMPURE: Final = frozenset({"inplace", "rewrite", "views"})
 
 def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return all(a == b or 1 in (a, b) for a, b in zip(one[::-1], other[::-1], strict=False))
+
+
+def is_turned(value: Value, made: Value) -> bool:
+    """True for a name that a tensor has outgrown: a write has given it the type of ``made``."""
+    return storage_of(value.ssa) == storage_of(made.ssa) and not is_alike(value.ssa, made.ssa)
 
 
 def made(seed: int, plain: bool = False) -> tuple[Any, dict[str, Array]]:
