@@ -304,7 +304,7 @@ def test_rows_are_chosen_by_integers() -> None:
 
 CHANGING = {
     "reshape_": {"shape": (6,)}, "unsqueeze_": {"axis": [0]}, "cast_": {"dtype": "float64"},
-    "transpose_": {"perm": (1, 0)},
+    "transpose_": {"perm": (1, 0)}, "logical_not_": {},
 }  # fmt: skip
 
 

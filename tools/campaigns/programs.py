@@ -27,6 +27,7 @@ from pirkit.dialect.types import meta_of
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.delta_reduce import reduce
+from pirkit.frontend.derivative_check import labels_of
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import PASSES
@@ -196,7 +197,7 @@ def examine(seed: int, number: int, only: str = "") -> list[Found]:
         if status != "values":
             return list(_told(status, both, "autodiff", program))
         if not option:
-            found += _sloped(program, both, inputs, case)
+            found += sloped(program, both, inputs, case)
         program = both
     return found + list(_compared(f"{kind} ", program, inputs, draw, chosen))
 
@@ -205,8 +206,11 @@ _PARTLY_CONSTANT: Final = frozenset({"pd_op.spectral_norm"})
 """Ops whose gradients take a part of what they compute for constant, as Paddle's do."""
 
 
-def _sloped(program: Program, both: Program, inputs: Arrays, case: int) -> Iterator[Found]:
-    """The gradient of a program of float64 along a direction, beside the difference along it."""
+def sloped(program: Program, both: Program, inputs: Arrays, case: int) -> Iterator[Found]:
+    """The gradient of a program of float64 along a direction, beside the difference along it.
+
+    What reaches an operand that gets no gradient, as a label, stays as it is.
+    """
     given = {**inputs, **program.params}
     metas = [meta_of(r.type) for op in program.module.walk() for r in op.results]
     rounded = {m.dtype for m in metas if isinstance(m, TensorMeta) and not m.dtype.is_integer}
@@ -214,7 +218,8 @@ def _sloped(program: Program, both: Program, inputs: Arrays, case: int) -> Itera
         return
     if any(op.name in _PARTLY_CONSTANT for op in program.module.walk()):
         return
-    floats = [n for n, a in given.items() if a.dtype == np.float64]
+    labels = labels_of(program.main)
+    floats = [n for n, a in given.items() if a.dtype == np.float64 and n not in labels]
     rng = np.random.default_rng(case)
     way = {n: rng.standard_normal(given[n].shape) for n in floats}
 
