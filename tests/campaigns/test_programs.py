@@ -348,6 +348,14 @@ def test_the_oracle_tells_rounding_from_wrong_numbers() -> None:
     assert dt.of_array(near) is dt.float32
 
 
+def test_the_oracle_compares_truths() -> None:
+    oracle = Oracle.of(program("%2 = pd_op.isfinite(%c) : (tensor<4xf32>) -> tensor<4xi1>"), INPUTS)
+    ((name, want),) = oracle.want.items()
+    found = oracle.difference({name: ~want})
+    assert found is not None
+    assert found[0] == "wrong"
+
+
 def test_differences_leave_out_what_gets_no_gradient() -> None:
     b = pirkit.ProgramBuilder()
     x, label = b.input("x", (3,), "float64"), b.input("label", (3,), "float64")

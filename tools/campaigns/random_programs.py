@@ -13,8 +13,9 @@ import numpy as np
 import pirkit
 from pirkit.diag.errors import PirkitError, VerifyError
 from pirkit.dialect.build import Value
+from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import RANDOM, OpDef, reference, samples
-from pirkit.dialect.operation import PirOp, bodies
+from pirkit.dialect.operation import PirOp, bodies, declares
 from pirkit.dialect.retyped_storage import is_alike, storage_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -188,8 +189,12 @@ class Maker:
         """One more step; 0 if it could not be made."""
         steps = {**STEPS, **WIDE_STEPS} if self.wide else STEPS
         steps = {**steps, **WRITING_STEPS} if self.writing else steps
-        kinds = [k for k in steps if not (self.depth and k in _OUTSIDE) and not (
-            self.plain and k in _IMPURE)]  # fmt: skip
+        left_out = {
+            *(_OUTSIDE if self.depth else ()),
+            *(_NESTING if self.depth >= DEEPEST else ()),
+            *(_IMPURE if self.plain else ()),
+        }
+        kinds = [k for k in steps if k not in left_out]
         weights = [steps[k] for k in kinds]
         (kind,) = self.random.choices(kinds, weights)
         try:
@@ -446,6 +451,13 @@ class Maker:
         return self.b.reshape(flat, array.shape)
 
     def _inplace(self) -> Any:
+        if self.random.random() < 0.2:
+            x = self.pick(lambda v: not v.dtype.is_float)
+            named = (
+                "logical_not_" if x.dtype is dt.bool_ else self.random.choice(INPLACE_BINARY[:3])
+            )
+            pair = (x,) if x.dtype is dt.bool_ else (x, x)
+            return self.b(f"pd_op.{named}", *pair)
         x = self.pick(lambda v: v.dtype.is_float)
         if self.flip():
             return self.b(f"pd_op.{self.random.choice(INPLACE)}", x)
@@ -461,9 +473,10 @@ class Maker:
         """An op again, with the same operands and attributes."""
         x = self.pick(lambda v: isinstance(v.ssa.owner, PirOp) and bool(v.ssa.owner.operands))
         op = cast(PirOp, x.ssa.owner)
-        if bodies(op) or op.definition.writes or op.parent is not self.b.block:
+        b = self.b.innermost
+        if bodies(op) or op.definition.writes or op.parent is not b.block:
             raise Redraw
-        return self.b.results(self.b.insert(op.clone()))
+        return b.results(b.insert(op.clone()))
 
     def _fan(self) -> Any:
         """A value that several ops read: as it is, turned, and reduced along other axes."""
@@ -514,7 +527,8 @@ class Maker:
     def is_made_here(self, x: Value) -> bool:
         """True if a write may give it another type: inside of a branch or loop, if made there."""
         owner = storage_of(x.ssa)[0].owner
-        return isinstance(owner, PirOp) and owner.parent is self.b.block
+        is_here = isinstance(owner, PirOp) and owner.parent is self.b.innermost.block
+        return is_here and not (self.depth and declares(owner, SOURCE))
 
     def turned(self, made: Value) -> Value:
         """What a write gives another type, which nothing may read under its older names."""
@@ -575,6 +589,19 @@ class Maker:
         turns = self.random.randint(0, 3)
         return pirkit.fori_loop(0, turns, lambda i, s: self._body(x, x)(s, s), x)
 
+    def _turns(self) -> Any:
+        """A loop whose state is two values, and whose turns depend on a third."""
+        x, y = self.pick(lambda v: v.dtype.is_float), self.pick()
+        positive = self.b("pd_op.cast", self._truth(), dtype="int64")
+        turns = self.b("pd_op.sum", positive * self.random.randint(1, 3), axis=())
+        first = self.b("pd_op.full", shape=(), value=0.0, dtype="int64")
+
+        def turn(state: Any) -> Any:
+            i, x, y = state
+            return i + 1, self._body(x, x)(x, x), self._body(y, y)(y, y)
+
+        return pirkit.while_loop(lambda s: s[0] < turns, turn, (first, x, y))[1:]
+
     def _truth(self) -> Value:
         x = self.pick(lambda v: 0 < prod(v.shape))
         one = self.b.reshape(x, (-1,))
@@ -604,22 +631,23 @@ STEPS: Final = {
     "normalize": 1, "reshape": 2, "transpose": 3, "slice": 3, "rearrange": 3, "spread": 3,
     "parts": 1, "gather": 2, "scatter": 1, "matmul": 3, "window": 2, "table": 9, "inplace": 4,
     "alias": 1, "cond": 1, "while": 1, "again": 2, "fan": 1, "rewrite": 2,
-    "views": 2, "outlives": 2, "carried": 1,
+    "views": 2, "outlives": 2, "carried": 1, "turns": 1,
 }  # fmt: skip
 """Each kind of step, and how often it is drawn."""
 WIDE_STEPS: Final = {
     "unary": 8, "binary": 12, "reduce": 8, "normalize": 3, "transpose": 8, "rearrange": 5, "fan": 8,
-    "matmul": 4, "rows": 3, "table": 1, "while": 0, "cond": 0,
+    "matmul": 4, "rows": 3, "table": 1, "while": 0, "cond": 0, "turns": 0,
 }  # fmt: skip
 """How often steps of wide programs are drawn that differ."""
 WRITING_STEPS: Final = {
     "inplace": 12, "alias": 6, "rewrite": 12, "views": 12, "outlives": 6, "carried": 4, "table": 3,
 }  # fmt: skip
 """The same of programs that overwrite much of what others read."""
-_OUTSIDE: Final = frozenset(
-    {"table", "gather", "scatter", "matmul", "rows", "window", "cond", "while", "carried"}
-)
+_OUTSIDE: Final = frozenset({"table", "gather", "scatter", "matmul", "rows", "window"})
 """Steps that are made outside of branches and loops only: they need inputs."""
+_NESTING: Final = frozenset({"cond", "while", "carried", "turns"})
+DEEPEST: Final = 2
+"""How many branches and loops stand in one another."""
 _IMPURE: Final = frozenset({"inplace", "rewrite", "views"})
 
 
