@@ -382,3 +382,19 @@ def test_elements_that_are_an_extremum_together_share_its_derivative(name: str) 
     x = x if name.endswith("max") else -x
     found = pirkit.grad(lambda v: getattr(pirkit.ops, name)(v, axis=[1]).sum())(x)
     np.testing.assert_allclose(found, [[0, 0.5, 0.5], [1 / 3, 1 / 3, 1 / 3]], rtol=1e-12)
+
+
+def test_a_list_in_a_loop_that_nothing_reads_holds_what_is_computed_around() -> None:
+    b = pirkit.ProgramBuilder()
+    x, y = b.input("x", (3, 4), "float32"), b.input("y", (4,), "float32")
+    same = b.equal(b.exp(x), y)
+
+    def turn(i: Any, s: Any) -> Any:
+        b.combine([same, s])
+        return b.tanh(s)
+
+    b.output("z", pirkit.fori_loop(0, 2, turn, b.exp(x)))
+    found = pirkit.compile(b.finish(), pipeline="functionalize,decompose,fuse")(
+        x=np.zeros((3, 4), "f4"), y=np.ones(4, "f4")
+    )["z"]
+    np.testing.assert_allclose(found, np.tanh(np.tanh(np.ones((3, 4)))), rtol=1e-6)
