@@ -83,8 +83,6 @@ def _passes(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
         return referred(run_passes(program, pipeline), inputs)
     except PirkitError as error:
         error.notes = (*error.notes, pipeline)
-        if error.code == "PK0802":  # an order that the pass manager refuses
-            return referred(program, inputs)
         raise
 
 
@@ -280,7 +278,12 @@ def differs(name: str, state: Any, program: Program, inputs: Arrays) -> tuple[st
     if reached != "values":
         return reached, f"{type(found).__name__}: {found}"
     if status != "values":
-        return "refused", f"values, but the reference refuses: {oracle}"
+        # What nothing needs may be left out, and with it the fault that ends the reference.
+        dead = run_passes(_joined(program, name in JOINT), "dce")
+        status, needed = attempt(partial(Oracle.of, dead, given))
+        if status != "values":
+            return "refused", f"values, but the reference refuses: {oracle}"
+        oracle = needed
     if name in CHOOSY:  # these give outputs alone, not what is written
         return oracle.difference(found, found)
     return oracle.difference(found)
@@ -309,14 +312,16 @@ def _oracle(program: Program, inputs: Arrays, joint: bool) -> tuple[str, Any]:
     """What a program may give, or how the reference ended; the ways of a case share it."""
     known = _LATEST.get(joint)
     if known is None or known[0] is not program or known[1] is not inputs:
-        status, both = attempt(
-            lambda: run_passes(program, "autodiff{seeds=true}") if joint else program
-        )
+        status, both = attempt(partial(_joined, program, joint))
         reached = (
             attempt(partial(Oracle.of, both, inputs)) if status == "values" else (status, both)
         )
         known = _LATEST[joint] = program, inputs, reached
     return known[2]
+
+
+def _joined(program: Program, joint: bool) -> Program:
+    return run_passes(program, "autodiff{seeds=true}") if joint else program
 
 
 def _told(status: str, error: Any, way: str, program: Program) -> Iterator[Found]:

@@ -612,7 +612,8 @@ class Maker:
         """A function that maps two values of a type to one of this type."""
 
         def body(x: Value, y: Value) -> Value:
-            outside, self.values = self.values, [*self.values[-3:], x, y]
+            outside, self.values = (self.values, self.extra), [*self.values[-3:], x, y]
+            self.extra = []
             self.depth += 1
             try:
                 for _ in range(self.random.randrange(4)):
@@ -620,7 +621,7 @@ class Maker:
                 alike = [v for v in self.values if v.dtype is x.dtype and v.shape == x.shape]
                 return self.random.choice([*alike[-3:], x])
             finally:
-                self.values = outside
+                self.values, self.extra = outside
                 self.depth -= 1
 
         return body
