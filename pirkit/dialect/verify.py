@@ -26,6 +26,7 @@ from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, REGIONS, STRUCTURAL
 from pirkit.dialect.opdef import OpDef, infer_meta
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, describe, origin_of, span_of
 from pirkit.dialect.parse_advice import SPELLED
+from pirkit.dialect.retyped_storage import RetypedStorage
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import OPAQUE, check_names, meta_of
 from pirkit.runtime import dtype as dt
@@ -118,6 +119,7 @@ class _Walk:
         self.visible: set[SSAValue] = set()
         self.names: set[tuple[str, str]] = set()
         self.token_uses: dict[tuple[SSAValue, str], Operation] = {}
+        self.retyped = RetypedStorage()
         self.count = 0
 
     def run(self) -> None:
@@ -154,6 +156,7 @@ class _Walk:
                 stack.append(_Frame(iter(block.ops), frame.depth + 1, list(block.args), makes))
                 makes = ()
         check("ops", self.count, span_of(self.program))
+        self.retyped.finish()
 
     def _define(self, frame: _Frame, values: Sequence[SSAValue]) -> None:
         frame.defined.extend(values)
@@ -167,6 +170,7 @@ class _Walk:
             if value not in self.visible:
                 self._not_dominated(op, index, value)
         verify_op(op)
+        self.retyped.visit(op)
         _check_names(op, op.results)
         if bodies(op):
             _check_regions(op)

@@ -211,7 +211,7 @@ def _against_quotients(program: ProgramOp, seed: int) -> str | None:
         is_right = abs(found - fine) <= _WRONG * scale
         return None if is_right else f"is {found:.6g}, expected {fine:.6g}"
 
-    labels = _labels(program)
+    labels = labels_of(program)
     directions = {
         name: _cotangent(name, array, seed + 1)
         for name, array in fed.items()
@@ -225,7 +225,7 @@ def _against_quotients(program: ProgramOp, seed: int) -> str | None:
     return None
 
 
-def _labels(program: ProgramOp) -> set[str]:
+def labels_of(program: ProgramOp) -> set[str]:
     """Inputs and parameters that reach an operand which, as in Paddle, gets no gradient."""
     ops = [op for op in program.walk() if isinstance(op, PirOp)]
     pending = [op.operand_named(name) for op in ops for name in op.definition.no_gradient]

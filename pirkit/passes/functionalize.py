@@ -13,13 +13,13 @@ from pirkit.analysis.differentiation import block_of
 from pirkit.analysis.effects import WRITE_BACK, keeps_statistics
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode, encode
-from pirkit.dialect.kinds import LIST, LOOP, OUTPUT, SINK, SOURCE
+from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares
-from pirkit.dialect.types import VecType, meta_of
+from pirkit.dialect.retyped_storage import is_alike
+from pirkit.dialect.types import VecType
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import replace, semantic_properties, successor
-from pirkit.runtime.meta import compatible
 
 _IF: Final = "pd_op.if"
 _BATCH_NORM: Final = "pd_op.batch_norm"
@@ -91,8 +91,6 @@ class _Versions:
     content: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     carried: frozenset[SSAValue] = frozenset()
     """Storages from outside whose content the enclosing branches and loops yield."""
-    shown: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-    """Storages whose current content a write in place has given another type -> its result."""
     outputs: list[PirOp] = field(default_factory=list[PirOp])
 
     def run(self) -> None:
@@ -106,8 +104,7 @@ class _Versions:
     def now(self, value: SSAValue, reader: Operation) -> SSAValue:
         """The value that holds the current content of the storage of ``value``."""
         if not isinstance(value.type, VecType):
-            current = self.content.get(self.storage_of(value), value)
-            return current if _is_alike(current, value) else value
+            return self.content.get(self.storage_of(value), value)
         elements = _elements(value)
         items = [self.now(v, reader) for v in elements]
         if items == list(elements):
@@ -223,18 +220,12 @@ class _Versions:
         if op in self.tail and not any(t in self.content for t in targets.values()):
             return
         beyond = [t for t in targets.values() if block_of(t) is not op.parent]
-        if (
-            pure is None
-            or any(t not in self.carried for t in beyond)
-            or any(self.is_read_as_it_was(op, op.result_named(r), t) for r, t in targets.items())
-        ):
+        if pure is None or any(t not in self.carried for t in beyond):
             self.ctx.remark("missed", f"`{op.name}` has to write in place", op)
             for result, target in targets.items():
                 made = op.result_named(result)
                 if made is not None:
                     self.storage[made] = target
-                    if target in self.content:
-                        self.shown[target] = made
             return
         self.ctx.rewrote("functionalize", op)
         self.ctx.count("functionalized")
@@ -257,33 +248,10 @@ class _Versions:
                 made.replace_all_uses_with(held)
                 made = held
             self.content[target] = made
-            self.shown.pop(target, None)
-
-    def is_read_as_it_was(self, op: PirOp, made: SSAValue | None, target: SSAValue) -> bool:
-        """True if later operations read what is written under a name of another type.
-
-        They are declared for that type, and only a write in place gives them the new content.
-        """
-        if made is None:
-            return False
-        readers: set[Operation] = set()
-        for name in (target, *(n for n, s in self.storage.items() if s is target)):
-            if name is not made and not _is_alike(made, name):
-                # `finish` gives outputs the content in their own type
-                is_target = name is target
-                uses = [u.operation for u in name.uses]
-                readers |= {o for o in uses if is_target or not declares(o, OUTPUT)}
-        later = op.next_op
-        while later is not None:
-            if any(inner in readers for inner in later.walk()):
-                return True
-            later = later.next_op
-        return False
 
     def finish(self) -> None:
         """Let outputs show the last contents, and write these back to inputs and parameters."""
         block = self.program.block
-        self.content.update(self.shown)
         current = [self.content.get(self.storage_of(op.operands[0])) for op in self.outputs]
         if any(
             c is not None and c is not op.operands[0]
@@ -297,7 +265,7 @@ class _Versions:
         for target, value in self.content.items():
             if _is_source(target) and value is not target:
                 made = self.program if isinstance(value.owner, Block) else value.owner
-                types = (target.type if _is_alike(value, target) else value.type,)
+                types = (target.type if is_alike(value, target) else value.type,)
                 back = create(WRITE_BACK, (value, target), types, location=made.location)
                 block.add_op(back)
                 self.ctx.count("write_backs")
@@ -315,11 +283,6 @@ def _elements(vec: SSAValue) -> Sequence[SSAValue]:
         if target is not None and owner.result_named(result) is vec:
             return _elements(target)
     return ()
-
-
-def _is_alike(value: SSAValue, target: SSAValue) -> bool:
-    """False if a write has changed the shape or dtype, such as ``reshape_`` and ``cast_``."""
-    return compatible(meta_of(target.type), meta_of(value.type))
 
 
 def _carried_operations(op: PirOp, blocks: set[Block | None]) -> Iterator[PirOp]:

@@ -13,13 +13,14 @@ import pirkit
 from pirkit import ops
 from pirkit.diag.errors import PirkitError, RuntimeFault
 from pirkit.dialect.program import Program
+from pirkit.frontend.compile import run_passes
 from pirkit.runtime import dtype as dt
 from pirkit.split import forward_backward
 from tests.execution import parsed
 from tests.split.running import Halves
 from tools.campaigns.driver import SEVERE
 from tools.campaigns.oracle import Oracle, moved
-from tools.campaigns.programs import WAYS, differs, examine
+from tools.campaigns.programs import WAYS, differs, examine, sloped
 from tools.campaigns.random_programs import DTYPES, made
 
 FOUND: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
@@ -81,14 +82,6 @@ FOUND: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         %6 = pd_op.exp(%2) : (tensor<2xf32>) -> tensor<2xf32>
         """,
         ("default", "simplify"),
-    ),
-    # after a write that changes the element type, reads under the old name broke `functionalize`
-    "read-under-the-old-name": (
-        """
-        %2 = pd_op.sqrt_(%d) : (tensor<3xi32>) -> tensor<3xf32>
-        %3 = pd_op.add(%d, %d) : (tensor<3xi32>, tensor<3xi32>) -> tensor<3xi32>
-        """,
-        ("default", "fused"),
     ),
 }
 INPUTS: Final = {
@@ -353,6 +346,34 @@ def test_the_oracle_tells_rounding_from_wrong_numbers() -> None:
     assert found[0] == "wrong"
     assert oracle.difference({}) is not None
     assert dt.of_array(near) is dt.float32
+
+
+def test_a_fault_in_what_nothing_needs_is_no_difference() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (3,), "int64")
+    b("pd_op.floor_divide", x, x)
+    b.output("y", x + x)
+    held, given = b.finish(), {"x": np.array([0, 1, 2])}
+    state = random.Random(0).getstate()
+    assert differs("default", state, held, given) is None
+    assert differs("kernels", state, held, given) is None
+
+
+def test_the_oracle_compares_truths() -> None:
+    oracle = Oracle.of(program("%2 = pd_op.isfinite(%c) : (tensor<4xf32>) -> tensor<4xi1>"), INPUTS)
+    ((name, want),) = oracle.want.items()
+    found = oracle.difference({name: np.logical_not(want)})
+    assert found is not None
+    assert found[0] == "wrong"
+
+
+def test_differences_leave_out_what_gets_no_gradient() -> None:
+    b = pirkit.ProgramBuilder()
+    x, label = b.input("x", (3,), "float64"), b.input("label", (3,), "float64")
+    b.output("y0", b("pd_op.sigmoid_cross_entropy_with_logits", x, b.tanh(label)))
+    program = b.finish()
+    given = {"x": np.array([-1.0, 0.5, 2.0]), "label": np.array([0.2, 0.7, 0.4])}
+    assert not list(sloped(program, run_passes(program, "autodiff"), given, 1))
 
 
 def test_a_slice_of_the_campaign() -> None:

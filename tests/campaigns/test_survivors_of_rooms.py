@@ -114,7 +114,7 @@ def of(shape: tuple[int, ...]) -> str:
 
 
 def chain_of_writes(seed: int) -> str:
-    """Writes of one storage under the latest name; then its names are read, in any order."""
+    """Writes of one storage under names of its type; then those of its last type are read."""
     draw = random.Random(seed)
     last, lines = "x", list[str]()
     if draw.random() < 0.5:
@@ -127,9 +127,10 @@ def chain_of_writes(seed: int) -> str:
         kind = f"({of(names[last])}) -> {of(names[name])}"
         lines.append(f"%{name} = pd_op.{op}(%{last}) {{{held}}} : {kind}")
         last = name
+        alike = [n for n in names if names[n] == names[last]]
         if draw.random() < 0.3:
-            last = draw.choice(list(names))
-    for name in draw.sample(list(names), draw.randrange(1, len(names) + 1)):
+            last = draw.choice(alike)
+    for name in draw.sample(alike, draw.randrange(1, len(alike) + 1)):
         kind = of(names[name])
         if name == last and draw.random() < 0.5:
             lines.append(f'pir.shadow_output(%{name}) {{output_name = "last"}} : ({kind}) -> ()')

@@ -87,3 +87,18 @@ def test_a_size_that_is_known_late_is_the_word_behind_its_shift() -> None:
     number = size_from_words(-7)
     assert f"%pirkit_f0p = getelementptr i64, ptr %pirkit_f0w, i64 {number}\n" in checked
     assert f"%pirkit_s0p = getelementptr i64, ptr %pirkit_s0w, i64 {number + 1}\n" in checked
+
+
+def test_tables_of_numbers_in_the_code_are_buffers() -> None:
+    text = (
+        '@numbers0 = private unnamed_addr constant [3 x i8] c"\\01\\02\\03", align 64\n'
+        "define void @pirkit_kernel(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {\n"
+        "entry:\n  %a = getelementptr i8, ptr @numbers0, i64 %lo\n"
+        "  %v = load i8, ptr %a, align 1\n  ret void\n}\n"
+    )
+    checked = sanitized(text, Code(b"", "pirkit_kernel", 1, 0, 0, (64,)), "kernel")
+    llvm.parse_assembly(checked).verify()
+    assert "store ptr @numbers0, ptr %pirkit_p2, align 8\n" in checked
+    assert "store i64 3, ptr %pirkit_n2, align 8\n" in checked
+    assert "i64 1, ptr @numbers0, ptr @pirkit_what0)" in checked  # derived from the table
+    assert "%more = icmp ult i64 %k, 3\n" in checked

@@ -185,7 +185,7 @@ class Oracle:
 
 def _wide(x: Array) -> Array:
     if x.dtype.kind in "iub":
-        return x if x.dtype.kind == "b" else x.astype(object).astype(np.longdouble)
+        return x.astype(np.int8 if x.dtype.kind == "b" else object).astype(np.longdouble)
     return x.astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.diag.errors import InternalError, PirkitError
+from pirkit.diag.errors import InternalError, PassError, PirkitError
 
 
 def attempt(run: Callable[[], Any]) -> tuple[str, Any]:
@@ -17,6 +17,9 @@ def attempt(run: Callable[[], Any]) -> tuple[str, Any]:
             return "values", run()
     except InternalError as error:
         return "uncoded", error
+    except PassError as error:  # which may tell of any error in a pass
+        is_coded = isinstance(error.__cause__, PirkitError | None)
+        return "refused" if is_coded else "uncoded", error
     except PirkitError as error:
         return "refused", error
     except Exception as error:

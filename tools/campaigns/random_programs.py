@@ -13,8 +13,10 @@ import numpy as np
 import pirkit
 from pirkit.diag.errors import PirkitError, VerifyError
 from pirkit.dialect.build import Value
+from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import RANDOM, OpDef, reference, samples
-from pirkit.dialect.operation import PirOp, bodies
+from pirkit.dialect.operation import PirOp, bodies, declares
+from pirkit.dialect.retyped_storage import is_alike, storage_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.ops.calls import Call, calls, is_gradient, sample_dtypes, table
@@ -187,8 +189,12 @@ class Maker:
         """One more step; 0 if it could not be made."""
         steps = {**STEPS, **WIDE_STEPS} if self.wide else STEPS
         steps = {**steps, **WRITING_STEPS} if self.writing else steps
-        kinds = [k for k in steps if not (self.depth and k in _OUTSIDE) and not (
-            self.plain and k in _IMPURE)]  # fmt: skip
+        left_out = {
+            *(_OUTSIDE if self.depth else ()),
+            *(_NESTING if self.depth >= DEEPEST else ()),
+            *(_IMPURE if self.plain else ()),
+        }
+        kinds = [k for k in steps if k not in left_out]
         weights = [steps[k] for k in kinds]
         (kind,) = self.random.choices(kinds, weights)
         try:
@@ -445,6 +451,13 @@ class Maker:
         return self.b.reshape(flat, array.shape)
 
     def _inplace(self) -> Any:
+        if self.random.random() < 0.2:
+            x = self.pick(lambda v: not v.dtype.is_float)
+            named = (
+                "logical_not_" if x.dtype is dt.bool_ else self.random.choice(INPLACE_BINARY[:3])
+            )
+            pair = (x,) if x.dtype is dt.bool_ else (x, x)
+            return self.b(f"pd_op.{named}", *pair)
         x = self.pick(lambda v: v.dtype.is_float)
         if self.flip():
             return self.b(f"pd_op.{self.random.choice(INPLACE)}", x)
@@ -460,9 +473,10 @@ class Maker:
         """An op again, with the same operands and attributes."""
         x = self.pick(lambda v: isinstance(v.ssa.owner, PirOp) and bool(v.ssa.owner.operands))
         op = cast(PirOp, x.ssa.owner)
-        if bodies(op) or op.definition.writes or op.parent is not self.b.block:
+        b = self.b.innermost
+        if bodies(op) or op.definition.writes or op.parent is not b.block:
             raise Redraw
-        return self.b.results(self.b.insert(op.clone()))
+        return b.results(b.insert(op.clone()))
 
     def _fan(self) -> Any:
         """A value that several ops read: as it is, turned, and reduced along other axes."""
@@ -492,17 +506,35 @@ class Maker:
 
     def view(self, x: Value) -> Value:
         """The same memory under another name, in another shape by chance; seldom a copy."""
-        match self.random.choice(("name", "name", "reshape", "unsqueeze", "flatten", "copy")):
-            case "reshape" if not self.plain and not self.depth:
-                return self.b("pd_op.reshape_", x, shape=(prod(x.shape),))
-            case "unsqueeze" if x.rank < 5 and not self.plain and not self.depth:
-                return self.b("pd_op.unsqueeze_", x, axis=[self.random.randint(0, x.rank)])
-            case "flatten" if x.rank > 1 and not self.plain and not self.depth:
-                return self.b("pd_op.flatten_", x, start_axis=0, stop_axis=1)
+        made_here = not self.plain and self.is_made_here(x)
+        words = ("name", "name", "name", "reshape", "unsqueeze", "flatten", "turn", "copy")
+        match self.random.choice(words):
+            case "reshape" if made_here:
+                return self.turned(self.b("pd_op.reshape_", x, shape=(prod(x.shape),)))
+            case "unsqueeze" if x.rank < 5 and made_here:
+                axis = [self.random.randint(0, x.rank)]
+                return self.turned(self.b("pd_op.unsqueeze_", x, axis=axis))
+            case "flatten" if x.rank > 1 and made_here:
+                return self.turned(self.b("pd_op.flatten_", x, start_axis=0, stop_axis=1))
+            case "turn" if x.rank > 1 and made_here:
+                perm = self.random.sample(range(x.rank), x.rank)
+                return self.turned(self.b("pd_op.transpose_", x, perm=perm))
             case "copy" if x.rank > 1:
                 return self.b.transpose(x, perm=self.random.sample(range(x.rank), x.rank))
             case _:
                 return self.b("pd_op.share_data", x)
+
+    def is_made_here(self, x: Value) -> bool:
+        """True if a write may give it another type: inside of a branch or loop, if made there."""
+        owner = storage_of(x.ssa)[0].owner
+        is_here = isinstance(owner, PirOp) and owner.parent is self.b.innermost.block
+        return is_here and not (self.depth and declares(owner, SOURCE))
+
+    def turned(self, made: Value) -> Value:
+        """What a write gives another type, which nothing may read under its older names."""
+        self.values = [v for v in self.values if not is_turned(v, made)]
+        self.extra = [v for v in self.extra if not is_turned(v, made)]
+        return made
 
     def _views(self) -> Any:
         """A view of a view is overwritten, and what lies below is read, or all of it again."""
@@ -512,7 +544,8 @@ class Maker:
         for _ in range(self.random.randint(1, 3)):
             chain.append(self.view(chain[-1]))
         written = self.b(f"pd_op.{self.random.choice(SMOOTH_INPLACE)}", chain[-1])
-        read = self.b(f"pd_op.{self.random.choice(SMOOTH)}", self.random.choice(chain))
+        names = [v for v in chain if not is_turned(v, written)]
+        read = self.b(f"pd_op.{self.random.choice(SMOOTH)}", self.random.choice(names))
         return (read, written) if self.flip() else read
 
     def _outlives(self) -> Any:
@@ -521,7 +554,8 @@ class Maker:
         names = [f"pd_op.{self.random.choice(SMOOTH)}" for _ in range(4)]
         made = self.b(names[0], x)
         view = self.view(self.view(made) if self.flip() else made)
-        later = self.b(names[2], self.b(names[1], made))
+        of = view if is_turned(made, view) else made
+        later = self.b(names[2], self.b(names[1], of))
         return later, view if self.flip() else self.b(names[3], view)
 
     def _carried(self) -> Any:
@@ -555,6 +589,19 @@ class Maker:
         turns = self.random.randint(0, 3)
         return pirkit.fori_loop(0, turns, lambda i, s: self._body(x, x)(s, s), x)
 
+    def _turns(self) -> Any:
+        """A loop whose state is two values, and whose turns depend on a third."""
+        x, y = self.pick(lambda v: v.dtype.is_float), self.pick()
+        positive = self.b("pd_op.cast", self._truth(), dtype="int64")
+        turns = self.b("pd_op.sum", positive * self.random.randint(1, 3), axis=())
+        first = self.b("pd_op.full", shape=(), value=0.0, dtype="int64")
+
+        def turn(state: Any) -> Any:
+            i, x, y = state
+            return i + 1, self._body(x, x)(x, x), self._body(y, y)(y, y)
+
+        return pirkit.while_loop(lambda s: s[0] < turns, turn, (first, x, y))[1:]
+
     def _truth(self) -> Value:
         x = self.pick(lambda v: 0 < prod(v.shape))
         one = self.b.reshape(x, (-1,))
@@ -565,7 +612,8 @@ class Maker:
         """A function that maps two values of a type to one of this type."""
 
         def body(x: Value, y: Value) -> Value:
-            outside, self.values = self.values, [*self.values[-3:], x, y]
+            outside, self.values = (self.values, self.extra), [*self.values[-3:], x, y]
+            self.extra = []
             self.depth += 1
             try:
                 for _ in range(self.random.randrange(4)):
@@ -573,7 +621,7 @@ class Maker:
                 alike = [v for v in self.values if v.dtype is x.dtype and v.shape == x.shape]
                 return self.random.choice([*alike[-3:], x])
             finally:
-                self.values = outside
+                self.values, self.extra = outside
                 self.depth -= 1
 
         return body
@@ -584,27 +632,33 @@ STEPS: Final = {
     "normalize": 1, "reshape": 2, "transpose": 3, "slice": 3, "rearrange": 3, "spread": 3,
     "parts": 1, "gather": 2, "scatter": 1, "matmul": 3, "window": 2, "table": 9, "inplace": 4,
     "alias": 1, "cond": 1, "while": 1, "again": 2, "fan": 1, "rewrite": 2,
-    "views": 2, "outlives": 2, "carried": 1,
+    "views": 2, "outlives": 2, "carried": 1, "turns": 1,
 }  # fmt: skip
 """Each kind of step, and how often it is drawn."""
 WIDE_STEPS: Final = {
     "unary": 8, "binary": 12, "reduce": 8, "normalize": 3, "transpose": 8, "rearrange": 5, "fan": 8,
-    "matmul": 4, "rows": 3, "table": 1, "while": 0, "cond": 0,
+    "matmul": 4, "rows": 3, "table": 1, "while": 0, "cond": 0, "turns": 0,
 }  # fmt: skip
 """How often steps of wide programs are drawn that differ."""
 WRITING_STEPS: Final = {
     "inplace": 12, "alias": 6, "rewrite": 12, "views": 12, "outlives": 6, "carried": 4, "table": 3,
 }  # fmt: skip
 """The same of programs that overwrite much of what others read."""
-_OUTSIDE: Final = frozenset(
-    {"table", "gather", "scatter", "matmul", "rows", "window", "cond", "while", "carried"}
-)
+_OUTSIDE: Final = frozenset({"table", "gather", "scatter", "matmul", "rows", "window"})
 """Steps that are made outside of branches and loops only: they need inputs."""
+_NESTING: Final = frozenset({"cond", "while", "carried", "turns"})
+DEEPEST: Final = 2
+"""How many branches and loops stand in one another."""
 _IMPURE: Final = frozenset({"inplace", "rewrite", "views"})
 
 
 def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return all(a == b or 1 in (a, b) for a, b in zip(one[::-1], other[::-1], strict=False))
+
+
+def is_turned(value: Value, made: Value) -> bool:
+    """True for a name that a tensor has outgrown: a write has given it the type of ``made``."""
+    return storage_of(value.ssa) == storage_of(made.ssa) and not is_alike(value.ssa, made.ssa)
 
 
 def made(seed: int, plain: bool = False) -> tuple[Any, dict[str, Array]]:

@@ -189,7 +189,9 @@ def _readers(unit: Unit) -> list[Operation]:
     for use in unit.result.uses:
         reader = use.operation
         if reader.name == "pir.combine":
-            found += [u.operation for u in reader.results[0].uses]
+            of_list = [u.operation for u in reader.results[0].uses]
+            # one that nothing reads is removed from this block, but stays in those inside
+            found += of_list or ([reader] if reader.parent is not unit.op.parent else [])
         else:
             found.append(reader)
     return found

@@ -1,10 +1,12 @@
 """Bounds checks in generated code, for ``PIRKIT_SANITIZE=1``.
 
 Each load and store of an element, masked, gathered or plain, is preceded by a comparison with the
-buffers of the call: its operands and the scratch memory of its thread. An access has to stay in the
-buffer that its address was derived from (Jones and Kelly, 1997): addresses are followed back
-through `getelementptr` to the operand or parameter. Some parameters of a nest that another one
-calls (`%moved`) point before their buffer: there an access has to stay in some buffer.
+buffers of the call: its operands, the scratch memory of its thread, and the tables of numbers that
+are part of the code. An access has to stay in the buffer that its address was derived from (Jones
+and Kelly, 1997): addresses are followed back through `getelementptr` to the operand, parameter or
+table. Some parameters of a nest that another one calls (`%moved`) point before their buffer: there
+an access has to stay in some buffer.
+
 The check works on the text of a module, so it covers what every emitter writes. An access that
 leaves its buffer ends the process, as with an address sanitizer: the memory of its caller can no
 longer be trusted.
@@ -29,11 +31,12 @@ _BYTES: Final = {"i1": 1, "i8": 1, "i16": 2, "half": 2, "bfloat": 2, "i32": 4, "
 _TYPE: Final = r"(<\d+ x \w+>|\w+)"
 _DEFINE: Final = re.compile(r"define (?:internal |private )?\w+ (@\w+)\(")
 _CALL: Final = re.compile(r"(call (?:<\d+ x \w+>|\w+) )(@[\w.]+)\(")
-_GEP: Final = re.compile(r"  (%[\w.]+) = getelementptr (?:inbounds )?\w+, ptr (%[\w.]+),")
+_GEP: Final = re.compile(r"  (%[\w.]+) = getelementptr (?:inbounds )?\w+, ptr ([%@][\w.]+),")
+_NUMBERS: Final = re.compile(r"^(@\w+) = private unnamed_addr constant \[(\d+) x (\w+)\]", re.M)
 _MOVED: Final = re.compile(r"ptr (%moved\d+)")
 _TABLE: Final = re.compile(r"  (%[\w.]+) = load ptr, ptr (%[\w.]+)")
 _STACK: Final = re.compile(r"  (%[\w.]+) = alloca ")
-_LOAD: Final = re.compile(rf"  %[\w.]+ = load {_TYPE}, ptr (%[\w.]+)")
+_LOAD: Final = re.compile(rf"  %[\w.]+ = load {_TYPE}, ptr ([%@][\w.]+)")
 _STORE: Final = re.compile(rf"  store {_TYPE} .*, ptr (%[\w.]+)(?:,|$)")
 _COPY: Final = re.compile(r"  call void @llvm\.memcpy\S*\(ptr (%\S+), ptr (%\S+), i64 (\d+),")
 _MASKED: Final = re.compile(r"call .*@llvm\.masked\.(load|store|gather|scatter)\.\w+\.\w+\((.*)\)$")
@@ -151,7 +154,7 @@ def sanitized(text: str, code: Code, name: str) -> str:
         return text
     checks = _Checks(text, code, name)
     lines = [new for line in text.splitlines() for new in checks.line(line)]
-    count = len(code.sizes) + 1
+    count = len(code.sizes) + 1 + len(checks.tables)
     report, length = _bytes(_REPORT)
     room = STACK.index("capacity")
     shared = _CHECK.substitute(count=count, report=report, length=length, capacity=room)
@@ -166,6 +169,7 @@ class _Checks:
     def __init__(self, text: str, code: Code, name: str) -> None:
         self.code, self.name = code, name
         self.own = set(_DEFINE.findall(text))
+        self.tables = [(n, int(count) * _BYTES[kind]) for n, count, kind in _NUMBERS.findall(text)]
         self.constants: dict[str, str] = {}
         self.roots: dict[str, str] = {}
         self.stack: set[str] = set()
@@ -273,7 +277,7 @@ class _Checks:
         """The table of buffers, at the start of the function that is called from outside."""
         sizes = (*self.code.sizes, self.code.scratch)
         lines = [
-            f"  %pirkit_buffers = alloca [{2 * len(sizes)} x i64], align 8",
+            f"  %pirkit_buffers = alloca [{2 * (len(sizes) + len(self.tables))} x i64], align 8",
             f"  %pirkit_shift = mul i64 %slot, {self.code.scratch}",
         ]
         for k, size in enumerate(sizes):
@@ -288,6 +292,13 @@ class _Checks:
                 f"  %pirkit_b{k} = add i64 %pirkit_l{k}, {shift}",
                 f"  %pirkit_p{k} = getelementptr i64, ptr %pirkit_buffers, i64 {2 * k}",
                 f"  store i64 %pirkit_b{k}, ptr %pirkit_p{k}, align 8",
+                f"  %pirkit_n{k} = getelementptr i64, ptr %pirkit_p{k}, i64 1",
+                f"  store i64 {size}, ptr %pirkit_n{k}, align 8",
+            ]
+        for k, (name, size) in enumerate(self.tables, len(sizes)):
+            lines += [
+                f"  %pirkit_p{k} = getelementptr i64, ptr %pirkit_buffers, i64 {2 * k}",
+                f"  store ptr {name}, ptr %pirkit_p{k}, align 8",
                 f"  %pirkit_n{k} = getelementptr i64, ptr %pirkit_p{k}, i64 1",
                 f"  store i64 {size}, ptr %pirkit_n{k}, align 8",
             ]
