@@ -67,6 +67,17 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
      {"groups": 3}),
     ("conv3d_transpose", [IMAGE[:, :, None], f(*range(5), NAN, *range(6), shape=(3, 1, 1, 2, 2))],
      {"groups": 1}),
+    ("update_loss_scaling_",
+     [[f(1, 2)], np.array([False]), f(8.0), *[np.full(1, 2**31 - 1, "i4")] * 2],
+     {"incr_every_n_steps": 10, "decr_every_n_nan_or_inf": 2, "incr_ratio": 2.0,
+      "decr_ratio": 0.5}),
+    ("kldiv_loss", [np.zeros((3, 0), np.float16)] * 2, {"reduction": "mean"}),
+    ("deformable_conv",
+     [np.ones((2, 4, 5, 6)), np.ones((2, 12, 3, 5)), np.ones((0, 4, 3, 2)), None],
+     {"strides": (1, 1), "paddings": (0, 0), "dilations": (1, 1), "deformable_groups": 1,
+      "groups": 1, "im2col_step": 1}),
+    ("accuracy", [np.ones((1, 2), "f4"), np.array([[1, 0]], "i4"), np.array([[2**32 + 1]])], {}),
+    ("accuracy", [np.ones((1, 2), "f4"), np.array([[True, False]]), np.array([[2]])], {}),
 ]  # fmt: skip
 """Calls on which all backends give the reference's values."""
 
@@ -100,6 +111,19 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("bce_loss", [f(0.5), f(0.5, dtype=np.float64)], {}),
     ("merged_momentum_", [[f(1.0)] * 2, [f(1.0)] * 2, [f(1.0)] * 2, [f(0.5)], None],
      {"mu": 0.9, "regularization_method": ("l2_decay", ""), "regularization_coeff": (0.5,)}),
+    ("merged_adam_", [*[[f(1.0)]] * 5, None, [f(0.9)], [f(0.9)], None], {"amsgrad": True}),
+    ("lu_solve", [np.ones((2, 1)), np.array([[1.0, 2], [3, 0]]), np.array([1, 2], "i4")],
+     {"trans": "T"}),
+    ("sequence_mask", [np.array([2**63 - 1, 3])], {"max_len": -1, "out_dtype": dt.float32}),
+    ("roi_pool", [np.ones((2, 3, 6, 7)), np.ones((0, 4)), np.array([2**31 - 1, 2], "i4")],
+     {"pooled_height": 2, "pooled_width": 2, "spatial_scale": 1.0}),
+    ("repeat_interleave_with_tensor_index", [np.ones((2, 0)), np.array([2**63 - 1, 3])],
+     {"axis": 0, "output_size": -1}),
+    ("affine_grid", [np.ones((2, 2, 3), np.uint8)],
+     {"output_shape": (2, 2, 3, 2), "align_corners": False}),
+    ("threefry", [np.ones((), np.int16)] * 4, {}),
+    ("maxout", [np.ones((1, 4, 1, 1), np.complex64)], {"groups": 2}),
+    ("cross", [np.ones((2, 3), bool)] * 2, {}),
 ]  # fmt: skip
 """Calls that all backends refuse, with a code."""
 
