@@ -77,6 +77,8 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
      {"strides": (1, 1), "paddings": (0, 0), "dilations": (1, 1), "deformable_groups": 1,
       "groups": 1, "im2col_step": 1}),
     ("accuracy", [np.ones((1, 2), "f4"), np.array([[1, 0]], "i4"), np.array([[2**32 + 1]])], {}),
+    ("trace", [np.ones((4, 3, 2), bool)], {"offset": -2, "axis1": 0, "axis2": 1}),
+    ("sum", [np.ones((3, 4), bool)], {"axis": (1,), "dtype": dt.bool_, "keepdim": False}),
     ("accuracy", [np.ones((1, 2), "f4"), np.array([[True, False]]), np.array([[2]])], {}),
 ]  # fmt: skip
 """Calls on which all backends give the reference's values."""

@@ -21,8 +21,8 @@ KIND = "factorization"
 class LuSolve:
     """The `out` with `A @ out = b`, or `A.T @ out = b`, of whose `A` the factors are given.
 
-    `lu` and `pivots` are results of `lu`: factors of `A` with exchanged rows. Factors with a zero on
-    their diagonal are refused at run time.
+    `lu` and `pivots` are results of `lu`: factors of `A` with exchanged rows. A zero on their
+    diagonal is refused at run time.
 
     C1: `lu` holds square matrices, and `pivots` of int32 a number for each of their rows.
     C2: `b` has as many rows, and the leading dimensions of `lu`.
