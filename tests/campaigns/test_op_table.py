@@ -82,6 +82,8 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
       "shape": (1,), "values": (1.0,)}),
     ("trace", [np.ones((4, 3, 2), bool)], {"offset": -2, "axis1": 0, "axis2": 1}),
     ("sum", [np.ones((3, 4), bool)], {"axis": (1,), "dtype": dt.bool_, "keepdim": False}),
+    ("unpool3d", [np.ones((0, 1, 2, 2, 2)), np.ones((0, 1, 2, 2, 2), "i4")],
+     {"ksize": (2, 2, 2), "output_size": (4, 4, 4)}),
     ("accuracy", [np.ones((1, 2), "f4"), np.array([[True, False]]), np.array([[2]])], {}),
 ]  # fmt: skip
 """Calls on which all backends give the reference's values."""
@@ -127,6 +129,9 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("affine_grid", [np.ones((2, 2, 3), np.uint8)],
      {"output_shape": (2, 2, 3, 2), "align_corners": False}),
     ("threefry", [np.ones((), np.int16)] * 4, {}),
+    ("scatter_nd_add", [np.ones((3, 2), np.uint8), np.array([[0]]), np.ones((1, 2))], {}),
+    ("index_add", [np.ones((3, 2), "f4"), np.array([0]), np.ones((1, 2))], {"axis": 0}),
+    ("put_along_axis", [np.ones((3, 2), "f4"), np.array([[0]]), np.ones((1, 1))], {"axis": 0}),
     ("maxout", [np.ones((1, 4, 1, 1), np.complex64)], {"groups": 2}),
     ("cross", [np.ones((2, 3), bool)] * 2, {}),
 ]  # fmt: skip

@@ -85,6 +85,7 @@ class ScatterNdAdd:
     library_ns = {"written": 1.4}
     signature = "x, index, updates -> out"
     dtypes = dt.NUMBERS
+    same_dtype = ("x", "updates")
 
 
 @infer_meta(ScatterNdAdd)
@@ -142,6 +143,7 @@ class PutAlongAxis:
 
     name = "pd_op.put_along_axis"
     library_ns = {"written": 1.5}
+    same_dtype = ("arr", "values")
     signature = (
         "arr, indices, values ; axis: i32, reduce: str = assign, include_self: bool = True -> out"
     )
