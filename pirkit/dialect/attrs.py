@@ -122,6 +122,13 @@ class Kind:
     decode: Decode
 
 
+def _held(number: int, width: int) -> int:
+    """The number; raises ValueError if it is none of that width. xDSL takes unsigned ones too."""
+    if not -(1 << (width - 1)) <= number < 1 << (width - 1):
+        raise ValueError(f"{number} does not fit in {width} bits")
+    return number
+
+
 def _integer(width: int) -> Kind:
     type_ = mlir.IntegerType(width)
 
@@ -129,10 +136,7 @@ def _integer(width: int) -> Kind:
         return isinstance(a, mlir.IntegerAttr) and cast(Any, a).type == type_
 
     def encode(value: Any) -> Attribute:
-        number = int(value)
-        if not -(1 << (width - 1)) <= number < 1 << (width - 1):
-            raise ValueError(f"it does not fit in {width} bits")
-        return mlir.IntegerAttr(number, type_)
+        return mlir.IntegerAttr(_held(int(value), width), type_)
 
     return Kind(
         f"i{width}",
@@ -224,7 +228,7 @@ def _encode_scalar(value: Any) -> Attribute:
     if isinstance(value, bool):
         return mlir.IntegerAttr(int(value), mlir.i1)
     if isinstance(value, int):
-        return mlir.IntegerAttr(value, mlir.i64)
+        return mlir.IntegerAttr(_held(value, 64), mlir.i64)
     if isinstance(value, complex):
         return ComplexAttr(value)
     return mlir.FloatAttr(float(value), mlir.f64)
@@ -280,7 +284,7 @@ _BOOL: Final = Kind(
     lambda a: isinstance(a, mlir.IntegerAttr) and cast(Any, a).type == mlir.i1,
     lambda a: bool(cast("mlir.IntegerAttr[Any]", a).value.data),
 )
-_I64S: Final = _array("i64[]", mlir.i64, int)
+_I64S: Final = _array("i64[]", mlir.i64, lambda v: _held(int(v), 64))
 
 KINDS: Final[dict[str, Kind]] = {
     "bool": _BOOL,
@@ -310,7 +314,7 @@ KINDS: Final[dict[str, Kind]] = {
         lambda a: cast(LayoutAttr, a).data,
     ),
     "bool[]": _array("bool[]", mlir.i1, bool),
-    "i32[]": _array("i32[]", mlir.i32, int),
+    "i32[]": _array("i32[]", mlir.i32, lambda v: _held(int(v), 32)),
     "i64[]": _I64S,
     "f32[]": _array("f32[]", mlir.f32, float),
     "f64[]": _array("f64[]", mlir.f64, float),

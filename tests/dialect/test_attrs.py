@@ -80,3 +80,15 @@ def test_attribute_of_another_kind() -> None:
         with pytest.raises(VerifyError) as caught:
             decode(kind, mlir.UnitAttr())
         assert caught.value.code == "PK0205"
+
+
+@pytest.mark.parametrize(("kind", "width"), [("i32[]", 32), ("i64[]", 64), ("intarray", 64)])
+def test_numbers_that_only_unsigned_types_hold_are_refused(kind: str, width: int) -> None:
+    """xDSL takes them, and reads them as negative numbers."""
+    with pytest.raises(VerifyError, match=f"does not fit in {width} bits"):
+        encode(kind, (1 << (width - 1),))
+
+
+def test_a_scalar_of_more_than_64_bits_is_refused() -> None:
+    with pytest.raises(VerifyError, match="does not fit in 64 bits"):
+        encode("scalar", 2**64 + 3)

@@ -29,6 +29,7 @@ class IndexAdd:
     """
 
     name = "pd_op.index_add"
+    same_dtype = ("x", "add_value")
     signature = "x, index, add_value ; axis: i32 = 0 -> out"
     dtypes = dt.REAL
     inplace = {"out": "x"}

@@ -85,6 +85,7 @@ class ScatterNdAdd:
     library_ns = {"written": 1.4}
     signature = "x, index, updates -> out"
     dtypes = dt.NUMBERS
+    same_dtype = ("x", "updates")
 
 
 @infer_meta(ScatterNdAdd)
@@ -134,7 +135,7 @@ class PutAlongAxis:
     `include_self` counts the old element among those combined.
 
     C1: `axis` names a dimension of `arr`.
-    C2: `arr`, `indices` and `values` have the same rank.
+    C2: `arr`, `indices` and `values` have the same rank, and `indices` int32 or int64.
     C3: `reduce` is assign, add, mul, multiply, amin, amax or mean.
     C4: each index lies in its dimension.
     C5: `add` takes complex and real numbers of 32 bits and more; the others, real ones.
@@ -142,6 +143,7 @@ class PutAlongAxis:
 
     name = "pd_op.put_along_axis"
     library_ns = {"written": 1.5}
+    same_dtype = ("arr", "values")
     signature = (
         "arr, indices, values ; axis: i32, reduce: str = assign, include_self: bool = True -> out"
     )
@@ -154,7 +156,8 @@ def _(
     arr: TensorMeta, indices: TensorMeta, values: TensorMeta, *, axis: int, reduce: str, **_: object
 ) -> TensorMeta:
     normalize_axis(axis, arr.rank)
-    require(indices.rank == arr.rank, "C2", f"indices of rank {indices.rank}, arr of {arr.rank}")
+    fits = indices.rank == arr.rank and indices.dtype in dt.INTS
+    require(fits, "C2", f"indices are a {indices} for a tensor of rank {arr.rank}")
     require(values.rank in (0, arr.rank), "C2", f"values of rank {values.rank}, arr of {arr.rank}")
     known = reduce == "assign" or reduce in _UFUNCS
     require(known, "C3", f"there is no reduction {reduce!r}")
@@ -250,6 +253,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     arr, places, values = s.tensor(2, 3), s.array([[0], [1]], dt.int64), s.tensor(2, 1)
     yield "C1", s(arr, places, values, axis=2)
     yield "C2", s(arr, s.array([0], dt.int64), values, axis=1)
+    yield "C2", s(arr, s.array([[0], [1]], dt.float32), values, axis=1)
     yield "C3", s(arr, places, values, axis=1, reduce="max")
     yield "C4", s(arr, s.array([[0], [3]], dt.int64), values, axis=1)
     yield "C5", s(s.bools(2, 3), places, s.bools(2, 1), axis=1, reduce="add")

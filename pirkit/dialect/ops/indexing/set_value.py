@@ -51,7 +51,7 @@ def _written(
     The value fits the part as indexing shows it, leading dimensions of 1 apart.
     """
     out = x.copy()
-    part = out[tuple(window(x.shape, axes, starts, ends, steps))]
+    part = out[(*window(x.shape, axes, starts, ends, steps), ...)]  # a view of a number too
     seen = part[part_shown(part.shape, decrease_axes, none_axes)]
     try:
         seen[...] = fitted(value, seen.ndim)  # a view of `out`: the dots keep a single element one

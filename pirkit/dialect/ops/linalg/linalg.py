@@ -295,6 +295,7 @@ class Cross:
     C1: `x` and `y` have the same shape and dtype.
     C2: `axis` lies within the rank, or is 9.
     C3: the dimension at `axis` has size 3.
+    C4: the elements are no bools, which have no difference.
     """
 
     name = "pd_op.cross"
@@ -312,6 +313,7 @@ def _(x: TensorMeta, y: TensorMeta, *, axis: int) -> TensorMeta:
         "C1",
         f"{x} and {y} differ",
     )
+    require(x.dtype is not dt.bool_, "C4", f"{x} has no differences")
     if axis == _FIRST_OF_THREE:
         require(3 in x.shape or not x.is_static, "C3", f"no dimension of {show(x.shape)} is 3")
     else:
@@ -339,6 +341,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(s.tensor(2, 3), s.tensor(2, 3), axis=2)
     yield "C3", s(s.tensor(2, 3), s.tensor(2, 3), axis=0)
     yield "C3", s(s.tensor(2, 4), s.tensor(2, 4))
+    yield "C4", s(s.tensor(2, 3, dtype=dt.bool_), s.tensor(2, 3, dtype=dt.bool_))
 
 
 @op

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.linalg.solve import REAL_FIELDS
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -20,7 +21,8 @@ KIND = "factorization"
 class LuSolve:
     """The `out` with `A @ out = b`, or `A.T @ out = b`, of whose `A` the factors are given.
 
-    `lu` and `pivots` are results of `lu`: factors of `A` with exchanged rows.
+    `lu` and `pivots` are results of `lu`: factors of `A` with exchanged rows. A zero on their
+    diagonal is refused at run time.
 
     C1: `lu` holds square matrices, and `pivots` of int32 a number for each of their rows.
     C2: `b` has as many rows, and the leading dimensions of `lu`.
@@ -57,6 +59,8 @@ def _(b: Array, lu: Array, pivots: Array, *, trans: str) -> Array:
     out: Array = np.array(b).reshape(count, rows, columns)
     factors, swaps = lu.reshape(count, rows, rows), pivots.reshape(count, rows) - 1
     every = np.arange(count)
+    if not np.diagonal(factors, axis1=1, axis2=2).all():
+        raise RuntimeFault("the matrix is not invertible")
     is_plain = trans == "N"
     if is_plain:
         for i in range(rows):

@@ -173,7 +173,8 @@ class KldivLoss:
     """Kullback-Leibler divergence of the log probabilities `x` from the distribution `label`.
 
     A label that is not positive has loss 0. With `log_target`, `label` is a logarithm too.
-    `reduction` is `none`, `sum`, `mean` (by elements) or `batchmean` (by the first dimension).
+    `reduction` is `none`, `sum`, `mean` (by elements) or `batchmean` (by the first dimension); a
+    mean of nothing is NaN.
 
     C1: `label` has the shape of `x`.
     C2: `reduction` is `none`, `sum`, `mean` or `batchmean`.
@@ -210,7 +211,7 @@ def _(x: Array, label: Array, *, reduction: str, log_target: bool) -> Array:
     if reduction == "sum":
         return total
     count = loss.size if reduction == "mean" else loss.shape[0] if loss.ndim else 1
-    return total / total.dtype.type(max(count, 1))
+    return total / total.dtype.type(count)
 
 
 @samples(KldivLoss)

@@ -126,6 +126,7 @@ class Maxout:
     """
 
     name = "pd_op.maxout"
+    kind = "reduction"
     signature = "x ; groups: i32, axis: i32 = 1 -> out"
     dtypes = (dt.float32, dt.float64)
 

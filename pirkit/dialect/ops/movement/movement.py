@@ -10,7 +10,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, mul_dims, normalize_axes, normalize_axis, same_dim
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.lazy_numpy import Array, np
-from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta, is_addressable
 
 KIND = MOVEMENT
 
@@ -209,6 +209,9 @@ def _(x: TensorMeta, repeats: TensorMeta, *, axis: int, output_size: int) -> Ten
 @reference(RepeatInterleaveWithTensorIndex)
 def _(x: Array, repeats: Array, *, axis: int, output_size: int) -> Array:
     require(bool(np.all(repeats >= 0)), "C3", "a number of repeats is negative")
+    total = sum(np.broadcast_to(repeats, x.shape[axis]).tolist())
+    places = TensorMeta((total,), dt.int64)
+    require(is_addressable(places), "size", f"{places} is larger than any memory")
     out = np.repeat(x, repeats, axis=axis)
     size = out.shape[axis]
     require(output_size in (-1, 0, size), "C4", f"{size} slices, output_size is {output_size}")

@@ -153,7 +153,7 @@ def correlate(windows: Array, filter: Array, groups: int) -> Array:
     """
     n = filter.ndim - 2
     batch, filters, positions = windows.shape[0], filter.shape[0], windows.shape[2 : 2 + n]
-    rows = filter.reshape(groups, filters // groups, -1)
+    rows = filter.reshape(groups, filters // groups, prod(filter.shape[1:]))
     out = np.empty((batch, groups, filters // groups, prod(positions)), windows.dtype)
     order = (0, *range(1 + n, 1 + 2 * n), *range(1, 1 + n))
     for image, result in zip(windows, out, strict=True):

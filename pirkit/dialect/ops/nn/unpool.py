@@ -77,7 +77,8 @@ def _(x: Array, indices: Array, *, output_size: Sequence[int], **_: Any) -> Arra
     check_index(indices, size, "C3", from_end=False)
     rows = x.shape[0] * x.shape[1]
     out = np.zeros((rows, size), x.dtype)
-    np.put_along_axis(out, indices.reshape(rows, -1), x.reshape(rows, -1), axis=1)
+    elements = (rows, prod(x.shape[2:]))
+    np.put_along_axis(out, indices.reshape(elements), x.reshape(elements), axis=1)
     return out.reshape(*x.shape[:2], *lengths)
 
 

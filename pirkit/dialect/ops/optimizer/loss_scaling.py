@@ -151,16 +151,16 @@ def _(
     gradients = [np.zeros_like(each) if bad else each for each in x]
     if stop_update:
         return gradients, prev_loss_scaling, in_good_steps, in_bad_steps
-    good_steps = 0 if bad else in_good_steps.item() + 1
-    bad_steps = in_bad_steps.item() + 1 if bad else 0
+    none, one = np.zeros_like(in_good_steps), np.ones_like(in_good_steps)
+    good_steps = none if bad else in_good_steps + one
+    bad_steps = in_bad_steps + one if bad else none
     scale = prev_loss_scaling
-    if bad_steps == decr_every_n_nan_or_inf and bad:
-        scale, bad_steps = np.maximum(scale * scale.dtype.type(decr_ratio), 1), 0
-    if good_steps == incr_every_n_steps and not bad:
+    if bad and bad_steps.item() == decr_every_n_nan_or_inf:
+        scale, bad_steps = np.maximum(scale * scale.dtype.type(decr_ratio), 1), none
+    if not bad and good_steps.item() == incr_every_n_steps:
         larger = scale * scale.dtype.type(incr_ratio)
-        scale, good_steps = np.where(np.isfinite(larger), larger, scale), 0
-    counts = np.full_like(in_good_steps, good_steps), np.full_like(in_bad_steps, bad_steps)
-    return gradients, np.asarray(scale).astype(prev_loss_scaling.dtype), *counts
+        scale, good_steps = np.where(np.isfinite(larger), larger, scale), none
+    return gradients, np.asarray(scale).astype(prev_loss_scaling.dtype), good_steps, bad_steps
 
 
 _PACE = {

@@ -35,6 +35,7 @@ class MergedAdam:
     C2: each gradient and moment has the shape of its parameter.
     C3: the learning rates and the powers have one element.
     C4: the lists are of one length.
+    C5: `amsgrad` has a `moment2_max`.
     """
 
     name = "pd_op.merged_adam_"
@@ -97,11 +98,14 @@ def _(
     beta1_pow: VecMeta,
     beta2_pow: VecMeta,
     master_param: VecMeta | None,
+    *,
+    amsgrad: bool,
     **_: object,
 ) -> tuple[VecMeta | None, ...]:
     _check(param, grad, moment1, moment2, moment2_max, master_param)
     for each in (learning_rate, beta1_pow, beta2_pow):
         _check_numbers(each, len(param))
+    require(not amsgrad or moment2_max is not None, "C5", "amsgrad without moment2_max")
     return param, moment1, moment2, moment2_max, beta1_pow, beta2_pow, master_param
 
 
@@ -236,3 +240,4 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(x, x[::-1], ones, x, x, None, ones, ones)
     yield "C3", s(x, x, [s.tensor(2), s.tensor(2)], x, x, None, ones, ones)
     yield "C4", s(x, x, ones, x, x, None, one, ones)
+    yield "C5", s(x, x, ones, x, x, None, ones, ones, amsgrad=True)

@@ -24,6 +24,7 @@ class Threefry:
 
     C1: the shapes broadcast.
     C2: `word` is 0 or 1.
+    C3: the operands have 32 bits.
     """
 
     name = "pd_op.threefry"
@@ -37,6 +38,7 @@ class Threefry:
 @infer_meta(Threefry)
 def _(key0: TensorMeta, key1: TensorMeta, x: TensorMeta, y: TensorMeta, *, word: int) -> TensorMeta:
     require(word in (0, 1), "C2", f"there is no word {word}")
+    require(key0.dtype is dt.int32, "C3", f"words of {key0.dtype}")
     shape = key0.shape
     for other in (key1, x, y):
         shape = broadcast(shape, other.shape, constraint="C1")
@@ -61,3 +63,4 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(), s.tensor(), s.tensor(2), s.tensor(3))
     yield "C2", s(s.tensor(), s.tensor(), s.tensor(2), s.tensor(2), word=2)
+    yield "C3", s(*[s.tensor(2, dtype=dt.int16)] * 4)

@@ -12,7 +12,7 @@ from pirkit.dialect.windows import channels_back, channels_first, is_channels_la
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
-from pirkit.runtime.meta import UNKNOWN, TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, is_addressable
 
 KIND = MOVEMENT
 
@@ -108,6 +108,8 @@ def _(x: TensorMeta, *, seg_num: int, shift_ratio: float, data_format: str) -> T
 @reference(SequenceMask)
 def _(x: Array, *, max_len: int, out_dtype: DType) -> Array:
     count = max_len if max_len >= 0 else int(np.max(x, initial=0))
+    out = TensorMeta((*x.shape, count), dt.int64)
+    require(is_addressable(out), "size", f"{out} is larger than any memory")
     return (np.arange(count) < x[..., None]).astype(out_dtype.np)
 
 

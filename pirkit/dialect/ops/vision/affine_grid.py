@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pirkit.dialect.kinds import MOVEMENT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim
@@ -12,7 +11,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
-KIND = MOVEMENT
+KIND = "contraction"
 
 
 @op

@@ -166,8 +166,9 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.accuracy")
 def _(c: OpCall) -> tuple[Value, Value, Value]:
-    b, indices = c.b, c.indices
-    is_hit = b.any(b.equal(indices, b.cast(c.label, indices.dtype)), axis=(1,), keepdim=False)
+    b = c.b
+    indices, label = b.cast(c.indices, dt.int64), b.cast(c.label, dt.int64)
+    is_hit = b.any(b.equal(indices, label), axis=(1,), keepdim=False)
     hits = b.sum(b.cast(is_hit, dt.int32), (0,))
     rows = b.cast(b.reshape(as_list(b, sizes_of(b, indices)[0]), ()), dt.int32)
     most = b.maximum(rows, b.ones_like(rows))

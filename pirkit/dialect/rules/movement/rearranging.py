@@ -79,6 +79,7 @@ def _(c: OpCall) -> Value:
     repeats = b.cast(c.repeats, dt.int64)
     repeats = b.expand_like(repeats + refused(b, repeats < 0), source)
     ends = b.cumsum(repeats, axis=0)
+    ends = ends + refused(b, ends < 0)  # the sum leaves int64
     total = b.sum(repeats, (0,))
     if c.output_size > 0:
         total = total + refused(b, b.not_equal(total, b.like(c.output_size, total)))

@@ -9,7 +9,7 @@ from itertools import product as combinations
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement.movement import OUTSIDE, part
+from pirkit.dialect.rules.movement.movement import OUTSIDE, part, refused
 from pirkit.dialect.rules.movement.size_ops import Size, as_list, in_shape, product, sizes_of
 from pirkit.dialect.windows import slides
 from pirkit.runtime import dtype as dt
@@ -213,15 +213,17 @@ def _points(
 def images(c: OpCall, count: Size) -> Value:
     """The image of each box; none, which lookups refuse, if the boxes are not those counted."""
     b = c.b
-    place = _arange(b, count)
     if c.boxes_num is None:
-        return b.zeros_like(place)
-    counts = b.cast(c.boxes_num, dt.int64)
+        return b.zeros_like(_arange(b, count))
+    counts, total = b.cast(c.boxes_num, dt.int64), as_list(b, count)
     ends = b.cumsum(counts, axis=0, flatten=False, exclusive=False, reverse=False)
-    past = b.cast(b.greater_equal(b.unsqueeze(place, axis=(1,)), ends), dt.int64)
-    other = b.not_equal(b.sum(counts, (0,)), b.sum(b.ones_like(place), (0,)))
+    other = b.not_equal(b.sum(counts, (0,)), total)
     wrong = b.logical_or(other, b.any(b.less_than(counts, b.zeros_like(counts))))
-    return b.sum(past, (1,)) + b.cast(wrong, dt.int64) * OUTSIDE
+    is_some = isinstance(count, int) and count > 0  # else there may be no lookup that refuses
+    place = _arange(b, count if is_some else total + refused(b, wrong))
+    past = b.cast(b.greater_equal(b.unsqueeze(place, axis=(1,)), ends), dt.int64)
+    image = b.sum(past, (1,))
+    return image + b.cast(wrong, dt.int64) * OUTSIDE if is_some else image
 
 
 def _arange(b: Builder, size: Size) -> Value:

@@ -18,6 +18,8 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.runtime.dtype import DType, float32
 
+_LOGICAL: Final[dict[ReduceKind | None, ReduceKind]] = {"sum": "max", "prod": "min"}
+
 LINE: Final = 64
 """Bytes of a cache line."""
 
@@ -25,6 +27,11 @@ LINE: Final = 64
 def compute_type(dtype: DType) -> DType:
     """The element type of the arithmetic: float32 for fp16 and bf16, else the type itself."""
     return float32 if dtype.is_float and dtype.itemsize < 4 else dtype
+
+
+def combination(kind: ReduceKind | None, dtype: DType) -> ReduceKind | None:
+    """How elements of a type are combined: the sum of bools is whether any holds."""
+    return _LOGICAL.get(kind, kind) if dtype.kind == "bool" else kind
 
 
 def types_of(kernel: Kernel) -> dict[str, DType]:

@@ -16,7 +16,7 @@ from pirkit.dialect.map_expr.tree import Apply, Choose, Node, Position
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.index_maps import Guard, bindings, compose, flat, space
 from pirkit.index.substitution import substitute
-from pirkit.lowering.codegen.ir.element_types import compute_type
+from pirkit.lowering.codegen.ir.element_types import combination, compute_type
 from pirkit.lowering.codegen.ir.loopnest import (
     Kernel,
     Load,
@@ -37,7 +37,6 @@ SCATTERED: Final = frozenset({dt.float16, dt.bfloat16, dt.float32, dt.float64, *
 _KINDS: Final[dict[str, ReduceKind | None]] = {
     "assign": None, "add": "sum", "mul": "prod", "amin": "min", "amax": "max",
 }  # fmt: skip
-_LOGICAL: Final[dict[ReduceKind | None, ReduceKind | None]] = {"sum": "max", "prod": "min"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +104,7 @@ def scatter_nest(how: str, dtype: DType, size: int, count: int, row: int) -> Ker
     The operands are the result, the index of each row's first element (int64), and the updates.
     Rows outside of the result are skipped: the nest that computed the index has flagged them.
     """
-    nbytes, kind = dtype.itemsize, _KINDS[how]
-    if dtype is dt.bool_:
-        kind = _LOGICAL.get(kind, kind)
+    nbytes, kind = dtype.itemsize, combination(_KINDS[how], dtype)
     operands = (
         Operand(dtype, (), (0, nbytes), size * nbytes),
         Operand(dt.int64, (), (8, 0), count * 8),

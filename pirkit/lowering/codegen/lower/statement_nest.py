@@ -21,7 +21,7 @@ from pirkit.index.index_maps import flat, space
 from pirkit.index.substitution import reads_of
 from pirkit.lowering.codegen.ir import loopnest
 from pirkit.lowering.codegen.ir.addressing import IndexLowering, OperandTable
-from pirkit.lowering.codegen.ir.element_types import compute_type
+from pirkit.lowering.codegen.ir.element_types import combination, compute_type
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Constant,
@@ -216,7 +216,7 @@ class StatementNestBuilder:
         extremum = extremum_of(statement.reduction)
         if extremum is not None:
             return self.arg_extremum(number, statement, extremum, name)
-        combiner = combiner_of(statement.reduction)
+        combiner = combination(combiner_of(statement.reduction), want)
         if combiner is None:
             raise NotLowerableError(f"`{statement.reduction}` has no native code as a reduction")
         name = self.reduce(lines, combiner, lines.cast(name, have, want))
@@ -228,7 +228,8 @@ class StatementNestBuilder:
         self, number: int, statement: Statement, name: str, lines: StatementBuilder
     ) -> None:
         """A reduction across shared loops: its result is in memory after the nest."""
-        kind, want = combiner_of(statement.reduction), statement.meta.dtype
+        want = statement.meta.dtype
+        kind = combination(combiner_of(statement.reduction), want)
         if kind is None:
             raise NotLowerableError(f"`{statement.reduction}` cannot be accumulated in parts")
         name = lines.cast(name, self.dtype_of(statement.body), want)

@@ -107,15 +107,16 @@ def update_loss_scaling(b: Binding) -> Step:
                 goal.fill(0)
             elif goal is not each:
                 goal[...] = each
-        scale, goods, bads = scaling.copy(), good.item(), bad.item()
+        scale, goods, bads = scaling.copy(), good, bad
         if not a["stop_update"]:
-            goods, bads = (0, bads + 1) if is_bad else (goods + 1, 0)
+            none, one = np.zeros_like(good), np.ones_like(good)
+            goods, bads = (none, bad + one) if is_bad else (good + one, none)
             kind = scale.dtype.type
-            if is_bad and bads == a["decr_every_n_nan_or_inf"]:
-                scale, bads = np.maximum(scale * kind(a["decr_ratio"]), kind(1)), 0
-            if not is_bad and goods == a["incr_every_n_steps"]:
+            if is_bad and bads.item() == a["decr_every_n_nan_or_inf"]:
+                scale, bads = np.maximum(scale * kind(a["decr_ratio"]), kind(1)), none
+            if not is_bad and goods.item() == a["incr_every_n_steps"]:
                 larger = scale * kind(a["incr_ratio"])
-                scale, goods = np.where(np.isfinite(larger), larger, scale), 0
+                scale, goods = np.where(np.isfinite(larger), larger, scale), none
         scaling_out[...] = scale
         good_out[...] = goods
         bad_out[...] = bads
@@ -144,6 +145,6 @@ def kldiv_loss(b: Binding) -> Step:
             np.copyto(goal, 0, where=~positive)
         if reduction != "none":
             total = goal.sum()
-            out[...] = total if reduction == "sum" else total / total.dtype.type(max(count, 1))
+            out[...] = total if reduction == "sum" else total / total.dtype.type(count)
 
     return step

@@ -48,16 +48,16 @@ def set_value(b: Binding) -> Step | None:
     return step
 
 
-def _part(b: Binding) -> tuple[tuple[slice, ...], tuple[Any, ...]]:
+def _part(b: Binding) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The index of the part, and the one that shows it as values are given."""
     shape, attrs = b.input().shape, b.attrs
     cut = tuple(window(shape, attrs["axes"], attrs["starts"], attrs["ends"], attrs["steps"]))
     sizes = [len(range(size)[extent]) for size, extent in zip(shape, cut, strict=True)]
-    return cut, part_shown(sizes, attrs["decrease_axes"], attrs["none_axes"])
+    return (*cut, ...), part_shown(sizes, attrs["decrease_axes"], attrs["none_axes"])
 
 
 def _fit(
-    b: Binding, cut: tuple[slice, ...], shown: tuple[Any, ...], value: tuple[int, ...]
+    b: Binding, cut: tuple[Any, ...], shown: tuple[Any, ...], value: tuple[int, ...]
 ) -> tuple[int, bool]:
     """The rank of the part as it is shown, and whether values of a shape broadcast to it."""
     seen = np.broadcast_to(np.empty(()), b.input().shape)[cut][shown]

@@ -82,6 +82,7 @@ def lu_solve(b: Binding) -> Step | None:
         np.copyto(out, given)
         rows = pivots.reshape(-1, n)
         for matrix, row, side in zip(matrices_of(lu), rows, matrices_of(out), strict=True):
+            refuse_singular(matrix)
             factors[...], sides[...] = matrix.T, side.T
             row_numbers(swaps)[...] = row
             getrs(trans, n, columns, factors, n, swaps, sides, n)
