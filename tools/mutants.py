@@ -6,8 +6,9 @@ A mutant changes one comparison, sign, bound, flag, mask or capacity inside a fu
 It exists in memory only: a process that has imported pirkit and the tests forks, the child replaces
 the code objects of the changed functions, and runs the tests that reach the changed line, the
 quickest of each file first, until one fails (which must pass without the mutant). Which tests reach
-a line is measured once, and stored beside the results (``OUT.lines.jsonl``; delete the lines of
-files of tests that changed, and all if pirkit changed). Limits are in CPU time, so a busy machine
+a line is measured once, and stored beside the results (``OUT.lines.jsonl``, or ``--lines``; delete
+the lines of files of tests that changed, and all if pirkit changed). This takes 10 minutes of CPU
+time for all rooms, and says how far it is. Limits are in CPU time, so a busy machine
 changes no result: a mutant that needs much longer hangs, which counts as killed.
 Tests that start processes of their own do not see the mutant. A file of results is continued. At
 the end come the counts of each room, and the mutants that no test noticed, but for those that
@@ -86,7 +87,7 @@ TESTS: Final = {
     "readers": "frontend/test_{checkpoint,json_damage,json_values,paddle_json,paddle_text}.py"
     " frontend/test_{params,single,tensor_arrays,unfilled,wrong_types}.py unit/frontend attacks"
     " dialect/test_{attribute_names,declared_types,text}.py"
-    " campaigns/test_{survivors,survivors_of_rooms}.py",
+    " campaigns/test_{damaged,survivors,survivors_of_rooms}.py",
     "vmap": "frontend/test_{checkpoint,one_tensor,transform_table}.py campaigns/test_programs.py",
 }
 """Folders and files of tests that may notice mutants of a room."""
@@ -100,6 +101,7 @@ LONG: Final = {
     "tests/frontend/test_transform_table.py": 90,
     "tests/campaigns/test_programs.py": 20,
     "tests/campaigns/test_survivors.py": 20,
+    "tests/campaigns/test_damaged.py": 60,
     "tests/campaigns/test_decisions.py": 240,
     "tests/campaigns/test_generated.py": 120,
     "tests/campaigns/test_mixed.py": 240,
@@ -400,7 +402,7 @@ class Laboratory:
 
     def _survey(self) -> None:
         """Measure which lines each test reaches, a file of tests after another; stored."""
-        store: Path = self.options.out.with_suffix(".lines.jsonl")
+        store: Path = self.options.lines
         found = (
             dict(json.loads(t) for t in store.read_text().splitlines()) if store.exists() else {}
         )
@@ -409,6 +411,7 @@ class Laboratory:
             groups[name.partition("::")[0]].append(name)
         for file, names in groups.items():
             if file not in found:
+                print(f"measuring {file}, {len(found)} of {len(groups)}", file=sys.stderr)
                 kind, found[file] = in_child(
                     partial(self._reached, names, LONG.get(file, SURVEY)), 600
                 )
@@ -586,12 +589,14 @@ def main() -> int:
     )
     parser.add_argument("--room", action="append", choices=ROOMS, help="only of this room")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--lines", type=Path, help="which tests reach a line; OUT.lines.jsonl")
     parser.add_argument(
         "--again", type=Path, nargs="+", help="what survived in these results, instead of a draw"
     )
     parser.add_argument("--tests", nargs="+", help="files of tests, instead of those of the rooms")
     options = parser.parse_args()
     options.out = options.out.absolute()
+    options.lines = (options.lines or options.out.with_suffix(".lines.jsonl")).absolute()
     options.again = [path.absolute() for path in options.again or ()]
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
@@ -599,8 +604,9 @@ def main() -> int:
     own = dict.fromkeys(f"tests/{t}" for r in options.room or ROOMS for t in spread(TESTS[r]))
     tests = options.tests or own
     ended = pytest.main([*flags, *tests], plugins=[Laboratory(options)])
-    print(report(results(options.out)))
-    return int(ended)
+    done = results(options.out)
+    print(report(done) if done else "no mutant was examined")
+    return int(ended) or int(not done)
 
 
 def report(done: list[dict[str, str]]) -> str:
