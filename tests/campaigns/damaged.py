@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from functools import cache, partial
-from itertools import count
+from itertools import count, product, starmap
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -29,9 +29,12 @@ from safetensors import SafetensorError
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import PirkitError
+from pirkit.dialect import attrs
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
+from pirkit.frontend.paddle import json_attrs, json_types, spelling
 from pirkit.frontend.paddle.json_reader import read_paddle_json
+from pirkit.frontend.paddle.json_syntax import Malformed
 from pirkit.frontend.paddle.json_writer import write_paddle_json
 from pirkit.frontend.paddle.params import (
     parameter_metas,
@@ -206,6 +209,8 @@ def attempt(write: Callable[[], str]) -> str:
         return write()
     except PirkitError as error:
         return said(error)
+    except Malformed as error:
+        return f"{error.code} {error.message} {error.path}"
 
 
 def of_module(module: ModuleOp) -> str:
@@ -284,22 +289,103 @@ def of_safetensors(tree: Any) -> str:
             return f"{error.code} {error.message.replace(folder, '') if own else ''}"
 
 
+# --- each value as each kind ----------------------------------------------------------------------
+
+LARGE: Final = (10**8, 10**9, 10**10, 2**53, 10**20)
+TEXTS: Final = (
+    *map(str, (*NUMBERS, *(s * (v + d) for s, v, d in product((1, -1), LARGE, (-1, 0, 1))))),
+    *"-0 00 01 1. .5 1e5 1e+30 1e-400 1e400 -1e39 3.4e38 16777217.0 inf -inf nan -nan".split(),
+    *"x true".split(),
+    *"false float32 bool Undefined NHWC ONEDNN Place(cpu) Place(gpu:1) Place(x:1234567890)".split(),
+    *"(1,2) (1,x) real:1 (Float)2 (pd_op.IntArray)[3] () (a) [] [1] [[1],[]] [ ]".split(),
+    "real:1 imag:-2", "real:inf imag:x", '""', '"a', 'a"', '"', '"a\\"', '"a\\"b"', '"a"b"', "",
+    "<#AttrNull>", "<#AttrNotImplemented>", "[" * 70 + "]" * 70, "1" * 5000, "[1,2.5]", '["a"]',
+    "[true,1]", "[true,false]", "[float32]", "[9999999999]", "[-nan,(Float)1]",
+)  # fmt: skip
+DATA: Final = (
+    *NUMBERS, 2**53, 2**53 + 1, -(2**53) - 1, 0.5, 1e39, 5e-324, True, False, None, "", "x", "NaN",
+    "INF", "float32", "Undefined(ALL_DTYPE)", "complex64", [], [1], [1, 2], [1.5, 2], [1, 2, 3],
+    [0, 0, ""], [3, 0, ""], [4, 0, ""], [0, 2**31, ""], [-1, 0, ""], [0, 0, "x"], ["float32", 1.5],
+    ["int64", 1], ["bool", True], ["bool", 1], ["complex64", 1, 2.5], ["complex64", 1], ["x", 1],
+    ["float32", "1"], ["float32", 1, 2, 3], [{"#": "0.a_i32", "D": 1}], [{"#": "0.a_bool", "D": 1}],
+    [{"#": "0.a_f64", "D": 1.5}, {"#": "0.a_i64", "D": 1}], [{"#": "0.a_f64", "D": 0.1}], [{}],
+    {"#": "0.t_f32"}, [{"#": "0.t_f32"}], [{"#": "0.t_f32"}, [2, -1], "NCHW", [], 0],
+    [{"#": "0.t_f32"}, [2, -2], "NCHW", [], 0], [{"#": "0.t_x"}, [2], "NCHW", [[1]], 0],
+    [{"#": "0.t_f32"}, [2], "NCHW"], [{"#": "0.t_f32"}, [1] * 65, "NHWC", [], 0],
+    [{"#": "0.t_index"}, [2**63], "", [], 1], [{"#": "NULL"}, [], "NCHW", [], 0],
+    *(t["D"] for t in values.TYPES if "D" in t),
+)  # fmt: skip
+KINDS: Final = tuple("bool i32 i64 f32 f64 str scalar dtype layout place intarray".split())
+LISTS: Final = tuple(kind for kind in attrs.KINDS if kind.endswith("[]"))
+WORDS_OF_TYPES: Final = (*sorted({t["#"] for t in values.TYPES}), "0.t_x", "9.t_vec", "t")
+WORDS_OF_ATTRIBUTES: Final = (
+    *sorted({a["#"] for a in values.ATTRIBUTES}), "0.a_x", "9.a_i32", "1.a_i32", "a",
+)  # fmt: skip
+
+
+def _text_value(text: str, kind: str | None) -> str:
+    held = spelling.read_value(text, kind)
+    return f"{held} {attempt(partial(spelling.write_value, held))}"
+
+
+def _node_value(node: Any, kind: str | None) -> str:
+    held = json_attrs.read_attribute(node, kind)
+    return f"{held} {attempt(lambda: json.dumps(json_attrs.write_attribute(held, kind)))}"
+
+
+def _node_type(node: Any) -> str:
+    held = json_types.read_type(node)
+    return f"{held} {json.dumps(json_types.write_type(held))}"
+
+
+def _text_type(text: str) -> str:
+    return f"{spelling.read_type(text)} {spelling.write_type(spelling.read_type(text))}"
+
+
+def _nodes(words: Sequence[str]) -> Iterator[Any]:
+    for word in words:
+        yield from ({"#": word, "D": data} for data in DATA)
+        yield from ({"#": word, "VD": data} for data in DATA[-8::-9])
+        yield from ({"#": word}, {"#": word, "D": 1.5, "VD": "NaN"})
+
+
+def tables() -> Iterator[tuple[str, list[Callable[[], str]]]]:
+    """Each value of the text and of JSON, read as each kind."""
+    for kind in (None, *KINDS, *LISTS):
+        yield f"text as {kind}", [partial(_text_value, text, kind) for text in TEXTS]
+        nodes = _nodes(WORDS_OF_ATTRIBUTES)
+        yield f"json as {kind}", [partial(_node_value, node, kind) for node in nodes]
+    yield "types of json", [partial(_node_type, node) for node in _nodes(WORDS_OF_TYPES)]
+    heads = ("tensor<{}>", "vec[{}]", "{}", "pd_op.tensor_array<{}>", "pd_op.x<{}>", "builtin.{}")
+    inner = (
+        *texts.TYPES, "", "f32", "2xf32", "-2xf32", "?xf32", "2x3x", "index", "x", "2xindex",
+        "f32>", "99999999999999999999xi8", "1x" * 65 + "i1", "1x" * 64 + "b", "2xb,b",
+        "<<NULL TYPE>>",
+    )  # fmt: skip
+    yield "types of text", [partial(_text_type, head.format(t)) for head in heads for t in inner]
+
+
+def of_table(name: str, calls: Sequence[Callable[[], str]]) -> str:
+    outcomes: Counter[str] = Counter()
+    total = 0
+    for call in calls:
+        found = attempt(call)
+        code = re.match(r"PK\d{4}(?= )", found)
+        outcomes[code[0] if code else "read"] += 1
+        total = crc32(found.encode(errors="surrogatepass"), total)
+    return f"{name}: {shown(dict(sorted(outcomes.items())))}, sum {total}"
+
+
 def lines_of(source: Source) -> Iterator[str]:
     for block in range(source.blocks):
-        outcomes: Counter[str] = Counter()
-        total = 0
-        for k in range(BLOCK):
-            draw = random.Random(f"{source.name} {block} {k}")
-            found = attempt(partial(source.read, source.damage(draw, source.whole)))
-            code = re.match(r"PK\d{4}(?= )", found)
-            outcomes[code[0] if code else "read"] += 1
-            total = crc32(found.encode(errors="surrogatepass"), total)
-        counts = shown(dict(sorted(outcomes.items())))
-        yield f"{source.name} {block}: {counts}, sum {total}"
+        draws = [random.Random(f"{source.name} {block} {k}") for k in range(BLOCK)]
+        files = [source.damage(draw, source.whole) for draw in draws]
+        yield of_table(f"{source.name} {block}", [partial(source.read, file) for file in files])
 
 
 def main() -> None:
-    FILE.write_text("\n".join(line for s in sources() for line in lines_of(s)) + "\n")
+    lines = [line for source in sources() for line in lines_of(source)]
+    FILE.write_text("\n".join([*lines, *starmap(of_table, tables())]) + "\n")
 
 
 if __name__ == "__main__":
