@@ -201,7 +201,9 @@ def _places(tree: Any) -> Iterator[tuple[Any, Any]]:
 
 def said(error: PirkitError) -> str:
     where = error.span and (error.span.line, error.span.column, error.span.length)
-    return f"{error.code} {error.message} {where} {error.notes} {error.help}"
+    return f"{error.code} {error.message} {where} {error.notes} {error.help}" + (
+        error.path if isinstance(error, Malformed) else ""
+    )
 
 
 def attempt(write: Callable[[], str]) -> str:
@@ -209,8 +211,6 @@ def attempt(write: Callable[[], str]) -> str:
         return write()
     except PirkitError as error:
         return said(error)
-    except Malformed as error:
-        return f"{error.code} {error.message} {error.path}"
 
 
 def of_module(module: ModuleOp) -> str:
