@@ -61,7 +61,7 @@ TESTS: Final = {
     "passes": "ir unit/passes unit/cli/test_pass_files.py campaigns/test_survivors_of_rooms.py",
     "rules": "fusion/test_{rules,indices,cases,random,dynamic_shapes}.py"
     " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py"
-    " campaigns/test_survivors.py",
+    " campaigns/test_{survivors,survivors_of_fusion}.py",
     "split": "split/test_{budget,cases_interface,cases_regions,cases_runs,cases_storage}.py"
     " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
     " split/test_{runnable,runnable_files}.py"
@@ -74,7 +74,7 @@ TESTS: Final = {
     "fusion": "fusion/test_{bounds,cases,certificates,choices,counts,default,dynamic_shapes}.py"
     " fusion/test_{growth,indices,not_fused,precision,print,recompute,refusals,scatter}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
-    " fusion/test_{tiles,writes}.py ir"
+    " fusion/test_{tiles,writes}.py ir campaigns/test_survivors_of_fusion.py"
     " campaigns/test_{decisions,found,generated,mixed,programs,survivors,survivors_of_code}.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
