@@ -33,7 +33,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from importlib import import_module
@@ -417,9 +417,9 @@ class Laboratory:
         groups: dict[str, list[str]] = defaultdict(list)
         for name in self.items:
             groups[name.partition("::")[0]].append(name)
-        for file, names in groups.items():
+        for number, (file, names) in enumerate(groups.items(), 1):
             if file not in found:
-                print(f"measuring {file}, {len(found)} of {len(groups)}", file=sys.stderr)
+                print(f"measuring {file}, {number} of {len(groups)}", file=sys.stderr)
                 kind, found[file] = in_child(
                     partial(self._reached, names, LONG.get(file, SURVEY)), 600
                 )
