@@ -73,8 +73,9 @@ def test_two_arrays_of_one_name_are_refused(second: str, told: str, tmp_path: Pa
     header = f"{{{first},{entry}[0,4]}},{entry}{second}}}}}".encode()
     data = len(header).to_bytes(8, "little") + header + bytes(4 if second == "[0,4]" else 8)
     (tmp_path / "w.safetensors").write_bytes(data)
-    with pytest.raises(ArtifactError, match=told) as caught:
+    with pytest.raises(ArtifactError) as caught:
         read_safetensors(str(tmp_path / "w.safetensors"))
+    assert told in str(caught.value)
     assert caught.value.code == "PK0504"
 
 
