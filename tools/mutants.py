@@ -74,6 +74,7 @@ TESTS: Final = {
     "fusion": "fusion/test_{bounds,cases,certificates,choices,counts,default,dynamic_shapes}.py"
     " fusion/test_{growth,indices,not_fused,precision,print,recompute,refusals,scatter}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
+    " fusion/test_numbers_of_shapes.py"
     " fusion/test_{tiles,writes}.py ir campaigns/test_survivors_of_fusion.py"
     " campaigns/test_{decisions,found,generated,mixed,programs,survivors,survivors_of_code}.py",
     "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
