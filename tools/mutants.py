@@ -61,7 +61,8 @@ TESTS: Final = {
     "passes": "ir unit/passes unit/cli/test_pass_files.py campaigns/test_survivors_of_rooms.py",
     "rules": "fusion/test_{rules,indices,cases,random,dynamic_shapes}.py"
     " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py"
-    " campaigns/test_{survivors,survivors_of_fusion}.py",
+    " fusion/test_{bounds,library_spaces,overlapping,shifts,tiles}.py"
+    " campaigns/test_{found,generated,mixed,survivors,survivors_of_fusion}.py",
     "split": "split/test_{budget,cases_interface,cases_regions,cases_runs,cases_storage}.py"
     " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
     " split/test_{runnable,runnable_files}.py"
