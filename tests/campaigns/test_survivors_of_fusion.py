@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from math import prod
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,9 +13,17 @@ import pytest
 from pirkit import ProgramBuilder
 from pirkit.frontend.compile import compile as compile_program
 from pirkit.lowering.fusion.fuse_pass import FusePass
-from pirkit.lowering.fusion.materialize import CACHE_SHARE, TILE_EDGE, edge_of, several_along
+from pirkit.lowering.fusion.materialize import (
+    CACHE_SHARE,
+    TILE_EDGE,
+    choose,
+    edge_of,
+    several_along,
+)
 from pirkit.lowering.fusion.simplify_kernels import SimplifyKernelsPass
 from pirkit.passes.base import PassContext
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -36,6 +46,19 @@ def test_a_tile_is_the_largest_that_fits_the_cache(seed: int) -> None:
         edges = [most >> k for k in range(most.bit_length())]
         fitting = [edge for edge in edges if held(edge) <= CACHE_SHARE]
         assert edge_of(extents, images, lanes, sizes, most) == max(fitting, default=1)
+
+
+@pytest.mark.parametrize(("limit", "way"), [(4, "cut"), (5, "again"), (6, "again")])
+def test_a_recomputation_within_the_limit_is_allowed(limit: int, way: str) -> None:
+    """Of five additions where no tiles are possible."""
+    x = ProgramBuilder().input("x", (4, 8), "float32")
+    unit = SimpleNamespace(meta=TensorMeta((4, 8), dt.float32), result=x.ssa)
+    needs = SimpleNamespace(sizes={}, others={}, members={}, tiles=[])
+    reader = SimpleNamespace(
+        additions=lambda _: 5, needs=lambda tile: needs, members={}, unit=unit, reduces=True
+    )  # fmt: skip
+    found = choose(cast(Any, reader), cast(Any, needs), limit, allowed=True)
+    assert (found.way, found.is_allowed) == (way, way == "again")
 
 
 @pytest.mark.parametrize(("unused", "count"), [(1, 5), (2, 9)])
