@@ -78,7 +78,7 @@ TESTS: Final = {
     " fusion/test_numbers_of_shapes.py"
     " fusion/test_{tiles,writes}.py ir campaigns/test_survivors_of_fusion.py"
     " campaigns/test_{decisions,found,generated,mixed,programs,survivors,survivors_of_code}.py",
-    "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
+    "emitters": "codegen/test_{conv_loops,emitted,fused,guarded,kernels,numbers,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
     " codegen/test_{accumulate,register_transpose,streams,work}.py"
     " whole_program/test_{columns,cumulative,batch_lanes,native_loops}.py"
