@@ -6,8 +6,9 @@ A mutant changes one comparison, sign, bound, flag, mask or capacity inside a fu
 It exists in memory only: a process that has imported pirkit and the tests forks, the child replaces
 the code objects of the changed functions, and runs the tests that reach the changed line, the
 quickest of each file first, until one fails (which must pass without the mutant). Which tests reach
-a line is measured once, and stored beside the results (``OUT.lines.jsonl``; delete the lines of
-files of tests that changed, and all if pirkit changed). Limits are in CPU time, so a busy machine
+a line is measured once, and stored beside the results (``OUT.lines.jsonl``, or ``--lines``; delete
+the lines of files of tests that changed, and all if pirkit changed). This takes 10 minutes of CPU
+time for all rooms, and says how far it is. Limits are in CPU time, so a busy machine
 changes no result: a mutant that needs much longer hangs, which counts as killed.
 Tests that start processes of their own do not see the mutant. A file of results is continued. At
 the end come the counts of each room, and the mutants that no test noticed, but for those that
@@ -32,7 +33,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from importlib import import_module
@@ -60,7 +61,8 @@ TESTS: Final = {
     "passes": "ir unit/passes unit/cli/test_pass_files.py campaigns/test_survivors_of_rooms.py",
     "rules": "fusion/test_{rules,indices,cases,random,dynamic_shapes}.py"
     " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py"
-    " campaigns/test_survivors.py",
+    " fusion/test_{bounds,library_spaces,overlapping,shifts,tiles}.py"
+    " campaigns/test_{found,generated,mixed,survivors,survivors_of_fusion}.py",
     "split": "split/test_{budget,cases_interface,cases_regions,cases_runs,cases_storage}.py"
     " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
     " split/test_{runnable,runnable_files}.py"
@@ -73,9 +75,10 @@ TESTS: Final = {
     "fusion": "fusion/test_{bounds,cases,certificates,choices,counts,default,dynamic_shapes}.py"
     " fusion/test_{growth,indices,not_fused,precision,print,recompute,refusals,scatter}.py"
     " fusion/test_{kernel_region,library_spaces,named_sizes,overlapping,random,shifts}.py"
-    " fusion/test_{tiles,writes}.py ir"
+    " fusion/test_numbers_of_shapes.py"
+    " fusion/test_{tiles,writes}.py ir campaigns/test_survivors_of_fusion.py"
     " campaigns/test_{decisions,found,generated,mixed,programs,survivors,survivors_of_code}.py",
-    "emitters": "codegen/test_{emitted,fused,guarded,kernels,parallel_compile,sanitize}.py"
+    "emitters": "codegen/test_{conv_loops,emitted,fused,guarded,kernels,numbers,sanitize}.py"
     " codegen/test_{prefetch,scatter,segments,targets,tiled_nest,tiles}.py"
     " codegen/test_{accumulate,register_transpose,streams,work}.py"
     " whole_program/test_{columns,cumulative,batch_lanes,native_loops}.py"
@@ -86,7 +89,7 @@ TESTS: Final = {
     "readers": "frontend/test_{checkpoint,json_damage,json_values,paddle_json,paddle_text}.py"
     " frontend/test_{params,single,tensor_arrays,unfilled,wrong_types}.py unit/frontend attacks"
     " dialect/test_{attribute_names,declared_types,text}.py"
-    " campaigns/test_{survivors,survivors_of_rooms}.py",
+    " campaigns/test_{damaged,survivors,survivors_of_rooms}.py",
     "vmap": "frontend/test_{checkpoint,one_tensor,transform_table}.py campaigns/test_programs.py",
 }
 """Folders and files of tests that may notice mutants of a room."""
@@ -100,11 +103,20 @@ LONG: Final = {
     "tests/frontend/test_transform_table.py": 90,
     "tests/campaigns/test_programs.py": 20,
     "tests/campaigns/test_survivors.py": 20,
+    "tests/campaigns/test_damaged.py": 60,
     "tests/campaigns/test_decisions.py": 240,
     "tests/campaigns/test_generated.py": 120,
     "tests/campaigns/test_mixed.py": 240,
 }
 """The same of files that have tests of their own for each op."""
+MORE: Final = {
+    "tests/campaigns/test_damaged.py": 8,
+    "tests/campaigns/test_decisions.py": 8,
+    "tests/campaigns/test_generated.py": 4,
+    "tests/campaigns/test_mixed.py": 8,
+    "tests/fusion/test_cases.py": 4,
+}
+"""Files that notice most mutants have so many times the time of others."""
 SLOW: Final = 15
 """Tests that take more CPU seconds than this are left out."""
 WALL: Final = 8
@@ -400,15 +412,16 @@ class Laboratory:
 
     def _survey(self) -> None:
         """Measure which lines each test reaches, a file of tests after another; stored."""
-        store: Path = self.options.out.with_suffix(".lines.jsonl")
+        store: Path = self.options.lines
         found = (
             dict(json.loads(t) for t in store.read_text().splitlines()) if store.exists() else {}
         )
         groups: dict[str, list[str]] = defaultdict(list)
         for name in self.items:
             groups[name.partition("::")[0]].append(name)
-        for file, names in groups.items():
+        for number, (file, names) in enumerate(groups.items(), 1):
             if file not in found:
+                print(f"measuring {file}, {number} of {len(groups)}", file=sys.stderr)
                 kind, found[file] = in_child(
                     partial(self._reached, names, LONG.get(file, SURVEY)), 600
                 )
@@ -456,15 +469,18 @@ class Laboratory:
         }
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """Tests that reach a mutant, within the budget: the quickest of each file in turn."""
+        """Tests that reach a mutant, within the budget, the quickest of each file first.
+
+        All files have the same time, and those with sums of many programs `MORE` of it.
+        """
         lines = mutant.lines
         names = [n for n, k in self.known.items() if k.reaches(mutant.path, lines)]
-        ranks: Counter[str] = Counter()
-        turns: list[tuple[int, float, str]] = []
+        spent: dict[str, float] = defaultdict(float)
+        turns: list[tuple[float, float, str]] = []
         for name in sorted(names, key=lambda n: (self.known[n].seconds, n)):
-            file = name.partition("::")[0]
-            turns.append((ranks[file] // 4, self.known[name].seconds, name))
-            ranks[file] += 1
+            file, seconds = name.partition("::")[0], self.known[name].seconds
+            spent[file] += seconds / MORE.get(file, 1)
+            turns.append((spent[file], seconds, name))
         total = itertools.accumulate(seconds for _, seconds, _ in sorted(turns))
         found = [
             t[2] for t, s in zip(sorted(turns), total, strict=True) if s < self.options.seconds
@@ -586,12 +602,14 @@ def main() -> int:
     )
     parser.add_argument("--room", action="append", choices=ROOMS, help="only of this room")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--lines", type=Path, help="which tests reach a line; OUT.lines.jsonl")
     parser.add_argument(
         "--again", type=Path, nargs="+", help="what survived in these results, instead of a draw"
     )
     parser.add_argument("--tests", nargs="+", help="files of tests, instead of those of the rooms")
     options = parser.parse_args()
     options.out = options.out.absolute()
+    options.lines = (options.lines or options.out.with_suffix(".lines.jsonl")).absolute()
     options.again = [path.absolute() for path in options.again or ()]
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
@@ -599,8 +617,9 @@ def main() -> int:
     own = dict.fromkeys(f"tests/{t}" for r in options.room or ROOMS for t in spread(TESTS[r]))
     tests = options.tests or own
     ended = pytest.main([*flags, *tests], plugins=[Laboratory(options)])
-    print(report(results(options.out)))
-    return int(ended)
+    done = results(options.out)
+    print(report(done) if done else "no mutant was examined")
+    return int(ended) or int(not done)
 
 
 def report(done: list[dict[str, str]]) -> str:

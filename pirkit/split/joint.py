@@ -96,6 +96,15 @@ def joint_of(program: ProgramOp, roles: Roles) -> Joint:
             tainted.update(op.results)
         else:
             forward.append(op)
+    for name, value in outputs.items():
+        if value in tainted:
+            raise UsageError(
+                f"output `{name}` of @{program.symbol} is computed in the backward",
+                code="PK0701",
+                span=span_of(program),
+                help="it depends on a seed, or on what stands behind the first `forward_ops`"
+                " operations",
+            )
     writers = (op for op in operations(program.block) if op.definition.writes)
     return Joint(
         program=program,

@@ -20,6 +20,7 @@ from zlib import crc32
 
 from xdsl.dialects.builtin import ModuleOp
 
+from pirkit.diag.errors import PirkitError
 from pirkit.dialect.map_expr.kernel_text import parse_kernel
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import print_mlir
@@ -42,11 +43,13 @@ from pirkit.runtime.nodes import Layout
 from pirkit.runtime.planning import plan_memory
 from pirkit.runtime.session import Draws
 from pirkit.split import SplitParts, forward_backward
+from pirkit.split.merge import joined
 from pirkit.split.save_or_recompute import MODES
 from tests.codegen.nests import layer_norm, softmax
 from tests.execution import parsed
 from tests.fusion.random_programs import Maker, Turner
-from tests.split.reference_tape import grow
+from tests.split.model import output
+from tests.split.reference_tape import grow, text_type
 from tests.unit.passes.random_programs import random_program
 
 FILE: Final = Path(__file__).with_name("decisions.txt")
@@ -224,10 +227,41 @@ def of_split(seed: int) -> Iterator[str]:
             yield f"grown {number} {mode}: {halved(forward_backward(module, mode=mode))}"
 
 
+def of_joint(seed: int) -> Iterator[str]:
+    """Programs with outputs that are inputs, parameters and each other; split halves joined again
+    are split anew: where the seeds say, where a number of operations says, and within budgets.
+    """
+    draw = Random(seed)
+    for number in range(3 * seed, 3 * seed + 3):
+        grown = grow(number)
+        held = [*grown.inputs.items(), *grown.params.items()]
+        more = [
+            output(f"o{k}", n, text_type(s)) for k, (n, s) in enumerate(draw.choices(held, k=3))
+        ]
+        again = [line.replace('"}', 'b"}') for line in grown.text.split("\n") if "shadow" in line]
+        text = grown.text.rstrip().removesuffix("}") + "\n".join([*more, *again[:2], "}\n"])
+        parts = forward_backward(parsed(text), mode=draw.choice(MODES))
+        yield f"outputs {number}: {halved(parts)}"
+        whole, roles = joined(parts.forward_program, parts.backward_program, parts.names)
+        count = len(list(whole.operations))
+        ways: tuple[dict[str, Any], ...] = (
+            {"roles": roles}, {"roles": roles, "budget": draw.randrange(200)},
+            {"roles": roles, "forward_ops": draw.randrange(count)},
+        )  # fmt: skip
+        for options in ways:
+            try:
+                found = halved(forward_backward(whole, **options))
+            except PirkitError as error:
+                found = f"{error.code}, {crc32(error.message.encode())}"
+            yield f"joint {number} {list(options)[-1]}: {found}"
+
+
 def halved(parts: SplitParts) -> str:
-    """Counts of both halves and of what is saved, and a sum over the text of the halves."""
+    """Counts of both halves and of what is saved, and a sum over the text of the halves, the lists
+    of names, and the report."""
     halves = (parts.forward.main, parts.backward.main)
     texts = "".join(print_mlir(half) for half in halves)
+    texts += repr((parts.names, parts.saved, parts.report, parts.returns))
     counts = {
         "forward": sum(1 for _ in halves[0].walk()),
         "backward": sum(1 for _ in halves[1].walk()),
@@ -244,6 +278,7 @@ def halved(parts: SplitParts) -> str:
 def main() -> None:
     lines = [line for seed in SEEDS for line in (*of_random(seed), *of_policies(seed))]
     lines += [line for seed in SEEDS for line in (*of_plans(seed), *of_split(seed))]
+    lines += [line for seed in SEEDS for line in of_joint(seed)]
     lines += [*of_loops(), *(line for seed in SEEDS for line in of_kernels(seed))]
     lines += [line for name in SPLIT for line in of_captured(name)]
     FILE.write_text("\n".join(lines) + "\n")

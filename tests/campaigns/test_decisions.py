@@ -11,6 +11,7 @@ from tests.campaigns.decisions import (
     SEEDS,
     SPLIT,
     of_captured,
+    of_joint,
     of_kernels,
     of_loops,
     of_plans,
@@ -63,4 +64,10 @@ def test_memory_plans(block: int) -> None:
 @pytest.mark.parametrize("block", range(0, len(SEEDS), 4))
 def test_random_programs_that_are_split(block: int) -> None:
     found = [line for seed in SEEDS[block : block + 4] for line in of_split(seed)]
+    assert [line for line in found if line not in written()] == [], AGAIN
+
+
+@pytest.mark.parametrize("block", range(0, len(SEEDS), 4))
+def test_joint_programs_that_are_split(block: int) -> None:
+    found = [line for seed in SEEDS[block : block + 4] for line in of_joint(seed)]
     assert [line for line in found if line not in written()] == [], AGAIN

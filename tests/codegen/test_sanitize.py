@@ -102,3 +102,54 @@ def test_tables_of_numbers_in_the_code_are_buffers() -> None:
     assert "store i64 3, ptr %pirkit_n2, align 8\n" in checked
     assert "i64 1, ptr @numbers0, ptr @pirkit_what0)" in checked  # derived from the table
     assert "%more = icmp ult i64 %k, 3\n" in checked
+
+
+CODE = """declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+define void @f(ptr %args, i64 %slot) {
+entry:
+  %near = alloca i64
+  %t = load ptr, ptr %args
+  %m = load ptr, ptr %near
+  %d = getelementptr i8, ptr %m, i64 8
+  %e = getelementptr i8, ptr %t, i64 16
+  call void @llvm.memcpy.p0.p0.i64(ptr %d, ptr %e, i64 24, i1 false)
+  %v = load <4 x float>, ptr %e
+  store <4 x float> %v, ptr %d
+  store i8 1, ptr %near
+  call void @g(ptr %args, ptr %e)
+  ret void
+}
+define internal void @g(ptr %args, ptr %moved0) {
+entry:
+  %x = getelementptr i8, ptr %moved0, i64 4
+  %y = load half, ptr %x
+  ret void
+}
+"""
+CHECKED = {
+    "ptr %d, i64 24": "call void @pirkit_room(ptr %near, ptr %d, i64 24, ptr @pirkit_what0)",
+    "ptr %e, i64 24": "call void @pirkit_check(ptr %pirkit_buffers, ptr %e, i64 24, ptr %t,"
+    " ptr @pirkit_what0)",
+    "ptr %e, i64 16": "call void @pirkit_check(ptr %pirkit_buffers, ptr %e, i64 16, ptr %t,"
+    " ptr @pirkit_what1)",
+    "ptr %d, i64 16": "call void @pirkit_check(ptr %pirkit_buffers, ptr %d, i64 16, ptr %m,"
+    " ptr @pirkit_what2)",
+    "ptr %x, i64 2": "call void @pirkit_check(ptr %pirkit_buffers, ptr %x, i64 2, ptr null,"
+    " ptr @pirkit_what3)",
+}
+"""What an access is checked against: the stack of a loop, the buffer that its address is derived
+from, or any; memory of the function itself is not checked."""
+
+
+def test_each_access_is_checked_against_its_own_buffer() -> None:
+    text = sanitized(CODE, Code(b"", "f", 1, 64, 0, (32, 48)), "it")
+    lines = [line.strip() for line in text.partition("@pirkit_lanes")[0].splitlines()]
+    found = [line for line in lines if line.startswith("call void @pirkit_")]
+    assert found == [*CHECKED.values()]
+    for part, line in CHECKED.items():
+        assert part in line
+    assert "define internal void @g(ptr %pirkit_buffers, ptr %args, ptr %moved0) {" in lines
+    assert "call void @g(ptr %pirkit_buffers, ptr %args, ptr %e)" in lines
+    assert "define void @f(ptr %args, i64 %slot) {" in lines
+    sizes = [line for line in lines if re.match(r"store i64 \d+, ptr %pirkit_n", line)]
+    assert [int(line.split()[2].rstrip(",")) for line in sizes] == [32, 48, 64]

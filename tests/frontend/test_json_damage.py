@@ -58,6 +58,13 @@ def change(path: str, value: Any) -> Json:
         ("program.regions[0].#", "block_0", "PK0505", "program.regions[0].blocks[0].#"),
         ("program.regions[0].blocks[0].ops", {}, "PK0502", OPS),
         ("program.regions[0].blocks[0].args", [{"#": 1}], "PK0502", "args[0].#"),
+        ("program.regions[0].blocks[0].args", [{"#": -1, "A": 0}], "PK0502", "args[0].TT"),
+        (
+            "program.regions[0].blocks[0].args",
+            [{"#": -1, "TT": {"#": "NULL"}, "A": 0}],
+            "PK0502",
+            "args[0].A",
+        ),
         (f"{OPS}[2]", 7, "PK0502", f"{OPS}[2]"),
         (f"{OPS}[2].#", ..., "PK0502", f"{OPS}[2]"),
         (f"{OPS}[2].#", "1.a b", "PK0502", f"{OPS}[2].#"),

@@ -201,6 +201,16 @@ def test_malformed_operation(change: tuple[str, str], code: str) -> None:
     assert caught.value.span.line == 2
 
 
+@pytest.mark.parametrize("behind", ["x", "}", "\nx", "{"])
+def test_what_stands_behind_the_last_program_is_read(behind: str) -> None:
+    code = "PK0102" if behind == "{" else "PK0101"
+    with pytest.raises(PirkitError) as caught:
+        read(dump(X) + behind)
+    assert (caught.value.code, caught.value.span.line if caught.value.span else 0) == (
+        code, 5 if "\n" in behind else 4,
+    )  # fmt: skip
+
+
 def test_program_for_kernels_is_not_supported() -> None:
     text = dump(X.replace("pd_op.data", "data(phi_kernel)").replace(" tensor", " cpu_tensor"))
     with pytest.raises(UnsupportedError, match="lowered to kernels"):

@@ -403,6 +403,17 @@ def test_inference_computes_nothing_for_the_backward() -> None:
     assert len(halves.inference.plan.body) == 2
 
 
+def test_programs_of_other_lines_are_lowered_for_themselves() -> None:
+    """What is lowered is shared by equal programs; errors of it name the lines of one of them."""
+    lines = (given("w"), f"%y = {op('multiply', '%x', '%w')}", out("y", "y"))
+    steps = [runnable(*lines), runnable(*lines), runnable("", *lines)]
+    first, same, lower = [
+        Halves.of(s.parts, slot_wiring(s.names), "cpu", "@simplify") for s in steps
+    ]
+    assert first is same
+    assert first is not lower
+
+
 def test_a_graph_in_a_cycle_gives_its_scope_back_whenever_it_is_collected() -> None:
     """The collector runs where it likes, also while the pool is being asked for a scope."""
     step, x, w = net(), block(1), block(2)

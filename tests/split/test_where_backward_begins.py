@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
+import pirkit
+from pirkit.diag.errors import UsageError
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.verify import verify_module
 from pirkit.passes import run_pipeline
+from pirkit.split.add_gradients import differentiated
 from pirkit.split.joint import Roles, _boundary, joint_of  # pyright: ignore[reportPrivateUsage]
 from pirkit.split.recompute import reads
 from pirkit.split.reorder import _is_current  # pyright: ignore[reportPrivateUsage]
@@ -76,6 +81,65 @@ def test_a_gradient_that_is_saved_has_the_name_of_what_is_saved(
         inputs={"x": T, "w": T, "y_grad": T},
     )
     assert split(text).names.bx_g == (name, "w_grad")
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 2])
+def test_outputs_are_computed_in_the_forward(count: int) -> None:
+    text = program(
+        f"%a = {op('tanh', '%x')}",
+        f"%y = {op('sin', '%a')}",
+        f"%r = {op('multiply', '%y_grad', '%a')}",
+        output("y", "y"),
+        output("x_grad", "r"),
+        inputs={"x": T, "y_grad": T},
+    )
+    if count == 2:
+        split(text, forward_ops=count)
+        return
+    with pytest.raises(UsageError, match="output `y` of @main is computed in the backward") as told:
+        split(text, forward_ops=count)
+    assert told.value.code == "PK0701"
+
+
+@pytest.mark.parametrize("value", ["y_grad", "r"])
+def test_no_output_is_or_reads_a_seed(value: str) -> None:
+    lines = (f"%y = {op('tanh', '%x')}", f"%r = {op('multiply', '%y_grad', '%y')}")
+    text = program(*lines, output("y", "y"), output("g", value), inputs={"x": T, "y_grad": T})
+    with pytest.raises(UsageError, match="output `g` of @main is computed in the backward"):
+        split(text)
+
+
+@pytest.mark.parametrize(("read", "reader"), [("%r", "backward"), ("%y", "forward")])
+def test_a_write_to_a_parameter_stands_in_the_half_that_computes_what_it_writes(
+    read: str, reader: str
+) -> None:
+    text = program(
+        parameter("b"),
+        f"%y = {op('tanh', '%x')}",
+        f"%r = {op('multiply', '%y_grad', '%y')}",
+        output("y", "y"),
+        output("x_grad", "r"),
+        f"%n = {op('assign_out_', read, '%b')}",
+        inputs={"x": T, "y_grad": T},
+    )
+    parts = split(text)
+    for name, half in (("forward", parts.forward_program), ("backward", parts.backward_program)):
+        assert any(o.definition.writes for o in half.operations) == (name == reader)
+
+
+def test_only_what_stands_behind_a_function_with_a_rule_reads_its_results() -> None:
+    @pirkit.custom_vjp
+    def both(x: Any) -> Any:
+        first = pirkit.numpy.sin(x)
+        return first, first * x
+
+    both.defvjp(lambda x: (both(x), x), lambda x, g: (g[0] * x + g[1],))
+    traced = pirkit.trace(lambda x: both(x)[0] * both(x)[1], np.ones(2))
+    module = traced.module.clone()
+    (main,) = [o for o in module.ops if isinstance(o, ProgramOp)]
+    differentiated(main, paddle_residuals=False, keep_rules=True)
+    verify_module(module)
+    assert any(o.name == "pir.custom_derivative" for o in main.operations)
 
 
 def test_an_op_moves_in_front_of_a_write_if_all_that_it_reads_is_there_and_unwritten() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, Region, SSAValue
@@ -199,7 +199,7 @@ class _Reader:
             raise Malformed("a result that cannot be absent is null", f".O[{types.index(None)}]")
         held = _attributes(member(node, "A", list), "A", definition.attr_kinds)
         if "OA" in node:
-            on_results = _attributes(expect(node["OA"], list, ".OA"), "OA", {}, "bool[]")
+            on_results = _attributes(node["OA"], "OA", {}, "bool[]")
             twice = held.keys() & on_results.keys()
             if twice:
                 raise Malformed(f"attribute `{min(twice)}` is given twice", ".OA")
@@ -236,7 +236,7 @@ class _Reader:
         attributes: dict[str, Attribute] = {}
         for key in ("DA", "QA"):
             if key in node:
-                attributes |= _attributes(expect(node[key], list, f".{key}"), key, {})
+                attributes |= _attributes(node[key], key, {})
         try:
             ids, types = _results([member(node, "O", dict)])
         except Malformed as error:
@@ -355,7 +355,7 @@ def _attributes(
 ) -> dict[str, Attribute]:
     """Attributes by name; ``other`` is the kind of those that ``kinds`` does not declare."""
     held: dict[str, Attribute] = {}
-    for index, node in enumerate(cast("list[Any]", nodes)):
+    for index, node in enumerate(expect(nodes, list, f".{key}")):
         try:
             name = member(node, "N", str)
             if len(name) > LONGEST_NAME or not _NAME.match(name) or name in STRUCTURAL:

@@ -368,7 +368,7 @@ def write_value(attribute: Attribute) -> str:
 
 
 def _write_float(value: float) -> str:
-    return "-nan" if isnan(value) and copysign(1, value) < 0 else f"{value:g}"
+    return "-nan" if isnan(value) and copysign(1, value) == -1 else f"{value:g}"
 
 
 def _write_dense(attribute: mlir.DenseArrayBase[Any]) -> str:

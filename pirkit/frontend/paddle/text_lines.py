@@ -224,7 +224,7 @@ class Lines:
         else:
             close = body.rfind("} : (")
             arrow = body.rfind(") ->")
-            if close < 0 or arrow < close:
+            if not 0 < close < arrow:
                 self.fail(record.line, "expected `: (operand types) -> result types`")
             record.types = body[close + 5 : arrow]
             record.result_types = body[arrow + 4 :].strip()

@@ -90,6 +90,13 @@ def _same(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
     return shapes.numbers(op.operands[0])
 
 
+def _wide(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
+    """The same numbers, unless the type has no room for sizes."""
+    meta = declared(op.results[0])
+    has_room = isinstance(meta, TensorMeta) and meta.dtype.itemsize >= 4
+    return _same(shapes, op) if has_room else None
+
+
 def _part(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
     held, call = shapes.numbers(op.operands[0]), call_of(op)
     if held is None or isinstance(call, Opaque) or tuple(call.attrs["axes"]) != (0,):
@@ -114,7 +121,7 @@ def _scaled(shapes: Shapes, op: PirOp) -> tuple[int, ...] | None:
     if held is None or isinstance(call, Opaque):
         return None
     factor, shift = call.attrs["scale"], call.attrs["bias"]
-    if factor != int(factor) or shift:
+    if factor % 1 or shift:  # infinity and NaN too
         return None
     return tuple([n * int(factor) for n in held])
 
@@ -132,7 +139,7 @@ NUMBERS: Final[dict[str, Callable[[Shapes, PirOp], tuple[int, ...] | None]]] = {
     "pd_op.slice": _part,
     "pd_op.concat": _joined,
     "pir.combine": _joined,
-    "pd_op.cast": _same,
+    "pd_op.cast": _wide,
     "pd_op.assign": _same,
     "pd_op.reshape": _same,
     "pd_op.scale": _scaled,

@@ -65,15 +65,17 @@ def test_names_of_element_types_are_those_of_the_format(
     assert read_safetensors(str(tmp_path / "w.safetensors"))["w"].tolist() == [want]
 
 
-@pytest.mark.parametrize("second", ["[4,8]", "[0,4]"])
-def test_two_arrays_of_one_name_are_refused(second: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("second", "told"), [("[4,8]", ""), ("[0,4]", "the name 'w'")])
+def test_two_arrays_of_one_name_are_refused(second: str, told: str, tmp_path: Path) -> None:
     """Without this the library keeps one of them, or calls the other one's bytes unused."""
     entry = '"w":{"dtype":"F32","shape":[1],"data_offsets":'
-    header = f"{{{entry}[0,4]}},{entry}{second}}}}}".encode()
+    first = '"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'
+    header = f"{{{first},{entry}[0,4]}},{entry}{second}}}}}".encode()
     data = len(header).to_bytes(8, "little") + header + bytes(4 if second == "[0,4]" else 8)
     (tmp_path / "w.safetensors").write_bytes(data)
     with pytest.raises(ArtifactError) as caught:
         read_safetensors(str(tmp_path / "w.safetensors"))
+    assert told in str(caught.value)
     assert caught.value.code == "PK0504"
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count, islice
 
 import pytest
 from hypothesis import given
@@ -214,3 +217,58 @@ def test_what_both_branches_write_is_alive_in_the_next_iteration() -> None:
     (loop,) = with_frees((While(3, body),), (0, 2, 3))
     assert isinstance(loop, While)
     assert loop.body[-1].frees == (1,)
+
+
+def some_body(
+    draw: random.Random, size: int, known: list[int], fresh: Iterator[int], depth: int = 0
+) -> tuple[Instruction, ...]:
+    """Calls that read slots that are written and write new ones, and branches of them."""
+    found: list[Instruction] = []
+    for _ in range(size):
+        if depth < 2 and draw.random() < 0.2:
+            then, other = (
+                some_body(draw, draw.randrange(3), list(known), fresh, depth + 1) for _ in range(2)
+            )
+            found.append(If(draw.choice(known), then, other))
+            continue
+        given = tuple(draw.choices(known, k=draw.randrange(3)))
+        made = tuple(islice(fresh, draw.randrange(1, 3)))
+        known += made
+        found.append(Call(draw.choice(("pure", "effect", "partial")), given, made))
+    return tuple(found)
+
+
+def stripped(body: tuple[Instruction, ...], live: set[int]) -> tuple[Instruction, ...]:
+    """The body without one dead call of a pure kernel after the other."""
+    read = {s for i in instructions(body) for s in reads(i)} | live
+
+    def visit(body: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
+        kept: list[Instruction] = []
+        for one in body:
+            if isinstance(one, Call):
+                dead = [s not in read for s in one.outputs]
+                if one.kernel != "effect" and all(dead):
+                    continue
+                if one.kernel == "partial":
+                    one = replace(
+                        one, outputs=(None if dead[0] else one.outputs[0], *one.outputs[1:])
+                    )
+            elif isinstance(one, If):
+                one = replace(one, then=visit(one.then), orelse=visit(one.orelse))
+            kept.append(one)
+        return tuple(kept)
+
+    return visit(body)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_calls_whose_results_nobody_reads_are_removed(seed: int) -> None:
+    draw = random.Random(seed)
+    known = [0, 1]
+    body = some_body(draw, 10, known, count(2))
+    live = set(draw.choices(known, k=3))
+    wanted, before = stripped(body, live), None
+    while wanted != before:
+        before, wanted = wanted, stripped(wanted, live)
+    found = liveness.without_dead_calls(body, live, {"pure", "partial"}, {"partial": {0}})
+    assert found == wanted

@@ -1,0 +1,108 @@
+"""What mutants of fusion and of index rules have shown that no test looked at."""
+
+from __future__ import annotations
+
+import random
+from math import prod
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from pirkit import ProgramBuilder
+from pirkit.frontend.compile import compile as compile_program
+from pirkit.lowering.fusion.fuse_pass import FusePass
+from pirkit.lowering.fusion.materialize import (
+    CACHE_SHARE,
+    TILE_EDGE,
+    choose,
+    edge_of,
+    several_along,
+)
+from pirkit.lowering.fusion.simplify_kernels import SimplifyKernelsPass
+from pirkit.passes.base import PassContext
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_tile_is_the_largest_that_fits_the_cache(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(20):
+        rank = draw.randrange(1, 5)
+        extents = [draw.choice((1, 2, 3, 8, 63, 64, 65, 200, 5000)) for _ in range(rank)]
+        images = [tuple(range(rank)), *(tuple(draw.sample(range(rank), rank)) for _ in range(2))]
+        images, lanes = images[: draw.randrange(1, 4)], {draw.randrange(rank)}
+        along = [a for a in range(rank) if a in lanes or {i[a] for i in images} != {a}]
+        assert several_along(images, lanes) == along
+        sizes = draw.choices((1, 2, 4, 8, 16), k=draw.randrange(1, 9))
+        most = draw.choice((TILE_EDGE, 1024))
+
+        def held(edge: int) -> int:
+            tile = prod(min(edge, extents[a]) for a in along)  # noqa: B023
+            return len(images) * sum(sizes) * tile  # noqa: B023
+
+        edges = [most >> k for k in range(most.bit_length())]
+        fitting = [edge for edge in edges if held(edge) <= CACHE_SHARE]
+        assert edge_of(extents, images, lanes, sizes, most) == max(fitting, default=1)
+
+
+@pytest.mark.parametrize(("limit", "way"), [(4, "cut"), (5, "again"), (6, "again")])
+def test_a_recomputation_within_the_limit_is_allowed(limit: int, way: str) -> None:
+    """Of five additions where no tiles are possible."""
+    x = ProgramBuilder().input("x", (4, 8), "float32")
+    unit = SimpleNamespace(meta=TensorMeta((4, 8), dt.float32), result=x.ssa)
+    needs = SimpleNamespace(sizes={}, others={}, members={}, tiles=[])
+    reader = SimpleNamespace(
+        additions=lambda _: 5, needs=lambda tile: needs, members={}, unit=unit, reduces=True
+    )  # fmt: skip
+    found = choose(cast(Any, reader), cast(Any, needs), limit, allowed=True)
+    assert (found.way, found.is_allowed) == (way, way == "again")
+
+
+@pytest.mark.parametrize(("unused", "count"), [(1, 5), (2, 9)])
+def test_unused_results_of_kernels_are_counted(unused: int, count: int) -> None:
+    """Beside the result: its load, its exp, its sum or product, and a constant."""
+    b = ProgramBuilder()
+    x = b.input("x", (4,), "float32")
+    for k, value in enumerate((b.exp(x) + 1, b.exp(x) * x, b.exp(x) - x)):
+        b.output(f"y{k}", value)
+    module = b.finish().module
+    FusePass().run(PassContext("fuse", 1 << 20), module)
+    SimplifyKernelsPass().run(PassContext("simplify-kernels", 1 << 20), module)
+    for op in [op for op in module.walk() if op.name == "pir.shadow_output"][:unused]:
+        op.detach()
+        op.erase()
+    context = PassContext("simplify-kernels", 1 << 20)
+    SimplifyKernelsPass().run(context, module)
+    (kernel,) = [op for op in module.walk() if op.name == "pir.map_expr"]
+    assert len(kernel.results) == 3 - unused
+    assert context.stats["unused"] == count
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+@pytest.mark.parametrize(("length", "hop"), [(4, 1), (4, 2), (4, 3), (4, 4), (3, 5), (1, 1)])
+def test_frames_of_any_rank(axis: int, batch: tuple[int, ...], length: int, hop: int) -> None:
+    """A signal is cut into frames and put together again in one kernel, for each rank and axis."""
+    count = 5
+    n = (count - 1) * hop + length
+    shape = (n, *batch) if axis == 0 else (*batch, n)
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+    b = ProgramBuilder()
+    v = b.input("x", shape, "float32")
+    frames = b("pd_op.frame", v + v, frame_length=length, hop_length=hop, axis=axis)
+    b.output("f", frames * frames)
+    b.output("y", b("pd_op.overlap_add", frames * frames, hop_length=hop, axis=axis) * 0.5)
+    found = compile_program(b.finish(), pipeline="@fused", fused="interpret")(x=x)
+    at = np.arange(count)[:, None] * hop + np.arange(length)
+    flat = x if axis == 0 else np.moveaxis(x, -1, 0)
+    cut = (2 * flat[at]) ** 2
+    whole = np.zeros_like(flat)
+    for f in range(count):
+        whole[f * hop : f * hop + length] += cut[f]
+    wanted = cut if axis == 0 else np.moveaxis(cut, (1, 0), (-2, -1))
+    np.testing.assert_allclose(found["f"], wanted, rtol=1e-6)
+    put = whole if axis == 0 else np.moveaxis(whole, 0, -1)
+    np.testing.assert_allclose(found["y"], 0.5 * put, rtol=1e-5)
