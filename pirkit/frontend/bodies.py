@@ -8,7 +8,7 @@ the programs around it are inputs until then.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -22,10 +22,8 @@ from pirkit.frontend import tree
 from pirkit.frontend.active_trace import recording_draws
 from pirkit.frontend.tracing import Recorder
 from pirkit.passes import run_pipeline
+from pirkit.passes.pipelines import EXPANSION
 from pirkit.runtime.meta import TensorMeta
-
-EXPANSION: Final = "taylor,expand-gradients{last=false}"
-"""Derivatives of what a body becomes a part of are still to come."""
 
 Weak = Sequence[type[Any] | None]
 """Python types of the values that are numbers; a few of the first, None for others."""

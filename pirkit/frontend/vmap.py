@@ -20,13 +20,14 @@ from pirkit.dialect.operation import PirOp, declares
 from pirkit.frontend import tree
 from pirkit.frontend.batching import Batched
 from pirkit.frontend.batching_regions import Rows
-from pirkit.frontend.bodies import EXPANSION, Body
+from pirkit.frontend.bodies import Body
 from pirkit.frontend.control_flow import entered
 from pirkit.frontend.numpy_functions import apply_function
 from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.tracing import Recorder
 from pirkit.frontend.user_line import user_span
 from pirkit.passes import run_pipeline
+from pirkit.passes.pipelines import EXPANSION
 
 Function = Callable[..., Any]
 

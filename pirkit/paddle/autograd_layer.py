@@ -8,7 +8,7 @@ from typing import Any
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.paddle.drawn_inputs import Draw
-from pirkit.paddle.libpaddle import listed, paddle
+from pirkit.paddle.libpaddle import leaves_of, listed, paddle
 from pirkit.paddle.live_program import Captured, Constant
 from pirkit.paddle.shared_memory import Weights, given_back, shared
 from pirkit.runtime.tensor.conversion import from_numpy
@@ -51,7 +51,8 @@ class Net:
 
     def __call__(self, *inputs: Any) -> Any:
         """What the network returns; the tape holds one operation for it."""
-        given = dict(zip(self.inputs, inputs, strict=True))
+        tensors = [leaf for leaf in leaves_of(inputs) if isinstance(leaf, paddle.Tensor)]
+        given = dict(zip(self.inputs, tensors, strict=True))
         given |= {name: draw() for name, draw in self.draws.items()}
         x = [given[name] for name in self.runnable.names.fx]
         call = _Call(

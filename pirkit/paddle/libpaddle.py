@@ -17,3 +17,10 @@ translator: Any = import_module("paddle.jit.dy2static.program_translator")
 def listed(given: Any) -> list[Any]:
     """What Paddle gives as a list: one tensor, or several."""
     return list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]
+
+
+def leaves_of(inputs: tuple[Any, ...]) -> list[Any]:
+    """The tensors and other values in a tree of arguments, in Paddle's order."""
+    if all(isinstance(each, paddle.Tensor) for each in inputs):
+        return list(inputs)
+    return listed(paddle.utils.flatten(inputs))

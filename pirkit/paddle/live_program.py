@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.dialect.operation import PirOp, create, location_of
 from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module
@@ -65,10 +65,19 @@ def captured(function: Any, inputs: Sequence[Any]) -> Captured:
     """See `from_static`."""
     static = _static(function)
     with requested() as gradients, custom_layers() as customs, differentiable_loops():
-        if any(isinstance(each, paddle.static.InputSpec) for each in inputs):
-            concrete = static.concrete_program_specify_input_spec(list(inputs))
-        else:
-            concrete, _ = static.get_concrete_program(*inputs)
+        try:
+            if any(isinstance(each, paddle.static.InputSpec) for each in inputs):
+                concrete = static.concrete_program_specify_input_spec(list(inputs))
+            else:
+                concrete, _ = static.get_concrete_program(*inputs)
+        except PirkitError:
+            raise
+        except Exception as error:
+            raise UsageError(
+                f"`paddle.jit.to_static` does not convert <{_name_of(function)}>: {error!r}",
+                code="PK0701",
+                help="its own message is above; rewrite the line, or run the layer by Paddle",
+            ) from error
     module = read_paddle_json(serialized(concrete.main_program), "<paddle>")
     theirs = list(_walk(concrete.main_program.global_block()))
     ours = [op for op in module.walk() if isinstance(op, PirOp)]

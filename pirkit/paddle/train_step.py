@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
+from pirkit.diag.errors import UsageError
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import run_passes
 from pirkit.paddle.autograd_layer import Net
 from pirkit.paddle.drawn_inputs import draw_ahead
-from pirkit.paddle.libpaddle import listed, paddle
+from pirkit.paddle.libpaddle import leaves_of, listed, paddle
 from pirkit.paddle.live_program import captured
 from pirkit.paddle.watched_layers import Reads
 from pirkit.split.partition import forward_backward
@@ -75,7 +76,10 @@ class TrainStep:
 
     def net(self, *inputs: Any) -> Net:
         """The captured network for inputs like these, and for what the layer reads now."""
-        kinds = [(tuple(t.shape), t.dtype, t.stop_gradient) for t in inputs]
+        leaves = leaves_of(inputs)
+        kinds = [_kind(leaf) for leaf in leaves]
+        if not all(isinstance(each, paddle.Tensor) for each in inputs):  # keys of dicts, lengths
+            kinds.append(repr(paddle.utils.map_structure(type, inputs)))
         tracer = paddle.base.framework._dygraph_tracer()
         key = (self.layer.training, tracer._amp_level, tracer._amp_dtype, *kinds)
         captures = self.captures.setdefault(key, [])
@@ -108,3 +112,16 @@ class TrainStep:
             message = f"the layer is captured again and again, since it reads another {changed}"
             warnings.warn(message, stacklevel=4)
         self._advised = True
+
+
+def _kind(leaf: Any) -> Any:
+    """What one capture is for: tensors of one shape and element type, or a constant."""
+    if isinstance(leaf, paddle.Tensor):
+        return (tuple(leaf.shape), leaf.dtype, leaf.stop_gradient)
+    if not isinstance(leaf, Hashable):
+        raise UsageError(
+            f"an input is of the type {type(leaf).__name__}",
+            code="PK0701",
+            help="pass tensors: `paddle.to_tensor(value)`",
+        )
+    return (type(leaf), leaf)

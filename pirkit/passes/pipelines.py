@@ -12,6 +12,9 @@ _SIMPLIFY: Final = (
 _DERIVATIVES: Final = "taylor,expand-gradients"
 """What a recorded program needs before all else; others pass through as they are."""
 
+EXPANSION: Final = f"{_DERIVATIVES}{{last=false}}"
+"""The same for a program of which derivatives are still to come."""
+
 _PARTS: Final = "constant-fold,cse,dce"
 """Cleanup of decomposed ops; canonicalize is left out because it rarely applies to them."""
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from pirkit.diag.errors import UnsupportedError, UsageError
-from pirkit.dialect.kinds import PARAMETER
+from pirkit.dialect.kinds import DERIVATIVE, PARAMETER
 from pirkit.dialect.operation import PirOp, ProgramOp, declares, describe, span_of
 from pirkit.dialect.program import Program
 from pirkit.dialect.type_sizes import is_token
+from pirkit.passes import run_pipeline
 from pirkit.passes.base import PassContext
 from pirkit.passes.inplace import update_in_place
+from pirkit.passes.pipelines import EXPANSION
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.backward_reads import demand_of
 from pirkit.split.build_halves import backward_half, forward_half, saved_values, wanted_early
@@ -61,7 +63,7 @@ def forward_backward(
     and cannot be saved; PassError (PK0807) with the smallest possible budget if ``budget`` is too
     small; UnsupportedError (PK0402) for an op without a derivative.
     """
-    program = _own_copy(prog)
+    program = _expanded(prog)
     notes: list[str] = []
     if roles is None:
         roles = roles_by_name(program)
@@ -69,7 +71,7 @@ def forward_backward(
             try:
                 roles, notes = differentiated(program)
             except UnsupportedError as error:
-                program = _own_copy(prog)
+                program = _expanded(prog)
                 roles, notes = differentiated(program, paddle_residuals=False)
                 notes.append(f"operations are decomposed before: {error.message}")
     if forward_ops is not None:
@@ -146,6 +148,14 @@ def _own_copy(prog: ModuleOp | ProgramOp | Program) -> ProgramOp:
             help="pass the program itself",
         )
     return programs[0]
+
+
+def _expanded(prog: ModuleOp | ProgramOp | Program) -> ProgramOp:
+    """A copy of the program, with the derivatives that it asks for as operations."""
+    program = _own_copy(prog)
+    if any(declares(op, DERIVATIVE) for op in program.operations):
+        run_pipeline(cast(ModuleOp, program.parent_op()), EXPANSION, verify=False)
+    return program
 
 
 def _reader(need: Need, joint: Joint, uses: dict[tuple[PirOp, int], Need]) -> PirOp:

@@ -194,3 +194,18 @@ class LoopResult(nn.Layer):
             total = total + h * twice.detach()
             i = i + 1
         return total
+
+
+class Penalized(nn.Layer):
+    """Tensors in a dict, a number, and a gradient with respect to the input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+
+    def forward(self, tree, weight):
+        x = (tree["left"] if "left" in tree else -tree["right"]).detach()
+        x.stop_gradient = False
+        y = self.net(x)
+        slope = paddle.grad(y.sum(), x, create_graph=True)[0]
+        return y + weight * (slope * slope).sum(1, keepdim=True)

@@ -235,6 +235,36 @@ def test_what_is_refused() -> None:
     with pytest.raises(OSError, match="PK0907"):
         value.backward()
 
+    with pytest.raises(UsageError, match="of the type ndarray"):
+        step(x.numpy(), labels)
+
+    def unpacked(x: Any) -> Any:
+        for i, (a, b) in enumerate([(x, x)]):  # Paddle's converter stops at it
+            if i > 0:
+                break
+            x = a + b
+        return x
+
+    with pytest.raises(UsageError, match="does not convert <unpacked>: AttributeError"):
+        pirkit.paddle.from_static(unpacked, [x])
+
+
+@pytest.mark.usefixtures("doubles")
+def test_trees_of_inputs_and_gradients_in_the_forward() -> None:
+    """A gradient penalty: the network asks for a derivative, and is differentiated again."""
+    (eager, ours), (x, labels) = twins(networks.Penalized), drawn((6, 4))
+    loss, theirs, x = paddle.nn.functional.cross_entropy, momentum(eager), x.astype("float64")
+    step = pirkit.paddle.train_step(ours, loss, momentum(ours))
+    for i in range(12):
+        tree = {"right": x} if i % 3 == 2 else {"left": x}
+        weight = 0.5 if i % 2 else 2.0
+        value = loss(eager(tree, weight), labels)
+        value.backward()
+        theirs.step()
+        theirs.clear_grad()
+        assert abs(float(value) - float(step([tree, weight], labels))) < 1e-12, i
+    assert len(step.nets) == 4
+
 
 def test_the_page_about_paddle_runs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "paddle.md").read_text(encoding="utf-8")

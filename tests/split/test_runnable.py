@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pirkit
+import pirkit.numpy as pnp
 from pirkit import DenseTensor, from_numpy, tensor
 from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.runtime.scope.scope_pool import MAX_IDLE_SCOPES
@@ -466,3 +468,20 @@ def test_a_part_does_not_keep_the_whole_alive() -> None:
     kept = sum(each.bytes for each in parts.saved)
     assert outputs.graph is not None
     assert step.count().nbytes <= kept + w.nbytes
+
+
+def test_a_program_that_asks_for_gradients_is_split() -> None:
+    """Its `pir.gradient` becomes operations first, which are differentiated like others."""
+
+    def penalized(w: Any, x: Any) -> Any:
+        slope = pirkit.grad(lambda x: pnp.tanh(x @ w).sum())(x)
+        return pnp.tanh(x @ w).sum() + (slope * slope).sum()
+
+    w, x = np.random.default_rng(0).normal(size=(2, 4, 4))
+    program = pirkit.trace(penalized, pirkit.parameters(w), x)
+    step = RunnableProgram(forward_backward(program))
+    outputs = step.forward([x], [w])
+    (gx,), (gw,) = step.backward([tensor(np.float64(1.0))], outputs)
+    wanted = pirkit.grad(penalized, argnums=(0, 1))(w, x)
+    for found, want in zip((gw, gx), wanted, strict=True):
+        check(found, want.numpy())
