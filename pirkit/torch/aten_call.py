@@ -25,9 +25,6 @@ def call_by_torch(
     Raises UnsupportedError (PK0409) for what is no overload, or draws random numbers by data.
     """
     node = b.node
-    tensors: list[Value] = []
-    places = {k: v for k, v in options.items() if k not in ("device", "layout", "pin_memory")}
-    written = json.dumps([_encoded(args, tensors), _encoded(places, tensors)])
     results = [[list(s), d.name] for s, d in zip(b.shapes, b.types, strict=True) if d]
     loc = b.location
     is_line = isinstance(loc, mlir.FileLineColLoc)
@@ -43,6 +40,15 @@ def call_by_torch(
             f"`{node.target}` draws random numbers by data, which has no rule", code="PK0409",
             span=span, help="draw before the compiled function, or let the graph break there",
         )  # fmt: skip
+    tensors: list[Value] = []
+    schema = node.target._schema.arguments
+    numbers = {a.name for a in schema if "Tensor" not in str(a.type)}
+    named = [(a.name, given) for a, given in zip(schema, args, strict=False)]
+    named += [(k, v) for k, v in options.items() if k not in ("device", "layout", "pin_memory")]
+    coded = {k: _encoded(v, tensors, "number" if k in numbers else "tensor") for k, v in named}
+    written = json.dumps([
+        [coded.pop(k) for k, _ in named[: len(args)]], coded,
+    ])  # fmt: skip
     found = b(
         CALL, tensors, target=str(node.target), arguments=written,
         results=json.dumps(results), count=len(tensors),
@@ -52,15 +58,13 @@ def call_by_torch(
     return several if isinstance(node.meta["val"], list | tuple) else several[0]
 
 
-def _encoded(given: Any, tensors: list[Value]) -> Any:
-    """Arguments as plain data; tensors are collected, and named by number."""
+def _encoded(given: Any, tensors: list[Value], kind: str) -> Any:
+    """An argument as plain data; values are collected, and named by kind and number."""
     if isinstance(given, Value):
         tensors.append(given)
-        return {"tensor": len(tensors) - 1}
+        return {kind: len(tensors) - 1}
     if isinstance(given, list | tuple):
-        return [_encoded(a, tensors) for a in cast("list[Any]", given)]
-    if isinstance(given, dict):
-        return {k: _encoded(v, tensors) for k, v in cast("dict[str, Any]", given).items()}
+        return [_encoded(a, tensors, kind) for a in cast("list[Any]", given)]
     if isinstance(given, float) and given not in (float("inf"), float("-inf")) and given == given:
         return given
     if isinstance(given, float | complex):

@@ -36,10 +36,11 @@ Array = np.ndarray[Any, Any]
 class Call:
     """An overload of ATen, or with `order` n its n-th pullback, computed by torch.
 
-    `target` names the overload, `arguments` holds its arguments as JSON: tensors by their number
-    among the operands. `results` are shapes and element types of the results. A pullback takes
-    the operands of the order below, then a cotangent for each of its floating results, and gives
-    one for each of its floating operands. `count` is the number of operands of order 0.
+    `target` names the overload, `arguments` holds its arguments as JSON: tensors, and numbers that
+    depend on data, by their place among the operands. `results` are shapes and element types of the
+    results. A pullback takes the operands of the order below, then a cotangent for each of its
+    floating results, and gives one for each of its floating operands. `count` is the number of
+    operands of order 0.
 
     C1: `target` is an overload of torch.
     C2: the operands are as many as the order needs.
@@ -102,8 +103,8 @@ def _decoded(given: Any, tensors: Sequence[Any]) -> Any:
     if not isinstance(given, dict):
         return given
     ((kind, value),) = cast("dict[str, Any]", given).items()
-    if kind == "tensor":
-        return tensors[value]
+    if kind in ("tensor", "number"):
+        return tensors[value] if kind == "tensor" else tensors[value].item()
     number = {"float": float, "complex": complex}.get(kind)
     return getattr(torch, value) if number is None else number(value)
 

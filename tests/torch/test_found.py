@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +290,72 @@ def test_lists_that_are_copied_and_cleared() -> None:
         return made, copies
 
     same(function, torch.randn(3, 3), torch.randn(3, 3), options={"strict": True})
+
+
+NUMBERED: dict[str, Callable[..., Any]] = {
+    "factors of sums": lambda x, y, k: (torch.add(x, y, alpha=k), torch.sub(x, y, alpha=k)),
+    "factors of products": lambda x, y, k: (torch.addmm(x, x, y, alpha=k, beta=2 * k),
+                                            torch.addmv(x[0], x, y[0], alpha=k, beta=k)),
+    "factors of rows": lambda x, y, k: x.index_add(0, torch.tensor([1, 0, 2]), y, alpha=k),
+    "factors of fractions": lambda x, y, k: (torch.addcmul(x, y, y, value=k),
+                                             torch.addcdiv(x, y, y.exp(), value=k)),
+    "exponents": lambda x, y, k: x.exp() ** k,
+    "contents": lambda x, y, k: torch.full_like(x, k) * x.scatter(0, torch.tensor([[1, 2, 0]]), k),
+    "lists": lambda x, y, k: torch._foreach_add([x, y], [y, x], alpha=k),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_numbers_that_change_are_values(name: str) -> None:
+    torch._dynamo.reset()
+    function = NUMBERED[name]
+    compiled = torch.compile(function, backend="pirkit", options={"strict": True})
+    x, y = (torch.randn(3, 3, requires_grad=True) for _ in range(2))
+    for k in (0.3, 1.7, 2.5):
+        found, expected = (
+            torch.utils._pytree.tree_leaves(f(x, y, k)) for f in (compiled, function)
+        )
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        for ours, wanted in zip(
+            torch.autograd.grad(sum(t.sin().sum() for t in found), (x, y), allow_unused=True),
+            torch.autograd.grad(sum(t.sin().sum() for t in expected), (x, y), allow_unused=True),
+            strict=True,
+        ):
+            torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_numbers_that_change_where_torch_computes() -> None:
+    def function(x: Any, k: float) -> Any:
+        return torch.ops.aten.softplus(x, k, 20.0), torch.searchsorted(x.sort().values, k)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend="pirkit")
+    x = torch.randn(5, requires_grad=True)
+    for k in (0.3, 1.7, 2.5):
+        (found, place), (expected, wanted) = compiled(x, k), function(x, k)
+        torch.testing.assert_close(found, expected)
+        assert torch.equal(place, wanted)
+        ours, theirs = (torch.autograd.grad(y.sum(), x)[0] for y in (found, expected))
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_an_optimizer_with_a_rate_that_changes() -> None:
+    def trained(backend: str | None) -> list[Any]:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+        def step(x: Any) -> None:
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+
+        run = step if backend is None else torch.compile(step, backend=backend)
+        for _ in range(4):
+            run(torch.randn(5, 4))
+            schedule.step()
+        return list(model.parameters())
+
+    torch.testing.assert_close(trained("pirkit"), trained(None))

@@ -15,16 +15,11 @@ from pirkit.torch.libtorch import torch
 from pirkit.torch.rules import rule
 
 
-@rule("full", "new_full")
+@rule("full", "new_full", "full_like")
 def _(b: AtenBuilder, *args: Any, **_: Any) -> Value:
     value = args[-1]
     if isinstance(value, Value):
         return b.expand(b.cast(value, b.dtype), b.shape)
-    return b.const(value, b.dtype, b.shape)
-
-
-@rule("full_like")
-def _(b: AtenBuilder, x: Value, value: Any, **_: Any) -> Value:
     return b.const(value, b.dtype, b.shape)
 
 

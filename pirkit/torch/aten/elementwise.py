@@ -142,7 +142,7 @@ def _sum(sign: int, b: AtenBuilder, x: Any, y: Any, alpha: Any = 1) -> Value:
     if left.dtype is dt.bool_:  # a sum of booleans is whether any holds
         return b.logical_or(left, right)
     if alpha != 1:
-        right = b.binary("pd_op.multiply", right, b.const(alpha, right.dtype))
+        right = b.binary("pd_op.multiply", right, b.typed(alpha, right.dtype))
     op = "pd_op.add" if sign > 0 else "pd_op.subtract"
     return b.cast(b.binary(op, left, right), result)
 
@@ -154,7 +154,7 @@ rule("sub.Tensor", "sub.Scalar")(partial(_sum, -1))
 @rule("rsub.Scalar", "rsub.Tensor")
 def _(b: AtenBuilder, x: Any, y: Any, alpha: Any = 1) -> Value:
     (left, right), result = b.promoted(x, y)
-    scaled = left if alpha == 1 else b.binary("pd_op.multiply", left, b.const(alpha, left.dtype))
+    scaled = left if alpha == 1 else b.binary("pd_op.multiply", left, b.typed(alpha, left.dtype))
     return b.cast(b.binary("pd_op.subtract", right, scaled), result)
 
 
@@ -206,7 +206,7 @@ rule("special_xlog1py", "special_xlog1py.other_scalar", "special_xlog1py.self_sc
 
 
 @rule("pow.Tensor_Tensor", "pow.Scalar")
-def _(b: AtenBuilder, x: Any, y: Any) -> Value:
+def _power(b: AtenBuilder, x: Any, y: Any) -> Value:
     (left, right), result = b.promoted(x, y)
     found = b.elementwise_pow(left, right)
     if not left.dtype.is_float and not left.dtype.is_complex:  # 0 to a negative power is 0
@@ -219,6 +219,8 @@ def _(b: AtenBuilder, x: Any, y: Any) -> Value:
 
 @rule("pow.Tensor_Scalar")
 def _(b: AtenBuilder, x: Value, exponent: Any) -> Value:
+    if isinstance(exponent, Value):
+        return _power(b, x, exponent)
     (base, _), result = b.promoted(x, exponent)
     if base.dtype.is_float and exponent == 0.5:
         return b.cast(b.sqrt(base), result)
@@ -340,9 +342,9 @@ def _(b: AtenBuilder, x: Value) -> Any:
 def _(b: AtenBuilder, x: Value, y: Value, z: Value, value: Any = 1) -> Value:
     (x, y, z), result = b.promoted(x, y, z)
     product = b.multiply(y, z)
-    scaled = product if value == 1 else b.binary("pd_op.multiply", product,
-                                                 b.const(value, product.dtype))  # fmt: skip
-    return b.cast(b.add(x, scaled), result)
+    if value != 1:
+        product = b.binary("pd_op.multiply", product, b.typed(value, product.dtype))
+    return b.cast(b.add(x, product), result)
 
 
 @rule("prims.fma")
@@ -355,9 +357,9 @@ def _(b: AtenBuilder, x: Any, y: Any, z: Any) -> Value:
 def _(b: AtenBuilder, x: Value, y: Value, z: Value, value: Any = 1) -> Value:
     (x, y, z), result = b.promoted(x, y, z)
     quotient = b.divide(y, z)
-    scaled = quotient if value == 1 else b.binary("pd_op.multiply", quotient,
-                                                  b.const(value, quotient.dtype))  # fmt: skip
-    return b.cast(b.add(x, scaled), result)
+    if value != 1:
+        quotient = b.binary("pd_op.multiply", quotient, b.typed(value, quotient.dtype))
+    return b.cast(b.add(x, quotient), result)
 
 
 @rule("lerp.Scalar", "lerp.Tensor")

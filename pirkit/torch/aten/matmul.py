@@ -62,16 +62,17 @@ def _(b: AtenBuilder, bias: Value, x: Value, y: Value, beta: Any = 1, alpha: Any
     found = product(b, x, y)
     if "addbmm" in str(b.node.target) and "badd" not in str(b.node.target):
         found = b.sum(found, (0,))
-    found = found if alpha == 1 else found * alpha
+    found = found if alpha == 1 else b.multiply(found, b.typed(alpha, found.dtype))
     if beta == 0:  # a bias that is not finite takes no part either
         return b.expand(found, b.shape)
-    return b.add(found, bias if beta == 1 else bias * beta)
+    return b.add(found, bias if beta == 1 else b.multiply(bias, b.typed(beta, bias.dtype)))
 
 
 @rule("addmv")
 def _(b: AtenBuilder, bias: Value, x: Value, y: Value, beta: Any = 1, alpha: Any = 1) -> Value:
-    found = b.reshape(b("pd_op.matmul", x, b.reshape(y, (*y.shape, 1))), (x.shape[0],)) * alpha
-    return found if beta == 0 else b.add(found, bias * beta)
+    found = b.reshape(b("pd_op.matmul", x, b.reshape(y, (*y.shape, 1))), (x.shape[0],))
+    found = b.multiply(found, b.typed(alpha, found.dtype))
+    return found if beta == 0 else b.add(found, b.multiply(bias, b.typed(beta, bias.dtype)))
 
 
 @rule("linear")

@@ -186,8 +186,8 @@ def _extreme(
 
 @rule("scatter.src", "scatter.value")
 def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Any) -> Any:
-    if not isinstance(source, Value):
-        source = b.const(source, x.dtype, index.shape)
+    if not isinstance(source, Value) or source.rank < index.rank:
+        source = b.expand(b.typed(source, x.dtype), index.shape)
     return _written(b, x, dim, index, source, "assign")
 
 
@@ -225,7 +225,7 @@ def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, alpha: An
     if not x.rank or not (x.dtype.is_float or x.dtype in _INTEGERS):
         return NotImplemented
     places = b.reshape(index, (math.prod(index.shape),))
-    added = source if alpha == 1 else source * alpha
+    added = source if alpha == 1 else b.multiply(source, b.typed(alpha, source.dtype))
     return b.index_add(x, places, added, axis=dim % x.rank)
 
 
