@@ -2,14 +2,14 @@
 
 A lock that another thread held in the parent would stay locked for ever. What it guards has to be
 in order after each bytecode instruction, because the fork may come at any of them; where it is not,
-as inside LLVM, the lock is taken before the fork instead (`runtime/native/engine.py`).
+as inside LLVM, the fork takes the lock first (`taken_by_forks`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Lock, RLock, get_ident
 from time import monotonic, sleep
 from typing import Final, Protocol, TypeVar, cast
@@ -54,20 +54,41 @@ def no_fork() -> Generator[None]:
         _WORK.remove(get_ident())
 
 
+_FORK: Final[list[ExitStack]] = []
+"""The locks that a fork holds. Modules do not register functions for them: one that is imported
+while another thread forks would have its lock released, but not taken."""
+_TAKEN: Final[list[AbstractContextManager[object]]] = []
+
+
+def taken_by_forks(lock: AbstractContextManager[object]) -> None:
+    """Let forks take a lock from now on, before those that were added earlier."""
+    _TAKEN.append(lock)
+
+
 def _before() -> None:
     end = monotonic() + _PATIENCE
     while True:
         _BEGIN.acquire()
         if monotonic() > end or not {*_WORK} - {get_ident()}:
-            return  # with the lock, so that nobody begins now
+            break  # with the lock, so that nobody begins now
         _BEGIN.release()
         sleep(0.001)
+    held = ExitStack()
+    held.callback(_BEGIN.release)
+    for lock in reversed(_TAKEN):
+        held.enter_context(lock)
+    _FORK.append(held)
+
+
+def _after() -> None:
+    _FORK.pop().close()
 
 
 def _in_child() -> None:
+    _after()
     _renew()
     _WORK[:] = [thread for thread in _WORK if thread == get_ident()]
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_BEGIN.release, after_in_child=_in_child)
+    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_in_child)

@@ -83,3 +83,28 @@ def test_a_fork_while_llvm_is_asked_before_the_compiler_is_imported() -> None:
     """Found by case 177 of the campaign: the child waited for ever for llvmlite's lock."""
     ended = subprocess.run([sys.executable, "-c", BEFORE_THE_COMPILER], timeout=60, check=False)
     assert ended.returncode == 0
+
+
+DURING_AN_IMPORT = """
+import importlib, os, signal, sys, warnings
+warnings.simplefilter("ignore")
+import pirkit
+assert "pirkit.runtime.native.engine" not in sys.modules
+# As another thread would, while the fork waits for a lock.
+os.register_at_fork(before=lambda: importlib.import_module("pirkit.runtime.native.engine"))
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    from pirkit.runtime.native.engine import compile_ir
+    compile_ir("define void @f() { ret void }")
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_while_the_compiler_is_imported() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", DURING_AN_IMPORT], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -11,12 +10,14 @@ from itertools import count
 from typing import Any, Final
 
 from pirkit.diag.errors import InternalError
+from pirkit.diag.forks import taken_by_forks
 from pirkit.runtime.native import object_compiler
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
 from pirkit.runtime.native.llvm import llvm
 from pirkit.runtime.native.target import Target, host
 
 _lock = threading.RLock()
+taken_by_forks(_lock)  # after that of `llvm.py`, which compilation takes inside of it
 _names = count()
 
 
@@ -87,9 +88,3 @@ def load(image: bytes, symbols: Sequence[str]) -> Library:
         COMPILE_STATS.linked += 1
         COMPILE_STATS.linking += time.thread_time() - start
         return Library({symbol: tracker[symbol] for symbol in symbols}, (linker, tracker))
-
-
-if hasattr(os, "register_at_fork"):  # before that of `llvm.py`: the order in which they are taken
-    os.register_at_fork(
-        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-    )
