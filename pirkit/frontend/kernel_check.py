@@ -29,6 +29,7 @@ from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.choose_form import SINGLE
 from pirkit.lowering.whole_program.search_kernels import SEARCH
 from pirkit.lowering.whole_program.segments import segmented
+from pirkit.lowering.whole_program.small_matrices import WRITERS
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
@@ -165,6 +166,8 @@ def _segment_files(plan: Plan) -> Iterator[str]:
             yield f"its `{name}`: {room}/cumulative_kernels.py and codegen/emit/cumulative.py"
         elif name == SEARCH:
             yield f"its `{name}`: {room}/search_kernels.py"
+        elif name in WRITERS:
+            yield f"its `{name}`: {room}/small_matrices.py"
 
 
 def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:

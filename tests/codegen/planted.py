@@ -54,7 +54,7 @@ from pirkit.lowering.codegen.matmul import (
     microkernel,
     small_gemm,
 )
-from pirkit.lowering.whole_program import kernel_sequence, search_kernels
+from pirkit.lowering.whole_program import kernel_sequence, search_kernels, small_matrices
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.dtype import int8, uint8
 from pirkit.runtime.launch_fusion import PendingLaunch
@@ -606,6 +606,16 @@ PLANTS: Final = {
         shortened,
         lambda x, v: ops.cast(ops.searchsorted(ops.cumsum(ops.exp(x), 0), v * 99), "float32"),
         ((33,), (40,)),
+        ("each instruction is right alone",),
+    ),
+    "elimination": Plant(
+        "its `pd_op.det`: whole_program/small_matrices.py",
+        "",
+        small_matrices._Writer,
+        "without",
+        lambda old: lambda self, value, terms: old(self, value, list(terms)[1:]),
+        lambda x: ops.tanh(ops.det(ops.sin(x) + 1.0)),
+        ((100, 3, 3),),
         ("each instruction is right alone",),
     ),
     "pending derivatives": Plant(

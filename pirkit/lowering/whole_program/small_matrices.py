@@ -43,7 +43,7 @@ class SmallMatrices:
 
 def small_matrices_of(call: Call, meta: Callable[[int], TensorMeta]) -> SmallMatrices | None:
     """The nest of a factorization of small matrices; None for any other call."""
-    write = _WRITERS.get(call.kernel)
+    write = WRITERS.get(call.kernel)
     slots = (*call.inputs, *call.outputs)
     if write is None or not all(isinstance(s, int) for s in slots):
         return None
@@ -243,7 +243,7 @@ def _cholesky(w: _Writer, call: Call) -> None:
     w.store(1, [x for row in found for x in row])
 
 
-_WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {
+WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {
     "pd_op.solve": _solve,
     "pd_op.inverse": _solve,
     "pd_op.triangular_solve": _triangular_solve,
@@ -251,3 +251,4 @@ _WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {
     "pd_op.slogdet_v2": _slogdet,
     "pd_op.cholesky": _cholesky,
 }
+"""Op -> the function that writes the statements of its nest."""
