@@ -214,6 +214,7 @@ RULES_OF_THEIR_OWN = {
     "pirkit/frontend/array_namespace.py": "functions of numpy, by numpy's names",
     "pirkit/lowering/native_ops.py": "what binds each op that native code has of its own",
     "pirkit/lowering/whole_program/matmul.py": "the ops that one pass makes of a matmul",
+    "pirkit/passes/autodiff.py": "messages on two ops that have no derivative",
     "pirkit/passes/block_quantized.py": "the ops of one rounding, in their order",
 }
 """Files that list names which are names of ops, too, and what they stand for there."""
@@ -233,8 +234,9 @@ def listed_names(node: ast.AST, constants: dict[str, ast.AST]) -> list[str]:
     match node:
         case ast.Set() | ast.List() | ast.Tuple():
             found = [*node.elts]
-        case ast.Dict() if all(map(is_data, node.values)):
-            found = [k for k in node.keys if k is not None]
+        case ast.Dict():
+            pairs = [(k, v) for k, v in zip(node.keys, node.values, strict=True) if k is not None]
+            found = [k for k, _ in pairs] if all(is_data(v) for _, v in pairs) else []
         case ast.Call(func=ast.Attribute(attr="split", value=ast.Constant(value=str(text)))):
             return text.split()
         case ast.Call(func=ast.Name(id="dict")) if all(is_data(k.value) for k in node.keywords):
@@ -252,22 +254,38 @@ def listed_names(node: ast.AST, constants: dict[str, ast.AST]) -> list[str]:
         case ast.Constant(value=str(text)) if re.fullmatch(r"[^\s`]+\|[^\s`]+", text):
             return re.findall(r"[\w.]+", text)
         case ast.FunctionDef() | ast.For() | ast.While() | ast.If() | ast.With():
-            tests = [s.test for s in node.body if isinstance(s, ast.If) if is_answer(s.body[-1])]
+            chains = [choice for s in node.body for choice in choices(s)]
+            tests = [s.test for s in chains if is_answer(s.body[-1])]
+            found = [c for t in tests if isinstance(t, ast.Compare) for c in t.comparators]
+        case ast.IfExp(body=body) if is_data(body):
+            tests = [n.test for n in ast.walk(node) if isinstance(n, ast.IfExp)]
             found = [c for t in tests if isinstance(t, ast.Compare) for c in t.comparators]
     found = [constants.get(e.id, e) if isinstance(e, ast.Name) else e for e in found]
     return [e.value for e in found if isinstance(e, ast.Constant) and isinstance(e.value, str)]
 
 
+def choices(statement: ast.stmt) -> Iterator[ast.If]:
+    """An `if` with the `elif`s that follow it."""
+    if isinstance(statement, ast.If):
+        yield statement
+        for other in statement.orelse[:1]:
+            yield from choices(other)
+
+
 def is_data(node: ast.AST) -> bool:
-    """True for an expression of constants alone."""
-    data = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.USub, ast.Load)
-    return all(isinstance(inner, data) for inner in ast.walk(node))
+    """True for an expression of constants, and names of constants, alone."""
+    data = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.USub, ast.Load,
+            ast.BinOp, ast.operator)  # fmt: skip
+    return all(
+        inner.id.isupper() if isinstance(inner, ast.Name) else isinstance(inner, data)
+        for inner in ast.walk(node)
+    )
 
 
 def is_answer(statement: ast.stmt) -> bool:
-    """True for a statement that only answers: a `return` of constants."""
+    """True for a statement that only answers: a `return` or an assignment of constants."""
     return (
-        isinstance(statement, ast.Return)
+        isinstance(statement, ast.Return | ast.Assign)
         and statement.value is not None
         and is_data(statement.value)
     )
@@ -327,6 +345,10 @@ def test_facts_about_ops_stand_on_their_records() -> None:
         'EXP: str = "pd_op.exp"\nSIN = "pd_op.sin"\nX = [EXP, SIN]',
         'X = re.compile(r"pd_op\\.(exp|sin|cos|tanh)")',
         'def f(n):\n  if n == "pd_op.exp":\n    return 1\n  if n == "pd_op.sin":\n    return 1',
+        'COST = {**OTHERS, "pd_op.exp": 2 * FEW, "pd_op.sin": FEW}',
+        'x = 1 if name == "pd_op.exp" else 2 if name == "pd_op.sin" else 0',
+        'def f(n):\n  if n == "pd_op.exp":\n    x = 1\n  elif n == "pd_op.sin":\n    x = 2',
+        'match n:\n    case "pd_op.exp":\n        x = 1\n    case "pd_op.sin":\n        x = 2',
         'match name:\n    case "pd_op.exp" | "pd_op.sin":\n        return True',
     ],
 )
