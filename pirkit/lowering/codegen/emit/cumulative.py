@@ -62,6 +62,7 @@ def _draft(scan: Cumulative) -> Draft:
     nbytes = scan.outer * scan.size * scan.inner * scan.dtype.itemsize
     blocks = -(-scan.outer // scan.slices) * len(scan.widths)
     known = about(_text, f"cumulative {scan.combine}", lanes=scan.widths[0], rows=scan.slices)
+    # Each element is read once and written once: the memory is the time.
     code = Code(b"", SYMBOL, blocks, 0, 2 * nbytes // BYTES_PER_NS, (nbytes, nbytes))
     return Draft(_text(scan), code, known)
 
@@ -71,6 +72,7 @@ def _text(scan: Cumulative) -> str:
     groups, rest = divmod(scan.outer, scan.slices)
     element, plane = _TYPES[scan.dtype], scan.size * scan.inner
     counts = ((scan.slices,) if groups else ()) + ((rest,) if rest else ())
+    # Widths and counts are constants of a function, which keeps its sums in registers.
     kinds = [(width, count) for width in dict.fromkeys(scan.widths) for count in counts]
     cases = "\n".join(f"  i64 {w * (_SLICES + 1) + n}, label %scan{w}x{n}" for w, n in kinds)
     calls = "\n".join(

@@ -135,6 +135,7 @@ def _windows(kernel: Kernel, access: _Access, lanes: int) -> int:
 def _places(kernel: Kernel, group: RowGroup, first: int, lanes: int) -> dict[int, Array]:
     """Where the lanes of the vector at element ``first`` of a group stand along each axis of it."""
     row = group.axis(kernel)
+    # Elements of a group are numbered row by row, as they are stored.
     elements = np.arange(first, first + lanes)
     found = np.unravel_index(elements, (group.rows, *kernel.outer[row + 1 :]))
     return {row + k: place for k, place in enumerate(found)}

@@ -59,6 +59,7 @@ def pack_square(
 
     Vector k of the result, ``pitch`` bytes after the one before, has element k of each line.
     """
+    # A line is a vector; transposed, a vector holds one element of each line.
     vectors = [read_vector(b, vector, line, mask) for line in lines]
     for k, value in enumerate(transposed(b, vectors)):
         write_vector(b, value, b.at(dest, k * pitch))

@@ -66,6 +66,7 @@ class Elements:
             mask = self.masks[k] if self.masks else None
             value = read_vector(b, self.type, b.at(base, offset), mask)
             if self.packed is not None:
+                # The first tile that meets an element packs it for those that follow.
                 write_vector(b, value, b.at(*self.packed.places[k]), None)
             yield value if self.widen is None else self.widen(b, value)
 
