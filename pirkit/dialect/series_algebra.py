@@ -22,7 +22,7 @@ Monomial = tuple[int, ...]
 """The directions of a mixed derivative in ascending order: ``(0, 0, 1)`` is ``d3/dx0 dx0 dx1``."""
 
 Functional = Mapping[Monomial, float]
-"""A sum of Taylor coefficients of one degree."""
+"""A sum of Taylor coefficients."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ def powers(order: int) -> Algebra:
 class Rows:
     """An algebra, and what its rows are: row m is ``functionals[m]``, 1 at ``pivots[m]``.
 
-    No other row of that degree has the monomial ``pivots[m]``.
+    No other row has the monomial ``pivots[m]``.
     """
 
     algebra: Algebra
@@ -73,18 +73,60 @@ def rows_for(wanted: Sequence[Functional]) -> Rows:
     They are spanned by the wanted ones and what remains of them when a direction is taken away
     (Macaulay's inverse system). So a Laplacian in n dimensions needs n + 2 rows, where its terms
     one by one need 2 n + 1, and the square of a Laplacian in two dimensions 9 where they need 13.
+
+    Any number may be the degree of a direction. If that of t is twice that of x, ``u_t - u_xx`` is
+    homogeneous, and one row, beside those of ``u`` and ``u_x``.
     """
+    plain = _rows(wanted, {})
+    weights = _weights(wanted)
+    other = _rows(wanted, weights) if weights else plain
+    return min(plain, other, key=lambda rows: rows.algebra.size)
+
+
+def _degree(monomial: Monomial, weights: Mapping[int, int]) -> int:
+    return sum([weights.get(i, 1) for i in monomial])
+
+
+def _weights(wanted: Sequence[Functional]) -> dict[int, int]:
+    """Degrees other than 1 of directions, so that sums of pure derivatives are homogeneous.
+
+    The highest order of a direction in no mixed derivative divides the order of what it is added
+    to.
+    """
+    orders: dict[int, int] = {}
+    mixed: set[int] = set()
+    for m in (m for f in wanted for m in f):
+        if len(set(m)) > 1:
+            mixed.update(m)
+        else:
+            orders[m[0]] = max(len(m), orders.get(m[0], 0))
+    found: dict[int, int] = {}
+    for f in wanted:
+        order = max(map(len, f))
+        for i in {i for m in f for i in m} - mixed:
+            if orders[i] < order and order % orders[i] == 0:
+                found[i] = max(order // orders[i], found.get(i, 1))
+    return found
+
+
+def _rows(wanted: Sequence[Functional], weights: Mapping[int, int]) -> Rows:
+    """The rows for the parts of functionals that are homogeneous with these weights."""
+    given: dict[int, list[dict[Monomial, float]]] = {}
+    for f in wanted:
+        parts: dict[int, dict[Monomial, float]] = {}
+        for m, factor in f.items():
+            parts.setdefault(_degree(m, weights), {})[m] = factor
+        for degree, part in parts.items():
+            given.setdefault(degree, []).append(part)
     spans: list[list[dict[Monomial, float]]] = []
-    order = max((len(m) for f in wanted for m in f), default=0)
-    above: list[dict[Monomial, float]] = []
-    for degree in range(order, 0, -1):
-        own = [dict(f) for f in wanted if any(len(m) == degree for m in f)]
-        above = _reduced([*own, *[c for f in above for c in _contractions(f)]])
-        spans.append(above)
+    for degree in range(max(given, default=0), 0, -1):
+        spans.append(_reduced(given.get(degree, [])))
+        for c in (c for f in spans[-1] for c in _contractions(f)):
+            given.setdefault(_degree(next(iter(c)), weights), []).append(c)
     functionals = [{(): 1.0}, *[f for span in reversed(spans) for f in span]]
     pivots = _pivots(functionals)
-    pairs = [_pairs(f, functionals, pivots) for f in functionals]
-    algebra = Algebra(tuple(map(len, pivots)), tuple(pairs))
+    pairs = [_pairs(f, pivots) for f in functionals]
+    algebra = Algebra(tuple([_degree(p, weights) for p in pivots]), tuple(pairs))
     return Rows(algebra, tuple(functionals), tuple(pivots))
 
 
@@ -108,8 +150,6 @@ def _reduced(given: Sequence[Functional]) -> list[dict[Monomial, float]]:
         rest = dict(f)
         for pivot, other in basis:
             _subtract(rest, other, rest.get(pivot, 0.0))
-        size = max(map(abs, f.values()), default=0.0)
-        rest = {m: v for m, v in rest.items() if abs(v) > 1e-12 * size}
         if not rest:
             continue
         pivot = max(rest, key=lambda m: abs(rest[m]))
@@ -125,13 +165,14 @@ def _reduced(given: Sequence[Functional]) -> list[dict[Monomial, float]]:
 def _subtract(f: dict[Monomial, float], other: Functional, factor: float) -> None:
     if factor:
         for m, v in other.items():
-            f[m] = f.get(m, 0.0) - factor * v
-        for m in [m for m, v in f.items() if abs(v) < 1e-14]:
-            del f[m]
+            before = f.get(m, 0.0)
+            f[m] = before - factor * v
+            if abs(f[m]) <= 1e-12 * abs(before):
+                del f[m]
 
 
 def _pivots(functionals: Sequence[Functional]) -> list[Monomial]:
-    """For each a monomial with factor 1 that no other one of its degree has."""
+    """For each a monomial with factor 1 that no other one has."""
     users: dict[Monomial, int] = {}
     for f in functionals:
         for m in f:
@@ -139,14 +180,11 @@ def _pivots(functionals: Sequence[Functional]) -> list[Monomial]:
     return [next(m for m, v in f.items() if v == 1.0 and users[m] == 1) for f in functionals]
 
 
-def _pairs(
-    f: Functional, functionals: Sequence[Functional], pivots: Sequence[Monomial]
-) -> tuple[tuple[int, int, float], ...]:
-    degree = len(next(iter(f)))
+def _pairs(f: Functional, pivots: Sequence[Monomial]) -> tuple[tuple[int, int, float], ...]:
     found: list[tuple[int, int, float]] = []
     for a, p in enumerate(pivots):
         for b, q in enumerate(pivots):
-            factor = f.get(tuple(sorted(p + q)), 0.0) if len(p) + len(q) == degree else 0.0
+            factor = f.get(tuple(sorted(p + q)), 0.0)
             if factor:
                 found.append((a, b, factor))
     return tuple(found)

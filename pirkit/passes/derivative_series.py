@@ -89,24 +89,22 @@ def _in_coefficients(polynomial: Polynomial) -> Polynomial:
             for m, v in polynomial.items()}  # fmt: skip
 
 
-def _by_root(element: Sum, polynomials: dict[Any, Polynomial]) -> dict[Root, dict[int, Polynomial]]:
-    """What an element is of each root, by order."""
-    found: dict[Root, dict[int, Polynomial]] = {}
+def _by_root(element: Sum, polynomials: dict[Any, Polynomial]) -> dict[Root, Polynomial]:
+    """What an element is of each root."""
+    found: dict[Root, Polynomial] = {}
     for (root, monomial), factor in element.items():
         part = polynomials[monomial] if monomial else {(): 1.0}
-        held = found.setdefault(root, {}).setdefault(len(monomial), {})
+        held = found.setdefault(root, {})
         for m, v in _in_coefficients(part).items():
             held[m] = held.get(m, 0.0) + factor * v
     return found
 
 
 def _functionals(group: Group, polynomials: dict[Any, Polynomial]) -> list[Polynomial]:
-    found: list[Polynomial] = []
-    for form in group.wanted.values():
-        for element in form.elements.flat:
-            for orders in _by_root(cast(Sum, element), polynomials).values():
-                found += [p for order, p in orders.items() if order and p]
-    return found
+    elements = (cast(Sum, e) for form in group.wanted.values() for e in form.elements.flat)
+    found = (p for e in elements for p in _by_root(e, polynomials).values())
+    derivatives = ({m: v for m, v in p.items() if m} for p in found)
+    return [p for p in derivatives if p]
 
 
 def _nested_cost(block: Block, group: Group) -> int:
@@ -191,14 +189,14 @@ class _Emitter:
         parts = [_by_root(cast(Sum, e), polynomials) for e in form.elements.flat]
         whole = self._of_whole(parts, list(np.ndindex(form.elements.shape)))
         if whole is not None:
-            terms = [self._combined(b, root, orders, known) for root, orders in whole]
+            terms = [self._combined(b, root, polynomial, known) for root, polynomial in whole]
             total = b.total(terms)
             return b.zeros_like(like) if total is None else b.reshape_like(total, like)
         columns: list[Value] = []
         for part in parts:
             terms = [
-                self._picked(b, root, self._combined(b, root.value, orders, known))
-                for root, orders in part.items()
+                self._picked(b, root, self._combined(b, root.value, polynomial, known))
+                for root, polynomial in part.items()
             ]
             total = b.total(terms)
             if total is None:
@@ -209,33 +207,32 @@ class _Emitter:
         return b.reshape_like(b.concat(columns, axis=form.lead), like)
 
     def _of_whole(
-        self, parts: Sequence[dict[Root, dict[int, Polynomial]]], places: Sequence[Any]
-    ) -> list[tuple[SSAValue, dict[int, Polynomial]]] | None:
+        self, parts: Sequence[dict[Root, Polynomial]], places: Sequence[Any]
+    ) -> list[tuple[SSAValue, Polynomial]] | None:
         """The same sums of whole roots, if each element is made of the same elements of roots."""
-        found: dict[SSAValue, dict[int, Polynomial]] | None = None
+        found: dict[SSAValue, Polynomial] | None = None
         for place, part in zip(places, parts, strict=True):
             alone = all(np.prod(_trail(r)) == len(parts) == 1 for r in part)
             if not alone and not all(r.place == place for r in part):
                 return None
             if not all(np.prod(_trail(r)) == len(parts) for r in part):
                 return None
-            own = {r.value: orders for r, orders in part.items()}
+            own = {r.value: polynomial for r, polynomial in part.items()}
             if found is not None and own != found:
                 return None
             found = own
         return None if found is None else list(found.items())
 
     def _combined(
-        self, b: Builder, root: SSAValue, orders: dict[int, Polynomial], known: dict[SSAValue, Any]
+        self, b: Builder, root: SSAValue, polynomial: Polynomial, known: dict[SSAValue, Any]
     ) -> Value | None:
         """A sum of derivatives of a root."""
         value = self.roots.get(root, root)
         series = known.get(value)
         terms: list[Value | None] = []
-        for order, polynomial in orders.items():
-            for m, factor in self.rows.coordinates(polynomial).items():
-                row = b.wrap(value) if not order else series[m - 1] if series else None
-                terms.append(None if row is None else b.scaled(b.wrap(row.ssa), factor))
+        for m, factor in self.rows.coordinates(polynomial).items():
+            row = b.wrap(value) if not m else series[m - 1] if series else None
+            terms.append(None if row is None else b.scaled(b.wrap(row.ssa), factor))
         return b.total(terms)
 
     def _picked(self, b: Builder, root: Root, value: Value | None) -> Value | None:
