@@ -51,9 +51,9 @@ def test_rows_of_more_than_one_block_are_accumulated_in_parts(more: int, is_spli
 
 @pytest.mark.parametrize("count", range(1, 8))
 def test_partial_sums_are_added_once_each(count: int) -> None:
-    b, values = Builder(), [Value(f"%v{k}", Type("float")) for k in range(count)]
+    b, values = Builder(), [Value(f"%part{k}", Type("float")) for k in range(count)]
     total = tree_reduce(b, "sum", values, dt.float32)
     read = [word.strip(",") for line in b.lines for word in line.partition("=")[2].split()]
-    used = [word for word in read if word.startswith("%v")]
+    used = [word for word in read if word.startswith("%part")]
     assert sorted(used or [total.text]) == [v.text for v in values]
     assert len(b.lines) == count - 1
