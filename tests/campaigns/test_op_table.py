@@ -136,6 +136,8 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("affine_grid", [np.ones((2, 2, 3), np.uint8)],
      {"output_shape": (2, 2, 3, 2), "align_corners": False}),
     ("threefry", [np.ones((), np.int16)] * 4, {}),
+    ("bicubic_interp", [np.ones((1, 1, 2, 2), np.complex128), None, None, None],
+     {"interp_method": "bicubic", "out_h": 3, "out_w": 3}),
     ("scatter_nd_add", [np.ones((3, 2), np.uint8), np.array([[0]]), np.ones((1, 2))], {}),
     ("index_add", [np.ones((3, 2), "f4"), np.array([0]), np.ones((1, 2))], {"axis": 0}),
     ("put_along_axis", [np.ones((3, 2), "f4"), np.array([[0]]), np.ones((1, 1))], {"axis": 0}),
