@@ -257,7 +257,11 @@ class Importer:
                         what = "nothing" if value is None else repr(value)
                         told = f"has {what} as `{name}`, where it takes {parameter.annotation}"
                         raise self.b.unsupported(told)
-        return emit(self.b, *inputs, **attributes)
+        try:
+            return emit(self.b, *inputs, **attributes)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            told = f"has attributes or constants that do not fit together: {error}"
+            raise self.b.unsupported(told) from error
 
     def inlined(self, body: Any, node: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The body of a function, whose attributes are those of the node."""

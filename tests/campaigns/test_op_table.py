@@ -84,6 +84,13 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("sum", [np.ones((3, 4), bool)], {"axis": (1,), "dtype": dt.bool_, "keepdim": False}),
     ("unpool3d", [np.ones((0, 1, 2, 2, 2)), np.ones((0, 1, 2, 2, 2), "i4")],
      {"ksize": (2, 2, 2), "output_size": (4, 4, 4)}),
+    ("temporal_shift", [np.ones((6, 4, 1, 0))], {"seg_num": 3}),
+    ("masked_select", [np.array(1 + 2j), np.array(True)], {}),
+    ("masked_select", [np.array(3.0), np.array(False)], {}),
+    ("max_pool2d_with_index", [WINDOW],
+     {"kernel_size": (2, 2), "strides": (2, 2), "paddings": (-1, 1)}),
+    ("prod", [np.array([[True, False], [True, True]])],
+     {"axis": (1,), "keepdim": False, "reduce_all": False}),
     ("accuracy", [np.ones((1, 2), "f4"), np.array([[True, False]]), np.array([[2]])], {}),
 ]  # fmt: skip
 """Calls on which all backends give the reference's values."""
@@ -129,6 +136,8 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("affine_grid", [np.ones((2, 2, 3), np.uint8)],
      {"output_shape": (2, 2, 3, 2), "align_corners": False}),
     ("threefry", [np.ones((), np.int16)] * 4, {}),
+    ("bicubic_interp", [np.ones((1, 1, 2, 2), np.complex128), None, None, None],
+     {"interp_method": "bicubic", "out_h": 3, "out_w": 3}),
     ("scatter_nd_add", [np.ones((3, 2), np.uint8), np.array([[0]]), np.ones((1, 2))], {}),
     ("index_add", [np.ones((3, 2), "f4"), np.array([0]), np.ones((1, 2))], {"axis": 0}),
     ("put_along_axis", [np.ones((3, 2), "f4"), np.array([[0]]), np.ones((1, 1))], {"axis": 0}),

@@ -11,6 +11,7 @@ from pirkit.lowering.codegen.emit.split_reduction import (
     _MIN_ACCUMULATED_BLOCK,  # pyright: ignore[reportPrivateUsage]
     split_reductions,
 )
+from pirkit.lowering.codegen.emit.vector_emit import tree_reduce
 from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loopnest import Accumulate, Kernel, Load, LoopPhase
 from pirkit.lowering.codegen.lower.scalar_ops import is_supported
@@ -46,3 +47,13 @@ def test_rows_of_more_than_one_block_are_accumulated_in_parts(more: int, is_spli
     operands = (operand(dt.float32, nest, [1, 0]), operand(dt.float32, nest, missing=[0]))
     phase = LoopPhase((Load("x", 0), Accumulate(1, "sum", "x")), ())
     assert (len(split_reductions(Kernel(*nest, operands, (phase,)), 1).steps) > 1) == is_split
+
+
+@pytest.mark.parametrize("count", range(1, 8))
+def test_partial_sums_are_added_once_each(count: int) -> None:
+    b, values = Builder(), [Value(f"%part{k}", Type("float")) for k in range(count)]
+    total = tree_reduce(b, "sum", values, dt.float32)
+    read = [word.strip(",") for line in b.lines for word in line.partition("=")[2].split()]
+    used = [word for word in read if word.startswith("%part")]
+    assert sorted(used or [total.text]) == [v.text for v in values]
+    assert len(b.lines) == count - 1

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 from xdsl.dialects import builtin as mlir
 
+import pirkit
 from pirkit.diag.errors import LimitError, ParseError, PirkitError, UnsupportedError
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.types import OPAQUE
 from pirkit.dialect.verify import verify_module
+from pirkit.frontend.files import Program
 from pirkit.frontend.paddle.text_reader import read_paddle_text
 from pirkit.frontend.paddle.text_writer import write_paddle_text
 
@@ -227,3 +230,22 @@ def test_number_of_loop_arguments() -> None:
 def test_line_that_is_too_long() -> None:
     with pytest.raises(LimitError):
         read(dump(X.replace('"x"', '"' + "x" * (1 << 20) + '"')))
+
+
+def test_a_result_that_paddle_declares_empty_has_the_elements_of_all() -> None:
+    """Of `coalesce_tensor`: so Paddle 3.3 writes it."""
+    operands = '"pd_op.coalesce_tensor" (%1) {align_size:-1,concated_ranks:[],concated_shapes:[],'
+    module = read(
+        dump(
+            X,
+            '(%1) = "builtin.combine" (%0) {stop_gradient:[true]} : (tensor<2x3xf32>) -> '
+            "vec[tensor<2x3xf32>]",
+            f"(%2, %3) = {operands}constant:0,copy_data:true,dtype:float32,persist_output:false,"
+            "set_constant:false,size_of_dtype:-1,stop_gradient:[true,true],use_align:false} : "
+            "(vec[tensor<2x3xf32>]) -> vec[tensor<2x3xf32>], tensor<0xf32>",
+            '() = "builtin.shadow_output" (%3) {output_name:"y"} : (tensor<0xf32>) -> ',
+        )
+    )
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = pirkit.compile(Program(module, {}, "dump"))(x=x)["y"]
+    assert found.tolist() == x.reshape(-1).tolist()

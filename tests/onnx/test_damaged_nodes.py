@@ -38,3 +38,21 @@ def test_what_is_missing_is_named(
     with pytest.raises(PirkitError, match=told) as caught:
         pirkit.load(str(path))
     assert caught.value.code == "PK0410"
+
+
+@pytest.mark.parametrize(("ends", "steps"), [([2], [0]), ([2, 2], [1])])
+def test_slices_without_a_step_or_an_end_are_refused(
+    tmp_path: Path, ends: list[int], steps: list[int]
+) -> None:
+    given = {"s": [0], "e": ends, "a": [0], "t": steps}
+    graph = helper.make_graph(
+        [helper.make_node("Slice", ["x", *given], ["y"])], "main",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor(n, TensorProto.INT64, [len(v)], v) for n, v in given.items()],
+    )  # fmt: skip
+    path = tmp_path / "damaged.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), str(path))
+    with pytest.raises(PirkitError, match="bounds that do not fit") as caught:
+        pirkit.load(str(path))
+    assert caught.value.code == "PK0410"

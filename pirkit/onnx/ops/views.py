@@ -109,6 +109,8 @@ def _(
     places = list(axes) if axes is not None else b.integers_of(along, "axes")
     steps = b.integers_of(by, "steps") or [1] * len(first)
     dims = [b.axis(a, x.rank) for a in (places if places is not None else range(len(first)))]
+    if 0 in steps or not len(dims) == len(first) == len(last) == len(steps):
+        raise b.unsupported(f"has bounds that do not fit: {first} to {last} in steps of {steps}")
     flipped: list[int] = []
     bounds: list[tuple[int, int, int, int]] = []
     for d, s, e, step in zip(dims, first, last, steps, strict=True):

@@ -272,3 +272,12 @@ def equations_of(program: ProgramOp) -> dict[Place, list[Place]]:
                 if one is not None and other is not None:
                     whole(one, other)
     return edges
+
+
+def test_a_list_is_written_if_one_of_its_elements_is() -> None:
+    facts = Facts(f"""
+        %y = pd_op.exp(%x) : ({F}) -> {F}
+        %l = pir.combine(%x, %y) : ({F}, {F}) -> !pir.vec<{F}, {F}>
+        %w = pd_op.relu_(%y) : ({F}) -> {F}""")
+    assert facts.written("l")
+    assert not facts.written("x")

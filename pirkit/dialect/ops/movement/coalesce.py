@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -66,6 +74,12 @@ def _(
         shapes = [item.shape for item in items]
         total = sum(rooms(shapes, items[0].dtype, use_align, align_size, size_of_dtype))
     return input, TensorMeta((total,), items[0].dtype)
+
+
+@paddle_meta(CoalesceTensor)
+def _(input: VecMeta, **_: object) -> tuple[VecMeta, TensorMeta]:
+    """Paddle's programs state that the other result has no elements, and float32."""
+    return input, TensorMeta((0,), dt.float32)
 
 
 def rooms(

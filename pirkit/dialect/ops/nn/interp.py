@@ -37,7 +37,7 @@ class LinearInterp:
     edges of the elements and 1 their starts.
 
     C1: `x` has three dimensions.
-    C2: `interp_method` and `data_format` are known.
+    C2: `interp_method` and `data_format` are known, and `nearest` for complex numbers.
     C3: the size is given, by one positive number per spatial dimension.
     """
 
@@ -55,7 +55,7 @@ class NearestInterp:
     `out_h`, `out_w`.
 
     C1: `x` has four or five dimensions.
-    C2: `interp_method` and `data_format` are known.
+    C2: `interp_method` and `data_format` are known, and `nearest` for complex numbers.
     C3: the size is given, by one positive number per spatial dimension.
     """
 
@@ -72,7 +72,7 @@ class BilinearInterp:
     Sizes and alignment are given as for `linear_interp`.
 
     C1: `x` has four dimensions.
-    C2: `interp_method` and `data_format` are known.
+    C2: `interp_method` and `data_format` are known, and `nearest` for complex numbers.
     C3: the size is given, by one positive number per spatial dimension.
     """
 
@@ -89,7 +89,7 @@ class BicubicInterp:
     The cubic has the slope -0.75 (Keys 1981), and may overshoot.
 
     C1: `x` has four dimensions.
-    C2: `interp_method` and `data_format` are known.
+    C2: `interp_method` and `data_format` are known, and `nearest` for complex numbers.
     C3: the size is given, by one positive number per spatial dimension.
     """
 
@@ -106,7 +106,7 @@ class TrilinearInterp:
     Sizes and alignment are given as for `linear_interp`.
 
     C1: `x` has five dimensions.
-    C2: `interp_method` and `data_format` are known.
+    C2: `interp_method` and `data_format` are known, and `nearest` for complex numbers.
     C3: the size is given, by one positive number per spatial dimension.
     """
 
@@ -143,6 +143,8 @@ def _rule(ranks: Sequence[int]) -> Callable[..., TensorMeta]:
     ) -> TensorMeta:
         require(x.rank in ranks, "C1", f"{x} has not {' or '.join(map(str, ranks))} dimensions")
         require(interp_method in METHODS, "C2", f"method {interp_method!r} is not in {METHODS}")
+        is_real = interp_method == "nearest" or not x.dtype.is_complex
+        require(is_real, "C2", f"method {interp_method!r} for {x}")
         require(data_format in LAYOUTS, "C2", f"data_format {data_format!r} is not in {LAYOUTS}")
         n, first = x.rank - 2, _first(data_format)
         lengths = x.shape[first : first + n]

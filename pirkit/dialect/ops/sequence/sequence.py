@@ -134,7 +134,7 @@ def shifted_channels(channels: int, ratio: float) -> tuple[int, int]:
 def _(x: Array, *, seg_num: int, shift_ratio: float, data_format: str) -> Array:
     last = is_channels_last(data_format, "C1")
     frames = channels_first(x, last)
-    video = frames.reshape(-1, seg_num, *frames.shape[1:])
+    video = frames.reshape(len(frames) // seg_num, seg_num, *frames.shape[1:])
     first, second = shifted_channels(frames.shape[1], shift_ratio)
     out = video.copy()
     out[:, :, :second] = 0

@@ -69,6 +69,8 @@ def _(c: OpCall) -> Value:
     if x.shape != mask.shape or UNKNOWN in x.shape:
         mask = b.logical_and(mask, b.cast(b.ones_like(x), dt.bool_))
         x = b.where(mask, x, b.const(0, x.dtype))
+    if x.rank == 0:
+        x, mask = b.reshape(x, (1,)), b.reshape(mask, (1,))
     return b.gather_nd(x, b.nonzero(mask))
 
 

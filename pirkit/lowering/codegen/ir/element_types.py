@@ -18,7 +18,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.runtime.dtype import DType, float32
 
-_LOGICAL: Final[dict[ReduceKind | None, ReduceKind]] = {"sum": "max", "prod": "min"}
+_LOGICAL: Final[dict[ReduceKind | None, ReduceKind | None]] = {"sum": "max", "prod": "min"}
 
 LINE: Final = 64
 """Bytes of a cache line."""

@@ -16,11 +16,12 @@ from pirkit.runtime.registry import kernel
 
 @kernel("max_pool2d_with_index", "max_pool3d_with_index", dtypes=dt.FLOATS, widen=True)
 def max_pool_with_index(b: Binding) -> Step | None:
-    """Windows of one size; adaptive and global ones are the reference rule's."""
+    """Windows of one size; adaptive, global and cut ones are the reference rule's."""
     sizes, strides = tuple(b.attrs["kernel_size"]), tuple(b.attrs["strides"])
     paddings = tuple(b.attrs["paddings"])
     is_global = b.attrs["adaptive"] or b.attrs["global_pooling"]
-    if is_global or len(paddings) != len(sizes) or not (b.input().numel and b.output().numel):
+    is_plain = not is_global and len(paddings) == len(sizes) and min(paddings) >= 0
+    if not (is_plain and b.input().numel and b.output().numel):
         return None
     lengths, positions = b.input().shape[2:], b.output().shape[2:]
     g = Geometry(lengths, sizes, strides, (1,) * len(sizes), paddings, positions, last=False)
