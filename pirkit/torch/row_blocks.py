@@ -283,7 +283,9 @@ class Blocks:
         if missing:
             size = parts[-1].shape[axis]
             parts[-1] = parts[-1].narrow(axis, 0, size - size // self.block * missing)
-        return torch.cat(parts, axis)
+        order = sorted(range(parts[0].dim()), key=parts[0].stride, reverse=True)
+        found = torch.cat([p.permute(order) for p in parts], order.index(axis))
+        return found.permute([order.index(d) for d in range(len(order))])  # laid out as the parts
 
 
 def best_block(rows: int, blocks: Iterable[int]) -> tuple[int, bool] | None:
