@@ -68,8 +68,13 @@ def apply_rule(
     several = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
     for i, (result, value) in enumerate(zip(op.result_slots, several, strict=False)):
         if result is not None:
-            is_stopped = any(op.stop_gradient[i : i + 1]) and isinstance(value, Value)
-            values[result] = Batched(_stopped(b, value) if is_stopped else value, True)
+            is_stopped = any(op.stop_gradient[i : i + 1])
+            parts = cast("list[Any]", value) if isinstance(value, list) else [value]
+            rows = [
+                Batched(_stopped(b, v) if is_stopped and isinstance(v, Value) else v, True)
+                for v in parts
+            ]
+            values[result] = rows if isinstance(value, list) else rows[0]
     return op.next_op
 
 

@@ -46,6 +46,9 @@ def elementwise(one: OneRow) -> Any:
 
 
 def _same(one: OneRow) -> Any:
+    given = one.operands[0]
+    if isinstance(given, list):
+        return [one.emit([one.broadcast(v)]) for v in cast("list[Batched]", given)]
     return one.emit([one.value(0)])
 
 

@@ -348,6 +348,22 @@ def test_the_oracle_tells_rounding_from_wrong_numbers() -> None:
     assert dt.of_array(near) is dt.float32
 
 
+def test_vmap_of_a_list_that_an_op_takes_for_constant() -> None:
+    b = pirkit.ProgramBuilder()
+    parts = [b.input("x", (3,), "float32"), b.input("y", (2, 2), "float32")]
+    words = {"dtype": "float32", "use_align": False, "copy_data": True}
+    b.output("z", b("pd_op.coalesce_tensor", parts, **words)[1])
+    held = b.finish()
+    x, y = np.arange(6, dtype="f4").reshape(2, 3), np.ones((2, 2, 2), "f4")
+    found = pirkit.vmap(lambda given: held(**given))({"x": x, "y": y})
+    np.testing.assert_array_equal(found, np.concatenate([x, y.reshape(2, 4)], 1))
+
+    def total(x: Any) -> Any:
+        return pirkit.vmap(lambda row, other: held(x=row, y=other))(x, y).sum()
+
+    np.testing.assert_array_equal(pirkit.grad(total)(x), 0)
+
+
 def test_a_fault_in_what_nothing_needs_is_no_difference() -> None:
     b = pirkit.ProgramBuilder()
     x = b.input("x", (3,), "int64")
