@@ -93,7 +93,7 @@ def test_what_is_taken_out(name: str) -> None:
 
 
 def test_two_directions_have_one_reverse_pass() -> None:
-    """Of 2 hidden layers: forward 3 orders along one, 2 along the other, one of them shared."""
+    """Of 2 hidden layers: the value, `uxx` and its root, and `ut` in the row of `uxx`."""
 
     def heat(params: Any, x: Any, along: Any, later: Any) -> Any:
         zero = ops.full_like(x, 0.0)
@@ -109,7 +109,7 @@ def test_two_directions_have_one_reverse_pass() -> None:
     square = made.metas[made.inputs[2]]
     wide = [op for op in made.ops if op.name == "matmul" and made.metas[op.args[1]] == square]
     backward = [op for op in wide if op.attrs["transpose_y"]]
-    assert (len(wide) - len(backward), len(backward)) == (8, 8)
+    assert (len(wide) - len(backward), len(backward)) == (6, 6)
     program = batch_lane_program(graph(pirkit.value_and_grad(heat), arguments))
     assert_close(
         program(*leaves_of(arguments)), expected(pirkit.value_and_grad(heat), arguments), 2e-5
