@@ -22,6 +22,8 @@ OTHERWISE = {
     ("cumprod", "dim"): "flattens without one; the op cannot",
     ("cumprod_", "dim"): "flattens without one; the op cannot",
     ("embedding", "padding_idx"): "-1 stands for None",
+    ("fractional_max_pool2d", "return_mask"): "the op always has both results",
+    ("fractional_max_pool3d", "return_mask"): "the op always has both results",
     ("hsigmoid_loss", "is_sparse"): "the op has more operands",
     ("kthvalue", "axis"): "None is the last one",
     ("lstsq", "driver"): "None is gels on the CPU",
