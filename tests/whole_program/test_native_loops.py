@@ -172,6 +172,13 @@ def test_a_loop_function_may_return_after_each_iteration(
             assert drift(found, array) is None
 
 
+def test_a_loop_may_have_no_steps() -> None:
+    step = pirkit.jit(lambda x, go: pirkit.while_loop(lambda v: go, lambda v: v, x))
+    np.testing.assert_array_equal(np.asarray(step(X, np.bool_(False))), X)
+    empty = loop_function.LoopBody((), operands=1, condition=0, pushed=())
+    assert loop_function.loop_function(empty).code.sizes == (1,)
+
+
 def test_an_index_that_is_out_of_range_in_a_loop_is_refused() -> None:
     def function(x: Any, n: Any) -> Any:
         return pirkit.fori_loop(0, n, lambda i, v: v + x[i], x[0] * 0)

@@ -31,7 +31,7 @@ from pirkit.runtime.native.target import host
 _CALL_NS: Final = 1_000_000
 _STEP_NS: Final = 8
 """What a step takes, where a value passes through memory to the next one."""
-_MOST_TURNS: Final = 1 << 16
+_MOST_ITERATIONS: Final = 1 << 16
 _NAME: Final = re.compile(r"^(?:define [^@]*)?(@[\w.$]+)(?= =|\()", re.MULTILINE)
 
 
@@ -77,17 +77,17 @@ def _draft(body: LoopBody) -> Draft:
         parts[number] = written[lazy.key]
         for operand, size in zip(operands, parts[number].code.sizes, strict=True):
             sizes[operand] = max(sizes[operand], size)
-    work = sum(part.code.work + _STEP_NS for part in parts.values())
-    turns = max(1, min(_MOST_TURNS, _CALL_NS // work))
+    work = _STEP_NS + sum(part.code.work + _STEP_NS for part in parts.values())
+    iterations = max(1, min(_MOST_ITERATIONS, _CALL_NS // work))
     scratch = max((part.code.scratch for part in parts.values()), default=0)
     lines = list[str]()
     declared = dict.fromkeys([INLINE])
     for number, part in parts.items():
         lines += _inlined(part.text, number, declared)
-    lines += _loop(body, {k: part.code.blocks for k, part in parts.items()}, turns)
+    lines += _loop(body, {k: part.code.blocks for k, part in parts.items()}, iterations)
     lines += _entry(body.operands)
     # The time of a call, by which the driver decides how many iterations it counts.
-    code = Code(b"", SYMBOL, 1, scratch, turns * work, tuple(sizes))
+    code = Code(b"", SYMBOL, 1, scratch, iterations * work, tuple(sizes))
     known = about(_loop, f"loop of {len(parts)} functions")
     return Draft("\n".join([*lines, *declared, ""]), code, known)
 
@@ -107,7 +107,7 @@ def _inlined(text: str, number: int, declared: dict[str, None]) -> Iterator[str]
             yield line
 
 
-def _loop(body: LoopBody, blocks: dict[int, int], turns: int) -> list[str]:
+def _loop(body: LoopBody, blocks: dict[int, int], iterations: int) -> list[str]:
     """The loop itself. Its operands do not overlap, as all are in use while it runs."""
     end = len(body.steps)
     given = ", ".join(f"ptr noalias %b{k}" for k in range(body.operands))
@@ -117,7 +117,11 @@ def _loop(body: LoopBody, blocks: dict[int, int], turns: int) -> list[str]:
         places = [f"%b{k}" for k in body.steps[number][1]]
         lines.append(f"  %a{number} = alloca [{len(places) + 1} x ptr]")
         lines += _stored(f"%a{number}", [*places, "%scratch"])
-    lines += ["  br label %s0", "s0:", f"  %left = phi i64 [ {turns}, %entry ], [ %next, %s{end} ]"]
+    lines += [
+        "  br label %s0",
+        "s0:",
+        f"  %left = phi i64 [ {iterations}, %entry ], [ %next, %s{end} ]",
+    ]
     for number, (function, operands) in enumerate(body.steps):
         if isinstance(function, Branch):
             lines += [
