@@ -13,7 +13,14 @@ from typing import Any, TextIO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
-from pirkit.diag.errors import LimitError, PassError, PirkitError, UsageError, VerifyError
+from pirkit.diag.errors import (
+    LimitError,
+    PassError,
+    PirkitError,
+    RuntimeFault,
+    UsageError,
+    VerifyError,
+)
 from pirkit.diag.gc_pause import uncollected
 from pirkit.dialect.operation import bodies, span_of
 from pirkit.dialect.text import print_mlir
@@ -79,7 +86,7 @@ def run_pipeline(
 
     Raises UsageError for a bad pipeline or request, VerifyError for an invalid module, and
     PassError: PK0801 if a pass fails, PK0802 if it leaves an invalid module, PK0803 if it does not
-    terminate.
+    terminate. RuntimeFault (PK0901) where memory is short.
     """
     passes = passes_of(pipeline)
     watching = (*watchers, *_printers(print_ir, stream))
@@ -186,6 +193,12 @@ class _Naming:
         where = f" at `{op.name}`" if op is not None else ""
         known = isinstance(error, PirkitError)
         cause = error.message if known else f"{type(error).__name__}: {error}"
+        if isinstance(error, MemoryError):
+            raise RuntimeFault(
+                f"pass `{self.ctx.pass_name}` needs more memory than there is{where}: {error}",
+                code="PK0901",
+                span=span_of(op) if op is not None else None,
+            ) from error
         raise PassError(
             f"pass `{self.ctx.pass_name}` failed{where}: {cause}",
             code="PK0801",

@@ -156,6 +156,7 @@ class ModuleReader(Reader):
         results: list[str] = []
         if self.token.kind == "value":
             name, _, count = self.advance().text.partition(":")
+            check("ops", int(count or 0), self.span())
             results = [name] if not count else [f"{name}#{i}" for i in range(int(count))]
             while self.accept(","):  # `%a, %b = ...`
                 results.append(self.take("value"))

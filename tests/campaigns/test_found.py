@@ -398,3 +398,10 @@ def test_a_list_in_a_loop_that_nothing_reads_holds_what_is_computed_around() -> 
         x=np.zeros((3, 4), "f4"), y=np.ones(4, "f4")
     )["z"]
     np.testing.assert_allclose(found, np.tanh(np.tanh(np.ones((3, 4)))), rtol=1e-6)
+
+
+def test_floating_functions_of_integers_with_the_batch_in_lanes() -> None:
+    b = pirkit.ProgramBuilder()
+    b.output("y", b.tile(b.sigmoid(b.input("n", (), "int64")), repeat_times=(2,)))
+    found = pirkit.compile(b.finish(), batch_lanes=True)(n=np.int64(-3))["y"]
+    np.testing.assert_allclose(found, [1 / (1 + np.exp(3))] * 2, rtol=1e-6)

@@ -90,6 +90,7 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("unpool3d", [np.ones((0, 1, 2, 2, 2)), np.ones((0, 1, 2, 2, 2), "i4")],
      {"ksize": (2, 2, 2), "output_size": (4, 4, 4)}),
     ("temporal_shift", [np.ones((6, 4, 1, 0))], {"seg_num": 3}),
+    ("roll", [np.array(True)], {"shifts": (7,), "axis": (0,)}),
     ("masked_select", [np.array(1 + 2j), np.array(True)], {}),
     ("masked_select", [np.array(3.0), np.array(False)], {}),
     ("max_pool2d_with_index", [WINDOW],
@@ -102,6 +103,9 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
 
 REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("diag", [np.ones((2, 3))], {"offset": -(2**31)}),
+    ("strided_slice", [np.ones((4, 7))],
+     {"starts": (2,), "ends": (9,), "strides": (3,), "axes": ()}),
+    ("slice", [np.ones((4, 7))], {"starts": (2,), "ends": (9,), "axes": (), "decrease_axis": ()}),
     ("diagonal", [np.ones((2, 3))], {"offset": -(2**31)}),
     ("trace", [np.ones((2, 3))], {"offset": -(2**31)}),
     ("round", [f(1.5)], {"decimals": 400}),

@@ -11,7 +11,7 @@ import pytest
 import pirkit
 import pirkit.stablehlo
 from pirkit.cli import opt, run
-from pirkit.diag.errors import ParseError, PirkitError, UnsupportedError
+from pirkit.diag.errors import LimitError, ParseError, PirkitError, UnsupportedError
 from pirkit.dialect.operation import PirOp, span_of
 
 MLP = Path(__file__).parent / "programs" / "mlp.float32.mlir"
@@ -138,6 +138,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "endless": (body("%0 = call @main(%x) : (tensor<3xf32>) -> tensor<3xf32>"), "PK0411", "deep"),
     "count": (body("%0:2 = stablehlo.tanh %x : (tensor<3xf32>) -> tensor<3xf32>"), "PK0101",
               "1 results"),
+    "many": (body("%0:2147483647 = stablehlo.tanh %x : tensor<3xf32>"), "PK0303", "2,147,483,647"),
     "garbage": (body("%0 = stablehlo.tanh %x ] : tensor<3xf32>"), "PK0101", "]"),
     "returned": (body("%0 = stablehlo.tanh %x : tensor<3xf32>", result="tensor<3xf64>"), "PK0105",
                  "declares"),
@@ -147,7 +148,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_texts_have_a_code_and_a_place(name: str) -> None:
     text, code, told = WRONG[name]
-    with pytest.raises((ParseError, UnsupportedError)) as caught:
+    with pytest.raises((LimitError, ParseError, UnsupportedError)) as caught:
         pirkit.stablehlo.load(text)
     assert caught.value.code == code
     assert told in f"{caught.value.message} {caught.value.help}"

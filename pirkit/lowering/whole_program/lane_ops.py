@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
-from pirkit.lowering.codegen.math.casts import Typed
+from pirkit.lowering.codegen.math.casts import Typed, cast
 from pirkit.lowering.codegen.math.primitives import TABLE
 from pirkit.lowering.whole_program.op_graph import Op
 from pirkit.runtime.dtype import DType
@@ -43,6 +43,8 @@ def apply_op(
     """Emit an elementwise op; with ``contracts`` LLVM may fuse a multiply and an add (FMA)."""
     if op.name in ("same", "expand"):
         return given[0][0]
+    if dtype.is_float and op.name != "cast" and all(kind.is_integer for _, kind in given):
+        given = [(cast(b, x, kind, dtype), dtype) for x, kind in given]
     if contracts and dtype.is_float and op.name in _CONTRACTED:
         return b.op(f"{_CONTRACTED[op.name]} contract", given[0][0], given[1][0])
     if op.name == "scale":

@@ -63,15 +63,21 @@ class Window:
 
     def parts(self, b: HloBuilder, x: Value) -> list[Value]:
         """For each place in the window the elements under it, of a padded tensor."""
+        if any(self.count(x, d) < 1 for d in range(x.rank)):
+            raise b.unsupported("has windows that are larger than the padded tensor")
         found = [x]
         for d in range(x.rank):
             found = [part for held in found for part in self.along(b, held, d)]
         return found
 
+    def count(self, x: Value, d: int) -> int:
+        """How many windows lie along a dimension of a padded tensor."""
+        return (x.shape[d] - (self.sizes[d] - 1) * self.spread[d] - 1) // self.strides[d] + 1
+
     def along(self, b: HloBuilder, x: Value, d: int) -> list[Value]:
         """The same for one dimension."""
         size, step, spread = self.sizes[d], self.strides[d], self.spread[d]
-        count = (x.shape[d] - (size - 1) * spread - 1) // step + 1
+        count = self.count(x, d)
         return [b.cut(x, d, i * spread, i * spread + (count - 1) * step + 1, step)
                 for i in range(size)]  # fmt: skip
 

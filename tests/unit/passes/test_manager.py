@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.diag.errors import PassError, UsageError, VerifyError
+from pirkit.diag.errors import PassError, RuntimeFault, UsageError, VerifyError
 from pirkit.diag.limits import DEFAULT, use_limits
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir
@@ -142,6 +142,16 @@ def test_an_order_that_does_not_help_is_a_remark() -> None:
     (remark,) = result.remarks
     assert remark.kind == "analysis"
     assert "`dce` should come after `canonicalize`" in remark.message
+
+
+def test_memory_that_is_short_has_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("Unable to allocate 16 GiB")
+
+    monkeypatch.setattr(Failing, "run", fail)
+    with pytest.raises(RuntimeFault, match="pass `failing` needs more memory") as caught:
+        run_pipeline(parse_mlir(TEXT, "m.mlir"), [Failing()])
+    assert caught.value.code == "PK0901"
 
 
 def test_a_failing_pass_is_named_with_its_operation() -> None:

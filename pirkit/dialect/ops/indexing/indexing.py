@@ -61,19 +61,23 @@ def _(
 ) -> TensorMeta:
     found = normalize_axes(axes, input.rank)
     dims = list(input.shape)
+    _require_one_each(axes, starts, ends)
     for i, axis in enumerate(found):
-        dims[axis] = extent(dims[axis], _entry(starts, i, axes), _entry(ends, i, axes))
+        dims[axis] = extent(dims[axis], _entry(starts, i), _entry(ends, i))
     gone = normalize_axes(decrease_axis, input.rank, "C3", "decrease_axis")
     for axis in gone:
         require(dims[axis] in (1, UNKNOWN), "C3", f"dimension {axis} keeps {dims[axis]} elements")
     return input.with_shape(d for i, d in enumerate(dims) if i not in gone)
 
 
-def _entry(numbers: Sizes, i: int, axes: Sequence[int]) -> int | None:
-    if numbers is None:
-        return None
-    require(len(numbers) == len(axes), "C2", f"{len(numbers)} bounds for {len(axes)} axes")
-    return numbers[i]
+def _entry(numbers: Sizes, i: int) -> int | None:
+    return None if numbers is None else numbers[i]
+
+
+def _require_one_each(axes: Sequence[int], *bounds: Sizes) -> None:
+    for numbers in bounds:
+        if numbers is not None:
+            require(len(numbers) == len(axes), "C2", f"{len(numbers)} bounds for {len(axes)} axes")
 
 
 @reference(Slice)
@@ -112,10 +116,11 @@ def _(
     x: TensorMeta, *, starts: Sizes, ends: Sizes, strides: Sizes, axes: Sequence[int]
 ) -> TensorMeta:
     dims = list(x.shape)
+    _require_one_each(axes, starts, ends, strides)
     for i, axis in enumerate(normalize_axes(axes, x.rank)):
-        step = _entry(strides, i, axes)
+        step = _entry(strides, i)
         require(step != 0, "C3", f"the stride of axis {axis} is 0")
-        dims[axis] = extent(dims[axis], _entry(starts, i, axes), _entry(ends, i, axes), step)
+        dims[axis] = extent(dims[axis], _entry(starts, i), _entry(ends, i), step)
     return x.with_shape(dims)
 
 

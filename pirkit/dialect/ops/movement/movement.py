@@ -95,7 +95,7 @@ def _(x: TensorMeta, *, shifts: Sizes, axis: Sequence[int]) -> TensorMeta:
 
 @reference(Roll)
 def _(x: Array, *, shifts: Sequence[int], axis: Sequence[int]) -> Array:
-    if not axis:
+    if not axis or not x.ndim:
         return np.roll(x, shifts[0])
     return np.roll(x, tuple(shifts), tuple(axis))
 

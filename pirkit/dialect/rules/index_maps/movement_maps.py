@@ -54,7 +54,7 @@ def _flip(call: MapCall) -> Load:
 def _roll(call: MapCall) -> Load | Opaque:
     shape, index = call.out.shape, list(call.here())
     shifts = call.attrs["shifts"]
-    if 0 in shape:
+    if 0 in shape or not shape:
         return call.load("x", tuple(index))
     if not call.attrs["axis"]:
         total = call.out.numel

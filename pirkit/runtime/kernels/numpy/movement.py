@@ -62,7 +62,7 @@ def pixel_shuffle(b: Binding) -> Step:
 def roll(b: Binding) -> Step:
     """A block per combination of the two parts that each axis falls into."""
     shape, axes, copyto = b.input().shape, b.attrs["axis"], b.xp.copyto
-    sizes = shape if axes else (prod(shape),)
+    sizes = shape if axes and shape else (prod(shape),)
     shifts = dict.fromkeys(range(len(sizes)), 0)
     for axis, shift in zip(axes or (0,), b.attrs["shifts"], strict=True):
         shifts[axis % len(sizes)] += shift
@@ -76,7 +76,7 @@ def roll(b: Binding) -> Step:
     def flattened(x: Array, out: Array) -> None:
         step(x.reshape(-1), out.reshape(-1))
 
-    return step if axes else flattened
+    return step if axes and shape else flattened
 
 
 def _halves(size: int, shift: int) -> Sequence[tuple[slice, slice]]:
