@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -405,3 +406,12 @@ def test_floating_functions_of_integers_with_the_batch_in_lanes() -> None:
     b.output("y", b.tile(b.sigmoid(b.input("n", (), "int64")), repeat_times=(2,)))
     found = pirkit.compile(b.finish(), batch_lanes=True)(n=np.int64(-3))["y"]
     np.testing.assert_allclose(found, [1 / (1 + np.exp(3))] * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_least_number_of_half_precision_begins_an_exclusive_scan(dtype: str) -> None:
+    b = pirkit.ProgramBuilder()
+    b.output("y", b.logcumsumexp(b.input("x", (2,), dtype), axis=0, exclusive=True))
+    least = float(ml_dtypes.finfo(dtype).min)
+    found = pirkit.compile(b.finish(), pipeline="@default")(x=np.zeros(2, dtype))["y"]
+    assert found.astype(np.float64).tolist() == [least, 0]
