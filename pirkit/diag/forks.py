@@ -55,13 +55,16 @@ def no_fork() -> Generator[None]:
 
 
 _FORK: Final[list[ExitStack]] = []
-"""The locks that a fork holds. Modules do not register functions for them: one that is imported
-while another thread forks would have its lock released, but not taken."""
+"""What the fork that is under way holds, if there is one."""
 _TAKEN: Final[list[AbstractContextManager[object]]] = []
 
 
 def taken_by_forks(lock: AbstractContextManager[object]) -> None:
-    """Let forks take a lock from now on, before those that were added earlier."""
+    """Let forks take a lock from now on, before those that were added earlier.
+
+    Modules do not register functions of their own for that: if one is imported while another thread
+    forks, its lock would be released after the fork, but not have been taken before.
+    """
     _TAKEN.append(lock)
 
 

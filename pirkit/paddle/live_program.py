@@ -72,7 +72,7 @@ def captured(function: Any, inputs: Sequence[Any]) -> Captured:
                 concrete, _ = static.get_concrete_program(*inputs)
         except PirkitError:
             raise
-        except Exception as error:
+        except Exception as error:  # Paddle's converter runs the user's code, which raises anything
             raise UsageError(
                 f"`paddle.jit.to_static` does not convert <{_name_of(function)}>: {error!r}",
                 code="PK0701",

@@ -85,7 +85,7 @@ def test_unused_results_of_kernels_are_counted(unused: int, count: int) -> None:
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
 @pytest.mark.parametrize(("length", "hop"), [(4, 1), (4, 2), (4, 3), (4, 4), (3, 5), (1, 1)])
 def test_frames_of_any_rank(axis: int, batch: tuple[int, ...], length: int, hop: int) -> None:
-    """A signal is cut into frames and put together again in one kernel, for each rank and axis."""
+    """Frames of a signal, and their overlap-add, are one kernel, for each rank and axis."""
     count = 5
     n = (count - 1) * hop + length
     shape = (n, *batch) if axis == 0 else (*batch, n)
