@@ -101,6 +101,7 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("temporal_shift", [np.ones((4, 2, 1, 0), "f4")],
      {"seg_num": 2, "shift_ratio": 0.4, "data_format": "NHWC"}),
     ("triu_indices", [], {"row": 2**31 - 1, "col": 2, "offset": -1, "dtype": dt.int32}),
+    ("histogram", [f(NAN, dtype=np.float64)], {"bins": 4, "min": 0.0, "max": 0.0}),
     ("triu_indices", [], {"row": 5, "col": 3, "offset": -2, "dtype": dt.int32}),
     ("tril_indices", [], {"rows": 5, "cols": 3, "offset": 1, "dtype": dt.int64}),
     ("renorm", [np.ones((2, 0))], {"p": INF, "axis": 0, "max_norm": 0.5}),

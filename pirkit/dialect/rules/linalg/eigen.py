@@ -12,7 +12,6 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.operation import origin_of, span_of
-from pirkit.dialect.ops.linalg.solve import REAL_FIELDS
 from pirkit.dialect.rules.linalg.factorization import inverse_gaps
 from pirkit.dialect.rules.linalg.solve import adjoint, transposed
 from pirkit.dialect.rules.movement.movement import arange
@@ -182,7 +181,7 @@ def _(c: OpCall) -> Value:
     sizes = b.abs(b.eigh(x)[0]) if c.hermitian else b.svd(x)[1]
     if not c.use_default_tol:
         above = sizes > float(c.tol)
-    elif UNKNOWN in x.shape[-2:] or x.dtype not in REAL_FIELDS:
+    elif UNKNOWN in x.shape[-2:]:
         return NotImplemented
     elif 0 in x.shape[-2:]:
         above = sizes > 0.0
