@@ -1,0 +1,60 @@
+"""What mutants of the split have shown that no test looked at."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.opdef import all_ops, decompose, vjp
+from pirkit.dialect.operation import ProgramOp
+from pirkit.split import forward_backward
+from tests.execution import parsed
+
+T = "tensor<4xf32>"
+NO_DERIVATIVE = {
+    "floor_divide": f"pd_op.floor_divide(%a, %x) : ({T}, {T}) -> {T}",
+    "full_like": "pd_op.full_like(%a, %k) {dtype = #pir.dtype<float32>, place = #pir.place<cpu:0>}"
+    f" : ({T}, tensor<1xf32>) -> {T}",
+    "exp": f"pd_op.exp(%a) : ({T}) -> {T}",
+}
+
+
+@pytest.mark.parametrize("name", NO_DERIVATIVE)
+def test_what_stops_gradients_is_told(name: str) -> None:
+    """An op without a derivative lets none through, and a note names it."""
+    program = parsed(f"""pir.program @main(%x "x" : {T}) {{
+      %k = pd_op.full() {{shape = array<i64: 1>, value = 2.0 : f64, dtype = #pir.dtype<float32>,
+        place = #pir.place<cpu:0>}} : () -> tensor<1xf32>
+      %a = pd_op.exp(%x) : ({T}) -> {T}
+      %b = {NO_DERIVATIVE[name]}
+      %c = pd_op.multiply(%b, %a) : ({T}, {T}) -> {T}
+      pir.shadow_output(%c) {{output_name = "c"}} : ({T}) -> ()
+    }}""")
+    parts = forward_backward(program)
+    told = [note.split("`")[1] for note in parts.report.notes]
+    assert told == ([] if name == "exp" else [f"pd_op.{name}"])
+    ops = [op.name for op in parts.backward.main.walk()]
+    count = 4 if name == "exp" else 2
+    assert ops.count("pd_op.multiply") == count
+
+
+def test_ops_without_a_rule_have_no_gradient_op_but_random_ones() -> None:
+    """So the split need not ask for one before it stops a gradient."""
+    ops = {d.name: d for d in all_ops() if d.dialect == "pd_op"}
+    bare = [d for d in ops.values() if vjp.get(d) is None and decompose.get(d) is None]
+    assert [d.name for d in bare if f"{d.name}_grad" in ops] == ["pd_op.poisson"]
+    assert ops["pd_op.poisson"].effects == "random"
+
+
+@pytest.mark.parametrize("names", [(), ("a", "b")])
+def test_what_a_module_holds_instead_of_a_program_is_told(names: tuple[str, ...]) -> None:
+    module = ModuleOp([])
+    for name in names:
+        held = parsed(f'pir.program @{name}(%x "x" : {T}) {{}}')
+        (program,) = [op for op in held.ops if isinstance(op, ProgramOp)]
+        module.body.block.add_op(program.clone())
+    with pytest.raises(UsageError) as caught:
+        forward_backward(module)
+    told = ", ".join(f"@{name}" for name in names) or "nothing"
+    assert caught.value.message.endswith(f"this one holds {told}")
