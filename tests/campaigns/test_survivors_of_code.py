@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from pirkit.dialect.map_expr.tree import Apply
@@ -11,11 +13,23 @@ from pirkit.lowering.codegen.emit.split_reduction import (
     _MIN_ACCUMULATED_BLOCK,  # pyright: ignore[reportPrivateUsage]
     split_reductions,
 )
+from pirkit.lowering.codegen.emit.tiled_loops import lanes_of
 from pirkit.lowering.codegen.emit.vector_emit import tree_reduce
 from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
-from pirkit.lowering.codegen.ir.loopnest import Accumulate, Kernel, Load, LoopPhase
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Compute,
+    Constant,
+    Index,
+    Kernel,
+    Load,
+    LoopPhase,
+    Statement,
+)
+from pirkit.lowering.codegen.ir.tiled_nest import Tile, TiledNest, TilePhase
 from pirkit.lowering.codegen.lower.scalar_ops import is_supported
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.native.target import Target
 from tests.codegen.nests import operand
 
 
@@ -57,3 +71,31 @@ def test_partial_sums_are_added_once_each(count: int) -> None:
     used = [word for word in read if word.startswith("%part")]
     assert sorted(used or [total.text]) == [v.text for v in values]
     assert len(b.lines) == count - 1
+
+
+COMPUTED = {
+    dt.float32: 4, dt.float64: 8, dt.float16: 4, dt.bfloat16: 4, dt.int8: 1, dt.int16: 2,
+    dt.int32: 4, dt.int64: 8,
+}  # fmt: skip
+"""Bytes of the type in which values are computed: half precision is computed in float."""
+
+
+@pytest.mark.parametrize("place", ["tile", "operand", "compute", "constant", "index"])
+def test_a_vector_of_the_widest_type_fills_a_register(place: str) -> None:
+    """Wherever that type stands in a nest of tiles; there are no more lanes than elements."""
+    for dtype, other, bits, extent in product(COMPUTED, COMPUTED, (128, 256, 512), (1, 5, 1000)):
+        nest = (1,), (1,)
+        statement: Statement = {
+            "compute": Compute("y", "add", ("x", "x"), dtype), "constant": Constant("y", dtype, 1),
+            "index": Index("y", 0, dtype),
+        }.get(place, Load("x", 0))  # fmt: skip
+        operands = (operand(dtype if place == "operand" else other, nest, [1, 0]),)
+        kernel = Kernel(*nest, operands, (LoopPhase((statement,), ()),))
+        tiles = (Tile(dtype if place == "tile" else other, (0,)),)
+        tiled = TiledNest(
+            (extent,), (1,), ((0,),), operands, tiles, (TilePhase(kernel, (0, 0), ()),)
+        )
+        widest = max(COMPUTED[dtype], COMPUTED[other])
+        most = max(2, 1 << (extent - 1).bit_length())
+        target = Target("x86_64-unknown-linux-gnu", "x86-64", "", bits, 1 << 20)
+        assert lanes_of(tiled, target) == min(max(2, bits // (8 * widest)), most)
