@@ -64,6 +64,7 @@ ROOMS: Final = {
 TESTS: Final = {
     "passes": "ir unit/passes unit/cli/test_pass_files.py campaigns/test_survivors_of_rooms.py",
     "rules": "fusion/test_{rules,indices,cases,random,dynamic_shapes}.py"
+    " fusion/test_{other_sizes,rule_numbers}.py"
     " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py"
     " fusion/test_{bounds,library_spaces,overlapping,shifts,tiles}.py"
     " campaigns/test_{found,generated,mixed,survivors,survivors_of_fusion}.py",
@@ -71,7 +72,7 @@ TESTS: Final = {
     " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
     " split/test_{runnable,runnable_files}.py"
     " split/test_where_backward_begins.py split/test_small_programs.py attacks/test_attacks_json.py"
-    " campaigns/test_{decisions,programs,survivors,survivors_of_rooms}.py",
+    " campaigns/test_{decisions,programs,survivors,survivors_of_rooms,survivors_of_split}.py",
     "liveness": "unit/{analysis,lowering} unit/passes/test_equivalence.py"
     " campaigns/test_{decisions,programs,survivors}.py",
     "planner": "unit/{runtime,lowering} campaigns/test_{decisions,programs,survivors}.py"
@@ -104,6 +105,7 @@ SURVEY: Final = 4
 LONG: Final = {
     "tests/prim/test_rules.py": 150,
     "tests/fusion/test_named_sizes.py": 20,
+    "tests/fusion/test_rule_numbers.py": 30,
     "tests/frontend/test_transform_table.py": 90,
     "tests/campaigns/test_programs.py": 20,
     "tests/campaigns/test_survivors.py": 20,
