@@ -9,7 +9,9 @@ from pirkit.diag.errors import UsageError
 from pirkit.dialect.opdef import all_ops, decompose, vjp
 from pirkit.dialect.operation import ProgramOp
 from pirkit.split import forward_backward
+from pirkit.split.save_or_recompute import MODES
 from tests.execution import parsed
+from tests.split.model import op, output, parameter, program, split
 
 T = "tensor<4xf32>"
 NO_DERIVATIVE = {
@@ -23,7 +25,7 @@ NO_DERIVATIVE = {
 @pytest.mark.parametrize("name", NO_DERIVATIVE)
 def test_what_stops_gradients_is_told(name: str) -> None:
     """An op without a derivative lets none through, and a note names it."""
-    program = parsed(f"""pir.program @main(%x "x" : {T}) {{
+    held = parsed(f"""pir.program @main(%x "x" : {T}) {{
       %k = pd_op.full() {{shape = array<i64: 1>, value = 2.0 : f64, dtype = #pir.dtype<float32>,
         place = #pir.place<cpu:0>}} : () -> tensor<1xf32>
       %a = pd_op.exp(%x) : ({T}) -> {T}
@@ -31,10 +33,10 @@ def test_what_stops_gradients_is_told(name: str) -> None:
       %c = pd_op.multiply(%b, %a) : ({T}, {T}) -> {T}
       pir.shadow_output(%c) {{output_name = "c"}} : ({T}) -> ()
     }}""")
-    parts = forward_backward(program)
+    parts = forward_backward(held)
     told = [note.split("`")[1] for note in parts.report.notes]
     assert told == ([] if name == "exp" else [f"pd_op.{name}"])
-    ops = [op.name for op in parts.backward.main.walk()]
+    ops = [one.name for one in parts.backward.main.walk()]
     count = 4 if name == "exp" else 2
     assert ops.count("pd_op.multiply") == count
 
@@ -52,9 +54,24 @@ def test_what_a_module_holds_instead_of_a_program_is_told(names: tuple[str, ...]
     module = ModuleOp([])
     for name in names:
         held = parsed(f'pir.program @{name}(%x "x" : {T}) {{}}')
-        (program,) = [op for op in held.ops if isinstance(op, ProgramOp)]
-        module.body.block.add_op(program.clone())
+        (one,) = [one for one in held.ops if isinstance(one, ProgramOp)]
+        module.body.block.add_op(one.clone())
     with pytest.raises(UsageError) as caught:
         forward_backward(module)
     told = ", ".join(f"@{name}" for name in names) or "nothing"
     assert caught.value.message.endswith(f"this one holds {told}")
+
+
+@pytest.mark.parametrize("chain", [("exp_",), ("exp_", "tanh_"), ("scale_", "exp_", "sin_")])
+@pytest.mark.parametrize("mode", MODES)
+def test_the_end_of_a_chain_in_place_is_what_the_parameter_holds(
+    chain: tuple[str, ...], mode: str
+) -> None:
+    """The backward reads it there, so it is no middle of its own, and nothing is copied."""
+    lines = [f"%v{k + 1} = {op(name, f'%v{k}')}" for k, name in enumerate(chain)]
+    lines[0] = lines[0].replace("%v0", "%w")
+    product = op("multiply", f"%v{len(chain)}", "%x")
+    text = program(parameter("w", frozen=True), *lines, f"%m = {product}", output("y", "m"))
+    parts = split(text, mode=mode)
+    assert (parts.names.fm, parts.names.bp) == (("w",), ("w",))
+    assert not parts.report.notes
