@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from pirkit import ProgramBuilder
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.opdef import all_ops, decompose, vjp
 from pirkit.dialect.operation import ProgramOp
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.place import UNDEFINED
 from pirkit.split import forward_backward
 from pirkit.split.save_or_recompute import MODES
 from tests.execution import parsed
 from tests.split.model import op, output, parameter, program, split
 
 T = "tensor<4xf32>"
-NO_DERIVATIVE = {
-    "floor_divide": f"pd_op.floor_divide(%a, %x) : ({T}, {T}) -> {T}",
-    "full_like": "pd_op.full_like(%a, %k) {dtype = #pir.dtype<float32>, place = #pir.place<cpu:0>}"
-    f" : ({T}, tensor<1xf32>) -> {T}",
-    "exp": f"pd_op.exp(%a) : ({T}) -> {T}",
-}
+ATTRS: dict[str, dict[str, Any]] = {
+    "floor_divide": {}, "unique": {}, "exp": {},
+    "full_like": {"value": 2.0, "dtype": dt.float32, "place": UNDEFINED},
+}  # fmt: skip
+"""Three ops without a derivative, and one that has one."""
 
 
-@pytest.mark.parametrize("name", NO_DERIVATIVE)
+@pytest.mark.parametrize("name", ATTRS)
 def test_what_stops_gradients_is_told(name: str) -> None:
     """An op without a derivative lets none through, and a note names it."""
-    held = parsed(f"""pir.program @main(%x "x" : {T}) {{
-      %k = pd_op.full() {{shape = array<i64: 1>, value = 2.0 : f64, dtype = #pir.dtype<float32>,
-        place = #pir.place<cpu:0>}} : () -> tensor<1xf32>
-      %a = pd_op.exp(%x) : ({T}) -> {T}
-      %b = {NO_DERIVATIVE[name]}
-      %c = pd_op.multiply(%b, %a) : ({T}, {T}) -> {T}
-      pir.shadow_output(%c) {{output_name = "c"}} : ({T}) -> ()
-    }}""")
-    parts = forward_backward(held)
+    b = ProgramBuilder()
+    x = b.input("x", (4,), "float32")
+    a = b.exp(x)
+    operands = (a, x) if name == "floor_divide" else (a,)
+    made: Any = b(f"pd_op.{name}", *operands, **ATTRS[name])
+    b.output("c", a * b.sum(made[0] if name == "unique" else made, (0,)))
+    parts = forward_backward(b.finish())
     told = [note.split("`")[1] for note in parts.report.notes]
     assert told == ([] if name == "exp" else [f"pd_op.{name}"])
     ops = [one.name for one in parts.backward.main.walk()]
-    count = 4 if name == "exp" else 2
-    assert ops.count("pd_op.multiply") == count
+    assert ("pd_op.add" in ops) == (name == "exp")
+    (own,) = [one for one in parts.forward.main.operations if one.name == f"pd_op.{name}"][-1:]
+    assert own.stop_gradient == (() if name == "exp" else (True,) * len(own.result_slots))
 
 
 def test_ops_without_a_rule_have_no_gradient_op_but_random_ones() -> None:
