@@ -510,12 +510,12 @@ class Laboratory:
 
         With ``--confirm`` the same of all other tests for mutants that survived or are unreached.
         """
-        names = self.tests_of(mutant)
+        names, later = self.tests_of(mutant), self._unmeasured(mutant)
         usual = sum(self.known[n].seconds if n in self.known else 3 for n in names)
         limit = min(LIMIT, int(5 + 1.5 * usual))
         found = self._tried(mutant, names, limit, limit) if names else "unreached"
-        if found.startswith("survived"):
-            found = self._tried(mutant, self._unmeasured(mutant), self.options.seconds, LIMIT)
+        if found.startswith("survived") and later:
+            found = self._tried(mutant, later, self.options.seconds, LIMIT)
         if not is_left(found) or not self.options.confirm:
             return {"is": found}
         seconds = self.options.confirm
@@ -561,7 +561,7 @@ class Laboratory:
             file = name.partition("::")[0]
             spent[file] += self.known[name].seconds
             turns.append((spent[file], name))
-        return [*(name for _, name in sorted(turns)), *self._unmeasured(mutant)]
+        return [*(name for _, name in sorted(turns)), *self._unmeasured(mutant)[::-1]]
 
     def _unmeasured(self, mutant: Mutant) -> list[str]:
         """Tests that the survey had no time for, of files of which some test reaches the file."""

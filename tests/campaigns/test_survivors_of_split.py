@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit import ProgramBuilder
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.opdef import all_ops, decompose, vjp
-from pirkit.dialect.operation import ProgramOp
+from pirkit.dialect.operation import ProgramOp, span_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.place import UNDEFINED
 from pirkit.split import forward_backward
 from pirkit.split.save_or_recompute import MODES
+from pirkit.split.split_files import load_parts, save_parts
 from tests.execution import parsed
 from tests.split.model import op, output, parameter, program, split
 
@@ -78,3 +80,16 @@ def test_the_end_of_a_chain_in_place_is_what_the_parameter_holds(
     parts = split(text, mode=mode)
     assert (parts.names.fm, parts.names.bp) == (("w",), ("w",))
     assert not parts.report.notes
+
+
+def test_files_of_splits_tell_where_both_halves_come_from(tmp_path: Path) -> None:
+    text = program(f"%e = {op('exp', '%x')}", output("y", "e"))
+    parts = split(text)
+    save_parts(parts, tmp_path / "parts")
+    found = load_parts(tmp_path / "parts")
+    for before, after in ((parts.forward, found.forward), (parts.backward, found.backward)):
+        told = [span_of(one) for one in before.main.operations]
+        known = [k for k, span in enumerate(told) if span is not None]
+        again = [span_of(one) for one in after.main.operations]
+        assert known
+        assert [again[k] for k in known] == [told[k] for k in known]
