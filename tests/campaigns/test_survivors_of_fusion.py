@@ -21,6 +21,11 @@ from pirkit.lowering.fusion.materialize import (
     several_along,
 )
 from pirkit.lowering.fusion.simplify_kernels import SimplifyKernelsPass
+from pirkit.lowering.fusion.tile_selection import (
+    MIN_TILE_EDGE,
+    WIDE_TILE_EDGE,
+    _block,  # pyright: ignore[reportPrivateUsage]
+)
 from pirkit.passes.base import PassContext
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
@@ -106,3 +111,30 @@ def test_frames_of_any_rank(axis: int, batch: tuple[int, ...], length: int, hop:
     np.testing.assert_allclose(found["f"], wanted, rtol=1e-6)
     put = whole if axis == 0 else np.moveaxis(whole, 0, -1)
     np.testing.assert_allclose(found["y"], 0.5 * put, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_edge_of_a_tile_is_that_of_the_values_in_it(seed: int) -> None:
+    """Whatever else the kernel computes; an edge is shorter only where two of it do not fit."""
+    draw = random.Random(seed)
+    for _ in range(20):
+        rank = draw.randrange(2, 4)
+        extents = tuple(draw.choices((3, 40, 700, 9000), k=rank))
+        straight, turned = tuple(range(rank)), tuple(draw.sample(range(rank), rank))
+        images = (straight,) if turned == straight else (straight, turned)
+        types = draw.choices((dt.int8, dt.float32, dt.float64, dt.complex128), k=6)
+        held = set(draw.sample(range(6), draw.randrange(1, 7)))
+        statements = [SimpleNamespace(meta=TensorMeta((1,), n)) for n in types]
+        frame = SimpleNamespace(axes=dict.fromkeys(range(6), straight), images=images,
+                                extents=extents)  # fmt: skip
+        block = _block(cast(Any, SimpleNamespace(statements=statements)), cast(Any, frame), held)
+        along = several_along(images, {rank - 1})
+        assert [n for a, n in enumerate(block) if a not in along] == [1] * (rank - len(along))
+        each = len(images) * sum(types[k].itemsize for k in held)
+        edge = max((block[a] for a in along), default=1)
+        most = TILE_EDGE if len(images) > 1 else WIDE_TILE_EDGE
+        if edge > MIN_TILE_EDGE:
+            assert each * prod(block) <= CACHE_SHARE
+        if edge < max((extents[a] for a in along), default=1) and 2 * edge <= most:
+            longer = prod(min(2 * edge, extents[a]) for a in along)
+            assert each * longer > CACHE_SHARE
