@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 
 from pirkit.dialect.map_expr.tree import Apply
@@ -27,7 +28,10 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Statement,
 )
 from pirkit.lowering.codegen.ir.tiled_nest import Tile, TiledNest, TilePhase
-from pirkit.lowering.codegen.lower.scalar_ops import is_supported
+from pirkit.lowering.codegen.lower.scalar_ops import (
+    _common,  # pyright: ignore[reportPrivateUsage]
+    is_supported,
+)
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.target import Target
 from tests.codegen.nests import operand
@@ -99,3 +103,15 @@ def test_a_vector_of_the_widest_type_fills_a_register(place: str) -> None:
         most = max(2, 1 << (extent - 1).bit_length())
         target = Target("x86_64-unknown-linux-gnu", "x86-64", "", bits, 1 << 20)
         assert lanes_of(tiled, target) == min(max(2, bits // (8 * widest)), most)
+
+
+def test_operands_of_two_types_are_computed_in_the_type_of_numpy() -> None:
+    """Which knows no common type of both halves."""
+    held = (*COMPUTED, dt.bool_, dt.uint8)
+    for a, b in product(held, held):
+        if {a, b} == {dt.float16, dt.bfloat16}:
+            assert _common(a, b) is dt.float32
+        elif dt.bfloat16 not in (a, b):
+            assert _common(a, b).np == np.result_type(a.np, b.np)
+    for other in (dt.float32, dt.float64):
+        assert _common(dt.bfloat16, other) is _common(other, dt.bfloat16) is other
