@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pirkit.dialect.map_expr.tree import Apply
-from pirkit.lowering.codegen.emit import memory_access
+from pirkit.lowering.codegen.emit import batch_compile, memory_access
 from pirkit.lowering.codegen.emit.memory_access import Memory
 from pirkit.lowering.codegen.emit.split_reduction import (
     _MIN_ACCUMULATED_BLOCK,  # pyright: ignore[reportPrivateUsage]
@@ -115,3 +117,11 @@ def test_operands_of_two_types_are_computed_in_the_type_of_numpy() -> None:
             assert _common(a, b).np == np.result_type(a.np, b.np)
     for other in (dt.float32, dt.float64):
         assert _common(dt.bfloat16, other) is _common(other, dt.bfloat16) is other
+
+
+def test_what_it_takes_to_generate_code_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([5.0, 5.5, 7.0, 9.0])
+    monkeypatch.setattr(batch_compile, "time", SimpleNamespace(thread_time=lambda: next(clock)))
+    functions: Any = [SimpleNamespace(write=lambda: "draft")] * 2
+    made = batch_compile._written_drafts(functions)  # pyright: ignore[reportPrivateUsage]
+    assert [seconds for _, _, seconds in made] == [0.5, 2.0]
