@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import constant_scalar
@@ -52,10 +52,16 @@ if the numbers were real."""
 
 
 def analytic(rule: Rule) -> Rule:
-    """The rule of an analytic function for complex numbers, from that for real ones."""
+    """The rule of an analytic function with one result for complex numbers, from that for real
+    ones."""
 
-    def conjugated(c: OpCall, g: Value) -> Value:
-        return c.b.conj(rule(c, c.b.conj(g))) if g.dtype.is_complex else rule(c, g)
+    def conjugated(c: OpCall, g: Value) -> Any:
+        if not g.dtype.is_complex:
+            return rule(c, g)
+        found = rule(c, c.b.conj(g))
+        if isinstance(found, tuple):
+            return tuple([v and c.b.conj(v) for v in cast("tuple[Any, ...]", found)])
+        return found and c.b.conj(found)
 
     return conjugated
 
