@@ -5,20 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit import ProgramBuilder
+from pirkit import ProgramBuilder, tensor
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.opdef import all_ops, decompose, vjp
 from pirkit.dialect.operation import ProgramOp, span_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.place import UNDEFINED
-from pirkit.split import forward_backward
+from pirkit.split import forward_backward, recompute
 from pirkit.split.save_or_recompute import MODES
 from pirkit.split.split_files import load_parts, save_parts
 from tests.execution import parsed
-from tests.split.model import op, output, parameter, program, split
+from tests.split.model import Model, op, output, parameter, program, split
 
 T = "tensor<4xf32>"
 ATTRS: dict[str, dict[str, Any]] = {
@@ -93,3 +94,22 @@ def test_files_of_splits_tell_where_both_halves_come_from(tmp_path: Path) -> Non
         again = [span_of(one) for one in after.main.operations]
         assert known
         assert [again[k] for k in known] == [told[k] for k in known]
+
+
+@pytest.mark.parametrize(("name", "is_alone"), [("exp_", True), ("exp", False)])
+def test_runs_whose_backward_reads_what_they_write_do_not_overlap(
+    name: str, is_alone: bool
+) -> None:
+    lines = [f"%a = {op(name, '%w')}", f"%m = {op('multiply', '%a', '%x')}", output("y", "m")]
+    parts = split(program(parameter("w", frozen=True), *lines))
+    step = Model(parts, {"w": tensor(np.ones((2, 3)))}).step
+    halves = step._lowered("reference")  # pyright: ignore[reportPrivateUsage]
+    assert halves.training.runs_exclusively == is_alone
+
+
+@pytest.mark.parametrize(("shape", "is_known"), [((3,), True), ((-1,), False), ((), True)])
+def test_statistics_of_unknown_size_have_no_placeholder(
+    shape: tuple[int, ...], is_known: bool
+) -> None:
+    value = ProgramBuilder().input("x", shape, "float32").ssa
+    assert recompute._is_known(value) == is_known  # pyright: ignore[reportPrivateUsage]
