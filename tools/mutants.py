@@ -10,6 +10,9 @@ a line is measured once, and stored beside the results (``OUT.lines.jsonl``, or 
 the lines of files of tests that changed, and all if pirkit changed). This takes 10 minutes of CPU
 time for all rooms, and says how far it is. Limits are in CPU time, so a busy machine
 changes no result: a mutant that needs much longer hangs, which counts as killed.
+With
+``--confirm SECONDS`` what survives meets all other tests that reach it, for so long: the quick
+score says how much a few tests notice, the other one how much the suite notices.
 Tests that start processes of their own do not see the mutant. A file of results is continued. At
 the end come the counts of each room, and the mutants that no test noticed, but for those that
 ``mutants_explained.toml`` explains: they change nothing that a test could ask for.
@@ -35,6 +38,7 @@ import time
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -60,6 +64,7 @@ ROOMS: Final = {
 TESTS: Final = {
     "passes": "ir unit/passes unit/cli/test_pass_files.py campaigns/test_survivors_of_rooms.py",
     "rules": "fusion/test_{rules,indices,cases,random,dynamic_shapes}.py"
+    " fusion/test_{other_sizes,rule_numbers}.py"
     " prim/test_{rules,complex,special}.py fusion/test_{growth,named_sizes,scatter}.py"
     " fusion/test_{bounds,library_spaces,overlapping,shifts,tiles}.py"
     " campaigns/test_{found,generated,mixed,survivors,survivors_of_fusion}.py",
@@ -67,7 +72,7 @@ TESTS: Final = {
     " split/test_{costs,maxflow,output_aliases,own_gradients,poison,properties,reused}.py"
     " split/test_{runnable,runnable_files}.py"
     " split/test_where_backward_begins.py split/test_small_programs.py attacks/test_attacks_json.py"
-    " campaigns/test_{decisions,programs,survivors,survivors_of_rooms}.py",
+    " campaigns/test_{decisions,programs,survivors,survivors_of_rooms,survivors_of_split}.py",
     "liveness": "unit/{analysis,lowering} unit/passes/test_equivalence.py"
     " campaigns/test_{decisions,programs,survivors}.py",
     "planner": "unit/{runtime,lowering} campaigns/test_{decisions,programs,survivors}.py"
@@ -100,6 +105,7 @@ SURVEY: Final = 4
 LONG: Final = {
     "tests/prim/test_rules.py": 150,
     "tests/fusion/test_named_sizes.py": 20,
+    "tests/fusion/test_rule_numbers.py": 30,
     "tests/frontend/test_transform_table.py": 90,
     "tests/campaigns/test_programs.py": 20,
     "tests/campaigns/test_survivors.py": 20,
@@ -358,6 +364,11 @@ class Known(NamedTuple):
         bits = int(self.reached.get(str(path.relative_to(ROOT)), "0"), 16)
         return any(bits >> line & 1 for line in lines)
 
+    @property
+    def extent(self) -> int:
+        """The number of lines that it reaches."""
+        return sum(int(bits, 16).bit_count() for bits in self.reached.values())
+
 
 class Laboratory:
     """Collects all tests once, and examines mutants in forks of this process."""
@@ -392,7 +403,7 @@ class Laboratory:
             told = mutant.told
             if (told["at"], told["change"]) not in seen:
                 with out.open("a") as file:
-                    print(json.dumps({**told, "is": self.examined(mutant)}), file=file)
+                    print(json.dumps({**told, **self.examined(mutant)}), file=file)
         return True
 
     def run(self, names: Iterable[str], before: Callable[[str], bool] = lambda _: False) -> str:
@@ -494,40 +505,63 @@ class Laboratory:
         found = [n for n, op in ops if op and op[1] in words and n not in self.known]
         return [n for n in found if n not in self.bad and n.partition("::")[0] in LONG][:12]
 
-    def examined(self, mutant: Mutant) -> str:
-        """``noticed``, ``hang``, ``died``, ``survived``, ``unreached``, or ``none``: no mutant."""
-        names = self.tests_of(mutant)
-        if not names:
-            return "unreached"
+    def examined(self, mutant: Mutant) -> dict[str, str]:
+        """``noticed``, ``hang``, ``died``, ``survived``, ``unreached``, or ``none``: no mutant.
+
+        With ``--confirm`` the same of all other tests for mutants that survived or are unreached.
+        """
+        names, later = self.tests_of(mutant), self._unmeasured(mutant)
+        usual = sum(self.known[n].seconds if n in self.known else 3 for n in names)
+        limit = min(LIMIT, int(5 + 1.5 * usual))
+        found = self._tried(mutant, names, limit, limit) if names else "unreached"
+        if found.startswith("survived") and later:
+            found = self._tried(mutant, later, self.options.seconds, LIMIT)
+        if not is_left(found) or not self.options.confirm:
+            return {"is": found}
+        seconds = self.options.confirm
+        names = self._others(mutant, set(names))
+        return {"is": found, "later": self._tried(mutant, names, seconds, int(seconds) + LIMIT)}
+
+    def _tried(self, mutant: Mutant, names: Sequence[str], seconds: float, limit: int) -> str:
+        """What tests notice of a mutant in so many seconds; with a limit to all, for hangs."""
 
         def run() -> str:
             if not mutant.plant():
                 return "none"
-            failed = self.run(names)
-            return f"noticed {failed}" if failed else f"survived {len(names)}"
+            end, count = time.process_time() + seconds, 0
 
-        usual = sum(self.known[n].seconds if n in self.known else 3 for n in names)
-        kind, found = in_child(run, min(LIMIT, int(5 + 1.5 * usual)))
-        if self._is_bad(names, kind, found):
-            return self.examined(mutant)
-        while kind == "ended" and found.startswith("survived"):
-            names = self._unmeasured(mutant)
-            if not names:
-                break
-            kind, found = in_child(partial(self._later, mutant, names), LIMIT)
-            if not self._is_bad(names, kind, found):
-                break
-            kind, found = "ended", "survived later"
-        return found if kind == "ended" else kind
+            def before(_: str) -> bool:
+                nonlocal count
+                if not self.failed and time.process_time() > end:
+                    self.failed = "enough"
+                count += not self.failed
+                return False
 
-    def _is_bad(self, names: Sequence[str], kind: str, found: str) -> bool:
-        """Whether a test has failed that fails without the mutant too; it is never run again."""
-        if kind != "ended" or not found.startswith("noticed") or self._passes(names, found[8:]):
-            return False
+            failed = self.run(names, before) if names else ""
+            return f"survived {count}" if failed in ("", "enough") else f"noticed {failed}"
+
+        kind, found = in_child(run, limit)
+        if kind != "ended":
+            return kind
+        if not found.startswith("noticed") or self._passes(names, found[8:], 2 * limit):
+            return found
         print("fails without a mutant:", found[8:], file=sys.stderr)
         self.known.pop(found[8:], None)
-        self.bad.add(found[8:])
-        return True
+        self.bad.add(found[8:])  # never run again
+        return self._tried(mutant, [n for n in names if n != found[8:]], seconds, limit)
+
+    def _others(self, mutant: Mutant, run: AbstractSet[str]) -> list[str]:
+        """Tests that may notice a mutant and were not run: of each file those first that reach
+        the fewest lines, as they are about this one. Those that were not measured come last."""
+        lines = mutant.lines
+        names = [n for n, k in self.known.items() if k.reaches(mutant.path, lines) and n not in run]
+        spent: dict[str, float] = defaultdict(float)
+        turns: list[tuple[float, str]] = []
+        for name in sorted(names, key=lambda n: (self.known[n].extent, n)):
+            file = name.partition("::")[0]
+            spent[file] += self.known[name].seconds
+            turns.append((spent[file], name))
+        return [*(name for _, name in sorted(turns)), *self._unmeasured(mutant)[::-1]]
 
     def _unmeasured(self, mutant: Mutant) -> list[str]:
         """Tests that the survey had no time for, of files of which some test reaches the file."""
@@ -537,24 +571,11 @@ class Laboratory:
         left = [n for n in left if n.partition("::")[0] in files]
         return random.Random(path).sample(left, len(left))
 
-    def _later(self, mutant: Mutant, names: Sequence[str]) -> str:
-        """What tests notice that were not measured, in the time that a mutant has."""
-        mutant.plant()
-        end = time.process_time() + self.options.seconds
-
-        def before(_: str) -> bool:
-            if time.process_time() > end and not self.failed:
-                self.failed = "enough"
-            return False
-
-        failed = self.run(names, before)
-        return f"noticed {failed}" if failed not in ("", "enough") else "survived later"
-
-    def _passes(self, names: Sequence[str], last: str) -> bool:
+    def _passes(self, names: Sequence[str], last: str, limit: int) -> bool:
         """Whether a test passes after others, without a mutant."""
         if last not in self.trusted:
             before = names[: names.index(last) + 1]
-            if in_child(lambda: self.run(before), 2 * LIMIT) != ("ended", ""):
+            if in_child(lambda: self.run(before), limit) != ("ended", ""):
                 return False
             self.trusted.add(last)
         return True
@@ -572,9 +593,14 @@ def mutants(seed: int, rooms: Sequence[str]) -> Iterator[Mutant]:
         yield from (offers[room].pop() for room in rooms if offers[room])
 
 
+def is_left(found: str) -> bool:
+    """Whether tests have not noticed a mutant."""
+    return found.startswith(("survived", "unreached"))
+
+
 def again(outs: Sequence[Path]) -> Iterator[Mutant]:
     """The mutants of files of results that survived, or that no test reached."""
-    found = [d for out in outs for d in results(out) if d["is"].startswith(("survived", "unre"))]
+    found = [d for out in outs for d in results(out) if is_left(d.get("later", d["is"]))]
     wanted = {(d["in"], d["change"]) for d in found}
     changed = {(d["at"].partition(":")[0], d["change"].partition(" -> ")[0]) for d in found}
     for room in ROOMS:
@@ -600,6 +626,9 @@ def main() -> int:
     parser.add_argument(
         "--seconds", type=float, default=20, help="CPU seconds of tests for each mutant at most"
     )
+    parser.add_argument(
+        "--confirm", type=float, default=0, help="CPU seconds of other tests for what survived"
+    )
     parser.add_argument("--room", action="append", choices=ROOMS, help="only of this room")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     parser.add_argument("--lines", type=Path, help="which tests reach a line; OUT.lines.jsonl")
@@ -623,27 +652,28 @@ def main() -> int:
 
 
 def report(done: list[dict[str, str]]) -> str:
-    """The score of each room, and what survived without an explanation."""
+    """The scores of each room, quick and with what ``--confirm`` noticed, and what survived
+    without an explanation."""
     why = explanations()
-    columns = ("killed", "explained", "survived", "unreached")
-    lines = [f"| room | mutants | {' | '.join(columns)} | score |", "|---|" + "--:|" * 6]
+    columns = ("killed", "later", "explained", "survived", "unreached")
+    lines = [f"| room | mutants | {' | '.join(columns)} | quick | score |", "|---|" + "--:|" * 8]
     verdicts: list[tuple[dict[str, str], str]] = []
     for d in done:
-        kind = d["is"].split()[0]
-        if kind in ("survived", "unreached"):
-            kind = "explained" if (d["in"], d["change"]) in why else kind
-        elif kind == "none":
+        quick, last = d["is"].split()[0], d.get("later", d["is"]).split()[0]
+        if quick == "none":
             continue
-        verdicts.append((d, kind if kind in columns else "killed"))
+        kind = last if is_left(last) else "later" if is_left(quick) else "killed"
+        if is_left(last) and (d["in"], d["change"]) in why:
+            kind = "explained"
+        verdicts.append((d, kind))
     for room in (*ROOMS, "all"):
         own = [kind for d, kind in verdicts if room in ("all", d["room"])]
         if own:
             counts = [own.count(c) for c in columns]
-            score = 100 * counts[0] / max(1, len(own) - counts[1])
-            lines.append(
-                f"| {room} | {' | '.join(map(str, [len(own), *counts]))} | {score:.0f} % |"
-            )
-    left = [(d, kind) for d, kind in verdicts if kind in ("survived", "unreached")]
+            most = max(1, len(own) - own.count("explained"))
+            scores = [f"{100 * n / most:.0f} %" for n in (counts[0], counts[0] + counts[1])]
+            lines.append(f"| {room} | {' | '.join(map(str, [len(own), *counts, *scores]))} |")
+    left = [(d, kind) for d, kind in verdicts if is_left(kind)]
     return "\n".join(
         [*lines, "", *(f"{d['at']} {d['in']}: {d['change']} ({kind})" for d, kind in left)]
     )

@@ -44,7 +44,7 @@ def wider(a: DType, b: DType) -> DType:
     if a.is_complex or b.is_complex:
         return _COMPLEX_OF.get(a) or _COMPLEX_OF.get(b) or dt.complex64
     if a.is_float and b.is_float:
-        if a.itemsize == b.itemsize:
+        if {a, b} == {dt.float16, dt.bfloat16}:
             return dt.float32
         return a if a.itemsize > b.itemsize else b
     if a.is_float or b.is_float:

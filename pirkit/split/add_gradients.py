@@ -14,15 +14,15 @@ from pirkit.analysis.effects import is_pure
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder
-from pirkit.dialect.opdef import decompose, find, vjp
-from pirkit.dialect.operation import PirOp, ProgramOp, bodies
+from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.autodiff_custom import Custom, remove_marked
 from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
-from pirkit.passes.differentiate import GRAD, outputs_of
+from pirkit.passes.differentiate import outputs_of
 from pirkit.passes.functionalize import functionalize, write_backs
 from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.runtime.meta import TensorMeta
@@ -106,19 +106,19 @@ def _read_results(op: PirOp) -> None:
 
 
 def _cut(program: ProgramOp) -> list[str]:
-    """Stop gradients at ops that have no gradient op, no vjp rule and no decomposition.
+    """Stop gradients at pure ops that have no vjp rule and no decomposition.
 
     Returns one note for each such op.
     """
     notes: list[str] = []
     for op in operations(program.block):
         definition = op.definition
-        if bodies(op) or op.definition.dialect != "pd_op" or not is_pure(op):
+        if definition.dialect != "pd_op" or not is_pure(op):
             continue
         has_rule = any(table.get(definition) is not None for table in (vjp, decompose))
         is_given = any(map(is_differentiable, op.operands))
         is_made = any(map(is_differentiable, op.results))
-        if has_rule or not (is_given and is_made) or find(op.name + GRAD) is not None:
+        if has_rule or not (is_given and is_made):
             continue
         notes.append(f"no gradient flows through `{op.name}`{at(op)}: it has none")
         op.attributes["stop_gradient"] = encode("bool[]", (True,) * len(op.result_slots))

@@ -39,3 +39,18 @@ def test_what_is_explained_is_a_mutant() -> None:
                     found = mutants.Mutant(room, path, k).told
                     told.add((found["in"], found["change"]))
     assert explained - told == set()
+
+
+def test_scores_are_of_few_and_of_all_tests() -> None:
+    verdicts = [
+        {"is": "noticed a"}, {"is": "hang"}, {"is": "survived 3", "later": "noticed b"},
+        {"is": "survived 3", "later": "survived 9"}, {"is": "unreached", "later": "died"},
+        {"is": "none"}, {"is": "unreached"},
+    ]  # fmt: skip
+    done = [
+        {"room": "split", "at": f"a.py:{k}", "in": "a.f", "change": "1 -> 2"} | verdict
+        for k, verdict in enumerate(verdicts)
+    ]
+    told = mutants.report(done).splitlines()
+    assert told[2] == "| split | 6 | 2 | 2 | 0 | 1 | 1 | 33 % | 67 % |"
+    assert told[5:] == ["a.py:3 a.f: 1 -> 2 (survived)", "a.py:6 a.f: 1 -> 2 (unreached)"]

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 
 from pirkit.dialect.map_expr.tree import Apply
-from pirkit.lowering.codegen.emit import memory_access
+from pirkit.lowering.codegen.emit import batch_compile, memory_access
 from pirkit.lowering.codegen.emit.memory_access import Memory
 from pirkit.lowering.codegen.emit.split_reduction import (
     _MIN_ACCUMULATED_BLOCK,  # pyright: ignore[reportPrivateUsage]
     split_reductions,
 )
+from pirkit.lowering.codegen.emit.tiled_loops import lanes_of
 from pirkit.lowering.codegen.emit.vector_emit import tree_reduce
 from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
-from pirkit.lowering.codegen.ir.loopnest import Accumulate, Kernel, Load, LoopPhase
-from pirkit.lowering.codegen.lower.scalar_ops import is_supported
+from pirkit.lowering.codegen.ir.loopnest import (
+    Accumulate,
+    Compute,
+    Constant,
+    Index,
+    Kernel,
+    Load,
+    LoopPhase,
+    Statement,
+)
+from pirkit.lowering.codegen.ir.tiled_nest import Tile, TiledNest, TilePhase
+from pirkit.lowering.codegen.lower.scalar_ops import (
+    _common,  # pyright: ignore[reportPrivateUsage]
+    is_supported,
+)
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.native.target import Target
 from tests.codegen.nests import operand
 
 
@@ -57,3 +77,51 @@ def test_partial_sums_are_added_once_each(count: int) -> None:
     used = [word for word in read if word.startswith("%part")]
     assert sorted(used or [total.text]) == [v.text for v in values]
     assert len(b.lines) == count - 1
+
+
+COMPUTED = {
+    dt.float32: 4, dt.float64: 8, dt.float16: 4, dt.bfloat16: 4, dt.int8: 1, dt.int16: 2,
+    dt.int32: 4, dt.int64: 8,
+}  # fmt: skip
+"""Bytes of the type in which values are computed: half precision is computed in float."""
+
+
+@pytest.mark.parametrize("place", ["tile", "operand", "compute", "constant", "index"])
+def test_a_vector_of_the_widest_type_fills_a_register(place: str) -> None:
+    """Wherever that type stands in a nest of tiles; there are no more lanes than elements."""
+    for dtype, other, bits, extent in product(COMPUTED, COMPUTED, (128, 256, 512), (1, 5, 1000)):
+        nest = (1,), (1,)
+        statement: Statement = {
+            "compute": Compute("y", "add", ("x", "x"), dtype), "constant": Constant("y", dtype, 1),
+            "index": Index("y", 0, dtype),
+        }.get(place, Load("x", 0))  # fmt: skip
+        operands = (operand(dtype if place == "operand" else other, nest, [1, 0]),)
+        kernel = Kernel(*nest, operands, (LoopPhase((statement,), ()),))
+        tiles = (Tile(dtype if place == "tile" else other, (0,)),)
+        tiled = TiledNest(
+            (extent,), (1,), ((0,),), operands, tiles, (TilePhase(kernel, (0, 0), ()),)
+        )
+        widest = max(COMPUTED[dtype], COMPUTED[other])
+        most = max(2, 1 << (extent - 1).bit_length())
+        target = Target("x86_64-unknown-linux-gnu", "x86-64", "", bits, 1 << 20)
+        assert lanes_of(tiled, target) == min(max(2, bits // (8 * widest)), most)
+
+
+def test_operands_of_two_types_are_computed_in_the_type_of_numpy() -> None:
+    """Which knows no common type of both halves."""
+    held = (*COMPUTED, dt.bool_, dt.uint8)
+    for a, b in product(held, held):
+        if {a, b} == {dt.float16, dt.bfloat16}:
+            assert _common(a, b) is dt.float32
+        elif dt.bfloat16 not in (a, b):
+            assert _common(a, b).np == np.result_type(a.np, b.np)
+    for other in (dt.float32, dt.float64):
+        assert _common(dt.bfloat16, other) is _common(other, dt.bfloat16) is other
+
+
+def test_what_it_takes_to_generate_code_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([5.0, 5.5, 7.0, 9.0])
+    monkeypatch.setattr(batch_compile, "time", SimpleNamespace(thread_time=lambda: next(clock)))
+    functions: Any = [SimpleNamespace(write=lambda: "draft")] * 2
+    made = batch_compile._written_drafts(functions)  # pyright: ignore[reportPrivateUsage]
+    assert [seconds for _, _, seconds in made] == [0.5, 2.0]

@@ -13,6 +13,8 @@ import pytest
 from pirkit import ProgramBuilder
 from pirkit.frontend.compile import compile as compile_program
 from pirkit.lowering.fusion.fuse_pass import FusePass
+from pirkit.lowering.fusion.groups import Group
+from pirkit.lowering.fusion.index_equations import equations
 from pirkit.lowering.fusion.materialize import (
     CACHE_SHARE,
     TILE_EDGE,
@@ -20,10 +22,17 @@ from pirkit.lowering.fusion.materialize import (
     edge_of,
     several_along,
 )
+from pirkit.lowering.fusion.recompute import again
 from pirkit.lowering.fusion.simplify_kernels import SimplifyKernelsPass
+from pirkit.lowering.fusion.tile_selection import (
+    MIN_TILE_EDGE,
+    WIDE_TILE_EDGE,
+    _block,  # pyright: ignore[reportPrivateUsage]
+)
 from pirkit.passes.base import PassContext
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
+from tests.fusion.cases import Case
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -106,3 +115,54 @@ def test_frames_of_any_rank(axis: int, batch: tuple[int, ...], length: int, hop:
     np.testing.assert_allclose(found["f"], wanted, rtol=1e-6)
     put = whole if axis == 0 else np.moveaxis(whole, 0, -1)
     np.testing.assert_allclose(found["y"], 0.5 * put, rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_edge_of_a_tile_is_that_of_the_values_in_it(seed: int) -> None:
+    """Whatever else the kernel computes; an edge is shorter only where two of it do not fit."""
+    draw = random.Random(seed)
+    for _ in range(20):
+        rank = draw.randrange(2, 4)
+        extents = tuple(draw.choices((3, 40, 700, 9000), k=rank))
+        straight, turned = tuple(range(rank)), tuple(draw.sample(range(rank), rank))
+        images = (straight,) if turned == straight else (straight, turned)
+        types = draw.choices((dt.int8, dt.float32, dt.float64, dt.complex128), k=6)
+        held = set(draw.sample(range(6), draw.randrange(1, 7)))
+        statements = [SimpleNamespace(meta=TensorMeta((1,), n)) for n in types]
+        frame = SimpleNamespace(axes=dict.fromkeys(range(6), straight), images=images,
+                                extents=extents)  # fmt: skip
+        block = _block(cast(Any, SimpleNamespace(statements=statements)), cast(Any, frame), held)
+        along = several_along(images, {rank - 1})
+        assert [n for a, n in enumerate(block) if a not in along] == [1] * (rank - len(along))
+        each = len(images) * sum(types[k].itemsize for k in held)
+        edge = max((block[a] for a in along), default=1)
+        most = TILE_EDGE if len(images) > 1 else WIDE_TILE_EDGE
+        if edge > MIN_TILE_EDGE:
+            assert each * prod(block) <= CACHE_SHARE
+        if edge < max((extents[a] for a in along), default=1) and 2 * edge <= most:
+            longer = prod(min(2 * edge, extents[a]) for a in along)
+            assert each * longer > CACHE_SHARE
+
+
+@pytest.mark.parametrize(("read", "is_again"), [(dt.float16, True), (dt.float32, True),
+                                                (dt.float64, False)])  # fmt: skip
+def test_a_value_is_computed_again_from_little_more_bytes(read: dt.DType, is_again: bool) -> None:
+    """Up to 2.25 times its own, if nobody else reads it."""
+    c = Case()
+    value = c.op("cast", c.op("exp", c(64, dtype=read)), dtype=dt.float16)
+    c.b("pir.shadow_output", c.sum(value, 0), output_name="y")
+    found = equations(c.program.block)
+    (reader,) = [u for op, u in found.units.items() if op.name == "pd_op.sum"]
+    chain = again(reader, [value.ssa], {}, found, 1000, Group())
+    assert bool(chain) == is_again
+
+
+def test_one_row_is_written_once() -> None:
+    """A place without axes is one place, whatever the row that goes there."""
+    b = ProgramBuilder()
+    x, at, row = b.input("x", (5, 3)), b.input("at", (), "int64"), b.input("row", (3,))
+    b.output("y", b("pd_op.scatter", x + x, at, row, overwrite=True))
+    (unit,) = [
+        u for op, u in equations(b.finish().main.block).units.items() if op.name == "pd_op.scatter"
+    ]
+    assert cast(Any, unit.value).extents == (1, 3)

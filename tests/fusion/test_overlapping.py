@@ -15,7 +15,7 @@ from pirkit.frontend.compile import compile
 from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
 from pirkit.lowering.fusion.index_equations import equations
-from pirkit.lowering.fusion.overlapping import broadcasts_of, overlap_of
+from pirkit.lowering.fusion.overlapping import broadcasts_of, overlap_of, shifts_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.machine_costs import CONCAT_SELECT_ADDS, LAUNCH_ADDS, LOOKUP_ADDS
 from tests.fusion.cases import Case
@@ -138,3 +138,19 @@ def expected(adds: int, rows: int, results: int) -> list[int]:
     """Of so many additions for each element of rows, where that is more than a launch costs."""
     cost = adds * (results - rows) // results
     return [cost] if cost * results * 33 > LAUNCH_ADDS else []
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7])
+def test_a_value_is_stored_if_more_than_twice_its_elements_are_read(count: int) -> None:
+    """Of ``count`` shifts of it, all but one would compute it again."""
+    c, size = Case(), 5000
+    value = c.op("tanh", c(size))
+    some = [
+        c.op("slice", value, axes=[0], starts=[k], ends=[k + size - count]) for k in range(count)
+    ]
+    c.b("pir.shadow_output", sum(some[1:], some[0]), output_name="y")
+    found = equations(c.program.block)
+    units = [u for op, u in found.units.items() if op.name == "pd_op.add"]
+    costs = [o.cost for u in units for o in shifts_of(u, found).values()]
+    read = count * (size - count)
+    assert costs == ([] if count == 2 else [TANH * (read - size) // size] * count)

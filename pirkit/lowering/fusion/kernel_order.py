@@ -37,7 +37,7 @@ def in_order(
 ) -> Iterator[Operation | Generated]:
     """Ops and kernels in topological order; ties are broken by the order of the program.
 
-    Ops with effects keep their order, and the terminator stays last.
+    Ops with effects keep their order, and the terminator stays last, as nothing waits for it.
     """
     items: list[Operation | Generated] = []
     number: dict[object, int] = {}
@@ -50,15 +50,12 @@ def in_order(
     after: list[set[int]] = [set() for _ in items]
     waits = [0] * len(items)
     effect: int | None = None
-    end = block.last_op
     for item in items:
         here = number[item]
         before = {number[nodes.get(o, o)] for o in _owners(item, block)} - {here}
         if isinstance(item, PirOp) and item.definition.effects != PURE:
             before |= {effect} if effect is not None else set()
             effect = here
-        if item is end and isinstance(item, PirOp) and item.name == "pir.yield":
-            before = set(range(len(items))) - {here}
         for k in before:
             after[k].add(here)
         waits[here] = len(before)

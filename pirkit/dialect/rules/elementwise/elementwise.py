@@ -52,13 +52,13 @@ if the numbers were real."""
 
 
 def analytic(rule: Rule) -> Rule:
-    """The rule of an analytic function for complex numbers, from that for real ones."""
+    """The rule of an analytic function with one result for complex numbers, from that for real
+    ones."""
 
-    def conjugated(c: OpCall, *cotangents: Any) -> Any:
-        g: Value | None = cotangents[0]
-        if g is None or not g.dtype.is_complex:
-            return rule(c, *cotangents)
-        found = rule(c, c.b.conj(g), *cotangents[1:])
+    def conjugated(c: OpCall, g: Value) -> Any:
+        if not g.dtype.is_complex:
+            return rule(c, g)
+        found = rule(c, c.b.conj(g))
         if isinstance(found, tuple):
             return tuple([v and c.b.conj(v) for v in cast("tuple[Any, ...]", found)])
         return found and c.b.conj(found)

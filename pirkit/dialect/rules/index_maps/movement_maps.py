@@ -8,7 +8,7 @@ from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Opaque
 from pirkit.dialect.opdef import index_maps
 from pirkit.dialect.rules.index_maps.elementwise_maps import aligned
 from pirkit.index.expr import Expr, combine, const
-from pirkit.index.extent import is_sized, larger, smaller
+from pirkit.index.extent import is_sized, smaller
 from pirkit.index.index_maps import Guard, digits, flat
 from pirkit.runtime import dtype as dt
 
@@ -94,7 +94,7 @@ def _strided_slice(call: MapCall) -> Load | Opaque:
         n = shape[axis]
         first = place_of(n, start, call.sizes)
         if step < 0:
-            first = smaller(larger(start + n if start < 0 else start, 0), n - 1)
+            first = smaller(start + n if start < 0 else start, n - 1)  # before 0 it is empty
         index[axis] = index[axis] * step + first
     for e, n in zip(index, shape, strict=True):
         guard = Guard(e, n)

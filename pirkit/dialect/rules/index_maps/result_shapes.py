@@ -74,16 +74,18 @@ def _cumsum(call: MapCall, sizes: Sizes) -> Shapes:
 @result_shapes("pd_op.reshape")
 def _reshape(call: MapCall, sizes: Sizes) -> Shapes:
     shape, wanted = call.meta("x").shape, list(call.attrs["shape"])
+    if 0 in shape and not {0, -1}.isdisjoint(wanted):
+        raise Undecided("whose sizes a reshape of no elements keeps")
     for axis, n in enumerate(wanted):
         if not is_sized(n) and n == 0 and axis < len(shape):
             wanted[axis] = shape[axis]
-    symbolic = [axis for axis, n in enumerate(wanted) if not is_sized(n) and n == -1]
-    for axis in symbolic:
-        rest = prod(wanted[:axis]) * prod(wanted[axis + 1 :])
-        wanted[axis] = sizes.quotient(prod(shape), rest) if is_sized(rest) or rest else 0
-    if not symbolic:
+    axis = next((a for a, n in enumerate(wanted) if not is_sized(n) and n == -1), None)
+    if axis is None:
         sizes.check("equal", prod(shape), prod(wanted))
-    return [tuple(wanted)]
+        return [tuple(wanted)]
+    before, after = wanted[:axis], wanted[axis + 1 :]
+    rest = prod(before) * prod(after)
+    return [(*before, sizes.quotient(prod(shape), rest), *after)]
 
 
 @result_shapes("pd_op.flatten")

@@ -34,6 +34,8 @@ def _overlap_add(call: MapCall) -> Reduction | Load | Choose | Opaque:
     count, length = shape[:2] if first else (shape[-1], shape[-2])
     if is_sized(count) or is_sized(length):
         return OPEN
+    if not count:
+        return Opaque("it reads an empty tensor")
     here = call.here()
     place, rest = (here[0], here[1:]) if first else (here[-1], here[:-1])
     turns = -(-length // hop)
