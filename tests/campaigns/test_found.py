@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -408,10 +409,34 @@ def test_floating_functions_of_integers_with_the_batch_in_lanes() -> None:
     np.testing.assert_allclose(found, [1 / (1 + np.exp(3))] * 2, rtol=1e-6)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_the_least_number_of_half_precision_begins_an_exclusive_scan(dtype: str) -> None:
+def test_the_least_number_of_half_precision_begins_an_exclusive_scan(
+    dtype: str, backend: str
+) -> None:
     b = pirkit.ProgramBuilder()
     b.output("y", b.logcumsumexp(b.input("x", (2,), dtype), axis=0, exclusive=True))
     least = float(ml_dtypes.finfo(dtype).min)
-    found = pirkit.compile(b.finish(), pipeline="@default")(x=np.zeros(2, dtype))["y"]
-    assert found.astype(np.float64).tolist() == [least, 0]
+    run = pirkit.compile(b.finish(), pipeline="@default", backend=backend)
+    assert run(x=np.zeros(2, dtype))["y"].astype(np.float64).tolist() == [least, 0]
+
+
+@pytest.mark.parametrize("given", [(3, 1), (0, 4)])
+def test_values_that_do_not_fit_the_places_of_masks(given: tuple[int, ...]) -> None:
+    """How many a mask chooses is known when it runs; numpy's words told of it."""
+    b = pirkit.ProgramBuilder()
+    x, mask = b.input("x", (3, 4), "float32"), b.input("mask", (3,), "bool")
+    b.output("y", b("pd_op.index_put", x, [mask], b.input("v", (-1,) * len(given), "float32")))
+    run = pirkit.compile(b.finish(), pipeline="", backend="reference")
+    told = f"shape {[*given]} of the value does not broadcast to [2, 4]"
+    with pytest.raises(PirkitError, match=re.escape(f"`pd_op.index_put`: {told}")):
+        run(x=np.ones((3, 4), "f4"), mask=[True, False, True], v=np.ones(given, "f4"))
+
+
+def test_limits_of_bfloat16() -> None:
+    """numpy's `finfo` knows no bfloat16, and its exception came out of tracing."""
+    x = np.array([[np.inf, 0], [-np.inf, 1]], "bfloat16")
+    most = float(ml_dtypes.finfo("bfloat16").max)
+    found = pirkit.jit(pnp.nan_to_num)(x)
+    assert np.asarray(found).astype(np.float64).tolist() == [[most, 0], [-most, 1]]
+    assert int(pirkit.jit(pnp.linalg.matrix_rank)(np.eye(2).astype("bfloat16"))) == 2
