@@ -174,7 +174,7 @@ class WeightGradEmitter:
             on = b.select(holds, on, b.const(on.type, False))
             address = b.at(source, b.times(first, self.size))
             value = masked_load(b, self.vector, address, self.size, on)
-            b.emit_void(f"store {value}, {b.at(there, b.times(x, self.size))}, align {self.size}")
+            b.store(value, b.at(there, b.times(x, self.size)), self.size)
             return []
 
         if cut.width > _MAX_UNROLLED * cut.lanes:

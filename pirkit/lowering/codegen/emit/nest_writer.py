@@ -299,7 +299,7 @@ class _NestWriter(NestBlocks):
         if dest.space == "register":
             type_, begin = Type(stored(source.dtype), lanes), self.address(node.source, at)
             starts = [b.at(begin, k * distance) for k in range(lanes)]
-            columns = [b.emit(type_, f"load {type_}, {s}, align {size}") for s in starts]
+            columns = [b.load(type_, s, size) for s in starts]
             rows = [widen(b, row, source.dtype) for row in transposed(b, columns)]
             self.tiles[node.dest] = [(row, compute_type(source.dtype)) for row in rows]
             return
