@@ -262,6 +262,7 @@ def halved(parts: SplitParts) -> str:
     halves = (parts.forward.main, parts.backward.main)
     texts = "".join(print_mlir(half) for half in halves)
     texts += repr((parts.names, parts.saved, parts.report, parts.returns))
+    texts = texts.replace(f"{CORPUS}", "")  # notes name files of the checkout
     counts = {
         "forward": sum(1 for _ in halves[0].walk()),
         "backward": sum(1 for _ in halves[1].walk()),
