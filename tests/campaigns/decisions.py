@@ -258,11 +258,10 @@ def of_joint(seed: int) -> Iterator[str]:
 
 def halved(parts: SplitParts) -> str:
     """Counts of both halves and of what is saved, and a sum over the text of the halves, the lists
-    of names, and the report."""
+    of names, and the report, wherever the corpus lies."""
     halves = (parts.forward.main, parts.backward.main)
     texts = "".join(print_mlir(half) for half in halves)
-    texts += repr((parts.names, parts.saved, parts.report, parts.returns))
-    texts = texts.replace(f"{CORPUS}", "")  # notes name files of the checkout
+    texts += repr((parts.names, parts.saved, parts.report, parts.returns)).replace(str(CORPUS), "")
     counts = {
         "forward": sum(1 for _ in halves[0].walk()),
         "backward": sum(1 for _ in halves[1].walk()),
