@@ -187,6 +187,7 @@ class WeightGradEmitter:
         """The lanes inside an image row."""
         b = self.b
         index = Type("i32" if self.size == 4 else "i64", self.cut.lanes)
+        # As unsigned numbers, negative positions are beyond the end: one comparison checks both.
         start = first if index.elem == "i64" else b.cast("trunc", first, "i32")
         positions = b.op("add", b.splat(start, index.lanes), b.iota(index))
         return b.compare("ult", positions, self.c.lengths[-1])

@@ -110,6 +110,7 @@ def _define_loop(
     """The loop itself. Its operands do not overlap, as all are in use while it runs."""
     b = routines.builder()
     places = [Value(f"%b{k}", PTR) for k in range(body.operands)]
+    # Once the steps are inlined, LLVM replaces their argument blocks by the addresses in them.
     scratch, arguments = Value("%scratch", PTR), dict[int, Value]()
     for number in blocks:
         given = [*(places[k] for k in body.steps[number][1]), scratch]
@@ -140,5 +141,6 @@ def _define_loop(
         goes_on = b.op("and", goes_on, b.compare("sle", b.plus(used, nbytes), capacity))
     b.emit_void(f"br {goes_on}, label %s0, label %done")
     b.begin("done")
+    # `noalias` is a fact about parameters, so the loop is a function that is not inlined.
     named = ", ".join(f"ptr noalias {place.text}" for place in (*places, scratch))
     routines.define(f"internal void @loop({named}, i64 %slot) noinline", b)
