@@ -38,6 +38,10 @@ FORMS: dict[str, dict[str, Any]] = {
     "a window outside": {"kernel_size": (1, 1), "paddings": (0, 0), "strides": (18, 2),
                          "ceil_mode": True},
     "padding counts": {"kernel_size": (3, 3), "paddings": (1, 1), "exclusive": False},
+    "padding behind counts as far as that in front": {
+        "kernel_size": (3, 3), "paddings": (0, 1, 1, 0), "ceil_mode": True, "exclusive": False,
+    },
+    "more padding behind": {"kernel_size": (3, 3), "paddings": (0, 2, 0, 1), "exclusive": False},
     "same": {"kernel_size": (3, 2), "padding_algorithm": "SAME"},
     "adaptive": {"kernel_size": (4, 5), "adaptive": True},
     "adaptive and regular": {"kernel_size": (1, 7), "adaptive": True},
@@ -58,7 +62,12 @@ def same_as_reference(function: Any, x: Array, tolerance: float = 1e-5) -> None:
     exact = pirkit.compile(program, pipeline="", backend="reference").run({"x0": x})
     whole = pirkit.compile(program, fast_math=True)
     assert whole.native is not None, whole.reasons
-    for found in (whole.run({"x0": x}), pirkit.compile(program).run({"x0": x})):
+    library = pirkit.compile(program, pipeline="")
+    for found in (
+        whole.run({"x0": x}),
+        pirkit.compile(program).run({"x0": x}),
+        library.run({"x0": x}),
+    ):
         assert_close([found[k] for k in exact], list(exact.values()), tolerance)
 
 

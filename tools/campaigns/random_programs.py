@@ -17,8 +17,10 @@ from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import RANDOM, OpDef, reference, samples
 from pirkit.dialect.operation import PirOp, bodies, declares
 from pirkit.dialect.retyped_storage import is_alike, storage_of
+from pirkit.dialect.types import meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import TensorMeta
 from tests.ops.calls import Call, calls, is_gradient, sample_dtypes, table
 from tests.prim.rule_checks import emitted
 from tools.campaigns.hostile import specials
@@ -56,6 +58,8 @@ LENGTHS: Final = (2, 2, 3, 3, 4, 4, 5, 6, 8, 12)
 """Steps of a program. Most are few: what is wrong shows in few, and an hour has more of them."""
 LARGEST: Final = 4096
 """Elements of a value that later steps may read; those of wide programs may have ten times more."""
+HUGE: Final = 1 << 22
+"""Elements that no value of a program exceeds: the oracle holds several runs at once."""
 UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
 """Ops whose results are whatever the memory holds."""
 
@@ -670,5 +674,8 @@ def made(seed: int, plain: bool = False) -> tuple[Any, dict[str, Array]]:
     try:
         program = b.finish()
     except VerifyError:  # what is drawn may break a rule of writing in place
+        return made(seed + 1, plain)
+    metas = [meta_of(r.type) for op in program.module.walk() for r in op.results]
+    if any(isinstance(m, TensorMeta) and prod(m.shape) > HUGE for m in metas):
         return made(seed + 1, plain)
     return program, {n: a for n, a in maker.arrays.items() if n not in program.params}

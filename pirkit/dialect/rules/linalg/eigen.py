@@ -177,7 +177,7 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.matrix_rank")
 def _(c: OpCall) -> Value:
-    b, x = c.b, c.x
+    b, x = c.b, c.b.wide(c.x)
     sizes = b.abs(b.eigh(x)[0]) if c.hermitian else b.svd(x)[1]
     if not c.use_default_tol:
         above = sizes > float(c.tol)

@@ -132,15 +132,15 @@ def _no_elements(g: Geometry) -> tuple[Array, ...] | None:
 
 
 def _counts(b: Binding, g: Geometry) -> Array:
-    """The number of elements that each window averages over."""
+    """The number of elements that each window averages over.
+
+    As in Paddle, an image ends after the padding in front of it, whatever is behind
+    (``phi/kernels/funcs/pooling.cc``).
+    """
     sizes: list[Array] = []
-    paddings: tuple[int, ...] = tuple(b.attrs["paddings"])
-    after = paddings if len(paddings) == len(g.lengths) else paddings[1::2]
-    if b.attrs["padding_algorithm"] != "EXPLICIT":
-        after = (0,) * len(g.lengths)
     for axis, (length, size) in enumerate(zip(g.lengths, g.sizes, strict=True)):
         starts = np.arange(g.positions[axis]) * g.strides[axis] - g.before[axis]
-        ends = np.minimum(starts + size, length + max(after[axis], g.before[axis]))
+        ends = np.minimum(starts + size, length + g.before[axis])
         if b.attrs["exclusive"]:
             starts, ends = np.maximum(starts, 0), np.minimum(ends, length)
         sizes.append(ends - starts)
