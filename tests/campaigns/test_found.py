@@ -440,3 +440,11 @@ def test_limits_of_bfloat16() -> None:
     found = pirkit.jit(pnp.nan_to_num)(x)
     assert np.asarray(found).astype(np.float64).tolist() == [[most, 0], [-most, 1]]
     assert int(pirkit.jit(pnp.linalg.matrix_rank)(np.eye(2).astype("bfloat16"))) == 2
+
+
+def test_floating_functions_of_bools_with_the_batch_in_lanes() -> None:
+    b = pirkit.ProgramBuilder()
+    y, x = (b.input(name, (), "bool") for name in "yx")
+    b.output("z", b.tile(b.atan2(y, x), repeat_times=(2,)))
+    found = pirkit.compile(b.finish(), batch_lanes=True)(y=np.True_, x=np.False_)["z"]
+    np.testing.assert_allclose(found, [np.pi / 2] * 2, rtol=1e-6)
