@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -448,3 +448,33 @@ def test_floating_functions_of_bools_with_the_batch_in_lanes() -> None:
     b.output("z", b.tile(b.atan2(y, x), repeat_times=(2,)))
     found = pirkit.compile(b.finish(), batch_lanes=True)(y=np.True_, x=np.False_)["z"]
     np.testing.assert_allclose(found, [np.pi / 2] * 2, rtol=1e-6)
+
+
+PIPELINES: Final = ("", "@simplify", "@simplify,functionalize", "@storage", "@default")
+
+
+def agree(program: pirkit.Program, **given: Any) -> None:
+    want = pirkit.compile(program, pipeline="", backend="reference").run(given)
+    for pipeline in PIPELINES:
+        found = pirkit.compile(program, pipeline=pipeline).run(given)
+        for name, array in want.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-6, err_msg=pipeline)
+
+
+def test_two_names_of_an_element_of_a_list_are_one_storage() -> None:
+    b = pirkit.ProgramBuilder()
+    halves = b("pd_op.split_with_num", b.input("x", (6,), "float64"), axis=0, num=2)
+    one, other = (b("pir.slice", halves, index=1) for _ in range(2))
+    b("pd_op.sqrt_", one)
+    b.output("y", other)
+    b.output("z", b("pd_op.concat", halves, axis=0))
+    agree(b.finish(), x=np.arange(6.0))
+
+
+def test_a_copy_that_does_nothing_stays_where_it_is_overwritten() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (3, 4), "float32")
+    same = b.squeeze(x, axis=(0,))
+    b("pd_op.subtract_", same, same)
+    b.output("y", b("pd_op.less_than", x, same))
+    agree(b.finish(), x=np.arange(-6, 6, dtype="f4").reshape(3, 4))

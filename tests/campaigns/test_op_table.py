@@ -171,6 +171,8 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("cross", [np.ones((2, 3), bool)] * 2, {}),
     ("matrix_rank", [np.ones((2, 2), dt.bfloat16.np)],
      {"tol": 1.5, "use_default_tol": True, "hermitian": True}),
+    ("nearest_interp", [np.ones((1, 2, 3, 5, 4)), None, [np.ones(1, "i4")] * 2, None],
+     {"data_format": "NCHW", "interp_method": "nearest"}),
     ("update_loss_scaling_", [[f(1.0)], np.array([True]), f(1.0), np.ones(1, "i4"),
      np.ones((1, 1), "i4")],
      {"stop_update": False, "incr_every_n_steps": 10, "decr_every_n_nan_or_inf": 2,

@@ -203,7 +203,8 @@ class Oracle:
 
 def _wide(x: Array) -> Array:
     if x.dtype.kind in "iub":
-        return x.astype(np.int8 if x.dtype.kind == "b" else object).astype(np.longdouble)
+        exact = np.asarray(x).astype(np.int8 if x.dtype.kind == "b" else object)
+        return exact.astype(np.longdouble)
     return x.astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble)
 
 
