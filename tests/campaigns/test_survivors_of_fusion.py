@@ -12,6 +12,8 @@ import pytest
 
 from pirkit import ProgramBuilder
 from pirkit.frontend.compile import compile as compile_program
+from pirkit.index.expr import const
+from pirkit.index.index_maps import space
 from pirkit.lowering.fusion.fuse_pass import FusePass
 from pirkit.lowering.fusion.groups import Group
 from pirkit.lowering.fusion.index_equations import equations
@@ -28,6 +30,7 @@ from pirkit.lowering.fusion.tile_selection import (
     MIN_TILE_EDGE,
     WIDE_TILE_EDGE,
     _block,  # pyright: ignore[reportPrivateUsage]
+    _is_permuted,  # pyright: ignore[reportPrivateUsage]
 )
 from pirkit.passes.base import PassContext
 from pirkit.runtime import dtype as dt
@@ -166,3 +169,16 @@ def test_one_row_is_written_once() -> None:
         u for op, u in equations(b.finish().main.block).units.items() if op.name == "pd_op.scatter"
     ]
     assert cast(Any, unit.value).extents == (1, 3)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_reads_along_another_last_axis_are_permuted(rank: int) -> None:
+    shape = (4, 8, 3)[:rank]
+    here = space(shape)
+    assert not _is_permuted(shape, [here, (*here, const(0)), (const(1), *here)])
+    assert not _is_permuted(shape, [])
+    for k in range(rank - 1):
+        turned = (*here[:k], *here[k + 1 :], here[k])
+        assert _is_permuted(shape, [turned])
+        assert _is_permuted(shape, [here, (*turned, const(0))])
+    assert _is_permuted(shape, [(const(0),)])

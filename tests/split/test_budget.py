@@ -20,7 +20,7 @@ from pirkit.split.backward_reads import demand_of
 from pirkit.split.costs import LIST, RecomputeCost
 from pirkit.split.joint import joint_of, source_of
 from pirkit.split.reorder import floated
-from pirkit.split.save_or_recompute import FREE, MIN_CUT, Chooser
+from pirkit.split.save_or_recompute import FREE, MIN_CUT, Choice, Chooser
 from pirkit.split.storage_versions import Contents, Need
 from tests.execution import parsed
 from tests.split.reference_tape import grow
@@ -148,6 +148,26 @@ def test_every_budget_is_kept(seed: int) -> None:
     for budget in range(smallest, most + 1, max(most // 6, 1)):
         assert smallest <= forward_backward(module, budget=budget).report.bytes <= budget
     assert not forward_backward(module, budget=most).report.recomputed
+
+
+def test_no_price_of_a_byte_takes_less_work_within_a_budget() -> None:
+    efforts, better = (RecomputeCost.FREE, RecomputeCost.CHEAP, RecomputeCost.EXPENSIVE), 0
+    for seed in [*SEEDS][::2]:
+        chooser = chooser_of(grow(seed).text)
+        within = [(e, chooser._least(e)) for e in efforts]  # pyright: ignore[reportPrivateUsage]
+        most, smallest = chooser._all().bytes, within[-1][1].bytes  # pyright: ignore[reportPrivateUsage]
+        for budget in range(smallest, most, max((most - smallest) // 4, 1)):
+            effort, first = next((e, c) for e, c in within if c.bytes <= budget)
+            prices = (0, *(1 << k for k in range(20)))
+            cuts = [chooser._cut(effort, p) for p in prices]  # pyright: ignore[reportPrivateUsage]
+            work = work_in(chooser, chooser.choose(MIN_CUT, budget))
+            assert all(work <= work_in(chooser, c) for c in cuts if c.bytes <= budget), seed
+            better += work < work_in(chooser, first)
+    assert better
+
+
+def work_in(chooser: Chooser, choice: Choice) -> int:
+    return sum(map(chooser.work_of, choice.again))
 
 
 def told(error: PassError) -> int:

@@ -27,6 +27,15 @@ def test_a_product_takes_its_multiplications_and_an_elementwise_op_its_elements(
     assert work_of(found["pd_op.exp"]) == 4 * 8 + 1
 
 
+def test_a_product_with_one_element_takes_its_multiplications() -> None:
+    found = ops_of("""
+  %a = pd_op.sum(%x) {axis = array<i64>, keepdim = true} : (tensor<4x8xf32>) -> tensor<1x1xf32>
+  %b = pd_op.full() {shape = array<i64: 9, 1>, value = 2.0 : f64, dtype = #pir.dtype<float32>,
+    place = #pir.place<cpu:0>} : () -> tensor<9x1xf32>
+  %c = pd_op.matmul(%b, %a) : (tensor<9x1xf32>, tensor<1x1xf32>) -> tensor<9x1xf32>""")
+    assert work_of(found["pd_op.matmul"]) == 9 + 9 + 1
+
+
 def test_a_product_of_nothing_takes_little() -> None:
     found = ops_of("""
   %a = pd_op.matmul(%e, %f) : (tensor<4x0xf32>, tensor<0x2xf32>) -> tensor<4x2xf32>""")
