@@ -440,3 +440,19 @@ def test_limits_of_bfloat16() -> None:
     found = pirkit.jit(pnp.nan_to_num)(x)
     assert np.asarray(found).astype(np.float64).tolist() == [[most, 0], [-most, 1]]
     assert int(pirkit.jit(pnp.linalg.matrix_rank)(np.eye(2).astype("bfloat16"))) == 2
+
+
+@pytest.mark.parametrize("number", [-129, 128, 2**40, 2**63])
+def test_numbers_beyond_the_element_type_of_traced_values(number: int) -> None:
+    """numpy overflows, except in comparisons; they were taken modulo 256."""
+    x = np.array([-128, 0, 127], "int8")
+    for work in (np.add, np.minimum, lambda x, n: pnp.full_like(x, n), lambda x, n: n // x):
+        with pytest.raises(PirkitError, match=f"{number} is beyond int8"):
+            pirkit.jit(lambda x, work=work: work(x, number))(x)
+    if number < 2**63:
+        for compare in (np.less, np.greater_equal, np.equal, lambda x, n: n < x):
+            found = pirkit.jit(lambda x, compare=compare: compare(x, number))(x)
+            assert np.asarray(found).tolist() == compare(x, number).tolist()
+    bounds = (number, 5) if number < 0 else (-5, number)
+    found = pirkit.jit(lambda x: pnp.clip(x, *bounds))(x)
+    assert np.asarray(found).tolist() == np.clip(x, *bounds).tolist()
