@@ -478,3 +478,19 @@ def test_a_copy_that_does_nothing_stays_where_it_is_overwritten() -> None:
     b("pd_op.subtract_", same, same)
     b.output("y", b("pd_op.less_than", x, same))
     agree(b.finish(), x=np.arange(-6, 6, dtype="f4").reshape(3, 4))
+
+
+@pytest.mark.parametrize("number", [-129, 128, 2**40, 2**63])
+def test_numbers_beyond_the_element_type_of_traced_values(number: int) -> None:
+    """numpy overflows, except in comparisons; they were taken modulo 256."""
+    x = np.array([-128, 0, 127], "int8")
+    for work in (np.add, np.minimum, lambda x, n: pnp.full_like(x, n), lambda x, n: n // x):
+        with pytest.raises(PirkitError, match=f"{number} is beyond int8"):
+            pirkit.jit(lambda x, work=work: work(x, number))(x)
+    if number < 2**63:
+        for compare in (np.less, np.greater_equal, np.equal, lambda x, n: n < x):
+            found = pirkit.jit(lambda x, compare=compare: compare(x, number))(x)
+            assert np.asarray(found).tolist() == compare(x, number).tolist()
+    bounds = (number, 5) if number < 0 else (-5, number)
+    found = pirkit.jit(lambda x: pnp.clip(x, *bounds))(x)
+    assert np.asarray(found).tolist() == np.clip(x, *bounds).tolist()
