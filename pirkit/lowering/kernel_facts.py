@@ -32,6 +32,11 @@ _MAX_INTERPRETED: Final = 1 << 16
 """Iterations of a nest up to which its loops are interpreted to find a wrong rewrite."""
 
 
+_LOOPS: Final = "; its loops are wrong"
+_PLAIN: Final = "plain_loops.py or element_types.py of pirkit/lowering/codegen/ir"
+"""What makes the loops of a nest as they are before they are scheduled."""
+
+
 @dataclass(frozen=True)
 class Blamed:
     """Native functions of a wrong kernel, and at which stage of the lowering it becomes wrong."""
@@ -61,12 +66,13 @@ def abouts(functions: Sequence[LazyFunction]) -> tuple[About, ...]:
 
 def blamed(
     step: object, functions: Sequence[LazyFunction], given: Sequence[Any],
-    reference: Callable[[], Sequence[Array]],
+    reference: Callable[[], Sequence[Array]], *, returns: bool = True,
 ) -> Blamed:  # fmt: skip
     """Which functions of a step that is wrong for these operands are.
 
     The nests of a fused kernel run one after the other, natively and by their interpreter, on the
     same memory; the first that differs is to blame. Others are one function, or are blamed whole.
+    A step that never ``returns`` runs by its interpreter only.
     """
     if not isinstance(step, NativeStep) or len(given) != step.inputs:
         return Blamed(functions)
@@ -87,15 +93,23 @@ def blamed(
         first = len(arrays)
         buffers = [known[k] if k < first else flags[k - first] for k in nest.arrays]
         native, given_here = ([buffer.copy() for buffer in buffers] for _ in range(2))
-        sequence.bind(native)()
+        if returns:
+            sequence.bind(native)()
         run_nest(nest, buffers)
-        pairs = zip(native, buffers, strict=True)
-        if any(wrong_element(a, b, buffers) for a, b in pairs):
+        if returns:
+            is_wrong = any(
+                wrong_element(a, b, buffers) for a, b in zip(native, buffers, strict=True)
+            )
+        else:
+            is_wrong = _LOOPS in _wrong_rewrite(nest, given_here, buffers)
+        if is_wrong:
             own = [f for f, _ in sequence.steps if isinstance(f, LazyFunction)]
             which = f"loop nest {number} of {len(step.nests)} is right by its interpreter"
             wrong = _wrong_rewrite(nest, given_here, buffers)
             split = ", split_reduction.py" if len(own) > 1 else ""
             return Blamed(own, f"schedule{split} or emitter: {which}{wrong}")
+    if not returns:
+        return Blamed(functions, "emitter: its loops are right by their interpreter")
     return Blamed(functions, "launch or memory: each loop nest is right alone")
 
 
@@ -120,4 +134,6 @@ def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -
     if not is_wrong(stages[-1]):
         return ", and its scheduled loops too: so the LLVM writer or what it calls is wrong"
     wrong = next(stage for stage in stages if is_wrong(stage))
-    return f"; its loops are wrong after {wrong}"
+    if wrong is stages[0]:
+        return f"{_LOOPS} before any rewrite: by {_PLAIN}"
+    return f"{_LOOPS} after {wrong}"
