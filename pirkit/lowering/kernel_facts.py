@@ -11,12 +11,14 @@ import numpy as np
 
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.interpreter import run_known
-from pirkit.lowering.codegen.about import About, emitting_files, lowering_files
+from pirkit.lowering.codegen.about import About, defining_file, emitting_files, lowering_files
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
+from pirkit.lowering.codegen.emit.tiled_loops import tiled_stages
 from pirkit.lowering.codegen.interpret import interpret, run_nest
 from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest
@@ -30,11 +32,15 @@ Array = np.ndarray[Any, Any]
 
 _MAX_INTERPRETED: Final = 1 << 16
 """Iterations of a nest up to which its loops are interpreted to find a wrong rewrite."""
+_MAX_SCHEDULED: Final = 1 << 19
+"""The same for scheduled loops alone, which run a vector at a time."""
 
 
 _LOOPS: Final = "; its loops are wrong"
-_PLAIN: Final = "plain_loops.py or element_types.py of pirkit/lowering/codegen/ir"
+_TILED: Final = defining_file(tiled_stages)
+_PLAIN: Final = "pirkit/lowering/codegen/ir/plain_loops.py or element_types.py"
 """What makes the loops of a nest as they are before they are scheduled."""
+_SCHEDULED: Final = "pirkit/lowering/codegen/emit/schedule_loops.py or what it calls"
 
 
 @dataclass(frozen=True)
@@ -119,8 +125,9 @@ def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -
     Large nests are not run: the interpreter takes some microseconds per vector.
     """
     kernel = nest.kernel
-    if kernel.iterations > _MAX_INTERPRETED:
+    if kernel.iterations > _MAX_SCHEDULED:
         return ""
+    is_tiled = isinstance(kernel, TiledNest)
 
     def is_wrong(stage: Stage) -> bool:
         found = [buffer.copy() for buffer in given]
@@ -133,7 +140,9 @@ def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -
     stages = stages_of(kernel, host())
     if not is_wrong(stages[-1]):
         return ", and its scheduled loops too: so the LLVM writer or what it calls is wrong"
+    if kernel.iterations > _MAX_INTERPRETED:
+        return f"{_LOOPS} after all rewrites: by {_TILED if is_tiled else _SCHEDULED}"
     wrong = next(stage for stage in stages if is_wrong(stage))
     if wrong is stages[0]:
-        return f"{_LOOPS} before any rewrite: by {_PLAIN}"
+        return f"{_LOOPS} before any rewrite: by {_TILED if is_tiled else _PLAIN}"
     return f"{_LOOPS} after {wrong}"
