@@ -14,8 +14,8 @@ from typing import cast
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
-from pirkit.dialect.kinds import SINK, SOURCE
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.kinds import LIST, SINK, SOURCE
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.retyped_storage import storage_of
 from pirkit.dialect.types import VecType
 
@@ -78,7 +78,7 @@ def is_overwritten(value: SSAValue) -> bool:
                 return True
             if op.name == "pir.yield" and isinstance(around := op.parent_op(), PirOp):
                 stack += (*around.results, *(a for r in around.regions for a in r.block.args))
-            elif op.name in ("pir.combine", "pir.slice", "pir.split") or op.regions:
+            elif declares(op, LIST) or op.regions:
                 stack += (*op.results, *(a for r in op.regions for a in r.block.args))
             else:
                 views = [r for r, o in definition.views.items() if op.operand_named(o) is name]
