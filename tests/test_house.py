@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
@@ -143,6 +144,22 @@ def test_every_room_has_a_short_readme(room: Path) -> None:
     assert lines[0] == f"# {room.name}"
     assert len(lines) <= 40
     assert any(line.startswith("**May import**") for line in lines)
+
+
+def test_tables_of_readmes_name_every_file() -> None:
+    """A table that begins with `| file` lists all Python files beside it, some by a pattern."""
+    missing: list[str] = []
+    for readme in sorted(PACKAGE.rglob("README.md")):
+        text = readme.read_text(encoding="utf-8")
+        if "\n| file |" not in text:
+            continue
+        listed = {name.removesuffix(".py") for name in re.findall(r"`([\w*]+(?:\.py)?)`", text)}
+        missing += [
+            relative(path)
+            for path in sorted(readme.parent.glob("*.py"))
+            if path.stem != "__init__" and not any(fnmatch(path.stem, n) for n in listed)
+        ]
+    assert missing == []
 
 
 def test_every_room_has_its_place_in_the_order_of_imports() -> None:

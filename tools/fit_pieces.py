@@ -5,12 +5,11 @@ Requires mpmath, which pirkit itself does not. The polynomial of a segment is fi
 squares in units in the last place (ULP) of the function. Its coefficients are rounded one by one,
 each before the following ones are fitted, so that these compensate its rounding error.
 
-    python tools/fit_pieces.py > pirkit/lowering/codegen/math/piecewise_poly_tables.py
+    python -m tools.fit_pieces > pirkit/lowering/codegen/math/piecewise_poly_tables.py
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 from mpmath import (  # pyright: ignore[reportMissingImports]
@@ -26,15 +25,13 @@ from mpmath import (  # pyright: ignore[reportMissingImports]
     tanh,
 )
 
+from tools.fit_vecmath import shown, single
+
 mp.dps = 40
 Function = Callable[[mpf], mpf]
 PIECES, DEGREE = 32, 5
 ROOTS, CURVE_PIECES = 16, 22
 HALF_ULP_OF_ONE = 2.0**-24
-
-
-def single(value: mpf) -> float:
-    return struct.unpack("f", struct.pack("f", float(value)))[0]
 
 
 def ulp(value: mpf) -> mpf:
@@ -114,7 +111,7 @@ def erf_of_root(x: mpf) -> mpf:
 def main() -> None:
     print(
         '"""Piecewise polynomials of the vector math: for each power, lowest first, '
-        "a coefficient for\neach of 32 pieces; made by tools/fit_pieces.py.\n"
+        "a coefficient for\neach of 32 segments; made by tools/fit_pieces.py.\n"
         '"""\n'
     )
     print("from __future__ import annotations\n\nfrom typing import Final\n")
@@ -128,20 +125,14 @@ def main() -> None:
     for name, table in tables.items():
         print(f"{name}: Final[tuple[tuple[float, ...], ...]] = (")
         for column in zip(*table, strict=True):
-            print("    (")
-            for first in range(0, PIECES, 3):
-                numbers = ", ".join(repr(single(mpf(c))) for c in column[first : first + 3])
-                print(f"        {numbers},")
-            print("    ),")
+            print(shown("    ", map(float, column), 9) + ",")
         print(")")
     reach = log(2) / (2 * ROOTS)
     roots = [mpf(2) ** (mpf(k) / ROOTS) for k in range(ROOTS)]
     lost = [root - mpf(single(root)) for root in roots]
     rest = piece(exp, mpf(0), -reach, reach, (mpf(1),), 3)[2:]
-    for name, numbers in (("ROOTS_OF_TWO", roots), ("ROOTS_LOST", lost), ("EXP", rest)):
-        print(f"{name}: Final[tuple[float, ...]] = (")
-        print(*(f"    {single(mpf(c))!r}," for c in numbers), sep="\n")
-        print(")")
+    for name, numbers in (("ROOTS_OF_TWO", roots), ("ROOTS_RESIDUAL", lost), ("EXP", rest)):
+        print(shown(f"{name}: Final[tuple[float, ...]] = ", map(float, numbers), 9))
     print("# fmt: on")
 
 

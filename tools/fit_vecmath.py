@@ -5,14 +5,15 @@ Requires mpmath, which pirkit itself does not. Each polynomial interpolates at C
 which is within a small factor of the minimax polynomial, and a few Remez exchanges then level the
 error.
 
-    python tools/fit_vecmath.py > pirkit/lowering/codegen/math/vecmath_tables.py
+    python -m tools.fit_vecmath > pirkit/lowering/codegen/math/vecmath_tables.py
 """
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterable
 
 from mpmath import asin, atan, cos, erf, erfc, exp, log, mp, mpf, pi, sin, sinh, sqrt, tan, tanh
 
@@ -84,6 +85,19 @@ def rational(f: Function, end: mpf, over: int, under: int) -> tuple[list[mpf], l
 
 def single(value: mpf) -> float:
     return struct.unpack("f", struct.pack("f", float(value)))[0]
+
+
+def shown(start: str, numbers: Iterable[float], digits: int) -> str:
+    """A tuple in lines of a source file: numbers with as few of ``digits`` as give their values."""
+    kind = "f" if digits < 17 else "d"
+
+    def shortest(x: float) -> str:
+        found = (f"{x:.{d}g}" for d in range(1, digits + 1))
+        text = next(t for t in found if struct.pack(kind, float(t)) == struct.pack(kind, x))
+        return repr(float(text))
+
+    texts = ", ".join(map(shortest, numbers))
+    return textwrap.fill(f"{texts})", 99, initial_indent=f"{start}(", subsequent_indent=" " * 8)
 
 
 def one(_: mpf) -> mpf:
@@ -166,8 +180,9 @@ def main() -> None:
         'made by tools/fit_vecmath.py."""\n'
     )
     print("from __future__ import annotations\n\nfrom typing import Final\n")
-    sets = (("SINGLE", F32, single, mpf(4)), ("DOUBLE", F64, float, mpf(6)))
-    for name, degrees, rounding, end in sets:
+    print("# fmt: off")
+    sets = (("SINGLE", F32, 9, mpf(4)), ("DOUBLE", F64, 17, mpf(6)))
+    for name, degrees, digits, end in sets:
         print(f"{name}: Final[dict[str, tuple[float, ...]]] = {{")
         fitted = tables(degrees, end)
         if name == "SINGLE":
@@ -175,11 +190,9 @@ def main() -> None:
                 lambda z: tanh(sqrt(z)) / sqrt(z), mpf("8.5") ** 2, 5, 3
             )
         for key, coefficients in fitted.items():
-            print(f'    "{key}": (')
-            for c in coefficients:
-                print(f"        {rounding(c)!r},")
-            print("    ),")
+            print(shown(f'    "{key}": ', map(float, coefficients), digits) + ",")
         print("}")
+    print("# fmt: on")
 
 
 if __name__ == "__main__":

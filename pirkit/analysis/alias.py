@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import SINK, SOURCE
 from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.retyped_storage import storage_of
 from pirkit.dialect.types import VecType
 
 Elements = tuple[int, ...]
@@ -53,6 +55,35 @@ def alias_classes(program: ProgramOp) -> AliasClasses:
     for op in operations(program.block):
         finder.visit(op)
     return finder.classes()
+
+
+def is_overwritten(value: SSAValue) -> bool:
+    """True if an operation may write storage of a value: a walk over the names that it has.
+
+    It serves a few values of a program that changes; for many, `alias_classes` is cheaper.
+    """
+    seen: set[SSAValue] = set()
+    stack = [storage_of(value)[0]]
+    while stack:
+        name = stack.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if isinstance(name, BlockArgument) and isinstance(around := name.owner.parent_op(), PirOp):
+            stack += (*around.operands, *around.results)
+        for op in (cast(PirOp, use.operation) for use in name.uses):
+            definition = op.definition
+            targets = definition.inplace.items() if definition.writes else ()
+            if any(op.operand_named(operand) is name for _, operand in targets):
+                return True
+            if op.name == "pir.yield" and isinstance(around := op.parent_op(), PirOp):
+                stack += (*around.results, *(a for r in around.regions for a in r.block.args))
+            elif op.name in ("pir.combine", "pir.slice", "pir.split") or op.regions:
+                stack += (*op.results, *(a for r in op.regions for a in r.block.args))
+            else:
+                views = [r for r, o in definition.views.items() if op.operand_named(o) is name]
+                stack += [v for r in views if (v := op.result_named(r)) is not None]
+    return False
 
 
 @dataclass

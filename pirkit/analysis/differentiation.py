@@ -17,9 +17,9 @@ from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode
 from pirkit.dialect.kinds import DETACH, LOOP
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
+from pirkit.dialect.ops.control.derivatives import CUSTOM
 from pirkit.dialect.ops.control.tensor_array import ARRAY_OPS
 from pirkit.dialect.primitives import PRIMITIVES
-from pirkit.dialect.structure import CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta, VecMeta
 

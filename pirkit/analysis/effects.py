@@ -11,7 +11,7 @@ from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.op_form import REGIONS
 from pirkit.dialect.opdef import PURE, WRITE
 from pirkit.dialect.operation import PirOp, bodies, declares
-from pirkit.dialect.structure import CUSTOM
+from pirkit.dialect.ops.control.derivatives import CUSTOM
 
 WRITE_BACK: Final = "pd_op.assign_out_"
 """The op that writes the last content of an input or parameter back to the host's storage."""

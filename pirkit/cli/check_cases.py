@@ -76,7 +76,7 @@ def check_programs(arguments: argparse.Namespace) -> int:
         entry = lowered.entry(arguments.entry)
         report = check_kernels(entry, arguments.backend, seed, inputs, lowered.params)
         entire = None
-        if arguments.backend == "cpu" and arguments.entry is None:
+        if arguments.backend == "cpu" and arguments.entry is None and not report.ended:
             entire = check_whole(program, seed, inputs)
         lines = [*report.lines()]
         if entire is not None:

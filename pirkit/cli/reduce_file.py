@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -19,7 +20,11 @@ from pirkit.frontend.delta_reduce import Oracle, reduce, size
 from pirkit.frontend.files import READERS, detect_format, read_text, write_file
 from pirkit.frontend.kernel_check import check_module
 from pirkit.frontend.numeric_check import NumberCheck, expanding
+from pirkit.lowering.kernel_watch import PATIENCE
 from pirkit.passes import parse_pipeline, run_pipeline
+
+_TRIALS: Final = 20
+"""Trials in the given time at least, if a kernel of each never ends."""
 
 
 def reduce_file(arguments: argparse.Namespace) -> int:
@@ -95,5 +100,6 @@ def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> str | None:
     check = NumberCheck.of(module, arguments.seed)
     run_pipeline(module, expanding(module, arguments.pipeline))
     check.require_equal(module, "the pipeline")
-    report = check_module(module, arguments.backend, arguments.seed)
+    patience = max(1.0, min(PATIENCE, arguments.seconds / _TRIALS))
+    report = check_module(module, arguments.backend, arguments.seed, patience)
     return None if report is None else f"PK0909 {report.emitters}"

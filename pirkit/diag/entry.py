@@ -22,15 +22,14 @@ INTERRUPTED: Final = 128 + 2
 PIPE_CLOSED: Final = 128 + 13
 
 
-def run_main(main: Callable[[], int | None], *, as_json: bool | None = None) -> int:
+def run_main(main: Callable[[], int | None]) -> int:
     """Run a command and return its exit code; no exception and no traceback escapes.
 
-    A PirkitError is shown on standard error, as JSON if ``as_json`` or, by default, if ``--json``
-    is among the arguments. A closed pipe is silent. Everything unforeseen is shown as an
-    InternalError, with its traceback only if the environment has ``PIRKIT_DEBUG=1``.
+    A PirkitError is shown on standard error, as JSON if ``--json`` is among the arguments. A closed
+    pipe is silent. Everything unforeseen is shown as an InternalError, with its traceback only if
+    the environment has ``PIRKIT_DEBUG=1``.
     """
-    if as_json is None:
-        as_json = "--json" in sys.argv
+    as_json = "--json" in sys.argv
     atexit.register(gc.freeze)  # else the interpreter's end looks for cycles, for 0.1 s
     _prepare_streams()
     for argument in sys.argv[1:]:

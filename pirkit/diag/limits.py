@@ -13,6 +13,8 @@ Code that counts asks ``check("rank", len(shape), span)``; a loop that counts a 
 from __future__ import annotations
 
 import dataclasses
+import os
+import stat
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -144,6 +146,19 @@ def read_at_most(file: BinaryIO) -> bytes:
     """
     most = current_limits().input_bytes
     return file.read() if most >= sys.maxsize else file.read(most + 1)
+
+
+def read_whole(path: str) -> bytes:
+    """The bytes of a file. LimitError (PK0302) for a pipe or device beyond ``input_bytes``.
+
+    A file of weights may be larger: its size on disk bounds what is read.
+    """
+    with open(path, "rb") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.read()
+        data = read_at_most(file)
+    check("input_bytes", len(data), Span(path))
+    return data
 
 
 def _shown(value: int) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-import ml_dtypes
 import numpy as np
 
 from pirkit.diag.errors import UnsupportedError, UsageError
@@ -99,7 +98,7 @@ def finfo(type: Any) -> FloatLimits:
     if not (held.is_float or held.is_complex):
         raise UsageError(f"`finfo` of {held}", code="PK0701", help="integers have `iinfo`")
     part = dt.REAL_OF.get(held, held)
-    found = cast(Any, ml_dtypes.finfo(part.np))
+    found = part.limits
     numbers = [float(getattr(found, n)) for n in ("eps", "max", "min", "smallest_normal")]
     return FloatLimits(found.bits, *numbers, dtype=part)
 

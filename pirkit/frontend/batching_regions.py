@@ -18,7 +18,7 @@ from pirkit.analysis.execution_order import operations
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import LOOP, STACK
 from pirkit.dialect.operation import PirOp, bodies, create, declares
-from pirkit.dialect.structure import CUSTOM
+from pirkit.dialect.ops.control.derivatives import CUSTOM
 from pirkit.dialect.types import meta_of, type_of
 from pirkit.frontend.batching import Batched, apply_rule, no_rule
 from pirkit.passes.autodiff_custom import Custom

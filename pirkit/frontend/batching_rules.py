@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.build import Value
+from pirkit.dialect.ops.control.derivatives import CHECKPOINT, CUSTOM
 from pirkit.dialect.ops.linalg.solve import holds_vectors
-from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.frontend.batched import Batched, OneRow
 from pirkit.runtime.meta import UNKNOWN, TensorMeta

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.declared_types import mismatched_values
-from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.errors import PirkitError, RuntimeFault
 from pirkit.dialect.kinds import CUMULATIVE_PRODUCT, CUMULATIVE_SUM
 from pirkit.dialect.opdef import has_trait
 from pirkit.dialect.operation import ProgramOp
@@ -25,15 +27,17 @@ from pirkit.frontend.numeric_check import (
 )
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.kernel_watch import PATIENCE, EndedError, Watch, watched
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.choose_form import SINGLE
 from pirkit.lowering.whole_program.search_kernels import SEARCH
 from pirkit.lowering.whole_program.segments import segmented
 from pirkit.lowering.whole_program.small_matrices import WRITERS
+from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
-from pirkit.runtime.plan import Call, If, Plan, While, instructions
+from pirkit.runtime.plan import Call, If, Plan, Stack, While, instructions
 from pirkit.runtime.registry import CPU, REFERENCE
 from pirkit.runtime.tolerance import loosest_of
 from pirkit.split.split_result import BACKWARD, FORWARD
@@ -55,6 +59,8 @@ class Report:
     faults: tuple[KernelFault, ...]
     together: str | None = None
     suspect: str = ""
+    ended: bool = False
+    """Whether something ended the process, or never ended."""
 
     def __bool__(self) -> bool:
         """True if something is wrong."""
@@ -99,42 +105,70 @@ def check_kernels(
     seed: int = 0,
     inputs: Mapping[str, Array] | None = None,
     params: Mapping[str, Array] | None = None,
+    patience: float = PATIENCE,
 ) -> Report:
     """Run a program on a backend and compare each instruction, then the whole run.
 
+    On the CPU it runs in a child process: a kernel that ends it, or takes more than ``patience``
+    seconds, is reported.
     Inputs and parameters that are not given are drawn from ``seed``. Raises what running the
     program raises, UnsupportedError for a device that this machine does not have.
     """
     if backend == REFERENCE:
         return Report(program.symbol, backend, 0, ())
     plan = write_plan(program, library=KernelLibrary(backend))
-    return on_drawn_inputs(
-        plan, seed, lambda bound: _check(program, plan, backend, seed, bound), inputs, params
-    )
+
+    def check(watch: Watch) -> Report:
+        run = partial(_check, program, plan, backend, seed, watch)
+        return on_drawn_inputs(plan, seed, run, inputs, params)
+
+    return watched(check, patience) if backend == CPU else check(Watch())
 
 
-def _check(program: ProgramOp, plan: Plan, backend: str, seed: int, bound: Inputs) -> Report:
-    check = _by_instruction(plan, backend, seed, bound)
+def _check(
+    program: ProgramOp, plan: Plan, backend: str, seed: int, watch: Watch, bound: Inputs
+) -> Report:
+    check = _by_instruction(plan, backend, seed, watch, bound)
     if check.faults:
-        return Report(plan.name, backend, check.checked, tuple(check.faults))
+        return _wrong_alone(plan, backend, check, watch)
     expected = effect_of(plan, REFERENCE, bound, seed)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
     for suspect, shared, alone in _sharing(program, plan, backend):
-        together = first_difference(effect_of(shared, backend, bound, seed), expected, loosest)
+        together: str | None
+        try:
+            with watch.running():
+                found = effect_of(shared, backend, bound, seed)
+            together = first_difference(found, expected, loosest)
+        except (EndedError, PirkitError, *_BUGS) as error:
+            together = f"it does not run as a whole: {error or type(error).__name__}"
         if together is not None:
-            last = check if alone is plan else _by_instruction(alone, backend, seed, bound)
+            last = check if alone is plan else _by_instruction(alone, backend, seed, watch, bound)
             if last.faults:
-                return Report(plan.name, backend, last.checked, tuple(last.faults))
-            return Report(plan.name, backend, check.checked, (), together, suspect)
+                return _wrong_alone(plan, backend, last, watch)
+            ended = bool(watch.ended)
+            return Report(plan.name, backend, check.checked, (), together, suspect, ended)
     return Report(plan.name, backend, check.checked, ())
 
 
-def _by_instruction(plan: Plan, backend: str, seed: int, bound: Inputs) -> InstructionCheck:
-    check = InstructionCheck(KernelLibrary(backend).device)
+def _wrong_alone(plan: Plan, backend: str, check: InstructionCheck, watch: Watch) -> Report:
+    faults = tuple(check.faults)
+    return Report(plan.name, backend, check.checked, faults, ended=bool(watch.ended))
+
+
+_BUGS: Final = (*KERNEL_FAULTS, AttributeError, AssertionError)
+"""What a wrong plan may raise."""
+
+
+def _by_instruction(
+    plan: Plan, backend: str, seed: int, watch: Watch, bound: Inputs
+) -> InstructionCheck:
+    check = InstructionCheck(KernelLibrary(backend).device, watch=watch)
     library = CheckedLibrary(backend, check=check)
-    executable = Executable(plan, library, bound.of(plan.params), seed)
-    executable.watch(bound.of(plan.inputs), Mode(run=check.run, fuses_launches=True), check.begin)
+    with suppress(EndedError):  # a fault of its own
+        executable = Executable(plan, library, bound.of(plan.params), seed)
+        mode = Mode(run=check.run, fuses_launches=True)
+        executable.watch(bound.of(plan.inputs), mode, check.begin)
     return check
 
 
@@ -150,16 +184,21 @@ def _sharing(program: ProgramOp, plan: Plan, backend: str) -> Iterator[tuple[str
         segments = segmented(single, static)[0]
         if segments is not single:
             files = ", or ".join(_segment_files(single))
-            yield f"the memory of a native segment ({files})", segments, single
+            yield f"a native segment ({files})", segments, single
 
 
 def _segment_files(plan: Plan) -> Iterator[str]:
     """The files that make a segment of a plan: what they compile is not run one by one."""
     room = "whole_program"
-    yield f"{room}/kernel_sequence.py"
+    yield f"its order: {room}/segments.py"
+    yield f"its memory: {room}/kernel_sequence.py"
     every = list(instructions(plan.body))
     if any(isinstance(i, While | If) for i in every):
-        yield f"its branches and loops: {room}/control_flow.py"
+        yield f"its branches: {room}/control_flow.py"
+    if any(isinstance(i, While) for i in every):
+        yield f"its loops: {room}/loop_functions.py and codegen/emit/loop_function.py"
+    if any(isinstance(i, Stack) for i in every):
+        yield "its stacks: codegen/emit/stack_access.py"
     called = sorted({i.kernel for i in every if isinstance(i, Call)})
     for name in called:
         if has_trait(name, CUMULATIVE_SUM) or has_trait(name, CUMULATIVE_PRODUCT):
@@ -176,17 +215,24 @@ def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str
     Inputs and parameters that are not given are drawn from ``seed``.
     """
     plan = plan_of(program.main)
-    return on_drawn_inputs(
-        plan, seed, lambda bound: _whole(program, plan, seed, bound), inputs, program.params
-    )
+
+    def check(watch: Watch) -> str | None:
+        run = partial(_whole, program, plan, seed, watch)
+        return on_drawn_inputs(plan, seed, run, inputs, program.params)
+
+    return watched(check)
 
 
-def _whole(program: Program, plan: Plan, seed: int, bound: Inputs) -> str | None:
+def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs) -> str | None:
     whole = compile(program, params=bound.of(plan.params), fast_math=True)
     if whole.native is None:
         return None
     expected = effect_of(plan, REFERENCE, bound, seed)
-    found = whole.run(bound.of(plan.inputs))
+    try:
+        with watch.running():
+            found = whole.run(bound.of(plan.inputs))
+    except EndedError as ended:
+        return str(ended)
     outputs = {f"output `{name}`": np.asarray(value) for name, value in found.items()}
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
@@ -194,7 +240,9 @@ def _whole(program: Program, plan: Plan, seed: int, bound: Inputs) -> str | None
     return first_difference(outputs, wanted, loosest)
 
 
-def check_module(module: ModuleOp, backend: str, seed: int = 0) -> Report | None:
+def check_module(
+    module: ModuleOp, backend: str, seed: int = 0, patience: float = PATIENCE
+) -> Report | None:
     """The first program of a module that is wrong on a backend, or None.
 
     The backward half of a split gets what its forward half saves on the reference: stacks of loops
@@ -205,7 +253,7 @@ def check_module(module: ModuleOp, backend: str, seed: int = 0) -> Report | None
         prefix = name.removesuffix(BACKWARD)
         forward = programs.get(prefix + FORWARD) if prefix != name else None
         saved = _saved_by(forward, seed) if forward and backend != REFERENCE else None
-        if report := check_kernels(program, backend, seed, saved):
+        if report := check_kernels(program, backend, seed, saved, patience=patience):
             return report
     return None
 

@@ -19,7 +19,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.opdef import RANDOM, OpDef
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares
-from pirkit.dialect.structure import CHECKPOINT, CUSTOM
+from pirkit.dialect.ops.control.derivatives import CHECKPOINT, CUSTOM
 from pirkit.frontend.eager import EagerOp
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.tensor.dense import DenseTensor

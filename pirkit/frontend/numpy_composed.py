@@ -264,7 +264,7 @@ def _nan_to_num(
     x = value_of(b, x)
     if not x.dtype.is_float:
         return x
-    info = np.finfo(x.dtype.np)
+    info = x.dtype.limits
     found = _call(b, "where", _call(b, "isnan", x), nan, x)
     for bound, given, limit in ((np.inf, posinf, info.max), (-np.inf, neginf, info.min)):
         put = float(limit if given is None else given)

@@ -17,6 +17,8 @@ from pirkit.frontend.numpy_rules import (
 from pirkit.frontend.numpy_shapes import broadcast_to
 from pirkit.frontend.numpy_ufuncs import (
     apply_ufunc,
+    fits,
+    held,
     is_number,
     operand,
     refused,
@@ -41,6 +43,11 @@ def _clip(
 ) -> Value:
     low, high = min if a_min is None else a_min, max if a_max is None else a_max
     found = value_of(b, x)
+    # A bound that the element type cannot reach is none.
+    if is_number(low) and low < 0 and not fits(low, found.dtype):
+        low = None
+    if is_number(high) and high > 0 and not fits(high, found.dtype):
+        high = None
     if low is not None:
         found = apply_ufunc(b, np.maximum, (found, low))
     return found if high is None else apply_ufunc(b, np.minimum, (found, high))
@@ -93,7 +100,7 @@ def full_like(
     if shape is not None:
         return _full(b, shape, fill_value, x.dtype.np)
     if is_number(fill_value):
-        return b.like(fill_value, x)
+        return b.like(held(fill_value, x.dtype), x)
     return broadcast_to(b, operand(b, fill_value, x.dtype), x.shape)
 
 

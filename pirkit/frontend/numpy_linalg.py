@@ -182,7 +182,7 @@ def _matrix_rank(
 def _tolerance(b: Builder, x: Value, rtol: Any) -> Any:
     """A factor of the largest singular value, below which the others count as zero."""
     if rtol is None:
-        return float(np.finfo(_real_of(x.dtype).np).eps) * max(x.shape[-2:])
+        return float(_real_of(x.dtype).limits.eps) * max(x.shape[-2:])
     return float(rtol) if not isinstance(rtol, Value) else expand_dims(b, rtol, -1)
 
 

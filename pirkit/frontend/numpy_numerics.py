@@ -57,7 +57,7 @@ def _heaviside(x: Array, y: Array) -> Any:
 @elementwise("hypot")
 def _hypot(x: Array, y: Array) -> Any:
     """The root of ``x**2 + y**2``, scaled by a power of two so that no square overflows."""
-    most = np.finfo(x.dtype.np).maxexp
+    most = x.dtype.limits.maxexp
     large = np.maximum(np.abs(x), np.abs(y))
     down, up = 2.0 ** -(most * 5 // 8), 2.0 ** (most * 11 // 16)
     limit = 2.0 ** (most // 2 - 4)

@@ -82,10 +82,25 @@ def typed(b: Builder, value: Any, dtype: DType) -> Value:
     return b.cast(recorded(b, given), dtype)
 
 
+def fits(number: Any, dtype: DType) -> bool:
+    """Whether an element type holds a Python number; of integers all do not."""
+    if not dtype.is_integer or not isinstance(number, int):
+        return True
+    limits = np.iinfo(dtype.np)
+    return bool(limits.min <= number <= limits.max)
+
+
+def held(number: Any, dtype: DType) -> Any:
+    """A Python number. TraceError if it is beyond the element type, where numpy overflows too."""
+    if fits(number, dtype):
+        return number
+    raise refused(f"{number} is beyond {dtype}", "give the other operand a wider type: `astype`")
+
+
 def operand(b: Builder, value: Any, dtype: DType) -> Value:
     """An operand as a value of that type."""
     if is_number(value):
-        return b.const(value, dtype)
+        return b.const(held(value, dtype), dtype)
     return typed(b, value, dtype)
 
 
@@ -247,10 +262,18 @@ def apply_ufunc(b: Builder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         )
     dtypes = _dtypes(inputs)
     types = loop_types(ufunc, inputs) if dtypes is None else _loop_of_values(ufunc, dtypes)
+    if types[-1] is dt.bool_:  # comparisons with any integer are exact
+        pairs = list(zip(inputs, types, strict=False))
+        if any(is_number(x) and not fits(x, t) for x, t in pairs):
+            wide = [np.int64(held(x, dt.int64)) if is_number(x) else x for x in inputs]
+            return apply_ufunc(b, ufunc, wide)
     given = (
         inputs
         if dtypes == types[: len(inputs)]
-        else [x if is_number(x) else typed(b, x, t) for x, t in zip(inputs, types, strict=False)]
+        else [
+            held(x, t) if is_number(x) else typed(b, x, t)
+            for x, t in zip(inputs, types, strict=False)
+        ]
     )
     found: Any = rule(b, *given)
     out = types[len(inputs)]

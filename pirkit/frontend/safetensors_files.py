@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
@@ -13,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save
 
 from pirkit.diag.errors import ArtifactError
+from pirkit.diag.limits import read_whole
 from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
 from pirkit.runtime import dtype as dt
@@ -51,7 +51,7 @@ def read_safetensors(path: str) -> dict[str, Array]:
     and for an element type that programs do not have (PK0504).
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_whole(path)
         held = _deserialize(data)
     except OSError as error:
         raise unreadable(path, error) from error

@@ -23,15 +23,14 @@ from pirkit.runtime.native.function import thread_share
 from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.nodes import (
     Bound,
-    Branch,
     Constant,
     Detour,
     Dynamic,
     InArena,
     InPlace,
-    Loop,
     NewArray,
     Node,
+    every_node,
 )
 from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.registry import CPU, NATIVE, REFERENCE, Choice
@@ -100,7 +99,7 @@ def _nodes(
     nodes: tuple[Node, ...], library: NotingLibrary, plan: Plan, native: _NativeCallNumbers
 ) -> Iterator[str]:
     on_cpu = library.device.name == CPU and library.backend != REFERENCE
-    for node in nodes:
+    for node in every_node(nodes):
         if not isinstance(node, Bound):
             native.is_dynamic = False
         match node:
@@ -116,10 +115,6 @@ def _nodes(
                 yield f"{_called(node.call)}: chosen when its shapes and attributes are known"
                 for choice in _candidates(node.call, library, plan):
                     yield f"    candidate: {_choice(choice)}"
-            case Branch():
-                yield from _nodes((*node.then, *node.orelse), library, plan, native)
-            case Loop():
-                yield from _nodes(node.body, library, plan, native)
             case _:
                 continue
 

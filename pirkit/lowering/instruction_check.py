@@ -21,8 +21,9 @@ from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.diag.span import Span
 from pirkit.lowering.codegen.about import About, file_of
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
-from pirkit.lowering.kernel_facts import blamed
+from pirkit.lowering.kernel_facts import Blamed, blamed
 from pirkit.lowering.kernel_library import KernelLibrary
+from pirkit.lowering.kernel_watch import EndedError, Watch
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.reference_step import Replayed, reference_results
 from pirkit.runtime.binding import KERNEL_FAULTS, Binding, PlacedStep, Step
@@ -88,7 +89,11 @@ class KernelFault:
             yield from (f"  | {line}" for line in self.map_expr.strip().splitlines())
 
 
-_IN_PLACE: Final = "memory plan, or a kernel that may not run in place: a result lies in an operand"
+_PLAN: Final = (
+    "memory plan (pirkit/runtime/planning.py, storage_tracking.py and arena.py, or "
+    "pirkit/lowering/liveness.py)"
+)
+_IN_PLACE: Final = f"{_PLAN}, or a kernel that may not run in place: a result lies in an operand"
 
 
 @dataclass
@@ -106,6 +111,7 @@ class InstructionCheck:
     device: Device
     faults: list[KernelFault] = field(default_factory=list[KernelFault])
     checked: int = 0
+    watch: Watch = field(default_factory=Watch)
     _live: dict[int, _Live] = field(default_factory=dict[int, _Live])
     _positions: dict[int, tuple[tuple[Instruction, ...], int]] = field(
         default_factory=dict[int, "tuple[tuple[Instruction, ...], int]"]
@@ -152,13 +158,18 @@ class InstructionCheck:
         for array in written:
             if not any(shares(array, x) for x in read):
                 array[...] = _poison(array.dtype)
+        in_place = any(shares(a, x) for a in written for x in read)
+        fault = _Reporting(self, step, call, given, _IN_PLACE * in_place)
         self._current = None  # a kernel may run a plan of its own
         try:
-            found = go()
+            with self.watch.running():
+                found = go()
+        except EndedError as ended:
+            self.checked += 1
+            fault(str(ended), returns=False)
+            raise
         finally:
             self._current = call
-        in_place = any(shares(a, x) for a in written for x in read)
-        fault = _Reporting(self, step, call, given, in_place)
         for k, (x, before) in enumerate(zip(read, _arrays(given), strict=True)):
             if not any(shares(x, a) for a in written) and _bytes(self._copy(x), before):
                 fault(f"it changed its operand {k}, which it must not write")
@@ -199,8 +210,31 @@ class InstructionCheck:
         mine = {*slots_of(call.outputs), *call.frees}
         for slot, live in self._live.items():
             if slot not in mine and _bytes(self._copy(live.array), live.content):
-                fault(f"it overwrites {show_operand(slot)}, which has to stay as it is")
+                replace(fault, planned=_PLAN)(
+                    f"it overwrites {show_operand(slot)}, which has to stay as it is"
+                )
                 live.content = self._copy(live.array)
+
+    def note(
+        self, step: Checked, call: Call | None, what: str, found: Blamed, planned: str = ""
+    ) -> None:
+        """Note what is wrong with a step; ``planned`` is to blame if no stage of its lowering."""
+        b, kernel = step.binding, step.choice.kernel
+        module = sys.modules.get(kernel.source.rpartition(".")[0])
+        self.faults.append(
+            KernelFault(
+                self.place_of(b, call),
+                what,
+                f"{kernel.key} of {kernel.source}",
+                file_of(str(module.__file__)) if module else kernel.source,
+                found.abouts,
+                found.files,
+                found.stage or planned,
+                call.span if call else None,
+                call.origin if call else (),
+                b.attrs["kernel"] if b.op == FUSED else "",
+            )
+        )
 
     def _track(self, slot: int, value: Any) -> None:
         if _is_array(value):
@@ -233,31 +267,17 @@ class _Reporting:
     step: Checked
     call: Call | None
     given: Sequence[Any]
-    in_place: bool
+    planned: str
+    """What of the memory plan may be wrong."""
 
-    def __call__(self, what: str) -> None:
-        step, call = self.step, self.call
+    def __call__(self, what: str, *, returns: bool = True) -> None:
+        step = self.step
 
         def reference() -> Sequence[Array]:
             return step.reference([_each(x, np.copy) for x in self.given])
 
-        found = blamed(step.inner, step.functions, self.given, reference)
-        b, kernel = step.binding, step.choice.kernel
-        module = sys.modules.get(kernel.source.rpartition(".")[0])
-        self.check.faults.append(
-            KernelFault(
-                self.check.place_of(b, call),
-                what,
-                f"{kernel.key} of {kernel.source}",
-                file_of(str(module.__file__)) if module else kernel.source,
-                found.abouts,
-                found.files,
-                found.stage or _IN_PLACE * self.in_place,
-                call.span if call else None,
-                call.origin if call else (),
-                b.attrs["kernel"] if b.op == FUSED else "",
-            )
-        )
+        found = blamed(step.inner, step.functions, self.given, reference, returns=returns)
+        self.check.note(step, self.call, what, found, self.planned)
 
 
 class Checked:
@@ -275,8 +295,11 @@ class Checked:
         b = self.binding
         given = replace(b, generator=self.replayed.first) if self.replayed else b
         try:
-            with requested() as self.functions:
+            with requested() as self.functions, self.check.watch.running():
                 step = self.choice.kernel.bind(given)
+        except EndedError as ended:
+            self.check.note(self, None, f"to compile it: {ended}", Blamed(()))
+            raise
         except InternalError as error:
             kernel = self.choice.kernel
             place = f"{self.check.place_of(b, None)}, kernel {kernel.key} of {kernel.source}"

@@ -11,12 +11,14 @@ import numpy as np
 
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.interpreter import run_known
-from pirkit.lowering.codegen.about import About, emitting_files, lowering_files
+from pirkit.lowering.codegen.about import About, defining_file, emitting_files, lowering_files
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
+from pirkit.lowering.codegen.emit.tiled_loops import tiled_stages
 from pirkit.lowering.codegen.interpret import interpret, run_nest
 from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import Nest
@@ -30,6 +32,15 @@ Array = np.ndarray[Any, Any]
 
 _MAX_INTERPRETED: Final = 1 << 16
 """Iterations of a nest up to which its loops are interpreted to find a wrong rewrite."""
+_MAX_SCHEDULED: Final = 1 << 19
+"""The same for scheduled loops alone, which run a vector at a time."""
+
+
+_LOOPS: Final = "; its loops are wrong"
+_TILED: Final = defining_file(tiled_stages)
+_PLAIN: Final = "pirkit/lowering/codegen/ir/plain_loops.py or element_types.py"
+"""What makes the loops of a nest as they are before they are scheduled."""
+_SCHEDULED: Final = "pirkit/lowering/codegen/emit/schedule_loops.py or what it calls"
 
 
 @dataclass(frozen=True)
@@ -61,12 +72,13 @@ def abouts(functions: Sequence[LazyFunction]) -> tuple[About, ...]:
 
 def blamed(
     step: object, functions: Sequence[LazyFunction], given: Sequence[Any],
-    reference: Callable[[], Sequence[Array]],
+    reference: Callable[[], Sequence[Array]], *, returns: bool = True,
 ) -> Blamed:  # fmt: skip
     """Which functions of a step that is wrong for these operands are.
 
     The nests of a fused kernel run one after the other, natively and by their interpreter, on the
     same memory; the first that differs is to blame. Others are one function, or are blamed whole.
+    A step that never ``returns`` runs by its interpreter only.
     """
     if not isinstance(step, NativeStep) or len(given) != step.inputs:
         return Blamed(functions)
@@ -87,15 +99,23 @@ def blamed(
         first = len(arrays)
         buffers = [known[k] if k < first else flags[k - first] for k in nest.arrays]
         native, given_here = ([buffer.copy() for buffer in buffers] for _ in range(2))
-        sequence.bind(native)()
+        if returns:
+            sequence.bind(native)()
         run_nest(nest, buffers)
-        pairs = zip(native, buffers, strict=True)
-        if any(wrong_element(a, b, buffers) for a, b in pairs):
+        if returns:
+            is_wrong = any(
+                wrong_element(a, b, buffers) for a, b in zip(native, buffers, strict=True)
+            )
+        else:
+            is_wrong = _LOOPS in _wrong_rewrite(nest, given_here, buffers)
+        if is_wrong:
             own = [f for f, _ in sequence.steps if isinstance(f, LazyFunction)]
             which = f"loop nest {number} of {len(step.nests)} is right by its interpreter"
             wrong = _wrong_rewrite(nest, given_here, buffers)
             split = ", split_reduction.py" if len(own) > 1 else ""
             return Blamed(own, f"schedule{split} or emitter: {which}{wrong}")
+    if not returns:
+        return Blamed(functions, "emitter: its loops are right by their interpreter")
     return Blamed(functions, "launch or memory: each loop nest is right alone")
 
 
@@ -105,8 +125,9 @@ def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -
     Large nests are not run: the interpreter takes some microseconds per vector.
     """
     kernel = nest.kernel
-    if kernel.iterations > _MAX_INTERPRETED:
+    if kernel.iterations > _MAX_SCHEDULED:
         return ""
+    is_tiled = isinstance(kernel, TiledNest)
 
     def is_wrong(stage: Stage) -> bool:
         found = [buffer.copy() for buffer in given]
@@ -119,5 +140,9 @@ def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -
     stages = stages_of(kernel, host())
     if not is_wrong(stages[-1]):
         return ", and its scheduled loops too: so the LLVM writer or what it calls is wrong"
+    if kernel.iterations > _MAX_INTERPRETED:
+        return f"{_LOOPS} after all rewrites: by {_TILED if is_tiled else _SCHEDULED}"
     wrong = next(stage for stage in stages if is_wrong(stage))
-    return f"; its loops are wrong after {wrong}"
+    if wrong is stages[0]:
+        return f"{_LOOPS} before any rewrite: by {_TILED if is_tiled else _PLAIN}"
+    return f"{_LOOPS} after {wrong}"

@@ -13,7 +13,7 @@ from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.segment import NativeStep
-from pirkit.runtime.nodes import Bound, Branch, Layout, Loop, Node
+from pirkit.runtime.nodes import Bound, Layout, Node, every_node
 from pirkit.runtime.plan import Call, Plan
 from pirkit.runtime.planning import plan_memory
 from pirkit.runtime.registry import Choice
@@ -71,16 +71,7 @@ def layout_of(plan: Plan, library: KernelLibrary, *, grouped: bool = True) -> tu
 
 def bound_calls(nodes: Sequence[Node]) -> Iterator[Bound]:
     """The calls of planned instructions whose kernels are bound, those of blocks included."""
-    for node in nodes:
-        match node:
-            case Bound():
-                yield node
-            case Branch():
-                yield from bound_calls((*node.then, *node.orelse))
-            case Loop():
-                yield from bound_calls(node.body)
-            case _:
-                continue
+    return (node for node in every_node(nodes) if isinstance(node, Bound))
 
 
 def words_of_call(node: Bound, words: int) -> list[int]:

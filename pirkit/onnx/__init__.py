@@ -1,6 +1,7 @@
 """Models of ONNX: read into programs, run as a backend of ONNX, and written."""
 
 import pirkit.onnx.inverse  # pyright: ignore[reportUnusedImport]
+import pirkit.onnx.inverse_layers  # pyright: ignore[reportUnusedImport]
 import pirkit.onnx.inverse_recurrent  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from pirkit.onnx.import_model import load_model, program_of_model
 from pirkit.onnx.rules import RULES, rule

@@ -15,6 +15,7 @@ from xdsl.ir import Block
 
 import pirkit.onnx.ops  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from pirkit.diag.errors import ArtifactError, ConstraintError, UnsupportedError
+from pirkit.diag.limits import read_whole
 from pirkit.diag.span import Span
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import PirOp, ProgramOp, location_of
@@ -53,7 +54,7 @@ def load_model(
     """
     name = os.fspath(path)
     try:
-        model = onnx.load(name, load_external_data=False)
+        model = onnx.load_model_from_string(read_whole(name))
     except (OSError, DecodeError) as error:
         raise ArtifactError(
             f"onnx cannot read {name}: {error}", code="PK0506", span=Span(name),

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.analysis.effects import keeps_statistics
 from pirkit.dialect.operation import PirOp
 from pirkit.onnx.element_types import TO_ONNX
 from pirkit.onnx.write_model import GraphWriter, meta, writes
@@ -239,20 +238,6 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     return w.node("MatMul", w(x), wide if scales is None else w.node("Mul", wide, w(scales)))
 
 
-@writes("pir.quantized_conv2d")
-def _(w: GraphWriter, op: PirOp) -> Any:
-    x, filter, scales, offsets = op.operand_slots
-    sums = w.node("ConvInteger", w(x), w(filter), strides=w.numbers(op, "strides"),
-                  dilations=w.numbers(op, "dilations"),
-                  pads=_sides(w.numbers(op, "paddings"), 2))  # fmt: skip
-    places = w.constant(np.array([1, 2]))
-    if offsets is not None:
-        sums = w.node("Add", sums, w.node("Unsqueeze", w(offsets), places))
-    found = w.node("Cast", sums, to=TO_ONNX[dt.float32])
-    spread = w.node("Unsqueeze", w(scales), places)
-    return w.node("Mul", found, spread)
-
-
 @writes("matmul")
 def _(w: GraphWriter, op: PirOp) -> Any:
     names: list[str] = []
@@ -263,98 +248,6 @@ def _(w: GraphWriter, op: PirOp) -> Any:
             name = w.node("Transpose", name, perm=[*range(rank - 2), rank - 1, rank - 2])
         names.append(name)
     return w.node("MatMul", *names)
-
-
-def _is_first(w: GraphWriter, op: PirOp) -> None:
-    if not str(op.attribute("data_format")).startswith("NC"):
-        raise w.unsupported(op, "has channels last")
-
-
-def _pads(w: GraphWriter, op: PirOp, rank: int) -> list[int]:
-    """Padding before each dimension, then behind; Paddle states pairs if both differ."""
-    if op.attribute("padding_algorithm") not in ("EXPLICIT", ""):
-        raise w.unsupported(op, "has a padding by algorithm")
-    return _sides(w.numbers(op, "paddings"), rank)
-
-
-def _sides(held: list[int], rank: int) -> list[int]:
-    return held * 2 if len(held) == rank else [*held[::2], *held[1::2]]
-
-
-@writes("conv2d", "depthwise_conv2d", "conv3d")
-def _(w: GraphWriter, op: PirOp) -> Any:
-    _is_first(w, op)
-    rank = len(meta(op.operands[0]).shape) - 2
-    return w.node("Conv", w(op.operands[0]), w(op.operands[1]), pads=_pads(w, op, rank),
-                  strides=w.numbers(op, "strides"), dilations=w.numbers(op, "dilations"),
-                  group=op.attribute("groups"))  # fmt: skip
-
-
-@writes("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
-def _(w: GraphWriter, op: PirOp) -> Any:
-    _is_first(w, op)
-    rank = len(meta(op.operands[0]).shape) - 2
-    extra = w.numbers(op, "output_padding") or [0] * rank
-    return w.node("ConvTranspose", w(op.operands[0]), w(op.operands[1]),
-                  pads=_pads(w, op, rank), strides=w.numbers(op, "strides"),
-                  dilations=w.numbers(op, "dilations"), group=op.attribute("groups"),
-                  output_padding=extra)  # fmt: skip
-
-
-@writes("pool2d")
-def _(w: GraphWriter, op: PirOp) -> Any:
-    _is_first(w, op)
-    kind, x = op.attribute("pooling_type"), w(op.operands[0])
-    size = w.numbers(op, "kernel_size")
-    if op.attribute("global_pooling") or (op.attribute("adaptive") and size == [1, 1]):
-        return w.node("GlobalMaxPool" if kind == "max" else "GlobalAveragePool", x)
-    if op.attribute("adaptive"):
-        raise w.unsupported(op, "is adaptive")
-    held: dict[str, Any] = {} if kind == "max" else {
-        "count_include_pad": int(not op.attribute("exclusive"))}  # fmt: skip
-    return w.node("MaxPool" if kind == "max" else "AveragePool", x, kernel_shape=size,
-                  pads=_pads(w, op, 2), strides=w.numbers(op, "strides"),
-                  ceil_mode=int(op.attribute("ceil_mode")), **held)  # fmt: skip
-
-
-@writes("batch_norm", "batch_norm_")
-def _(w: GraphWriter, op: PirOp) -> Any:
-    if not keeps_statistics(op):
-        raise w.unsupported(op, "is training")
-    _is_first(w, op)
-    x, mean, variance, scale, bias = op.operand_slots
-    held = meta(mean)
-    given = [w(v) or w.constant(np.full(held.shape, n, held.dtype.np))
-             for v, n in ((scale, 1.0), (bias, 0.0))]  # fmt: skip
-    out = w.node("BatchNormalization", w(x), *given, w(mean), w(variance),
-                 epsilon=op.attribute("epsilon"))  # fmt: skip
-    return out, w(mean), w(variance)
-
-
-@writes("layer_norm")
-def _(w: GraphWriter, op: PirOp) -> Any:
-    x, scale, bias = op.operand_slots
-    begin, held = op.attribute("begin_norm_axis"), meta(x)
-    sizes = held.shape[begin:]
-    given = [w.constant(np.ones(sizes, held.dtype.np)) if scale is None else
-             w.node("Reshape", w(scale), w.integers(sizes))]  # fmt: skip
-    if bias is not None:
-        given.append(w.node("Reshape", w(bias), w.integers(sizes)))
-    return w.node("LayerNormalization", w(x), *given, axis=begin,
-                  epsilon=op.attribute("epsilon"))  # fmt: skip
-
-
-@writes("group_norm", "instance_norm")
-def _(w: GraphWriter, op: PirOp) -> Any:
-    x, scale, bias = op.operand_slots
-    held = meta(x)
-    given = [w(v) or w.constant(np.full((held.shape[1],), n, held.dtype.np))
-             for v, n in ((scale, 1.0), (bias, 0.0))]  # fmt: skip
-    if op.name == "pd_op.instance_norm":
-        return w.node("InstanceNormalization", w(x), *given, epsilon=op.attribute("epsilon"))
-    _is_first(w, op)
-    return w.node("GroupNormalization", w(x), *given, num_groups=op.attribute("groups"),
-                  epsilon=op.attribute("epsilon"))  # fmt: skip
 
 
 @writes("reshape")
@@ -474,21 +367,3 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     if not op.attribute("is_test") or not keeps:
         raise w.unsupported(op, "is training")
     return w.node("Identity", w(op.operands[0]))
-
-
-@writes("nearest_interp", "bilinear_interp", "bicubic_interp")
-def _(w: GraphWriter, op: PirOp) -> Any:
-    _is_first(w, op)
-    if any(v is not None for v in op.operand_slots[1:]):
-        raise w.unsupported(op, "has its sizes as an operand")
-    mode = {"nearest": "nearest", "bilinear": "linear",
-            "bicubic": "cubic"}[op.name[6:].removesuffix("_interp")]  # fmt: skip
-    corners = "align_corners" if op.attribute("align_corners") else "half_pixel"
-    if mode == "nearest" and corners == "half_pixel":
-        corners = "asymmetric"
-    elif op.attribute("align_mode") == 1 and corners == "half_pixel" and mode == "linear":
-        corners = "asymmetric"
-    return w.node("Resize", w(op.operands[0]), "", "", w.integers(meta(op.results[0]).shape),
-                  mode=mode, coordinate_transformation_mode=corners,
-                  nearest_mode="floor" if corners == "asymmetric" else "round_prefer_ceil",
-                  cubic_coeff_a=-0.75)  # fmt: skip

@@ -16,7 +16,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block
 
 from pirkit.dialect.operation import PirOp, create
-from pirkit.dialect.structure import CUSTOM
+from pirkit.dialect.ops.control.derivatives import CUSTOM
 from pirkit.paddle.libpaddle import listed, paddle
 from pirkit.paddle.requested_gradients import replaced
 

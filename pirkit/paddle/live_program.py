@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final, cast
 
 import numpy as np
@@ -32,6 +33,9 @@ from pirkit.paddle.shared_memory import array_of
 
 _FRAME: Final = re.compile(r'\s*File "([^"]+)", line (\d+)')
 _INTERNAL: Final = (str(Path(paddle.__file__).parent), str(Path(__file__).parent), "<")
+
+_CONVERTER: Final = RLock()
+"""Held while Paddle converts: its converter, and what we watch there, belong to the process."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,11 @@ def from_static(function: Any, inputs: Sequence[Any]) -> Program:
 
 def captured(function: Any, inputs: Sequence[Any]) -> Captured:
     """See `from_static`."""
+    with _CONVERTER:
+        return _captured(function, inputs)
+
+
+def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
     static = _static(function)
     with requested() as gradients, custom_layers() as customs, differentiable_loops():
         try:

@@ -39,8 +39,8 @@ from pirkit.dialect.operation import (
     span_of,
     with_nested,
 )
+from pirkit.dialect.ops.control.derivatives import CHECKPOINT, CUSTOM
 from pirkit.dialect.ops.control.tensor_array import ARRAY_OPS
-from pirkit.dialect.structure import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff_arrays import differentiate_array
 from pirkit.passes.autodiff_checkpoint import differentiate_checkpoint

@@ -12,6 +12,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from pirkit.analysis.alias import is_overwritten
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.analysis.differentiation import is_differentiable, stops_gradient
 from pirkit.analysis.dynamic_shapes import is_dynamic_call
@@ -240,6 +241,10 @@ def _decompose_if_profitable(
     if count:
         why = why_keep_composite(op, parts, values)
         if why is None:
+            b = Builder(block, op, location=op.location)
+            values = [
+                b.assign(b.wrap(v)).ssa if _shares_what_is_written(op, v) else v for v in values
+            ]
             by_result = dict(zip(used, values, strict=True))
             replace(op, [by_result.get(k) for k in range(len(op.results))])
             return count
@@ -301,11 +306,20 @@ def _write(b: Builder, value: Value, into: Value) -> Value:
 
 
 def _kept(op: PirOp, value: Any, b: Builder) -> Any:
-    """A copy of an operand that is a result as it is, but that some operation overwrites."""
-    if op.definition.writes or not isinstance(value, Value) or value.ssa not in op.operands:
+    """A copy of an operand that is the result, where an operation overwrites one of the two."""
+    if isinstance(value, tuple | list):
+        return [_kept(op, one, b) for one in cast("Sequence[Any]", value)]
+    if not isinstance(value, Value) or not _shares_what_is_written(op, value.ssa):
         return value
-    readers = [cast(PirOp, use.operation) for use in value.ssa.uses]
-    return b.assign(value) if any(r.definition.writes for r in readers) else value
+    return b.assign(value)
+
+
+def _shares_what_is_written(op: PirOp, value: SSAValue) -> bool:
+    """True if an operand stands for a result of its own, and either may be overwritten."""
+    definition = op.definition
+    if value not in op.operands or definition.writes or definition.views:
+        return False
+    return is_overwritten(value) or any(is_overwritten(r) for r in op.results)
 
 
 def _results(op: PirOp, values: list[Any], b: Builder) -> list[SSAValue | None] | None:

@@ -13,7 +13,7 @@ from pirkit.analysis.execution_order import operations
 from pirkit.analysis.linear_forms import GRADIENT, JET
 from pirkit.dialect.build import Builder
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.dialect.structure import CHECKPOINT, CUSTOM
+from pirkit.dialect.ops.control.derivatives import CHECKPOINT, CUSTOM
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.autodiff_custom import is_used, remove_marked
 from pirkit.passes.autodiff_taylor import SeriesStep

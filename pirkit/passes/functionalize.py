@@ -9,10 +9,12 @@ from typing import Final, cast
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from pirkit.analysis.alias import is_overwritten
 from pirkit.analysis.differentiation import block_of
 from pirkit.analysis.effects import WRITE_BACK, keeps_statistics
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.attrs import decode, encode
+from pirkit.dialect.build import Builder
 from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares
@@ -120,6 +122,7 @@ class _Versions:
                 self.outputs.append(op)
                 continue
             self.read(op)
+            _name_elements(op)
             if bodies(op):
                 self.inside(op)
             elif op.definition.writes:
@@ -269,6 +272,26 @@ class _Versions:
                 back = create(WRITE_BACK, (value, target), types, location=made.location)
                 block.add_op(back)
                 self.ctx.count("write_backs")
+
+
+def _name_elements(op: PirOp) -> None:
+    """Give each element of a list that the operation makes one name, where one is overwritten.
+
+    Two slices of an element are one storage, and who reads the list reads what was written to it.
+    """
+    if declares(op, LIST) or op.definition.writes:
+        return
+    for vec in op.results:
+        if not isinstance(vec.type, VecType):
+            continue
+        readers = [cast(PirOp, use.operation) for use in vec.uses]
+        if not any(is_overwritten(r) for o in readers if declares(o, LIST) for r in o.results):
+            continue
+        b = Builder(cast(Block, op.parent), op.next_op, location=op.location)
+        elements = b.split_vec(b.wrap(vec))
+        own = {e.ssa.owner for e in elements}
+        listed = b.combine(elements).ssa
+        vec.replace_uses_with_if(listed, lambda use, own=own: use.operation not in own)
 
 
 def _elements(vec: SSAValue) -> Sequence[SSAValue]:

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from pirkit.analysis.linear_forms import GRADIENT, JET
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.dialect.structure import CUSTOM
+from pirkit.dialect.ops.control.derivatives import CUSTOM
 from pirkit.passes.replace_ops import replace
 
 _RENAMING: Final = "pd_op.assign"

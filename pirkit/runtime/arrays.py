@@ -1,10 +1,10 @@
-"""Tensor arrays of programs, and the actions of instructions on them."""
+"""Lists of tensors in programs: arrays with the actions of instructions on them, saved values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.diag.span import Span
@@ -151,3 +151,23 @@ ACTIONS: Final[dict[str, Callable[..., Any]]] = {
     "close": _close,
 }
 """The function of each action of a `Stack` instruction on a tensor array."""
+
+
+class SavedValues(list[tuple[Any, ...]]):
+    """A stack of values that a branch or a loop has saved."""
+
+    def copied(self) -> SavedValues:
+        """The same values on a stack of its own, stacks on it likewise."""
+        return SavedValues(
+            tuple([v.copied() if isinstance(v, SavedValues) else v for v in values])
+            for values in self
+        )
+
+
+def saved(value: Any) -> Any:
+    """A copy that later iterations cannot overwrite; a stack on a stack is not copied."""
+    if isinstance(value, SavedValues):
+        return value
+    if isinstance(value, list):
+        return [saved(v) for v in cast("list[Any]", value)]
+    return value.copy() if hasattr(value, "copy") else value

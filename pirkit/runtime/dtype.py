@@ -55,6 +55,11 @@ class DType:
         """What numpy reads of an object that stands for a dtype: ``np.eye(2, dtype=x.dtype)``."""
         return self.np
 
+    @property
+    def limits(self) -> Any:
+        """The limits of a floating type, bfloat16 too, of which numpy's `finfo` knows nothing."""
+        return imported("ml_dtypes").finfo(self.np)
+
     def __call__(self, value: Any) -> Any:
         """A value in this element type, as ``np.float64(value)``: a tensor stays one."""
         if hasattr(value, "astype"):

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pirkit.diag.errors import ConstraintError
-from pirkit.runtime.lazy_numpy import Array
+from pirkit.runtime.lazy_numpy import Array, np
+from pirkit.runtime.meta import UNKNOWN
 
 
 def places(size: int, start: int, end: int, step: int) -> slice:
@@ -46,6 +47,34 @@ def check_index(index: Array, size: int, constraint: str, *, from_end: bool = Tr
     if high >= size or low < (-size if from_end else 0):
         raise ConstraintError(constraint, f"an index lies outside a dimension of {size}")
     return bool(low < 0)
+
+
+def check_fills(given: Sequence[int], shape: Sequence[int], constraint: str, what: str) -> None:
+    """Raise ConstraintError unless values of the shape ``given`` repeat to fill ``shape``."""
+    missing = len(shape) - len(given)
+    pairs = zip(given, shape[max(missing, 0) :], strict=False)
+    if missing < 0 or not all(a in (1, b, UNKNOWN) or b == UNKNOWN for a, b in pairs):
+        told = f"{[*given]} of {what} does not broadcast to {[*shape]}".replace("-1", "?")
+        raise ConstraintError(constraint, f"shape {told}")
+
+
+def put_places(x: Array, indices: Sequence[Array], value: Array) -> tuple[Array, ...]:
+    """Where `index_put` writes: the coordinates of elements, whose indices and shapes are checked.
+
+    A mask stands for the coordinates of the elements where it holds.
+    """
+    places: list[Array] = []
+    for index in indices:
+        places += index.nonzero() if index.dtype == bool else [index]
+    for size, each in zip(x.shape, places, strict=False):
+        check_index(each, size, "C4")
+    shapes = [each.shape for each in places]
+    try:
+        chosen = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ConstraintError("C5", f"indices of shapes {shapes} do not broadcast") from None
+    check_fills(value.shape, (*chosen, *x.shape[len(places) :]), "C5", "the value")
+    return tuple(places)
 
 
 def part_shown(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pirkit.runtime.arena import Storage
@@ -143,6 +144,16 @@ class Release:
 
 
 Node = Bound | Dynamic | Move | Rename | Branch | Loop | StackNode | Release
+
+
+def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes, and after each one those of its blocks."""
+    for node in nodes:
+        yield node
+        if isinstance(node, Branch):
+            yield from every_node((*node.then, *node.orelse))
+        elif isinstance(node, Loop):
+            yield from every_node(node.body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ import numpy as np
 
 from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
-from pirkit.runtime.arrays import ACTIONS, TensorList
+from pirkit.runtime.arrays import ACTIONS, SavedValues, TensorList, saved
 from pirkit.runtime.binding import KERNEL_FAULTS, PlacedStep, Step
 from pirkit.runtime.device import Device
 from pirkit.runtime.dynamic_call import CallCounters, DynamicCall
@@ -426,17 +426,6 @@ def _loop(env: Env, node: Loop) -> Do:
     return loop
 
 
-class SavedValues(list[tuple[Any, ...]]):
-    """A stack of values that a branch or a loop has saved."""
-
-    def copied(self) -> SavedValues:
-        """The same values on a stack of its own, stacks on it likewise."""
-        return SavedValues(
-            tuple([v.copied() if isinstance(v, SavedValues) else v for v in values])
-            for values in self
-        )
-
-
 def _on_stack(env: Env, node: StackNode) -> Do:
     slot_table, stack = env.slot_table.values, node.instruction
     pick = picker(slot_table, [env.slot_table.cells(o) for o in stack.inputs])
@@ -447,7 +436,7 @@ def _on_stack(env: Env, node: StackNode) -> Do:
         slot_table[slot] = SavedValues()
 
     def push() -> None:
-        slot_table[slot].append(tuple(map(_saved, pick())))
+        slot_table[slot].append(tuple(map(saved, pick())))
 
     def pop() -> None:
         if not slot_table[slot]:
@@ -468,15 +457,6 @@ def _on_stack(env: Env, node: StackNode) -> Do:
     if stack.action not in actions:
         raise InternalError(f"plan with unknown stack action {stack.action!r}")
     return actions[stack.action]
-
-
-def _saved(value: Any) -> Any:
-    """A copy that later iterations cannot overwrite; a stack on a stack is not copied."""
-    if isinstance(value, SavedValues):
-        return value
-    if isinstance(value, list):
-        return [_saved(v) for v in cast("list[Any]", value)]
-    return value.copy() if hasattr(value, "copy") else value
 
 
 def _release(env: Env, node: Release) -> Do | None:

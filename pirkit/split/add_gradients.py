@@ -16,7 +16,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.dialect.structure import CHECKPOINT, CUSTOM
+from pirkit.dialect.ops.control.derivatives import CHECKPOINT, CUSTOM
 from pirkit.dialect.types import meta_of
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.autodiff_custom import Custom, remove_marked

@@ -13,12 +13,12 @@ from pirkit.diag.errors import RuntimeFault
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.arrays import SavedValues
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
 from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.native.program import NativeProgram
-from pirkit.runtime.steps import SavedValues
 from pirkit.runtime.trace import Entry, Trace
 from pirkit.torch.addressed_run import AddressedRun
 from pirkit.torch.element_types import TO_TORCH, array_of, tensor_of

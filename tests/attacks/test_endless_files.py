@@ -7,12 +7,15 @@ import threading
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pirkit.diag.errors import ArtifactError, LimitError
 from pirkit.diag.limits import Limits, read_at_most, use_limits
 from pirkit.frontend.arrays import read_npz
 from pirkit.frontend.files import read_text
+from pirkit.frontend.safetensors_files import read_safetensors, write_safetensors
+from pirkit.onnx import load_model
 from pirkit.runtime.native.cache import ObjectCache
 from pirkit.split.split_files import load_parts
 
@@ -21,7 +24,7 @@ NAMED_PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pip
 
 
 @pytest.mark.skipif(not os.path.exists(ZERO), reason="no endless device here")
-@pytest.mark.parametrize("read", [read_text, load_parts])
+@pytest.mark.parametrize("read", [read_text, load_parts, read_safetensors, load_model])
 def test_endless_devices(read: object) -> None:
     assert callable(read)
     with use_limits(Limits(input_bytes=1000)), pytest.raises(LimitError) as caught:
@@ -33,6 +36,16 @@ def test_endless_devices(read: object) -> None:
 def test_arrays_lie_in_files() -> None:
     with pytest.raises(ArtifactError, match="regular file"):
         read_npz(ZERO)
+
+
+def test_weights_from_a_pipe(tmp_path: Path) -> None:
+    """As a shell makes one of the output of a command, ``<(zstd -dc w.safetensors.zst)``."""
+    write_safetensors(str(tmp_path / "w"), {"w": np.arange(3.0)})
+    end, start = os.pipe()
+    os.write(start, (tmp_path / "w").read_bytes())
+    os.close(start)
+    assert read_safetensors(f"/dev/fd/{end}")["w"].tolist() == [0, 1, 2]
+    os.close(end)
 
 
 class Endless(BytesIO):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -408,10 +409,88 @@ def test_floating_functions_of_integers_with_the_batch_in_lanes() -> None:
     np.testing.assert_allclose(found, [1 / (1 + np.exp(3))] * 2, rtol=1e-6)
 
 
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_the_least_number_of_half_precision_begins_an_exclusive_scan(dtype: str) -> None:
+def test_the_least_number_of_half_precision_begins_an_exclusive_scan(
+    dtype: str, backend: str
+) -> None:
     b = pirkit.ProgramBuilder()
     b.output("y", b.logcumsumexp(b.input("x", (2,), dtype), axis=0, exclusive=True))
     least = float(ml_dtypes.finfo(dtype).min)
-    found = pirkit.compile(b.finish(), pipeline="@default")(x=np.zeros(2, dtype))["y"]
-    assert found.astype(np.float64).tolist() == [least, 0]
+    run = pirkit.compile(b.finish(), pipeline="@default", backend=backend)
+    assert run(x=np.zeros(2, dtype))["y"].astype(np.float64).tolist() == [least, 0]
+
+
+@pytest.mark.parametrize("given", [(3, 1), (0, 4)])
+def test_values_that_do_not_fit_the_places_of_masks(given: tuple[int, ...]) -> None:
+    """How many a mask chooses is known when it runs; numpy's words told of it."""
+    b = pirkit.ProgramBuilder()
+    x, mask = b.input("x", (3, 4), "float32"), b.input("mask", (3,), "bool")
+    b.output("y", b("pd_op.index_put", x, [mask], b.input("v", (-1,) * len(given), "float32")))
+    run = pirkit.compile(b.finish(), pipeline="", backend="reference")
+    told = f"shape {[*given]} of the value does not broadcast to [2, 4]"
+    with pytest.raises(PirkitError, match=re.escape(f"`pd_op.index_put`: {told}")):
+        run(x=np.ones((3, 4), "f4"), mask=[True, False, True], v=np.ones(given, "f4"))
+
+
+def test_limits_of_bfloat16() -> None:
+    """numpy's `finfo` knows no bfloat16, and its exception came out of tracing."""
+    x = np.array([[np.inf, 0], [-np.inf, 1]], "bfloat16")
+    most = float(ml_dtypes.finfo("bfloat16").max)
+    found = pirkit.jit(pnp.nan_to_num)(x)
+    assert np.asarray(found).astype(np.float64).tolist() == [[most, 0], [-most, 1]]
+    assert int(pirkit.jit(pnp.linalg.matrix_rank)(np.eye(2).astype("bfloat16"))) == 2
+
+
+def test_floating_functions_of_bools_with_the_batch_in_lanes() -> None:
+    b = pirkit.ProgramBuilder()
+    y, x = (b.input(name, (), "bool") for name in "yx")
+    b.output("z", b.tile(b.atan2(y, x), repeat_times=(2,)))
+    found = pirkit.compile(b.finish(), batch_lanes=True)(y=np.True_, x=np.False_)["z"]
+    np.testing.assert_allclose(found, [np.pi / 2] * 2, rtol=1e-6)
+
+
+PIPELINES: Final = ("", "@simplify", "@simplify,functionalize", "@storage", "@default")
+
+
+def agree(program: pirkit.Program, **given: Any) -> None:
+    want = pirkit.compile(program, pipeline="", backend="reference").run(given)
+    for pipeline in PIPELINES:
+        found = pirkit.compile(program, pipeline=pipeline).run(given)
+        for name, array in want.items():
+            np.testing.assert_allclose(found[name], array, rtol=1e-6, err_msg=pipeline)
+
+
+def test_two_names_of_an_element_of_a_list_are_one_storage() -> None:
+    b = pirkit.ProgramBuilder()
+    halves = b("pd_op.split_with_num", b.input("x", (6,), "float64"), axis=0, num=2)
+    one, other = (b("pir.slice", halves, index=1) for _ in range(2))
+    b("pd_op.sqrt_", one)
+    b.output("y", other)
+    b.output("z", b("pd_op.concat", halves, axis=0))
+    agree(b.finish(), x=np.arange(6.0))
+
+
+def test_a_copy_that_does_nothing_stays_where_it_is_overwritten() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (3, 4), "float32")
+    same = b.squeeze(x, axis=(0,))
+    b("pd_op.subtract_", same, same)
+    b.output("y", b("pd_op.less_than", x, same))
+    agree(b.finish(), x=np.arange(-6, 6, dtype="f4").reshape(3, 4))
+
+
+@pytest.mark.parametrize("number", [-129, 128, 2**40, 2**63])
+def test_numbers_beyond_the_element_type_of_traced_values(number: int) -> None:
+    """numpy overflows, except in comparisons; they were taken modulo 256."""
+    x = np.array([-128, 0, 127], "int8")
+    for work in (np.add, np.minimum, lambda x, n: pnp.full_like(x, n), lambda x, n: n // x):
+        with pytest.raises(PirkitError, match=f"{number} is beyond int8"):
+            pirkit.jit(lambda x, work=work: work(x, number))(x)
+    if number < 2**63:
+        for compare in (np.less, np.greater_equal, np.equal, lambda x, n: n < x):
+            found = pirkit.jit(lambda x, compare=compare: compare(x, number))(x)
+            assert np.asarray(found).tolist() == compare(x, number).tolist()
+    bounds = (number, 5) if number < 0 else (-5, number)
+    found = pirkit.jit(lambda x: pnp.clip(x, *bounds))(x)
+    assert np.asarray(found).tolist() == np.clip(x, *bounds).tolist()

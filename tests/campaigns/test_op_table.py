@@ -98,6 +98,23 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("prod", [np.array([[True, False], [True, True]])],
      {"axis": (1,), "keepdim": False, "reduce_all": False}),
     ("accuracy", [np.ones((1, 2), "f4"), np.array([[True, False]]), np.array([[2]])], {}),
+    ("temporal_shift", [np.ones((4, 2, 1, 0), "f4")],
+     {"seg_num": 2, "shift_ratio": 0.4, "data_format": "NHWC"}),
+    ("triu_indices", [], {"row": 2**31 - 1, "col": 2, "offset": -1, "dtype": dt.int32}),
+    ("histogram", [f(NAN, dtype=np.float64)], {"bins": 4, "min": 0.0, "max": 0.0}),
+    ("triu_indices", [], {"row": 5, "col": 3, "offset": -2, "dtype": dt.int32}),
+    ("tril_indices", [], {"rows": 5, "cols": 3, "offset": 1, "dtype": dt.int64}),
+    ("renorm", [np.ones((2, 0))], {"p": INF, "axis": 0, "max_norm": 0.5}),
+    ("cross_entropy_with_softmax", [np.ones((4, 0)), np.ones((4, 0))], {"soft_label": True}),
+    ("send_u_recv", [np.ones((4, 2), "i1"), np.array([1, 0]), np.array([2, 2])],
+     {"reduce_op": "MAX"}),
+    ("scatter_nd_add", [np.ones(0, "i4"), np.ones((2, 0), "i8"), np.ones((2, 0), "i4")], {}),
+    ("repeat_interleave_with_tensor_index", [np.ones((2, 3)), np.array([2, 1])],
+     {"axis": 0, "output_size": -100}),
+    ("sync_batch_norm_", [np.ones((3, 2, 4), dt.bfloat16.np),
+     *[f(1, 2, dtype=dt.bfloat16.np)] * 4],
+     {"is_test": True, "momentum": 0.9, "epsilon": 1e-5, "data_format": "NCHW",
+      "use_global_stats": True, "trainable_statistics": False}),
 ]  # fmt: skip
 """Calls on which all backends give the reference's values."""
 
@@ -152,6 +169,14 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("put_along_axis", [np.ones((3, 2), "f4"), np.array([[0]]), np.ones((1, 1))], {"axis": 0}),
     ("maxout", [np.ones((1, 4, 1, 1), np.complex64)], {"groups": 2}),
     ("cross", [np.ones((2, 3), bool)] * 2, {}),
+    ("matrix_rank", [np.ones((2, 2), dt.bfloat16.np)],
+     {"tol": 1.5, "use_default_tol": True, "hermitian": True}),
+    ("nearest_interp", [np.ones((1, 2, 3, 5, 4)), None, [np.ones(1, "i4")] * 2, None],
+     {"data_format": "NCHW", "interp_method": "nearest"}),
+    ("update_loss_scaling_", [[f(1.0)], np.array([True]), f(1.0), np.ones(1, "i4"),
+     np.ones((1, 1), "i4")],
+     {"stop_update": False, "incr_every_n_steps": 10, "decr_every_n_nan_or_inf": 2,
+      "incr_ratio": 2.0, "decr_ratio": 0.5}),
 ]  # fmt: skip
 """Calls that all backends refuse, with a code."""
 

@@ -79,6 +79,13 @@ def softmax(rows: int, columns: int, dtype: DType = dt.float32, axis: int = 1) -
     )
 
 
+def sums(rows: int, columns: int) -> Kernel:
+    nest = ((rows,), (columns,))
+    y = operand(dt.float32, nest, missing=[1])
+    phase = LoopPhase((Load("x", 0), Reduce("total", "sum", "x")), (Store(1, "total"),))
+    return Kernel(*nest, (operand(dt.float32, nest), y), (phase,))
+
+
 def layer_norm(rows: int, columns: int, stream: bool = False) -> Kernel:
     nest = ((rows,), (columns,))
     x = operand(dt.float32, nest)

@@ -593,7 +593,7 @@ PLANTS: Final = {
         "",
         cumulative_emit,
         "_rows",
-        lambda old: lambda scan, *sizes: old(replace(scan, reverse=False), *sizes),
+        lambda old: lambda made, scan, *sizes: old(made, replace(scan, reverse=False), *sizes),
         lambda x: ops.tanh(ops.cumsum(x, 0, False, False, True)),
         ((40, 37),),
         ("each instruction is right alone",),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,14 +83,15 @@ def main(what: str) -> None:
         traced = trace(lambda x, w: ops.matmul(ops.exp(x) * 2.0, w), (x, w))
         pirkit.compile(traced.program, pipeline="@default").run({"x0": x, "x1": w})
     if what in ("push", "pop"):
-        old = stack_access._text  # pyright: ignore[reportPrivateUsage]
+        draft = stack_access._draft  # pyright: ignore[reportPrivateUsage]
 
-        def moved(action: Any, sizes: Any) -> str:
-            text: str = old(action, sizes)
-            beyond = f"i64 {1 << 30 if action == 'push' else -(1 << 30)}"
-            return re.sub(r"(%at0 = .*), i64 0", rf"\1, {beyond}", text) if action == what else text
+        def moved(action: Any, sizes: Any) -> Any:
+            made, beyond = draft(action, sizes), 1 << 30 if action == "push" else -(1 << 30)
+            top = r"(getelementptr i8, ptr %v\d+, i64) %v\d+"
+            text = re.sub(top, rf"\1 {beyond}", made.text) if action == what else made.text
+            return replace(made, text=text)
 
-        setattr(stack_access, "_text", moved)  # noqa: B010
+        setattr(stack_access, "_draft", moved)  # noqa: B010
     slope = pirkit.jit(pirkit.grad(looped))(x[0, :5], np.float32(3))
     by_hand = np.cos(np.sin(np.sin(x[0, :5]))) * np.cos(np.sin(x[0, :5])) * np.cos(x[0, :5])
     np.testing.assert_allclose(np.asarray(slope), by_hand, rtol=1e-4)

@@ -11,6 +11,8 @@ import pirkit
 from pirkit.diag.errors import PirkitError
 from pirkit.frontend.op_functions import op_function
 from pirkit.frontend.tracing import trace
+from pirkit.lowering.codegen.interpret import Evaluation
+from tests.codegen.nests import poisoned, sums
 
 SHAPES = [((3, 3), (0,)), ((3, 3), (1,)), ((3, 3), (0, 1))]
 
@@ -37,3 +39,11 @@ def test_fused_reductions_of_nothing(name: str, dtype: str) -> None:
             for pipeline in ("@fused", "@default"):
                 found = pirkit.compile(program, pipeline=pipeline)(x0=x)["y0"]
                 np.testing.assert_array_equal(found, want)
+
+
+def test_the_interpreter_writes_sums_of_nothing() -> None:
+    """Its memory was left as it was, which shows only where that is not zero."""
+    kernel = sums(3, 0)
+    buffers = [poisoned(operand) for operand in kernel.operands]
+    Evaluation(kernel, buffers).run()
+    assert buffers[1].tolist() == [0, 0, 0]

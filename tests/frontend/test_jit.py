@@ -15,9 +15,8 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.diag.errors import PirkitError, TraceError, UsageError
+from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.frontend import compiled_call
-from pirkit.frontend.surroundings import Surroundings
 from pirkit.runtime.native import program_session
 
 X: Final = np.array([0.3, -0.7, 1.1])
@@ -203,98 +202,6 @@ def test_numbers_are_inputs() -> None:
     assert len(reasons(f)) == 1
 
 
-# --- surroundings ---
-
-
-def test_arrays_around_are_read_at_each_call() -> None:
-    w = np.ones(3)
-    f = pirkit.jit(lambda x: x * w)
-    np.testing.assert_allclose(f(X), X)
-    w[:] = 2.0
-    np.testing.assert_allclose(f(X), 2 * X)
-    w = np.full(3, 5.0)
-    np.testing.assert_allclose(f(X), 5 * X)
-    assert len(reasons(f)) == 1
-    w = np.full(1, 7.0)
-    np.testing.assert_allclose(f(X), 7 * X)
-
-
-def test_a_reason_is_how_a_call_differs_from_the_nearest_one() -> None:
-    f = pirkit.jit(lambda x, n=2: x * n)
-    f(X)
-    f(X, 3)
-    f(X, n=4)
-    f(X.astype("float32"))
-    f(X, 2.5)
-    f(X[:1])
-    told = reasons(f)[1:]
-    assert "`n` is new" in told[0]
-    assert "by name" in told[1]
-    assert told[2].endswith("argument `x`: dtype float64 -> float32")
-    assert "a Python int -> a Python float" in told[3]
-    assert "argument `x`: shape (3,) -> (1,)" in told[4]
-
-
-def test_what_else_changes_around_compiles_anew() -> None:
-    settings = {"scale": 2.0, "w": X}
-    other = [1.0]
-
-    def helper(x: Any) -> Any:
-        return x * settings["scale"] + other[0]
-
-    f = pirkit.jit(lambda x: helper(x) + settings["w"])
-    np.testing.assert_allclose(f(X), 3 * X + 1)
-    settings["scale"] = 3.0
-    np.testing.assert_allclose(f(X), 4 * X + 1)
-    settings["w"] = X * 2
-    np.testing.assert_allclose(f(X), 5 * X + 1)
-    other[0] = 0.0
-    np.testing.assert_allclose(f(X), 5 * X)
-    settings["scale"], other[0] = 2.0, 1.0
-    np.testing.assert_allclose(f(X), 4 * X + 1)
-    found = reasons(f)
-    assert len(found) == 3
-    assert "2.0 -> 3.0" in found[1]
-    assert "1.0 -> 0.0" in found[2]
-
-
-def test_attributes_of_objects_are_watched() -> None:
-    class Model:
-        def __init__(self) -> None:
-            self.w = X
-            self.power = 1
-
-        def __call__(self, x: Any) -> Any:
-            return (x * self.w) ** self.power
-
-    model = Model()
-    f = pirkit.jit(model)
-    np.testing.assert_allclose(f(X), X * X)
-    model.w = X * 3
-    np.testing.assert_allclose(f(X), 3 * X * X)
-    model.power = 2
-    np.testing.assert_allclose(f(X), 9 * X**4)
-    g = pirkit.jit(model.__call__)
-    model.w = X
-    np.testing.assert_allclose(g(X), X**4)
-
-
-def test_tensors_that_are_computed_with_at_once_are_watched() -> None:
-    t = pirkit.tensor(X.copy())
-    f = pirkit.jit(lambda x: x * (t * 2.0))  # `t * 2.0` is no part of the program
-    np.testing.assert_allclose(f(X), 2 * X * X)
-    t[...] = X * 3
-    np.testing.assert_allclose(f(X), 6 * X * X)
-
-
-def test_replaced_functions_compile_anew() -> None:
-    inner: Any = ops.sin
-    f = pirkit.jit(lambda x: inner(x))
-    np.testing.assert_allclose(f(X), np.sin(X))
-    inner = ops.cos
-    np.testing.assert_allclose(f(X), np.cos(X))
-
-
 # --- results ---
 
 
@@ -461,70 +368,6 @@ def test_methods() -> None:
     np.testing.assert_allclose(Static().scaled(X), 3 * X)
 
 
-# --- traps ---
-
-REFUSED: Final[dict[str, Any]] = {
-    "if": lambda x: x if x[0] > 0 else -x,
-    "while": lambda x: [x for _ in iter(lambda: bool(x[0] > 0), False)],
-    "and": lambda x: x[0] > 0 and x,
-    "min": lambda x: min(x),
-    "int": lambda x: x * int(x[0]),
-    "float": lambda x: x * float(x[0]),
-    "index": lambda x: [1, 2, 3][x.argmax()] * x,
-    "in": lambda x: x * (0.3 in x),
-    "numpy": lambda x: np.asarray(x) * 2,
-    "mask": lambda x: x[x > 0],
-    "inside grad": lambda x: pirkit.grad(lambda y: y.sum() if y[0] > 0 else y.prod())(x),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_values_are_unknown_inside(name: str) -> None:
-    with pytest.raises(TraceError) as caught:
-        pirkit.jit(REFUSED[name])(X)
-    assert caught.value.span is not None
-    assert caught.value.span.file == __file__
-    assert caught.value.help
-
-
-def test_values_are_unknown_inside_a_gradient_too() -> None:
-    inner = pirkit.jit(lambda x: x.sum() if x[0] > 0 else x.prod())
-    with pytest.raises(TraceError, match="the truth"):
-        pirkit.grad(lambda x: inner(x))(X)
-
-
-def test_leaked_values_are_refused() -> None:
-    held: list[Any] = []
-    pirkit.jit(lambda x: held.append(x) or x * 2)(X)
-    with pytest.raises(TraceError, match="returned"):
-        held[0] + 1
-
-
-WRONG: Final[dict[str, Any]] = {
-    "no function": lambda: pirkit.jit(3),
-    "no tensor": lambda: pirkit.jit(lambda x: x)("text"),
-    "static list": lambda: pirkit.jit(lambda x, n: x, static_argnums=1)(X, [1]),
-    "unknown name": lambda: pirkit.jit(lambda x: x, static_argnames="y"),
-    "result": lambda: pirkit.jit(lambda x: "text")(X),
-    "dataclass": lambda: pirkit.tree.register_dataclass(int),
-    "registered twice": lambda: pirkit.tree.register_dataclass(Layer),
-    "fields": lambda: pirkit.tree.register_dataclass(dataclass(type("D", (), {})), ["x"]),
-    "trees": lambda: pirkit.tree.map(lambda a, b: a, (1,), [1]),
-    "trace": lambda: pirkit.trace(X),
-    "compile": lambda: pirkit.compile(None),  # pyright: ignore[reportArgumentType]
-    "compile a path": lambda: pirkit.compile("a.txt"),  # pyright: ignore[reportArgumentType]
-    "compile without examples": lambda: pirkit.compile(lambda x: x),
-    "compile a program with examples": lambda: pirkit.compile(pirkit.trace(ops.sin, X), X),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_calls_get_a_sentence(name: str) -> None:
-    with pytest.raises(PirkitError) as caught:
-        WRONG[name]()
-    assert caught.value.code == "PK0701"
-
-
 # --- trace and compile ---
 
 
@@ -598,17 +441,6 @@ def test_numbers_of_numpy_and_numbers_alone_have_types() -> None:
     np.testing.assert_array_equal(slope, 0.1)
 
 
-def test_only_what_a_user_can_change_is_watched() -> None:
-    """Guards on globals of pirkit and on cells of its closures would cost time at each call."""
-    rates = {"rate": 2.0}
-
-    def f(x: Any) -> Any:
-        return (x * rates["rate"]).sum()
-
-    labels = [p.label for p in Surroundings.of(pirkit.value_and_grad(f)).places]
-    assert labels == ["len(rates)", "rates['rate']"]
-
-
 @pytest.mark.parametrize("slot", [True, False])
 def test_tensors_and_arrays_are_mixed(slot: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With and without native code that takes arrays out of tensors."""
@@ -624,76 +456,6 @@ def test_tensors_and_arrays_are_mixed(slot: bool, monkeypatch: pytest.MonkeyPatc
     unmade = pirkit.Tensor.__new__(pirkit.Tensor)
     with pytest.raises(AttributeError):
         f(unmade, x)
-
-
-class Slotted:
-    __slots__ = ("k",)
-
-    def __init__(self, k: float) -> None:
-        self.k = k
-
-
-class Shared:
-    k = 2.0
-
-
-@pytest.mark.parametrize(
-    "holder", [Slotted(2.0), Shared, Shared()], ids=["slot", "class", "object of the class"]
-)
-def test_attributes_wherever_they_are(holder: Any) -> None:
-    """Values in slots, of classes, and of classes read through their objects are watched."""
-    f = pirkit.jit(lambda x: x * holder.k)
-    np.testing.assert_allclose(f(X), X * 2)
-    owner = Shared if isinstance(holder, Shared) else holder
-    owner.k = 3.0
-    try:
-        np.testing.assert_allclose(f(X), X * 3)
-    finally:
-        owner.k = 2.0
-
-
-class Functions:
-    factor = 2.0
-
-    @staticmethod
-    def sine(x: Any) -> Any:
-        return ops.sin(x)
-
-    @classmethod
-    def scaled(cls, x: Any) -> Any:
-        return x * cls.factor
-
-
-def test_functions_of_classes_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    f = pirkit.jit(lambda x: Functions.scaled(Functions.sine(x)))
-    for _ in range(3):
-        np.testing.assert_allclose(f(X), 2 * np.sin(X))
-    assert sum(map(len, f._compiled.values())) == 1
-    monkeypatch.setattr(Functions, "factor", 3.0)
-    np.testing.assert_allclose(f(X), 3 * np.sin(X))
-    monkeypatch.setattr(Functions, "sine", staticmethod(ops.cos))
-    np.testing.assert_allclose(f(X), 3 * np.cos(X))
-
-
-def test_sets_are_watched() -> None:
-    flags = {"a"}
-    f = pirkit.jit(lambda x: x * (2 if "b" in flags else 3))
-    np.testing.assert_allclose(f(X), X * 3)
-    flags.add("b")
-    np.testing.assert_allclose(f(X), X * 2)
-    assert "`flags`" in f.explain()
-
-
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
-@pytest.mark.parametrize("kind", [np.matrix, np.ma.MaskedArray])
-def test_arrays_with_other_operators_are_refused(kind: Any) -> None:
-    """Their `*` and `sum` are others than those of the array inside."""
-    given = kind(np.ones((2, 2)))
-    for call in (pirkit.jit(lambda x: x * x), pirkit.grad(lambda x: (x * x).sum())):
-        with pytest.raises(UsageError, match="no tensor"):
-            call(given)
-    with pytest.raises(UsageError, match="no tensor"):
-        pirkit.jit(lambda x: x * given)(np.ones((2, 2)))
 
 
 def test_constants_that_are_transposed_take_no_slow_call() -> None:

@@ -13,6 +13,8 @@ from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.verify_kernel import kernel_at, problems
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir
+from pirkit.frontend.compile import compile
+from pirkit.frontend.files import Program
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
@@ -353,3 +355,22 @@ def test_a_size_that_only_indices_hold_is_seen() -> None:
     for shape in ((2, 3), (3, 2), (1, 6)):
         given = {"x": x, "z": np.zeros(shape, np.float32)}
         np.testing.assert_allclose(run(made, given)["y"], run(program, given)["y"], rtol=1e-6)
+
+
+RESIZED = """
+pir.program @p(%0 "x": tensor<2x5x4x3xf32>, %1 "s": tensor<2xi32>) {
+  %2 = pd_op.sin(%0) : (tensor<2x5x4x3xf32>) -> tensor<2x5x4x3xf32>
+  %3 = pd_op.bilinear_interp(%2, %1) {data_format = "NHWC", out_d = 0 : i32, out_h = 0 : i32,
+    out_w = 0 : i32, scale = array<f64>, interp_method = "bilinear", align_corners = false,
+    align_mode = 0 : i32} : (tensor<2x5x4x3xf32>, tensor<2xi32>) -> tensor<2x?x?x3xf32>
+  pir.shadow_output(%3) {output_name = "y"} : (tensor<2x?x?x3xf32>) -> ()
+}
+"""
+
+
+def test_moves_that_are_computed_again_follow_the_indices_that_they_read() -> None:
+    program = Program(parse_mlir(RESIZED, "p"))
+    x = np.random.default_rng(1).standard_normal((2, 5, 4, 3)).astype(np.float32)
+    given = {"x": x, "s": np.array([3, 7], np.int32)}
+    want = compile(program, pipeline="", backend="reference").run(given)
+    np.testing.assert_allclose(compile(program).run(given)["y"], want["y"], rtol=1e-5, atol=1e-6)

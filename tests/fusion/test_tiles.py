@@ -16,7 +16,7 @@ from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.tiling import Untiled
 from pirkit.dialect.map_expr.verify_kernel import problem_of
 from pirkit.dialect.operation import PirOp, ProgramOp
-from pirkit.frontend.compile import compile
+from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.tracing import trace
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
@@ -143,6 +143,23 @@ def test_plans_and_whole_programs_go_through_tiles() -> None:
     for run_ in (whole.run, compile(program, certify=True).run):
         (got,) = run_({name: x}).values()
         np.testing.assert_allclose(np.asarray(got), y + y.T, rtol=1e-5)
+
+
+def test_what_reads_a_statement_of_a_tiled_nest_otherwise_follows_the_nest() -> None:
+    x = np.random.default_rng(1).standard_normal((17, 70)).astype(np.float32)
+
+    def several(x: ops.Tensor, w: ops.Tensor) -> tuple[ops.Tensor, ...]:
+        first = ops.unsqueeze(ops.abs(x), axis=(1,))
+        square = first * first
+        one, kept = ops.leaky_relu(square), ops.abs(square)
+        turned = ops.transpose(ops.heaviside(kept, kept), (2, 0, 1))
+        return first, square, one, kept, turned, one**w
+
+    program = trace(several, (x, np.abs(x))).program
+    assert any(s.tile for k in kernels(run_passes(program, "@default").main) for s in k.statements)
+    exact = compile(program, pipeline="", backend="reference").run({"x0": x, "x1": np.abs(x)})
+    for name, array in compile(program).run({"x0": x, "x1": np.abs(x)}).items():
+        np.testing.assert_allclose(array, exact[name], rtol=1e-5)
 
 
 def test_chains_of_what_is_kept_go_on_in_the_same_kernel() -> None:

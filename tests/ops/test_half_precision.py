@@ -31,7 +31,8 @@ WIDER: Final = [
 
 REFUSED: Final = {
     *("pd_op.complex", "pd_op.as_complex", "pd_op.fft_r2c"),
-    *("pd_op.eig", "pd_op.eigvals", "pd_op.matrix_rank_tol", "pd_op.matrix_rank_atol_rtol"),
+    *("pd_op.eig", "pd_op.eigvals", "pd_op.matrix_rank"),
+    *("pd_op.matrix_rank_tol", "pd_op.matrix_rank_atol_rtol"),
 }
 """Ops that have no half precision, and say so: each other op must compute it."""
 

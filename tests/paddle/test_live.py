@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,16 @@ def test_a_pass_in_between() -> None:
     assert passing.count == 2
     first = float(step(x, labels))
     assert float([step(x, labels) for _ in range(20)][-1]) < first
+
+
+def test_captures_on_many_threads() -> None:
+    """Paddle's converter is for one thread, and crashes the process otherwise."""
+    layer, x = networks.Branching(), drawn((6, 4))[0]
+    with ThreadPoolExecutor(12) as pool:
+        programs = list(pool.map(lambda _: pirkit.paddle.from_static(layer, [x]), range(12)))
+    for program in programs:
+        (found,) = pirkit.compile(program).run({_inputs(program)[0]: x.numpy()}).values()
+        np.testing.assert_allclose(found, layer(x).numpy(), rtol=1e-5)
 
 
 def test_a_program_has_lines_weights_and_outputs() -> None:

@@ -21,7 +21,7 @@ from pirkit.lowering.explain_kernels import why_kernels
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
-from pirkit.lowering.whole_program.kernel_sequence import _is_elementwise_in_place
+from pirkit.lowering.whole_program.sequence_builder import SequenceBuilder
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.native import object_layout, program_data, program_session
@@ -179,7 +179,7 @@ def test_a_nest_that_writes_before_it_reads_is_not_in_place() -> None:
     for body, safe in (early, {0}), (transposed, {0, 1}), (moved, {0}):
         nest = Kernel((8,), (), (place,) * 4, (LoopPhase(body),))
         made = SimpleNamespace(nests=[nest], steps=[(None, (0, 1, 2, 3))])
-        assert {s for s in (0, 1) if _is_elementwise_in_place(cast(Any, made), 0, 2, s)} == safe
+        assert {s for s in (0, 1) if SequenceBuilder.is_in_place(cast(Any, made), 0, 2, s)} == safe
 
 
 def test_binding_refuses_what_does_not_fit(native: programs.NativeProgram) -> None:

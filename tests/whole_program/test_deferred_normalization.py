@@ -19,7 +19,7 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
     RowGemm,
     RowNest,
 )
-from pirkit.lowering.whole_program import kernel_sequence
+from pirkit.lowering.whole_program import sequence_builder
 from pirkit.runtime.native.target import host
 from tests.whole_program.test_attention_groups import (
     Array,
@@ -45,7 +45,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[RowBlocks]:
         found.append(with_deferred_scales(group, host()))
         return native_rows(group)
 
-    monkeypatch.setattr(kernel_sequence, "native_rows", noted)
+    monkeypatch.setattr(sequence_builder, "native_rows", noted)
     return found
 
 

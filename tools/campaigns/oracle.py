@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import ml_dtypes
@@ -37,6 +38,9 @@ of elements that rounding decides, as `sin` of large numbers, some are alike in 
 SPREAD: Final = 16
 """How many times as far as the runs with noise are from each other a result may be."""
 
+CANCELLING: Final = frozenset({"pd_op.gelu", "pd_op.tanh_shrink"})
+"""Ops that subtract numbers as large as their operand where their result is small."""
+
 
 @dataclass(frozen=True)
 class Noisy(KernelLibrary):
@@ -48,12 +52,26 @@ class Noisy(KernelLibrary):
         found = super().choices(op, dtype, attrs)
         if self.draw is None or lookup(op).kind in (*DATA_MOVEMENT, CONSTANT):
             return found
-        return [replace(c, kernel=replace(c.kernel, bind=self._bind(c.kernel))) for c in found]
+        bind = partial(self._bind, cancels=op in CANCELLING)
+        return [replace(c, kernel=replace(c.kernel, bind=bind(c.kernel))) for c in found]
 
-    def _bind(self, kernel: Kernel) -> Callable[[Binding], Any]:
+    def _bind(self, kernel: Kernel, cancels: bool) -> Callable[[Binding], Any]:
         def bind(b: Binding) -> Any:
             step = kernel.bind(b)
-            return None if step is None else lambda *operands: self.moved(step(*operands))
+            if step is None:
+                return None
+            if not cancels:
+                return lambda *operands: self.moved(step(*operands))
+
+            def beside(x: Array, *others: Any) -> Any:
+                """A result, even a small one, is a multiple of the last place of the operand."""
+                with np.errstate(all="ignore"):
+                    found = step(x, *others)
+                    place = np.spacing(np.abs(x))
+                    near = np.rint((found + (moved(x, self.draw) - x)) / place) * place
+                return self.moved(np.where(np.isfinite(near), near, found).astype(found.dtype))
+
+            return beside
 
         return bind
 
@@ -185,7 +203,8 @@ class Oracle:
 
 def _wide(x: Array) -> Array:
     if x.dtype.kind in "iub":
-        return x.astype(np.int8 if x.dtype.kind == "b" else object).astype(np.longdouble)
+        exact = np.asarray(x).astype(np.int8 if x.dtype.kind == "b" else object)
+        return exact.astype(np.longdouble)
     return x.astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble)
 
 

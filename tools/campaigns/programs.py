@@ -200,7 +200,7 @@ def examine(seed: int, number: int, only: str = "") -> list[Found]:
     return found + list(_compared(f"{kind} ", program, inputs, draw, chosen))
 
 
-_PARTLY_CONSTANT: Final = frozenset({"pd_op.spectral_norm"})
+_PARTLY_CONSTANT: Final = frozenset({"pd_op.spectral_norm", "pd_op.unique"})
 """Ops whose gradients take a part of what they compute for constant, as Paddle's do."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,14 +23,12 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.engine import assembly
 from pirkit.runtime.nodes import (
     Bound,
-    Branch,
     Detour,
     Dynamic,
     InArena,
     InPlace,
-    Loop,
     NewArray,
-    Node,
+    every_node,
 )
 from pirkit.runtime.plan import Call, Plan, instructions, slots_of
 from pirkit.runtime.registry import CPU
@@ -113,7 +111,9 @@ def _plan(
     times = {r.entry.calls[-1].call.outputs: r.seconds * 1e6 for r in profiled if r.entry.calls}
     rows: list[dict[str, Any]] = []
     memory = _Memory()
-    for node in _nodes(layout.nodes):
+    for node in every_node(layout.nodes):
+        if not isinstance(node, Bound | Dynamic):
+            continue
         call = node.call
         ops = dict.fromkeys(op_of[s] for s in slots_of(call.outputs) if s in op_of)
         names = [snapshots.name(v) for op in ops for v in op.operands]
@@ -154,19 +154,6 @@ def _ops_by_slot(plan: Plan, program: ProgramOp) -> dict[int, PirOp]:
             continue
         found |= dict.fromkeys(slots_of(call.outputs), ops[place])
     return found
-
-
-def _nodes(nodes: Iterable[Node]) -> Iterator[Bound | Dynamic]:
-    for node in nodes:
-        match node:
-            case Bound() | Dynamic():
-                yield node
-            case Branch():
-                yield from _nodes((*node.then, *node.orelse))
-            case Loop():
-                yield from _nodes(node.body)
-            case _:
-                continue
 
 
 def _work(call: Call, plan: Plan) -> Work:

@@ -166,14 +166,13 @@ def _tile_strides(
     return tuple(found)
 
 
-def _view(buffer: Array, operand: Operand, kernel: Kernel) -> Array:
-    """All points of an operand, as an array with one axis for each axis of the kernel."""
-    if kernel.iterations == 0:
-        return np.empty((*kernel.outer, *kernel.inner), operand.dtype.np)
+def _view(buffer: Array, operand: Operand, shape: tuple[int, ...]) -> Array:
+    """The points of an operand, as an array with one axis for each axis of the kernel."""
+    if 0 in shape:
+        return np.empty(shape, operand.dtype.np)
     start = buffer.reshape(-1).view(np.uint8)[operand.offset :]
     first = start[: len(start) // operand.dtype.itemsize * operand.dtype.itemsize]
-    shape, strides = (*kernel.outer, *kernel.inner), (*operand.outer, *operand.inner)
-    return as_strided(first.view(operand.dtype.np), shape, strides)
+    return as_strided(first.view(operand.dtype.np), shape, (*operand.outer, *operand.inner))
 
 
 class Evaluation:
@@ -194,10 +193,10 @@ class Evaluation:
                     self.statement(statement, after=True)
 
     def operand(self, number: int, after: bool) -> Array:
-        full = _view(self.buffers[number], self.kernel.operands[number], self.kernel)
-        if not after:
-            return full
-        return full[(slice(None),) * self.rank + (slice(0, 1),) * len(self.inner)]
+        # Behind a reduction there is one point, even where nothing was reduced.
+        inner = (1,) * len(self.inner) if after else self.kernel.inner
+        operand = self.kernel.operands[number]
+        return _view(self.buffers[number], operand, (*self.kernel.outer, *inner))
 
     def statement(self, statement: Statement, after: bool = False) -> None:
         match statement:

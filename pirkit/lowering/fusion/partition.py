@@ -102,9 +102,13 @@ class _Partitioner:
 
     def place(self, unit: Unit) -> None:
         apart = self.broadcasts(unit)
+        moves = [u for o in apart.values() for u in o.moves]
         stored = {self.at(o.value.result) for o in apart.values()}
+        # what decides where the recomputed moves read is complete before, too
+        stored |= {self.at(r.source) for u in moves for r in u.reads if r.decides}
         level = max(
             self.base(v for v in unit.tensors if v not in apart),
+            self.base(v for u in moves for v in u.tensors if v not in {m.result for m in moves}),
             max((g.level + 1 for g in stored if g is not None), default=0),
         )
         groups = dict.fromkeys(g for v in unit.tensors if (g := self.at(v)) is not None)

@@ -9,7 +9,7 @@ from typing import Final
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
-from pirkit.dialect.map_expr.tiling import Frame, frames_of, is_plain, permutes, tiles_of
+from pirkit.dialect.map_expr.tiling import Frame, Untiled, frames_of, is_plain, permutes, tiles_of
 from pirkit.index.extent import is_sized
 from pirkit.index.index_maps import Index, space
 from pirkit.lowering.fusion.groups import Group
@@ -114,9 +114,7 @@ def with_tiles(kernel: MapExpr, in_tiles: Collection[int]) -> MapExpr:
     ties = _ties(kernel)
     tied = _tied(in_tiles, ties)
     held = {source for group in tied for _, source in ties if source in group}
-    order = [k for k in range(len(kernel.statements)) if not any(k in g for g in tied)]
-    # Statements of a tiled nest read nothing between them, so they may move behind the others.
-    order += [k for group in tied for k in sorted(group)]
+    order = _grouped(kernel, tied)
     kernel = _ordered(kernel, order)
     held = {order.index(k) for k in held}
     statements = list(kernel.statements)
@@ -128,6 +126,26 @@ def with_tiles(kernel: MapExpr, in_tiles: Collection[int]) -> MapExpr:
     made = replace(kernel, statements=tuple(_staged(kernel, statements)))
     tiles_of(made)
     return made
+
+
+def _grouped(kernel: MapExpr, tied: Sequence[set[int]]) -> list[int]:
+    """An order in which tied statements stand together, behind all that does not read them.
+
+    Raises Untiled if a statement that reads one of them is read by another one.
+    """
+    count = len(kernel.inputs)
+    reads = [{d.source - count for d in s.loads()} for s in kernel.statements]
+    waiting = [{k} for k in range(len(reads)) if not any(k in group for group in tied)] + [*tied]
+    order: dict[int, None] = {}
+    while waiting:
+        for group in waiting:
+            if all(k < 0 or k in group or k in order for one in group for k in reads[one]):
+                break
+        else:
+            raise Untiled("a statement reads one of a tiled nest and is read by another one")
+        waiting.remove(group)
+        order.update(dict.fromkeys(sorted(group)))
+    return list(order)
 
 
 def _staged(kernel: MapExpr, statements: Iterable[Statement]) -> list[Statement]:

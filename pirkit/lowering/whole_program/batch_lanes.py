@@ -17,6 +17,7 @@ from typing import Final
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
+from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.ir.llvm_text import Builder
 from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.lowering.whole_program.batch_groups import BatchGroupEmitter
@@ -116,22 +117,10 @@ class _ProgramEmitter:
             group.place_sums(writer)
         for body in bodies:
             body(writer)
-        declared = b.declared | (shared.declared() if shared else {})
-        lines = [
-            *(shared.lines() if shared else ()),
-            f"define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{",
-            "entry:",
-            f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * operands}",
-            "  %scratch_base = load ptr, ptr %scratch_slot, align 8",
-            f"  %scratch_offset = mul i64 %slot, {self.scratch}",
-            "  %scratch = getelementptr i8, ptr %scratch_base, i64 %scratch_offset",
-            *b.lines,
-            "  ret void",
-            "}",
-            *declared.values(),
-            "!0 = !{i32 1}",
-        ]
-        return "\n".join(lines) + "\n"
+        routines = Routines()
+        if shared is not None:
+            routines.include(shared.lines())
+        return routines.module(b, operands, self.scratch)
 
     @property
     def graph(self) -> Graph:

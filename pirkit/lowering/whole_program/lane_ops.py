@@ -43,7 +43,7 @@ def apply_op(
     """Emit an elementwise op; with ``contracts`` LLVM may fuse a multiply and an add (FMA)."""
     if op.name in ("same", "expand"):
         return given[0][0]
-    if dtype.is_float and op.name != "cast" and all(kind.is_integer for _, kind in given):
+    if dtype.is_float and op.name != "cast" and not any(kind.is_float for _, kind in given):
         given = [(cast(b, x, kind, dtype), dtype) for x, kind in given]
     if contracts and dtype.is_float and op.name in _CONTRACTED:
         return b.op(f"{_CONTRACTED[op.name]} contract", given[0][0], given[1][0])

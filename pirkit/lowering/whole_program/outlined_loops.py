@@ -66,9 +66,11 @@ class OutlinedLoops:
         self._declared |= b.declared
         return self._names.setdefault(text, f"@loop{len(self._names)}")
 
-    def declared(self) -> dict[str, str]:
-        return self._declared
-
     def lines(self) -> list[str]:
+        """The module of these functions."""
         tables = [f"{name} = {text}" for text, name in self._tables.items()]
-        return tables + [f"define internal void {name}{text}" for text, name in self._names.items()]
+        return [
+            *tables,
+            *(f"define internal void {name}{text}" for text, name in self._names.items()),
+            *self._declared.values(),
+        ]

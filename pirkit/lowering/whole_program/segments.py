@@ -16,9 +16,10 @@ from typing import cast
 from pirkit.diag.span import Span
 from pirkit.lowering.liveness import with_frees
 from pirkit.lowering.native_ops import FUSED
-from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, renames, sequence_program
+from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, sequence_program
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.segment_call import plan_of, segment_call
+from pirkit.lowering.whole_program.sequence_builder import renames
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import (

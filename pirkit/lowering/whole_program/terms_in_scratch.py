@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from pirkit.lowering.codegen.emit.memory_access import Memory, load
-from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Value
+from pirkit.lowering.codegen.ir.llvm_text import I64, Value
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 
 Term = tuple[int | None, int]
@@ -49,7 +49,7 @@ class TermsInScratch:
 
         def operand(k: int, value: int) -> Value:
             base = self._place(("scratch", value in w.order.blocks), value, 0)
-            offset = w.b.emit(I64, f"load i64, {PTR} {w.b.at(entry, 8 * k).text}, align 8")
+            offset = w.b.load(I64, w.b.at(entry, 8 * k), 8)
             return w.b.at(base, offset)
 
         return [operand(k, value) for k, value in enumerate(first)]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from pirkit.diag.errors import RuntimeFault
+from pirkit.runtime.arrays import SavedValues
 from pirkit.runtime.scope.labels import Labels
-from pirkit.runtime.steps import SavedValues
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Value = Any

@@ -249,6 +249,8 @@ def _(x: TensorMeta, *, num_classes: int | None) -> TensorMeta:
 def _(x: Array, *, num_classes: int) -> Array:
     if x.size and not (x.min() >= 0 and x.max() < num_classes):
         raise RuntimeFault(f"one_hot: an index is outside [0, {num_classes})")
+    if not x.size:
+        return np.zeros((*x.shape, num_classes), np.float32)
     return (x[..., None] == np.arange(num_classes)).astype(np.float32)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, Final, cast
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -10,7 +11,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import widened
-from pirkit.runtime.indexing import check_index
+from pirkit.runtime.indexing import check_fills, check_index
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
@@ -110,7 +111,7 @@ def _(x: Array, index: Array, updates: Array) -> Array:
     if places:
         np.add.at(out, places, widened(updates))
     else:
-        out += widened(updates).reshape(-1, *x.shape).sum(0)
+        out += widened(updates).reshape(prod(index.shape[:-1]), *x.shape).sum(0)
     return out.astype(x.dtype)
 
 
@@ -139,6 +140,7 @@ class PutAlongAxis:
     C3: `reduce` is assign, add, mul, multiply, amin, amax or mean.
     C4: each index lies in its dimension.
     C5: `add` takes complex and real numbers of 32 bits and more; the others, real ones.
+    C6: `values` broadcasts to `indices`, which is nowhere larger than `arr` but along `axis`.
     """
 
     name = "pd_op.put_along_axis"
@@ -155,7 +157,7 @@ class PutAlongAxis:
 def _(
     arr: TensorMeta, indices: TensorMeta, values: TensorMeta, *, axis: int, reduce: str, **_: object
 ) -> TensorMeta:
-    normalize_axis(axis, arr.rank)
+    at = normalize_axis(axis, arr.rank)
     fits = indices.rank == arr.rank and indices.dtype in dt.INTS
     require(fits, "C2", f"indices are a {indices} for a tensor of rank {arr.rank}")
     require(values.rank in (0, arr.rank), "C2", f"values of rank {values.rank}, arr of {arr.rank}")
@@ -163,6 +165,10 @@ def _(
     require(known, "C3", f"there is no reduction {reduce!r}")
     adds = reduce == "add" and arr.dtype.is_complex
     require(reduce == "assign" or adds or arr.dtype in dt.REAL, "C5", f"{reduce} of {arr.dtype}")
+    check_fills(values.shape, indices.shape, "C6", "the values")
+    sizes = enumerate(zip(indices.shape, arr.shape, strict=True))
+    inside = all(k == at or UNKNOWN in pair or pair[0] <= pair[1] for k, pair in sizes)
+    require(inside, "C6", f"indices of {show(indices.shape)} for a tensor of {show(arr.shape)}")
     return arr
 
 
@@ -255,5 +261,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(arr, s.array([0], dt.int64), values, axis=1)
     yield "C2", s(arr, s.array([[0], [1]], dt.float32), values, axis=1)
     yield "C3", s(arr, places, values, axis=1, reduce="max")
+    yield "C6", s(arr, places, s.tensor(2, 3), axis=1)
+    yield "C6", s(arr, s.ints((3, 1), 0, 2), values[:1], axis=1)
     yield "C4", s(arr, s.array([[0], [3]], dt.int64), values, axis=1)
     yield "C5", s(s.bools(2, 3), places, s.bools(2, 1), axis=1, reduce="add")

@@ -8,12 +8,12 @@ from typing import Any
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import normalize_axes
+from pirkit.dialect.shapes import broadcast, normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, widened
-from pirkit.runtime.indexing import check_index, fitted, part_shown, window
+from pirkit.runtime.indexing import check_fills, fitted, part_shown, put_places, window
 from pirkit.runtime.lazy_numpy import Array, np
-from pirkit.runtime.meta import TensorMeta, VecMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 KIND = "scatter"
 
@@ -177,6 +177,7 @@ class IndexPut:
     C2: indices are bool, int32 or int64.
     C3: `value` has the dtype of `x`.
     C4: each index lies in its dimension.
+    C5: indices broadcast together, and `value` to the elements that they choose.
     """
 
     name = "pd_op.index_put"
@@ -193,17 +194,16 @@ def _(x: TensorMeta, indices: VecMeta, value: TensorMeta, **_: object) -> Tensor
     known = all(i.dtype in (dt.bool_, *dt.INTS) for i in indices.items)
     require(known, "C2", f"indices are {indices}")
     require(value.dtype is x.dtype, "C3", f"value is a {value}, x is a {x}")
+    # How many elements a mask chooses is known when it runs.
+    shapes = [(UNKNOWN,) if i.dtype is dt.bool_ else i.shape for i in indices.items]
+    chosen = (*broadcast(*shapes, constraint="C5"), *x.shape[covered:])
+    check_fills(value.shape, chosen, "C5", "the value")
     return x
 
 
 @reference(IndexPut)
 def _(x: Array, indices: Sequence[Array], value: Array, *, accumulate: bool) -> Array:
-    coordinates: list[Array] = []
-    for index in indices:
-        coordinates += index.nonzero() if index.dtype == np.bool_ else [index]
-    for size, given in zip(x.shape, coordinates, strict=False):
-        check_index(given, size, "C4")
-    where = tuple(coordinates)
+    where = put_places(x, indices, value)
     out = x.copy()
     if not accumulate:
         out[where] = value
@@ -283,3 +283,6 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(x, [s.tensor(2, dtype=dt.float32)], s.tensor())
     yield "C3", s(x, [rows], s.tensor(dtype=dt.int16))
     yield "C4", s(x, [s.array([3], dt.int64)], s.tensor())
+    yield "C5", s(x, [rows, s.array([0, 1, 2], dt.int64)], s.tensor())
+    yield "C5", s(x, [rows], s.tensor(3, 1))
+    yield "C5", s(x, [s.array([True, False, True], dt.bool_)], s.tensor(3, 4))

@@ -264,12 +264,26 @@ def _(*, row: int, col: int, offset: int, dtype: DType, **_: object) -> TensorMe
 
 @reference(TrilIndices)
 def _(*, rows: int, cols: int, offset: int, dtype: DType, **_: object) -> Array:
-    return np.stack(np.tril_indices(rows, offset, cols)).astype(dtype.np)
+    columns = np.clip(np.arange(1, rows + 1) + offset, 0, cols)
+    return _of_rows(np.zeros_like(columns), columns, dtype)
 
 
 @reference(TriuIndices)
 def _(*, row: int, col: int, offset: int, dtype: DType, **_: object) -> Array:
-    return np.stack(np.triu_indices(row, offset, col)).astype(dtype.np)
+    row = min(row, max(col - offset, 0))  # the rows below are empty
+    first = np.clip(np.arange(row) + offset, 0, col)
+    return _of_rows(first, col - first, dtype)
+
+
+def _of_rows(first: Array, counts: Array, dtype: DType) -> Array:
+    """The indices of ``counts[k]`` elements of each row k, from ``first[k]`` on.
+
+    A matrix is not made, as it may be larger than the memory where its triangle is small.
+    """
+    rows = np.repeat(np.arange(len(counts)), counts)
+    starts = np.cumsum(counts) - counts
+    columns = np.arange(len(rows)) + np.repeat(first - starts, counts)
+    return np.stack([rows, columns]).astype(dtype.np)
 
 
 @samples(TrilIndices)

@@ -214,7 +214,11 @@ def _(x: Array, repeats: Array, *, axis: int, output_size: int) -> Array:
     require(is_addressable(places), "size", f"{places} is larger than any memory")
     out = np.repeat(x, repeats, axis=axis)
     size = out.shape[axis]
-    require(output_size in (-1, 0, size), "C4", f"{size} slices, output_size is {output_size}")
+    require(
+        output_size <= 0 or output_size == size,
+        "C4",
+        f"{size} slices, output_size is {output_size}",
+    )
     return out
 
 

@@ -49,7 +49,7 @@ class Reshape:
 def _(x: TensorMeta, *, shape: Sizes) -> TensorMeta:
     if shape is None:
         return x.with_shape(requested(shape))
-    return x.with_shape(_reshaped(x.shape, shape))
+    return x.with_shape(reshaped(x.shape, shape))
 
 
 def _require_fit(fits: bool, old: tuple[int, ...], shape: Sequence[int | None]) -> None:
@@ -57,7 +57,11 @@ def _require_fit(fits: bool, old: tuple[int, ...], shape: Sequence[int | None]) 
     require(fits, "C4", message, help=f"there are {numel(old)} elements; -1 takes what is left")
 
 
-def _reshaped(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, ...]:
+def reshaped(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, ...]:
+    """The sizes that a shape asks of a tensor.
+
+    Raises ConstraintError (C2, C3, C4) if the elements do not fit.
+    """
     sizes = list(requested(shape, least=-1))
     known = None not in shape
     require(not known or sizes.count(-1) < 2, "C2", f"shape {list(shape)} holds -1 twice")
@@ -84,7 +88,7 @@ def _reshaped(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, .
 
 @reference(Reshape)
 def _(x: Array, *, shape: Sequence[int]) -> Array:
-    return x.reshape(_reshaped(x.shape, shape))
+    return x.reshape(reshaped(x.shape, shape))
 
 
 @op

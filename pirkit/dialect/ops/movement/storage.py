@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
-
-import ml_dtypes
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -47,7 +44,7 @@ def _(x: Array, *, dtype: DType, saturate: bool) -> Array:
         if dtype is dt.BY_NAME["float8_e8m0fnu"]:
             return _powers(np.asarray(x), saturate).view(dtype.np)
         if dtype in dt.STORED and dtype.is_float and saturate:
-            largest = float(cast(Any, ml_dtypes).finfo(dtype.np).max)
+            largest = float(dtype.limits.max)
             x = np.clip(x, -largest, largest)
         return np.asarray(x).astype(dtype.np)
 

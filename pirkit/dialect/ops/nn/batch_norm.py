@@ -40,7 +40,8 @@ class BatchNorm:
     C1: `x` has two to five dimensions.
     C2: `data_format` is a layout with channels first or last.
     C3: `mean`, `variance`, `scale` and `bias` are vectors with one element per channel.
-    C4: they have the element type of `x`, where float16 and bfloat16 count as float32.
+    C4: they have the element type of `x`, where float16 and bfloat16 count as float32; running
+    statistics keep theirs.
     """
 
     name = "pd_op.batch_norm"
@@ -56,7 +57,8 @@ class SyncBatchNorm:
     C1: `x` has two to five dimensions.
     C2: `data_format` is a layout with channels first or last.
     C3: `mean`, `variance`, `scale` and `bias` are vectors with one element per channel.
-    C4: they have the element type of `x`, where float16 and bfloat16 count as float32.
+    C4: they have the element type of `x`, where float16 and bfloat16 count as float32; running
+    statistics keep theirs.
     """
 
     name = "pd_op.sync_batch_norm_"
@@ -89,7 +91,8 @@ def _(
         require(statistics_dtype(row.dtype) is wide, "C4", f"{row} beside {x}")
     known = channels if channels != UNKNOWN else mean.shape[0]
     row = TensorMeta((known,), wide)
-    return x, row, row, row, row, TensorMeta((0,), dt.uint8)
+    moved = (row.with_dtype(mean.dtype), row.with_dtype(variance.dtype))
+    return x, *moved, row, row, TensorMeta((0,), dt.uint8)
 
 
 @reference(BatchNorm, SyncBatchNorm)
@@ -110,6 +113,7 @@ def _(
     wide = widened(x)
     channel = x.ndim - 1 if is_channels_last(data_format, "C2") else 1
     shape = tuple(n if i == channel else 1 for i, n in enumerate(x.shape))
+    kept = mean.dtype, variance.dtype
     mean, variance = widened(mean), widened(variance)
     kind = wide.dtype.type
     if use_global_stats or (is_test and not trainable_statistics):
@@ -119,7 +123,8 @@ def _(
         used, variance_used = (m.reshape(-1) for m in moments(wide, axes))
         if x.size == x.shape[channel]:
             unset = np.zeros_like(mean)
-            return x, mean, variance, unset, unset, np.zeros(0, np.uint8)
+            moved = mean.astype(kept[0]), variance.astype(kept[1])
+            return x, *moved, unset, unset, np.zeros(0, np.uint8)
         if x.size:
             keep = kind(momentum)
             mean = mean * keep + used * (1 - keep)
@@ -127,7 +132,8 @@ def _(
     inverse = 1 / np.sqrt(variance_used + kind(epsilon))
     normal = (wide - used.reshape(shape)) * inverse.reshape(shape)
     out = scaled(normal, scale, bias, shape).astype(x.dtype)
-    return out, mean, variance, used, inverse, np.zeros(0, np.uint8)
+    moved = mean.astype(kept[0]), variance.astype(kept[1])
+    return out, *moved, used, inverse, np.zeros(0, np.uint8)
 
 
 _TRAIN: Final = {
@@ -146,6 +152,9 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     mean, scale, bias = (s.tensor(2, dtype=wide) for _ in range(3))
     variance = s.tensor(2, dtype=wide, low=0.5, high=2)
     yield s(s.tensor(3, 2, 4), mean, variance, scale, bias, **_TRAIN)
+    if s.dtype is not wide:
+        half = s.tensor(2), s.tensor(2, low=0.5, high=2)
+        yield s(s.tensor(3, 2, 4), *half, scale, bias, **_TRAIN)
     yield s(s.tensor(3, 2), mean, variance, scale, bias, **{**_TRAIN, "is_test": True})
 
 

@@ -90,7 +90,7 @@ class UpdateLossScaling:
     scale and the counts.
 
     C1: the tensors are float.
-    C2: `found_infinite`, the scale and the counts have one element.
+    C2: `found_infinite`, the scale and the counts have one element, and one rank.
     """
 
     name = "pd_op.update_loss_scaling_"
@@ -123,6 +123,7 @@ def _update(
     _check_gradients(x)
     for one in (found_infinite, prev_loss_scaling, in_good_steps, in_bad_steps):
         check_number("scale or count", one, "C2")
+        require(one.rank == found_infinite.rank, "C2", f"{one} beside {found_infinite}")
     return x, prev_loss_scaling, in_good_steps, in_bad_steps
 
 

@@ -63,7 +63,7 @@ class LogCumSumExp:
         "x ; axis: i32 = -1, flatten: bool = False, exclusive: bool = False,"
         " reverse: bool = False -> out"
     )
-    dtypes = (dt.float32, dt.float64)
+    dtypes = dt.FLOATS
 
 
 @infer_meta(CumSum, LogCumSumExp)
@@ -90,7 +90,7 @@ def _(x: Array, *, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> 
 @reference(LogCumSumExp)
 def _(x: Array, *, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
     flat = x.reshape(-1) if flatten else x
-    least = float(np.finfo(x.dtype).min)
+    least = float(dt.of_array(x).limits.min)
     run = np.logaddexp.accumulate
     return _scan(run, flat, -1 if flatten else axis, exclusive, reverse, start=least)
 

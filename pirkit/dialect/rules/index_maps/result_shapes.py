@@ -12,6 +12,7 @@ from typing import cast
 
 from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.symbolic_shapes import Dims, Sizes, bounds_of, result_shapes
+from pirkit.dialect.ops.movement.shape import reshaped
 from pirkit.dialect.rules.index_maps.elementwise_maps import NAMES, elementwise
 from pirkit.index.extent import Undecided, is_sized
 
@@ -74,6 +75,8 @@ def _cumsum(call: MapCall, sizes: Sizes) -> Shapes:
 @result_shapes("pd_op.reshape")
 def _reshape(call: MapCall, sizes: Sizes) -> Shapes:
     shape, wanted = call.meta("x").shape, list(call.attrs["shape"])
+    if 0 in shape and not any(map(is_sized, (*shape, *wanted))):
+        return [reshaped(shape, wanted)]
     if 0 in shape and not {0, -1}.isdisjoint(wanted):
         raise Undecided("whose sizes a reshape of no elements keeps")
     for axis, n in enumerate(wanted):

@@ -16,7 +16,6 @@ from pirkit.dialect.rules.linalg.factorization import inverse_gaps
 from pirkit.dialect.rules.linalg.solve import adjoint, transposed
 from pirkit.dialect.rules.movement.movement import arange
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN
 
 _LOWER = {"upper": False, "transpose": False, "unitriangular": True}
@@ -177,7 +176,7 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.matrix_rank")
 def _(c: OpCall) -> Value:
-    b, x = c.b, c.x
+    b, x = c.b, c.b.wide(c.x)
     sizes = b.abs(b.eigh(x)[0]) if c.hermitian else b.svd(x)[1]
     if not c.use_default_tol:
         above = sizes > float(c.tol)
@@ -186,7 +185,7 @@ def _(c: OpCall) -> Value:
     elif 0 in x.shape[-2:]:
         above = sizes > 0.0
     else:
-        share = float(np.finfo(x.dtype.np).eps) * max(x.shape[-2:])
+        share = float(x.dtype.limits.eps) * max(x.shape[-2:])
         above = b.greater_than(sizes, b("pd_op.max", sizes, axis=(-1,), keepdim=True) * share)
     return b.sum(b.cast(above, dt.int64), (sizes.rank - 1,))
 

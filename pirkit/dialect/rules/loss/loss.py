@@ -35,7 +35,8 @@ def _(c: OpCall) -> Any:
     axis = c.axis % x.rank
     wide = b.wide(x)
     if c.use_softmax:
-        shifted = wide - b("pd_op.max", wide, axis=(axis,), keepdim=True)
+        some = x.shape[axis] != 0
+        shifted = wide - b("pd_op.max", wide, axis=(axis,), keepdim=True) if some else wide
         powers = b.exp(shifted)
         total = b.sum(powers, (axis,), keepdim=True)
         logs = shifted - b.log(total)

@@ -107,12 +107,12 @@ def _(c: OpCall) -> tuple[Value, ...]:
     if c.use_global_stats or (c.is_test and not c.trainable_statistics):
         inverse = b.rsqrt(variance + c.epsilon)
         normal = (x - b.reshape(mean, shape)) * b.reshape(inverse, shape)
-        return _scaled(c, normal, shape), mean, variance, mean, inverse, nothing
+        return _scaled(c, normal, shape), c.mean, c.variance, mean, inverse, nothing
     axes = tuple([i for i in range(x.rank) if i != channel])
     sizes = [x.shape[a] for a in axes]
     if all(n == 1 for n in sizes):
         unset = b.zeros_like(mean)
-        return c.x, mean, variance, unset, unset, nothing
+        return c.x, c.mean, c.variance, unset, unset, nothing
     centred, used, variance_used = _moments(b, x, axes)
     inverse = b.rsqrt(variance_used + c.epsilon)
     out = _scaled(c, centred * inverse, shape)
@@ -128,4 +128,5 @@ def _(c: OpCall) -> tuple[Value, ...]:
         new_mean = b.where(some, new_mean, mean)
         new_variance = b.where(some, new_variance, variance)
         used, inverse = (b.where(single, b.zeros_like(v), v) for v in (used, inverse))
-    return out, new_mean, new_variance, used, inverse, nothing
+    moved = b.cast(new_mean, c.mean.dtype), b.cast(new_variance, c.variance.dtype)
+    return out, *moved, used, inverse, nothing

@@ -44,10 +44,12 @@ def _(c: OpCall) -> Value:
     sizes = c.kernel_size
     if isinstance(sizes, Value):
         return NotImplemented
+    if 0 in lengths:
+        return NotImplemented
     if c.global_pooling or (c.adaptive and set(sizes) == {1}):
         return b.cast(_entire(b, x, axes, largest), c.x.dtype)
     is_dynamic = UNKNOWN in lengths
-    if 0 in lengths or (is_dynamic and (c.adaptive or c.ceil_mode or _pads_by_size(c, largest))):
+    if is_dynamic and (c.adaptive or c.ceil_mode or _pads_by_size(c, largest)):
         return NotImplemented
     moves = pool_slides(lengths, sizes, c.strides, c.paddings, c.padding_algorithm, False, "C4")
     if is_dynamic:

@@ -19,9 +19,8 @@ def _(c: OpCall) -> Value:
     x = x if x.dtype.is_float else b.cast(x, dt.float64)
     low, high = _range(c, x)
     inside = b.logical_and(b.greater_equal(x, low), b.less_equal(x, high))
-    place = b.cast(
-        (b.where(inside, x, low) - low) * b.const(bins, x.dtype) / (high - low), dt.int64
-    )
+    along = (x - low) * b.const(bins, x.dtype) / (high - low)
+    place = b.cast(b.where(inside, along, b.zeros_like(along)), dt.int64)
     place = b.minimum(place, b.const(bins - 1, dt.int64))
     numbers = dt.int64 if dtype is dt.int64 else dt.float64
     times = b.cast(inside, numbers)

@@ -108,6 +108,8 @@ def _(c: OpCall) -> Value:
 @decompose("pd_op.renorm")
 def _(c: OpCall) -> Value:
     b, x = c.b, c.x
+    if 0 in x.shape:
+        return x
     others = tuple(i for i in range(x.rank) if i != c.axis % x.rank)
     norm = _norm(b, x, c.p, others, True)
     most = b.const(c.max_norm, x.dtype)

@@ -82,11 +82,12 @@ def reduced(b: Builder, rows: Value, places: Value, count: Size, kind: str) -> t
         total = b.scatter_nd_add(start, at, rows)
         return (total if kind == "SUM" else _shared(b, total, got)), got
     expanded = b.reshape(places, (-1, *(1,) * (rows.rank - 1)))
+    kept = rows.dtype if rows.dtype in dt.REAL else dt.int32
     out = b.put_along_axis(
-        start, b.expand_like(expanded, rows), rows, axis=0, include_self=False,
-        reduce="amax" if kind == "MAX" else "amin",
+        b.cast(start, kept), b.expand_like(expanded, rows), b.cast(rows, kept), axis=0,
+        include_self=False, reduce="amax" if kind == "MAX" else "amin",
     )  # fmt: skip
-    return out, got
+    return b.cast(out, rows.dtype), got
 
 
 def _shared(b: Builder, total: Value, count: Value) -> Value:

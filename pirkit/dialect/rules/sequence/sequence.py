@@ -63,6 +63,8 @@ def _(c: OpCall) -> Value:
     channels = frames.shape[3 if last else 1]
     if channels == UNKNOWN:
         return NotImplemented
+    if not channels:
+        return frames
     n, *rest = sizes_of(b, frames)
     video = in_shape(b, frames, [shrunk(b, n, c.seg_num), c.seg_num, *rest])
     axis, end = 4 if last else 2, c.seg_num

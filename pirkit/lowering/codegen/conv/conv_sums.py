@@ -98,7 +98,7 @@ class CopySums:
 
                 def one(first: Value, mask: Value | None) -> None:
                     address = b.at(source, b.times(first, size))
-                    value = b.emit(vector, f"load {vector}, {address}, align {size}")
+                    value = b.load(vector, address, size)
                     _store_strided(b, c, value, b.at(target, b.times(first, step)), mask)
 
                 def along(first: Value, _: list[Value]) -> Sequence[Value]:

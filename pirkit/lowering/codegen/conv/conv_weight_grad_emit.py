@@ -174,7 +174,7 @@ class WeightGradEmitter:
             on = b.select(holds, on, b.const(on.type, False))
             address = b.at(source, b.times(first, self.size))
             value = masked_load(b, self.vector, address, self.size, on)
-            b.emit_void(f"store {value}, {b.at(there, b.times(x, self.size))}, align {self.size}")
+            b.store(value, b.at(there, b.times(x, self.size)), self.size)
             return []
 
         if cut.width > _MAX_UNROLLED * cut.lanes:
@@ -187,6 +187,7 @@ class WeightGradEmitter:
         """The lanes inside an image row."""
         b = self.b
         index = Type("i32" if self.size == 4 else "i64", self.cut.lanes)
+        # As unsigned numbers, negative positions are beyond the end: one comparison checks both.
         start = first if index.elem == "i64" else b.cast("trunc", first, "i32")
         positions = b.op("add", b.splat(start, index.lanes), b.iota(index))
         return b.compare("ult", positions, self.c.lengths[-1])

@@ -98,9 +98,9 @@ def _emit_tile(
 
     def copy(offset: Value, term: Value) -> None:
         for row, start in enumerate(starts):
-            one = b.emit(scalar, f"load {scalar}, {b.at(start, offset)}, align {size}")
+            one = b.load(scalar, b.at(start, offset), size)
             address = b.at(goal_base, b.plus(b.times(term, cut.rows * size), row * size))
-            b.emit_void(f"store {one}, {address}, align {size}")
+            b.store(one, address, size)
 
     def channel(d: Value, _: list[Value]) -> Sequence[Value]:
         taps(b.times(d, channels), b.times(d, c.terms), 0)

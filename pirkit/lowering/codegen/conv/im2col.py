@@ -15,7 +15,7 @@ import numpy as np
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, reach
 from pirkit.lowering.codegen.conv.panel_lines import PanelLines, image_planes, lines_of
-from pirkit.lowering.codegen.emit.memory_access import masked_load
+from pirkit.lowering.codegen.emit.memory_access import Memory, gather, masked_load
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.ir.routine import Location, matrix
 from pirkit.lowering.codegen.math.casts import element
@@ -99,7 +99,7 @@ class Im2colPanel:
                     image_offset = b.times(first, self.c.image_stride[-1])
                     masks = self._read_mask(b.plus(b.plus(start, offset), image_offset))
                     value = self._read(b.at(here, b.times(image_offset, size)), masks)
-                    b.emit_void(f"store {value}, {b.at(there, b.times(first, size))}, align {size}")
+                    b.store(value, b.at(there, b.times(first, size)), size)
                     return []
 
                 self._each(count, cut.lanes, one)
@@ -143,31 +143,16 @@ class Im2colPanel:
 
     def _read(self, source: Value, masks: list[Value | None]) -> Value:
         """Load every ``image_stride``-th element."""
-        b, vector, size, move, lanes = (
-            self.b,
-            self.vector,
-            self.size,
-            self.c.image_stride[-1],
-            self.cut.lanes,
-        )
+        b, vector, size, lanes = self.b, self.vector, self.size, self.cut.lanes
+        move = self.c.image_stride[-1]
         # Strides 1 and 2 load whole vectors (and deinterleave them); larger ones gather.
         if move > 2:
             (mask,) = masks
-            assert mask is not None
-            ramp = ", ".join(f"i64 {k * move * size}" for k in range(lanes))
-            address = b.emit(
-                Type("ptr", lanes), f"getelementptr i8, {source}, <{lanes} x i64> <{ramp}>"
-            )
-            name = f"llvm.masked.gather.{vector.suffix}.v{lanes}p0"
-            zero = f"{vector} zeroinitializer"
-            return b.call(name, vector, address, f"i32 {size}", mask, zero)
-        read: list[Value] = []
-        for k, mask in enumerate(masks):
-            address = b.at(source, k * lanes * size)
-            if mask is None:
-                read.append(b.emit(vector, f"load {vector}, {address}, align {size}"))
-            else:
-                read.append(masked_load(b, vector, address, size, mask))
+            return gather(b, vector, Memory(source, move * size), size, mask)
+        read = [
+            masked_load(b, vector, b.at(source, k * lanes * size), size, mask)
+            for k, mask in enumerate(masks)
+        ]
         return read[0] if move == 1 else b.shuffle(read[0], read[1], range(0, 2 * lanes, 2))
 
 

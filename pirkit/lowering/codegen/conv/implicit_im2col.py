@@ -91,7 +91,7 @@ class ImplicitIm2colPanel(Im2colPanel):
             def one(first: Value, _: list[Value]) -> Sequence[Value]:
                 masks = self._read_mask(b.plus(first, remaining))
                 value = self._read(b.at(source, b.times(first, size)), masks)
-                b.emit_void(f"store {value}, {b.at(there, b.times(first, size))}, align {size}")
+                b.store(value, b.at(there, b.times(first, size)), size)
                 return []
 
             self._each(-(-width // lanes), lanes, one)

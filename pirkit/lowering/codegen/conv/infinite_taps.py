@@ -96,7 +96,7 @@ class AddInfiniteTaps:
             yield slice(first + offset, end + offset), goal if end > first else slice(0, 0)
 
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
-        flag = b.emit(I64, f"load i64, {addresses[2]}, align {FLAG}")
+        flag = b.load(I64, addresses[2], FLAG)
         b.branch(b.compare("ne", flag, 0), lambda: self._filters(b, addresses, numbers[0]))
 
     def _filters(self, b: Builder, addresses: Values, tile: Value) -> Sequence[Value]:
@@ -139,12 +139,12 @@ class AddInfiniteTaps:
         """Add the products of a tap, if it is not finite."""
         c, size, scalar = self.c, self.c.dtype.itemsize, Type(element(self.c.dtype))
         lengths, rooms = _strides(c.lengths, size), _strides(c.room, size)
-        weight = b.emit(scalar, f"load {scalar}, {tap}, align {size}")
+        weight = b.load(scalar, tap, size)
 
         def along(source: Value, goal: Value, axis: int) -> None:
             if axis == len(at):
-                x, y = (b.emit(scalar, f"load {scalar}, {p}, align {size}") for p in (source, goal))
-                b.emit_void(f"store {b.muladd(x, weight, y)}, {goal}, align {size}")
+                x, y = (b.load(scalar, p, size) for p in (source, goal))
+                b.store(b.muladd(x, weight, y), goal, size)
                 return
             # The loop ends at the borders, as in `_met`: nothing is tested inside it.
             less = b.emit(I64, f"sub i64 0, {at[axis].text}")

@@ -77,7 +77,7 @@ class LimitTaps:
         def each(first: Value, found: list[Value]) -> Sequence[Value]:
             one = self._load(b, vector, source, first)
             if self.copies:
-                b.emit_void(f"store {one}, {b.at(goal, b.times(first, size))}, align {size}")
+                b.store(one, b.at(goal, b.times(first, size)), size)
             return [b.op("or", found[0], is_infinite(b, one, self.dtype))]
 
         def limit(first: Value, _: list[Value]) -> Sequence[Value]:
@@ -85,18 +85,18 @@ class LimitTaps:
             # `minnum` ignores NaN, which so becomes the largest number.
             low = b.binary("minnum", one, b.const(vector, most))
             both = b.binary("maxnum", low, b.const(vector, -most))
-            b.emit_void(f"store {both}, {b.at(goal, b.times(first, size))}, align {size}")
+            b.store(both, b.at(goal, b.times(first, size)), size)
             return []
 
         (some,) = self._all(b, lanes, [b.const(vector.mask, False)], each)
         if lanes > 1:
             some = b.call(f"llvm.vector.reduce.or.{some.type.suffix}", Type("i1"), some)
-        b.emit_void(f"store {b.cast('zext', some, I64.elem)}, {flag}, align {FLAG}")
+        b.store(b.cast("zext", some, I64.elem), flag, FLAG)
         b.branch(some, lambda: self._all(b, lanes, [], limit))
 
     def _load(self, b: Builder, vector: Type, base: Value, first: Value) -> Value:
         size = self.dtype.itemsize
-        return b.emit(vector, f"load {vector}, {b.at(base, b.times(first, size))}, align {size}")
+        return b.load(vector, b.at(base, b.times(first, size)), size)
 
     def _all(self, b: Builder, lanes: int, carried: Sequence[Value], body: Body) -> list[Value]:
         """All elements in vectors, of which the last two may overlap."""

@@ -38,6 +38,7 @@ def run_tile(
         sums += of_filters("s")
     if c.offsets:
         sums += of_filters("o", c.summed)
+    # With several ranges of channels (0 is the first, 2 the last) the result holds sums in between.
     if place and place[0] > 0:
         sums[...] = out
     add = _add_channels if c.depthwise else _add_products
@@ -72,6 +73,7 @@ def _add_products(
     block, row, column, channel = e.image
     size, taps = e.size, part.taps
     tap_bytes = c.depth * c.block * size
+    # Channels of the last block behind the ``tail`` are padding.
     ranges = [(0, c.blocks - 1, c.depth), (c.blocks - 1, 1, c.tail)] if c.tail else []
     for start, count, depth in ranges or [(0, blocks, c.depth)]:
         down, across = first * c.dilations[0], part.tap * c.dilations[1]

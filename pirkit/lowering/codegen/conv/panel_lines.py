@@ -83,7 +83,7 @@ class PanelLines:
     @staticmethod
     def entry(b: Builder, table: Value, line: Value) -> Value:
         """The entry of a line, an i64."""
-        return b.emit(I64, f"load i64, {b.at(table, b.times(line, 8))}, align 8")
+        return b.load(I64, b.at(table, b.times(line, 8)), 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +130,9 @@ class LineTables:
             result_lines = address_at(b, null, [results, *places], [at[0], *result_at])
             for table, value in ((lines.image, sources), (lines.result, result_lines)):
                 number = b.emit(I64, f"ptrtoint {value} to i64")
-                b.emit_void(f"store {number}, {b.at(table, b.times(r, 8))}, align 8")
+                b.store(number, b.at(table, b.times(r, 8)), 8)
             for table, value in zip(lines.starts, [*moved[:-1], at[-1]], strict=True):
-                b.emit_void(f"store {value}, {b.at(table, b.times(r, 8))}, align 8")
+                b.store(value, b.at(table, b.times(r, 8)), 8)
             return []
 
         b.loop(0, count, 1, [], line)

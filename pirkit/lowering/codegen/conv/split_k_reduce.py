@@ -87,12 +87,12 @@ class ReduceParts:
                         b.times(o, cut.task_images * t.image_sums), b.times(x, t.filters_bytes)
                     )
                     here = b.at(base, b.plus(source, b.times(lane, size)))
-                    total = b.emit(vector, f"load {vector}, {here}, align {size}")
+                    total = b.load(vector, here, size)
 
                     def add(part: Value, carried: list[Value]) -> Sequence[Value]:
                         # Partial sums of consecutive parts are `segments` tasks apart.
                         address = b.at(here, b.times(part, cut.segments(c) * region))
-                        other = b.emit(vector, f"load {vector}, {address}, align {size}")
+                        other = b.load(vector, address, size)
                         return [b.add(carried[0], other)]
 
                     [total] = b.loop(1, cut.parts, 1, [total], add)

@@ -11,10 +11,10 @@ from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
 from pirkit.lowering.codegen.emit.generate import (
     about_schedule,
     generate,
-    module,
     stages_of,
 )
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
+from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
 from pirkit.lowering.codegen.emit.tiled_loops import lanes_of
@@ -84,9 +84,8 @@ def tiled_draft(tiled: TiledNest, target: Target) -> Draft:
     scratch, lanes = write_nest(b, stages_of(tiled, target)[-1].nest), lanes_of(tiled, target)
     work = estimated_work(tiled.operands, [p.kernel for p in tiled.phases], lanes)
     sizes = tuple([o.size for o in tiled.operands])
-    code = Code(b"", SYMBOL, tiled.blocks, scratch, work, sizes)
     known = about(write_nest, f"tiles of {tiled.block}", lanes=lanes, blocks=tiled.blocks)
-    return Draft(module(b, len(tiled.operands), scratch), code, known)
+    return Routines().draft(b, scratch, sizes, work, known)
 
 
 def kernel_key(kernel: Kernel, target: Target) -> str:

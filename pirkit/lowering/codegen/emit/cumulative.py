@@ -7,22 +7,26 @@ since each addition waits for the one before it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
+from pirkit.lowering.codegen.emit.code_key import key_of
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.vector_emit import argument
+from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
+from pirkit.lowering.codegen.math.casts import stored
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.machine_costs import BYTES_PER_NS
-from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
 
 _LANES: Final = 32
 _SLICES: Final = 8
-_TYPES: Final = {dt.float32: "float", dt.float64: "double", dt.int32: "i32", dt.int64: "i64"}
-SCANNED: Final = frozenset(_TYPES)
+SCANNED: Final = frozenset({dt.float32, dt.float64, dt.int32, dt.int64})
 """The element types that have scans."""
 
 
@@ -59,104 +63,70 @@ def native_cumulative(scan: Cumulative) -> NativeFunction:
 
 
 def _draft(scan: Cumulative) -> Draft:
-    nbytes = scan.outer * scan.size * scan.inner * scan.dtype.itemsize
-    blocks = -(-scan.outer // scan.slices) * len(scan.widths)
-    known = about(_text, f"cumulative {scan.combine}", lanes=scan.widths[0], rows=scan.slices)
-    # Each element is read once and written once: the memory is the time.
-    code = Code(b"", SYMBOL, blocks, 0, 2 * nbytes // BYTES_PER_NS, (nbytes, nbytes))
-    return Draft(_text(scan), code, known)
-
-
-def _text(scan: Cumulative) -> str:
     """A block is a group of slices and a vector of their rows; the last group may be smaller."""
+    nbytes = scan.outer * scan.size * scan.inner * scan.dtype.itemsize
     groups, rest = divmod(scan.outer, scan.slices)
-    element, plane = _TYPES[scan.dtype], scan.size * scan.inner
-    counts = ((scan.slices,) if groups else ()) + ((rest,) if rest else ())
-    # Widths and counts are constants of a function, which keeps its sums in registers.
-    kinds = [(width, count) for width in dict.fromkeys(scan.widths) for count in counts]
-    cases = "\n".join(f"  i64 {w * (_SLICES + 1) + n}, label %scan{w}x{n}" for w, n in kinds)
-    calls = "\n".join(
-        f"scan{w}x{n}:\n  call void @rows{w}x{n}(ptr %x, ptr %y)\n  br label %done"
-        for w, n in kinds
-    )
     last = len(scan.widths) - 1
-    return "\n".join([
-        *(_rows(scan, w, n) for w, n in kinds),
-        f"""\
-define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{
-entry:
-  %source = load ptr, ptr %args
-  %second = getelementptr ptr, ptr %args, i64 1
-  %result = load ptr, ptr %second
-  br label %block
-block:
-  %b = phi i64 [ %lo, %entry ], [ %next, %done ]
-  %group = udiv i64 %b, {len(scan.widths)}
-  %chunk = urem i64 %b, {len(scan.widths)}
-  %slice = mul i64 %group, {scan.slices * plane}
-  %lane = mul i64 %chunk, {_LANES}
-  %first = add i64 %slice, %lane
-  %x = getelementptr {element}, ptr %source, i64 %first
-  %y = getelementptr {element}, ptr %result, i64 %first
-  %is.last = icmp eq i64 %chunk, {last}
-  %width = select i1 %is.last, i64 {scan.widths[last]}, i64 {_LANES}
-  %is.full = icmp ult i64 %group, {groups}
-  %count = select i1 %is.full, i64 {scan.slices}, i64 {rest}
-  %scaled = mul i64 %width, {_SLICES + 1}
-  %kind = add i64 %scaled, %count
-  switch i64 %kind, label %done [
-{cases}
-  ]
-{calls}
-done:
-  %next = add i64 %b, 1
-  %over = icmp eq i64 %next, %hi
-  br i1 %over, label %end, label %block
-end:
-  ret void
-}}
-""",
-    ])  # fmt: skip
+    known = about(
+        _rows, f"cumulative {scan.combine}", lanes=scan.widths[0], rows=scan.slices,
+        blocks=(groups + bool(rest)) * len(scan.widths),
+    )  # fmt: skip
+    routines, b = Routines(), Builder(blocks=known.sizes["blocks"])
+
+    def block(number: Value, _: list[Value]) -> Sequence[Value]:
+        group, chunk = (b.op(how, number, len(scan.widths)) for how in ("udiv", "urem"))
+        slice_bytes = scan.slices * nbytes // scan.outer
+        distance = b.plus(b.times(group, slice_bytes), b.times(chunk, _LANES * scan.dtype.itemsize))
+        x, y = (b.at(argument(b, k), distance) for k in range(2))
+        # Widths and counts are constants of a function, which keeps its sums in registers.
+        for width, in_row in _cases(b, chunk, last, scan.widths[0], scan.widths[last]):
+            for count, in_group in _cases(b, group, groups, scan.slices, rest):
+                name = _rows(routines, scan, width, count)
+                b.branch(b.both(in_row, in_group), lambda n=name: _call(b, n, x, y))
+        return []
+
+    b.block_loop(block)
+    # Each element is read once and written once: the memory is the time.
+    return routines.draft(b, 0, (nbytes, nbytes), 2 * nbytes // BYTES_PER_NS, known)
 
 
-def _rows(scan: Cumulative, width: int, count: int) -> str:
+def _cases(
+    b: Builder, number: Value, limit: int, below: int, other: int
+) -> list[tuple[int, Value]]:
+    """What a size may be, and when it is: one value for numbers below a limit, else the other."""
+    if other in (0, below):
+        return [(below, Value("true", I1))]
+    return [(s, b.compare(how, number, limit)) for s, how in ((below, "ult"), (other, "uge"))]
+
+
+def _call(b: Builder, name: str, x: Value, y: Value) -> Sequence[Value]:
+    b.emit_void(f"call void @{name}({x}, {y})")
+    return []
+
+
+def _rows(routines: Routines, scan: Cumulative, width: int, count: int) -> str:
     """The function that scans ``count`` slices of vectors of ``width`` elements."""
-    element = _TYPES[scan.dtype]
-    vector, size = f"<{width} x {element}>", scan.dtype.itemsize
-    combine = ("f" if scan.dtype.is_float else "") + scan.combine
+    size = scan.dtype.itemsize
+    row, plane = scan.inner * size, scan.size * scan.inner * size
+    vector = Type(stored(scan.dtype), width)
     # x = -0 + x keeps the sign of zero, as numpy does, which takes the first element itself
-    start = ("-0.0" if not scan.exclusive else "0.0") if scan.combine == "add" else "1.0"
-    start = start if scan.dtype.is_float else str(abs(int(float(start))))
-    initial = f"<{', '.join([f'{element} {start}'] * width)}>"
-    sums = "\n".join(
-        f"  %sum{k} = phi {vector} [ {initial}, %entry ], [ %new{k}, %row ]" for k in range(count)
-    )
-    stored = "sum" if scan.exclusive else "new"
-    steps = "\n".join(
-        f"""\
-  %at{k} = add i64 %at, {k * scan.size * scan.inner}
-  %from{k} = getelementptr {element}, ptr %x, i64 %at{k}
-  %value{k} = load {vector}, ptr %from{k}, align {size}
-  %new{k} = {combine} {vector} %sum{k}, %value{k}
-  %to{k} = getelementptr {element}, ptr %y, i64 %at{k}
-  store {vector} %{stored}{k}, ptr %to{k}, align {size}"""
-        for k in range(count)
-    )
-    row = f"sub i64 {scan.size - 1}, %j" if scan.reverse else "add i64 0, %j"
-    return f"""\
-define internal void @rows{width}x{count}(ptr noalias %x, ptr noalias %y) {{
-entry:
-  br label %row
-row:
-  %j = phi i64 [ 0, %entry ], [ %next, %row ]
-{sums}
-  %number = {row}
-  %at = mul i64 %number, {scan.inner}
-{steps}
-  %next = add i64 %j, 1
-  %over = icmp eq i64 %next, {scan.size}
-  br i1 %over, label %end, label %row
-end:
-  ret void
-}}
-"""
+    initial = 1.0 if scan.combine == "mul" else 0.0 if scan.exclusive else -0.0
+    combine = ("f" if scan.dtype.is_float else "") + scan.combine
+
+    def write(b: Builder) -> None:
+        x, y = Value("%x", PTR), Value("%y", PTR)
+
+        def step(number: Value, sums: list[Value]) -> Sequence[Value]:
+            if scan.reverse:
+                number = b.op("sub", Value(str(scan.size - 1), I64), number)
+            at, after = b.times(number, row), list[Value]()
+            for k, before in enumerate(sums):
+                source, goal = (b.at(b.at(p, at), k * plane) for p in (x, y))
+                value = b.load(vector, source, size)
+                after.append(b.op(combine, before, value))
+                b.store(before if scan.exclusive else after[k], goal, size)
+            return after
+
+        b.loop(0, scan.size, 1, [b.const(vector, initial)] * count, step)
+
+    return routines.add((width, count), "ptr noalias %x, ptr noalias %y", write)

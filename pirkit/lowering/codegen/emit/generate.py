@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pirkit.lowering.codegen.about import About, about
-from pirkit.lowering.codegen.emit.code_key import SYMBOL
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
+from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
 from pirkit.lowering.codegen.emit.schedule_loops import Stage, scheduled, stages
 from pirkit.lowering.codegen.emit.tiled_loops import tiled_stages
@@ -19,8 +18,6 @@ from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.codegen.ir.piecewise_poly_match import with_composite_functions
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.runtime.native.target import Target
-
-PARAMETERS: Final = "ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +37,6 @@ class Generated:
 
 def generate(kernel: Kernel, target: Target) -> Generated:
     """The code of a kernel. Raises InternalError for a nest that is not well formed."""
-    b, plan, scratch = emit_body(kernel, target)
-    text = module(b, len(plan.kernel.operands), scratch)
-    return Generated(text, plan.blocks, scratch, plan)
-
-
-def module(b: Builder, operands: int, scratch: int) -> str:
-    """The text of a module whose only function has the body of a builder (see `Generated`)."""
-    lines = [
-        f"define void @{SYMBOL}({PARAMETERS}) {{",
-        "entry:",
-        *emit_prologue(operands, scratch),
-        *b.lines,
-        "  ret void",
-        "}",
-        *b.declared.values(),
-        "!0 = !{i32 1}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
-    """The body of a kernel's function, its schedule, and its scratch memory in bytes."""
     plan = schedule(with_composite_functions(kernel, target), target)
     b = Builder(target.x86 and target.has("avx512f"), plan.kernel.fast, plan.blocks)
     streams = [k for k, o in enumerate(kernel.operands) if o.stream]
@@ -70,7 +45,8 @@ def emit_body(kernel: Kernel, target: Target) -> tuple[Builder, Schedule, int]:
     if target.x86 and streams:
         # Non-temporal stores are weakly ordered: make them visible before the function returns.
         b.invoke("llvm.x86.sse.sfence")
-    return b, plan, scratch
+    text = Routines().module(b, len(plan.kernel.operands), scratch)
+    return Generated(text, plan.blocks, scratch, plan)
 
 
 def stages_of(kernel: Kernel | TiledNest, target: Target) -> list[Stage]:
@@ -94,13 +70,3 @@ def _line_alignment(b: Builder, operands: Sequence[int]) -> Value:
     for begin in begins[1:]:
         all_aligned = b.op("or", all_aligned, begin)
     return b.compare("eq", b.op("and", all_aligned, LINE - 1), 0)
-
-
-def emit_prologue(operands: int, scratch: int) -> tuple[str, ...]:
-    """The first lines of a kernel's function: the address of its thread's scratch memory."""
-    return (
-        f"  %scratch_slot = getelementptr i8, ptr %args, i64 {8 * operands}",
-        "  %scratch_base = load ptr, ptr %scratch_slot, align 8",
-        f"  %scratch_offset = mul i64 %slot, {scratch}",
-        "  %scratch = getelementptr i8, ptr %scratch_base, i64 %scratch_offset",
-    )

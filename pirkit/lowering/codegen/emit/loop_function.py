@@ -16,15 +16,17 @@ It does not look at assertions: whoever calls it does, when it returns.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, LazyFunction, function_of
 from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
-from pirkit.runtime.native.function import Branch, Code, NativeFunction
-from pirkit.runtime.native.object_compiler import INLINE, SIMPLIFY
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.vector_emit import argument
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Type, Value
+from pirkit.runtime.native.function import Branch, NativeFunction
+from pirkit.runtime.native.object_compiler import INLINE
 from pirkit.runtime.native.records_ir import STACK
 from pirkit.runtime.native.target import host
 
@@ -80,93 +82,65 @@ def _draft(body: LoopBody) -> Draft:
     work = _STEP_NS + sum(part.code.work + _STEP_NS for part in parts.values())
     iterations = max(1, min(_MOST_ITERATIONS, _CALL_NS // work))
     scratch = max((part.code.scratch for part in parts.values()), default=0)
-    lines = list[str]()
-    declared = dict.fromkeys([INLINE])
+    routines = Routines()
     for number, part in parts.items():
-        lines += _inlined(part.text, number, declared)
-    lines += _loop(body, {k: part.code.blocks for k, part in parts.items()}, iterations)
-    lines += _entry(body.operands)
+        routines.include(_inlined(part.text, number))
+    _define_loop(routines, body, {k: part.code.blocks for k, part in parts.items()}, iterations)
+    b = routines.builder()
+    b.declared[INLINE] = INLINE
+    given = [*(argument(b, k) for k in range(body.operands + 1)), Value("%slot", I64)]
+    b.emit_void(f"call void @loop({', '.join(map(str, given))})")
+    known = about(_define_loop, f"loop of {len(parts)} functions")
     # The time of a call, by which the driver decides how many iterations it counts.
-    code = Code(b"", SYMBOL, 1, scratch, iterations * work, tuple(sizes))
-    known = about(_loop, f"loop of {len(parts)} functions")
-    return Draft("\n".join([*lines, *declared, ""]), code, known)
+    return routines.draft(b, scratch, tuple(sizes), iterations * work, known)
 
 
-def _inlined(text: str, number: int, declared: dict[str, None]) -> Iterator[str]:
-    """The definitions of a module, named after a step; its declarations go into ``declared``."""
+def _inlined(text: str, number: int) -> list[str]:
+    """A module whose functions are named after a step, and whose own function is inlined."""
     for name in dict.fromkeys(_NAME.findall(text)):
         text = re.sub(re.escape(name) + r"(?![\w.$])", f"{name}.{number}", text)
-    start = f"define void @{SYMBOL}.{number}("
-    for line in text.splitlines():
-        if line.startswith(("declare", "!")):
-            if line not in (SIMPLIFY, INLINE):
-                declared[line] = None
-        elif line.startswith(start):
-            yield line.replace("define", "define internal", 1).replace(") {", ") alwaysinline {")
-        else:
-            yield line
+    start = re.compile(rf"^define (void @{SYMBOL}\.{number}\(.*\)) {{$", re.MULTILINE)
+    text = start.sub(r"define internal \1 alwaysinline {", text)
+    return [line for line in text.splitlines() if not line.startswith("!")]
 
 
-def _loop(body: LoopBody, blocks: dict[int, int], iterations: int) -> list[str]:
+def _define_loop(
+    routines: Routines, body: LoopBody, blocks: dict[int, int], iterations: int
+) -> None:
     """The loop itself. Its operands do not overlap, as all are in use while it runs."""
-    end = len(body.steps)
-    given = ", ".join(f"ptr noalias %b{k}" for k in range(body.operands))
-    lines = [f"define internal void @loop({given}, ptr noalias %scratch, i64 %slot) noinline {{"]
-    lines.append("entry:")
+    b = routines.builder()
+    places = [Value(f"%b{k}", PTR) for k in range(body.operands)]
+    # Once the steps are inlined, LLVM replaces their argument blocks by the addresses in them.
+    scratch, arguments = Value("%scratch", PTR), dict[int, Value]()
     for number in blocks:
-        places = [f"%b{k}" for k in body.steps[number][1]]
-        lines.append(f"  %a{number} = alloca [{len(places) + 1} x ptr]")
-        lines += _stored(f"%a{number}", [*places, "%scratch"])
-    lines += [
-        "  br label %s0",
-        "s0:",
-        f"  %left = phi i64 [ {iterations}, %entry ], [ %next, %s{end} ]",
-    ]
+        given = [*(places[k] for k in body.steps[number][1]), scratch]
+        arguments[number] = b.emit(PTR, f"alloca [{len(given)} x ptr]")
+        for k, place in enumerate(given):
+            b.store(place, b.at(arguments[number], 8 * k), 8)
+    b.emit_void("br label %s0")
+    b.begin("s0")
+    b.emit_void(f"%left = phi i64 [ {iterations}, %entry ], [ %next, %s{len(body.steps)} ]")
     for number, (function, operands) in enumerate(body.steps):
         if isinstance(function, Branch):
-            lines += [
-                f"  %byte{number} = load i8, ptr %b{operands[0]}",
-                f"  %is{number} = icmp eq i8 %byte{number}, {int(function.when)}",
-                f"  br i1 %is{number}, label %s{function.target}, label %s{number + 1}",
-            ]
+            byte = b.load(Type("i8"), places[operands[0]], 1)
+            taken = b.compare("eq", byte, int(function.when))
+            b.emit_void(f"br {taken}, label %s{function.target}, label %s{number + 1}")
         else:
-            lines.append(
-                f"  call void @{SYMBOL}.{number}(ptr %a{number}, i64 %slot, i64 0, "
-                f"i64 {blocks[number]})"
-            )
-            lines.append(f"  br label %s{number + 1}")
-        lines.append(f"s{number + 1}:")
-    lines += [
-        f"  %byte = load i8, ptr %b{body.condition}",
-        "  %holds = icmp eq i8 %byte, 1",
-        "  %next = sub i64 %left, 1",
-        "  %may = icmp sgt i64 %next, 0",
-        "  %m0 = and i1 %holds, %may",
-    ]
-    for k, (stack, nbytes) in enumerate(body.pushed):
-        for word in ("used", "capacity"):
-            place = STACK.index(word)
-            lines.append(f"  %p_{word}{k} = getelementptr i64, ptr %b{stack}, i64 {place}")
-            lines.append(f"  %{word}{k} = load i64, ptr %p_{word}{k}")
-        lines += [
-            f"  %wanted{k} = add i64 %used{k}, {nbytes}",
-            f"  %room{k} = icmp sle i64 %wanted{k}, %capacity{k}",
-            f"  %m{k + 1} = and i1 %m{k}, %room{k}",
-        ]
-    return [*lines, f"  br i1 %m{len(body.pushed)}, label %s0, label %done",
-            "done:", "  ret void", "}"]  # fmt: skip
-
-
-def _stored(array: str, values: Sequence[str]) -> Iterator[str]:
-    for k, value in enumerate(values):
-        yield f"  {array}.{k} = getelementptr ptr, ptr {array}, i64 {k}"
-        yield f"  store ptr {value}, ptr {array}.{k}"
-
-
-def _entry(operands: int) -> list[str]:
-    lines = [f"define void @{SYMBOL}(ptr noalias readonly %args, i64 %slot, i64 %lo, i64 %hi) {{"]
-    for k in range(operands + 1):
-        lines.append(f"  %p{k} = getelementptr ptr, ptr %args, i64 {k}")
-        lines.append(f"  %v{k} = load ptr, ptr %p{k}")
-    given = ", ".join(f"ptr %v{k}" for k in range(operands + 1))
-    return [*lines, f"  call void @loop({given}, i64 %slot)", "  ret void", "}"]
+            run = f"{arguments[number]}, i64 %slot, i64 0, i64 {blocks[number]}"
+            b.emit_void(f"call void @{SYMBOL}.{number}({run})")
+            b.emit_void(f"br label %s{number + 1}")
+        b.begin(f"s{number + 1}")
+    b.emit_void("%next = sub i64 %left, 1")
+    goes_on = b.compare("eq", b.load(Type("i8"), places[body.condition], 1), 1)
+    goes_on = b.op("and", goes_on, b.compare("sgt", Value("%next", I64), 0))
+    for stack, nbytes in body.pushed:
+        used, capacity = (
+            b.load(I64, b.at(places[stack], 8 * STACK.index(word)), 8)
+            for word in ("used", "capacity")
+        )
+        goes_on = b.op("and", goes_on, b.compare("sle", b.plus(used, nbytes), capacity))
+    b.emit_void(f"br {goes_on}, label %s0, label %done")
+    b.begin("done")
+    # `noalias` is a fact about parameters, so the loop is a function that is not inlined.
+    named = ", ".join(f"ptr noalias {place.text}" for place in (*places, scratch))
+    routines.define(f"internal void @loop({named}, i64 %slot) noinline", b)

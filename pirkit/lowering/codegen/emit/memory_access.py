@@ -56,7 +56,7 @@ def load(
         scalar = Type(elem)
 
         def one() -> list[Value]:
-            return [b.emit(scalar, f"load {scalar}, {address}, align {size}")]
+            return [b.load(scalar, address, size)]
 
         if not guarded or mask is None:
             return widen(b, one()[0], dtype)
@@ -72,9 +72,7 @@ def load(
     elif isinstance(memory.step, int) and is_near(memory.step, size) and _is_wide(type_, mask):
         value = _deinterleaved(b, type_, address, memory.step // size, mask)
     elif memory.step != size:
-        value = _gather(b, type_, memory, size, mask)
-    elif mask is None:
-        value = b.emit(type_, f"load {type_}, {address}, align {size}")
+        value = gather(b, type_, memory, size, mask)
     else:
         value = masked_load(b, type_, address, size, mask)
     return widen(b, value, dtype)
@@ -92,8 +90,10 @@ def load_at_offsets(
     return widen(b, _masked_gather(b, Type(stored(dtype), lanes), address, size, mask), dtype)
 
 
-def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value) -> Value:
-    """The active lanes; zeros elsewhere."""
+def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value | None) -> Value:
+    """The active lanes; zeros elsewhere. Without a mask all are active."""
+    if mask is None:
+        return b.load(type_, address, size)
     zero = Value("zeroinitializer", type_)
     if type_.lanes * type_.bits >= _SAFE_BITS:
         name = f"llvm.masked.load.{type_.suffix}.p0"
@@ -103,7 +103,7 @@ def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value)
     for lane in range(type_.lanes):
 
         def one(lane: int = lane, so_far: Value = value) -> list[Value]:
-            item = b.emit(scalar, f"load {scalar}, {b.at(address, lane * size)}, align {size}")
+            item = b.load(scalar, b.at(address, lane * size), size)
             return [b.emit(type_, f"insertelement {so_far}, {item}, i64 {lane}")]
 
         [value] = b.branch(b.extract(mask, lane), one, [value])
@@ -131,7 +131,7 @@ def _in_windows(
     left = dict[int, int | None](enumerate(offsets))
     for begin, count in windows_of(offsets, size, type_.lanes):
         window = Type(type_.elem, count)
-        part = b.emit(window, f"load {window}, {b.at(address, begin)}, align {size}")
+        part = b.load(window, b.at(address, begin), size)
         part = b.splat(part, type_.lanes) if count == 1 else part
         inside = {
             lane: (o - begin) // size
@@ -164,10 +164,8 @@ def _reversed(b: Builder, type_: Type, address: Value, mask: Value | None) -> Va
     """Elements whose addresses fall from lane to lane: one vector, reversed."""
     lanes, size = type_.lanes, type_.bits // 8
     begin, back = b.at(address, (1 - lanes) * size), range(lanes - 1, -1, -1)
-    if mask is None:
-        value = b.emit(type_, f"load {type_}, {begin}, align {size}")
-    else:
-        value = masked_load(b, type_, begin, size, b.shuffle(mask, mask, back))
+    mask = mask and b.shuffle(mask, mask, back)
+    value = masked_load(b, type_, begin, size, mask)
     return b.shuffle(value, value, back)
 
 
@@ -182,7 +180,7 @@ def _deinterleaved(
         wanted = {e // stride: e - first for e in range(first, first + lanes) if e % stride == 0}
         begin = b.at(address, first * size)
         if mask is None:
-            part = b.emit(type_, f"load {type_}, {begin}, align {size}")
+            part = b.load(type_, begin, size)
         else:
             lane_of = {e: lane for lane, e in wanted.items()}
             none = Value("zeroinitializer", mask.type)
@@ -208,7 +206,7 @@ def _addresses(b: Builder, memory: Memory, lanes: int) -> Value:
     return b.emit(type_, f"getelementptr i8, {memory.address}, {offsets}")
 
 
-def _gather(b: Builder, type_: Type, memory: Memory, size: int, mask: Value | None) -> Value:
+def gather(b: Builder, type_: Type, memory: Memory, size: int, mask: Value | None) -> Value:
     """Load lanes at one distance from each other."""
     return _masked_gather(b, type_, _addresses(b, memory, type_.lanes), size, mask)
 
@@ -245,7 +243,7 @@ def _masked_store(b: Builder, value: Value, address: Value, size: int, mask: Val
     known = mask.text.strip("<>").split(", ")
     if size < _NARROW and known.count("i1 true") == 1:
         lane = known.index("i1 true")
-        b.emit_void(f"store {b.extract(value, lane)}, {b.at(address, lane * size)}, align {size}")
+        b.store(b.extract(value, lane), b.at(address, lane * size), size)
         return
     if value.type.lanes * value.type.bits >= _SAFE_BITS:
         name = f"llvm.masked.store.{value.type.suffix}.p0"
@@ -254,9 +252,7 @@ def _masked_store(b: Builder, value: Value, address: Value, size: int, mask: Val
     for lane in range(value.type.lanes):
 
         def one(lane: int = lane) -> list[Value]:
-            b.emit_void(
-                f"store {b.extract(value, lane)}, {b.at(address, lane * size)}, align {size}"
-            )
+            b.store(b.extract(value, lane), b.at(address, lane * size), size)
             return []
 
         b.branch(b.extract(mask, lane), one)

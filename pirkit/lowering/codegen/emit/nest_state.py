@@ -134,7 +134,7 @@ class NestState:
         )
 
     def int64_at(self, words: Value, number: int) -> Value:
-        return self.b.emit(I64, f"load i64, {self.b.at(words, 8 * number)}, align 8")
+        return self.b.load(I64, self.b.at(words, 8 * number), 8)
 
     def distance(self, stride: Stride, position: Value, at: Point) -> Value:
         """How far a buffer moves along an axis of such a stride."""

@@ -117,6 +117,8 @@ class _NestWriter(NestBlocks):
 
         def block(number: Value, carried: list[Value]) -> Sequence[Value]:
             if outer is not None:
+                # The number of the iteration of the outer loops: it differs from the one of the
+                # block before if any of these loops has moved.
                 standing = b.op("udiv", number, prod(trips[outer:]))
                 self.is_other = b.compare("ne", standing, carried[0])
                 carried = [standing]
@@ -127,6 +129,8 @@ class _NestWriter(NestBlocks):
                     last = _known(loop.stop) - loop.step
                     first = b.binary("smin", first, Value(str(last), I64))
                 if loop.align is not None:
+                    # Block k has the iterations from (k - 1) * step + shift on, within the axis:
+                    # behind the first, shorter one all vectors are aligned.
                     extent = Value(str(_known(loop.stop) - loop.step), I64)
                     end = b.binary("smin", b.plus(first, shift), extent)
                     first = b.binary("smax", b.plus(b.plus(first, -loop.step), shift), ZERO)
@@ -150,6 +154,7 @@ class _NestWriter(NestBlocks):
         def body(index: Value, carried: Sequence[Value]) -> list[Value]:
             self.registers.update(zip(keys, carried, strict=True))
             if node.moved_back:
+                # The last tile overlaps the one before it, so that none is partial.
                 index = self.b.binary("smin", index, self.b.plus(stop, -node.step))
             with Scope(self):
                 here = self.with_counts(node, self.moved(at, node.body, (node, index, None)))
@@ -246,6 +251,7 @@ class _NestWriter(NestBlocks):
             else:
                 lines.append(s)
         emitter.run(lines)
+        # A store to a register emits nothing: the value becomes a row of the tile.
         for s in held:
             value = emitter.get(s.value)
             count = self.nest.buffers[s.operand].size // (value[0].type.bits // 8 * at.lanes)
@@ -270,6 +276,7 @@ class _NestWriter(NestBlocks):
         begin, count = at.begins[node.columns.block], self.bound(node.columns, at)
         along, across = buffer.strides[node.row_axis], buffer.strides[node.column_axis]
         column = b.plus(b.emit(I64, f"sub {at.index[node.column_axis]}, {begin.text}"), node.ahead)
+        # Behind the last column of the block comes the first one of the next strip of rows.
         over = b.compare("sge", column, count)
         back = b.times(b.select(over, count, ZERO), across)
         here = b.at(self.address(node.buffer, at), node.ahead * across)
@@ -299,7 +306,7 @@ class _NestWriter(NestBlocks):
         if dest.space == "register":
             type_, begin = Type(stored(source.dtype), lanes), self.address(node.source, at)
             starts = [b.at(begin, k * distance) for k in range(lanes)]
-            columns = [b.emit(type_, f"load {type_}, {s}, align {size}") for s in starts]
+            columns = [b.load(type_, s, size) for s in starts]
             rows = [widen(b, row, source.dtype) for row in transposed(b, columns)]
             self.tiles[node.dest] = [(row, compute_type(source.dtype)) for row in rows]
             return

@@ -13,9 +13,12 @@ from typing import Literal
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
-from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
+from pirkit.lowering.codegen.emit.code_key import key_of
+from pirkit.lowering.codegen.emit.routines import Routines
+from pirkit.lowering.codegen.emit.vector_emit import argument
+from pirkit.lowering.codegen.ir.llvm_text import I64, PTR
 from pirkit.runtime.machine_costs import BYTES_PER_NS
-from pirkit.runtime.native.function import Code, NativeFunction
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.records_ir import STACK, STACK_BYTES
 from pirkit.runtime.native.target import host
 
@@ -40,43 +43,26 @@ def stack_access(action: Action, sizes: Sequence[int]) -> NativeFunction:
 
 
 def _draft(action: Action, sizes: tuple[int, ...]) -> Draft:
-    code = Code(b"", SYMBOL, 1, 0, sum(sizes) // BYTES_PER_NS, (STACK_BYTES, *sizes))
-    return Draft(_text(action, sizes), code, about(_text, f"stack {action}"))
-
-
-def _text(action: Action, sizes: tuple[int, ...]) -> str:
-    lines = [
-        "%stack = load ptr, ptr %args, align 8",
-        f"%p_used = getelementptr i64, ptr %stack, i64 {STACK.index('used')}",
-        "%data = load ptr, ptr %stack, align 8",
-        "%used = load i64, ptr %p_used, align 8",
-    ]
-    for k in range(len(sizes)):
-        lines += [
-            f"%p_x{k} = getelementptr ptr, ptr %args, i64 {k + 1}",
-            f"%x{k} = load ptr, ptr %p_x{k}, align 8",
-        ]
+    routines = Routines()
+    b = routines.builder()
+    stack, *values = (argument(b, k) for k in range(len(sizes) + 1))
+    used_at = b.at(stack, 8 * STACK.index("used"))
+    data, used = b.load(PTR, stack, 8), b.load(I64, used_at, 8)
     if action == "create":
-        lines.append("store i64 %used, ptr %x0, align 8")
+        b.store(used, values[0], 8)
     elif action == "test":
-        lines += [
-            "%bottom = load i64, ptr %x0, align 8",
-            "%holds = icmp sgt i64 %used, %bottom",
-            "%byte = zext i1 %holds to i8",
-            "store i8 %byte, ptr %x1, align 1",
-        ]
+        bottom = b.load(I64, values[0], 8)
+        holds = b.cast("zext", b.compare("sgt", used, bottom), "i8")
+        b.store(holds, values[1], 1)
     else:
         # A push writes above the top and then moves it; a pop moves it first and reads there.
-        begin = "%used" if action == "push" else "%rest"
-        sign = "add" if action == "push" else "sub"
-        lines.append(f"%rest = {sign} i64 %used, {entry_bytes(sizes)}")
-        lines.append(f"%top = getelementptr i8, ptr %data, i64 {begin}")
-        for k, (at, size) in enumerate(zip(accumulate(sizes, initial=0), sizes, strict=False)):
-            pair = f"ptr %at{k}, ptr %x{k}" if action == "push" else f"ptr %x{k}, ptr %at{k}"
-            lines.append(f"%at{k} = getelementptr i8, ptr %top, i64 {at}")
-            lines.append(f"call void @llvm.memcpy.p0.p0.i64({pair}, i64 {size}, i1 false)")
-        lines.append("store i64 %rest, ptr %p_used, align 8")
-    body = "\n".join(f"  {line}" for line in lines)
-    head = f"define void @{SYMBOL}(ptr %args, i64 %slot, i64 %lo, i64 %hi)"
-    declared = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
-    return f"{declared}\n{head} {{\n{body}\n  ret void\n}}\n"
+        entry, pushes = entry_bytes(sizes), action == "push"
+        moved = b.plus(used, entry if pushes else -entry)
+        top = b.at(data, used if pushes else moved)
+        for value, size, at in zip(values, sizes, accumulate(sizes, initial=0), strict=False):
+            pair = (b.at(top, at), value)
+            source_last = pair if pushes else reversed(pair)
+            b.invoke("llvm.memcpy.p0.p0.i64", *source_last, f"i64 {size}", "i1 false")
+        b.store(moved, used_at, 8)
+    known = about(stack_access, f"stack {action}")
+    return routines.draft(b, 0, (STACK_BYTES, *sizes), sum(sizes) // BYTES_PER_NS, known)

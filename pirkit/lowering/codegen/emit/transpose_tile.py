@@ -73,20 +73,14 @@ def pack(
             for s in starts if prefetch_distance else ():
                 b.prefetch(b.at(b.at(s, offset), prefetch_distance * size))
             transposed_rows = transposed(
-                b, [_read(b, type_, b.at(s, offset), size, mask) for s in starts]
+                b, [masked_load(b, type_, b.at(s, offset), size, mask) for s in starts]
             )
             first = b.at(tile, b.times(b.plus(b.times(row, width), column), size))
             for k, value in enumerate(transposed_rows):
-                b.emit_void(f"store {value}, {b.at(first, k * width * size)}, align {size}")
+                b.store(value, b.at(first, k * width * size), size)
             return []
 
         b.loop(0, length, lanes, [], along)
         return []
 
     b.loop(0, count, lanes, [], columns)
-
-
-def _read(b: Builder, type_: Type, address: Value, size: int, mask: Value | None) -> Value:
-    if mask is None:
-        return b.emit(type_, f"load {type_}, {address}, align {size}")
-    return masked_load(b, type_, address, size, mask)

@@ -165,7 +165,7 @@ class VectorEmitter:
             broken = b.op("and", b.splat(broken, self.lanes), self.mask)
 
         def tell() -> Sequence[Value]:
-            b.emit_void(f"store i8 1, {self.memory(operand).address}, align 1")
+            b.store(Value("1", Type("i8")), self.memory(operand).address, 1)
             return []
 
         b.branch(any_lane(b, broken), tell)
@@ -282,8 +282,7 @@ def split_index(b: Builder, index: Value, extents: Sequence[int]) -> list[Value]
 
 def argument(b: Builder, number: int) -> Value:
     """The pointer in slot ``number`` of the argument block."""
-    slot = b.at(Value("%args", PTR), 8 * number)
-    return b.emit(PTR, f"load ptr, {slot}, align 8")
+    return b.load(PTR, b.at(Value("%args", PTR), 8 * number), 8)
 
 
 def address_at(

@@ -16,8 +16,8 @@ from pirkit.runtime.native.object_compiler import SIMPLIFY
 
 _BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
                 "double": 64, "ptr": 64}  # fmt: skip
-_EFFECTS: Final = ("load", "call", "phi", "atomicrmw", "cmpxchg")
-"""Instructions that read memory or more: two with the same text may have different results."""
+_EFFECTS: Final = ("load", "call", "phi", "alloca")
+"""Instructions that read or reserve memory, or do more: the same text may give another result."""
 _EXTREMA: Final = {"smin": min, "umin": min, "smax": max, "umax": max}
 _SUFFIX: Final = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
@@ -304,6 +304,12 @@ class Builder:
         return self._intrinsic(name, a, x, y)
 
     # memory and control
+
+    def load(self, type_: Type, address: Value, align: int) -> Value:
+        return self.emit(type_, f"load {type_}, {address}, align {align}")
+
+    def store(self, value: Value, address: Value, align: int) -> None:
+        self.emit_void(f"store {value}, {address}, align {align}")
 
     def at(self, base: Value, offset: Value | int) -> Value:
         """The address ``offset`` bytes after ``base``."""

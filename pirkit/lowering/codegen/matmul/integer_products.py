@@ -36,6 +36,7 @@ def quad_products(target: Target) -> Combine:
     if has_quads(target):
         return quads_by_vnni
 
+    # `pmaddubsw` needs no widening, but saturates the sum of two products at 16 bits.
     def add(b: Builder, left: Value, right: Value, total: Value) -> Value:
         halves = Type("i16", 2 * total.type.lanes)
         x, y = (b.emit(halves, f"bitcast {v} to {halves}") for v in (left, right))

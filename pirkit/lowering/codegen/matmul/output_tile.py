@@ -71,16 +71,13 @@ def prefetch_bytes(
 
 def read_vector(b: Builder, type_: Type, address: Value, mask: Value | None = None) -> Value:
     """Load a vector or a scalar; 0 in lanes that the mask excludes."""
-    size = type_.bits // 8
-    if mask is None:
-        return b.emit(type_, f"load {type_}, {address}, align {size}")
-    return masked_load(b, type_, address, size, mask)
+    return masked_load(b, type_, address, type_.bits // 8, mask)
 
 
 def write_vector(b: Builder, value: Value, address: Value, mask: Value | None = None) -> None:
     """Store the lanes of a vector that the mask includes."""
     size = value.type.bits // 8
     if mask is None:
-        b.emit_void(f"store {value}, {address}, align {size}")
+        b.store(value, address, size)
         return
     b.invoke(f"llvm.masked.store.{value.type.suffix}.p0", value, address, f"i32 {size}", mask)

@@ -290,9 +290,7 @@ def end_row_max(functions: Functions, shape: TileShape, stride: int) -> str:
         def row(number: Value, _: list[Value]) -> Sequence[Value]:
             place = b.at(Value("%row_max", PTR), b.times(number, stride))
             vector = read_vector(b, shape.vector, place)
-            b.emit_void(
-                f"store {reduce_lanes(b, 'max', vector, shape.dtype)}, {place}, align {size}"
-            )
+            b.store(reduce_lanes(b, "max", vector, shape.dtype), place, size)
             return []
 
         b.loop(0, Value("%count", I64), 1, [], row)
@@ -304,7 +302,7 @@ def _row_scale(b: Builder, shape: TileShape, number: Value, stride: int) -> Valu
     """The scalar of a row, broadcast."""
     scalar, size = Type(shape.vector.elem), shape.dtype.itemsize
     place = b.at(Value("%factors", PTR), b.times(number, stride))
-    return b.splat(b.emit(scalar, f"load {scalar}, {place}, align {size}"), shape.lanes)
+    return b.splat(b.load(scalar, place, size), shape.lanes)
 
 
 def _by_vectors(

@@ -10,7 +10,7 @@ from typing import Any
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.kernels.numpy.softmax import blocks
+from pirkit.runtime.kernels.numpy.softmax import blocks, copy_back
 from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST
 from pirkit.runtime.registry import kernel
 
@@ -65,12 +65,6 @@ def _flat(array: Array | None) -> Array | None:
     return None if array is None else array.reshape(-1)
 
 
-def _return(out: Array, goal: Array) -> None:
-    """Bring to the result what was computed beside it, where it is not contiguous."""
-    if not out.flags.c_contiguous:
-        out[...] = goal.reshape(out.shape)
-
-
 def _normalized(
     b: Binding, rows: int, size: int, view: tuple[int, ...], weights: tuple[int, ...],
     saves_inverse: bool = False,
@@ -88,7 +82,7 @@ def _normalized(
         variance, inverse = (None, width) if saves_inverse else (width, None)
         run(x.reshape(rows, size), goal, _flat(mean), variance, inverse)
         _weigh(b, goal.reshape(view), scale, bias, weights)
-        _return(out, goal)
+        copy_back(out, goal)
 
     return step
 
@@ -143,6 +137,6 @@ def rms_norm(b: Binding) -> Step | None:
                 running_out[part] = width[:, 0]
             xp.multiply(one, width, goal[part])
         _weigh(b, goal, scale, None, (size,))
-        _return(out, goal)
+        copy_back(out, goal)
 
     return step

@@ -14,7 +14,7 @@ import numpy as np
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALF_TYPES, Array, Binding, Step, widened
-from pirkit.runtime.indexing import check_index
+from pirkit.runtime.indexing import check_index, put_places
 from pirkit.runtime.kernels.numpy.indices import along_axis, coordinates, number
 from pirkit.runtime.registry import kernel
 
@@ -181,34 +181,25 @@ def index_put(b: Binding) -> Step | None:
     """Coordinates that broadcast together, or masks."""
     masked = any(item.dtype is dt.bool_ for item in b.items(1))
     if not b.attrs["accumulate"]:
-        return _fill(b) if masked and len(b.items(1)) == 1 else _assign(b)
+        return _fill(b) if masked and len(b.items(1)) == 1 else _assign
     if masked or b.dtype is dt.bool_:
         return None
     return (widened(_accumulate) if b.dtype in HALF_TYPES else _accumulate)(b)
 
 
-def _assign(b: Binding) -> Step:
-    sizes = b.input().shape
-
-    def step(x: Array, indices: Sequence[Array], value: Array, out: Array) -> None:
-        at: list[Array] = []
-        for index in indices:
-            at += index.nonzero() if index.dtype == np.bool_ else [index]
-        for size, each in zip(sizes, at, strict=False):
-            check_index(each, size, "C4")
-        _copy_unless_same(x, out)
-        out[tuple(at)] = value
-
-    return step
+def _assign(x: Array, indices: Sequence[Array], value: Array, out: Array) -> None:
+    places = put_places(x, indices, value)
+    _copy_unless_same(x, out)
+    out[places] = value
 
 
 def _fill(b: Binding) -> Step:
     """One mask: a single value is copied where it holds, which needs no list of places."""
     if b.input(2).numel != 1:
-        return _assign(b)
+        return _assign
     x, mask = b.input(), b.items(1)[0]
     if x.shape[: mask.rank] != mask.shape:
-        return _assign(b)
+        return _assign
     shape = (*mask.shape, *[1] * (x.rank - mask.rank))
 
     def step(x: Array, indices: Sequence[Array], value: Array, out: Array) -> None:

@@ -40,65 +40,48 @@ def _rows(b: Binding) -> tuple[Slabs, list[slice], Array] | None:
     return found, parts, b.workspace((most, 1, inner))
 
 
-@kernel("softmax", dtypes=dt.FLOATS, inplace={"out": "x"}, widen=True)
-def softmax(b: Binding) -> Step | None:
+def _over_rows(b: Binding, logarithm: bool) -> Step | None:
     """The maximum is subtracted first, so that nothing overflows."""
     held = _rows(b)
     if held is None:
         return None
     shape, parts, room = held
+    _, size, inner = shape
+    powers = b.workspace((room.shape[0], size, inner)) if logarithm else None
     xp = b.xp
 
     def step(x: Array, out: Array) -> None:
-        source, target = x.reshape(shape), _flat(out, shape)
+        source, target = x.reshape(shape), out.reshape(shape)
         for part in parts:
             one, goal = source[part], target[part]
-            edge = room[: part.stop - part.start]
+            count = part.stop - part.start
+            edge, power = room[:count], goal if powers is None else powers[:count]
             xp.maximum.reduce(one, axis=1, keepdims=True, out=edge)
             xp.subtract(one, edge, goal)
-            xp.exp(goal, goal)
-            xp.add.reduce(goal, axis=1, keepdims=True, out=edge)
-            xp.divide(goal, edge, goal)
-        _back(out, target)
+            xp.exp(goal, power)
+            xp.add.reduce(power, axis=1, keepdims=True, out=edge)
+            if logarithm:
+                xp.subtract(goal, xp.log(edge, edge), goal)
+            else:
+                xp.divide(goal, edge, goal)
+        copy_back(out, target)
 
     return step
+
+
+@kernel("softmax", dtypes=dt.FLOATS, inplace={"out": "x"}, widen=True)
+def softmax(b: Binding) -> Step | None:
+    return _over_rows(b, False)
 
 
 @kernel("log_softmax", dtypes=dt.FLOATS, widen=True)
 def log_softmax(b: Binding) -> Step | None:
     """``x - max - log(sum(exp(x - max)))``."""
-    held = _rows(b)
-    if held is None:
-        return None
-    shape, parts, room = held
-    _, size, inner = shape
-    powers = b.workspace((room.shape[0], size, inner))
-    xp = b.xp
-
-    def step(x: Array, out: Array) -> None:
-        source, target = x.reshape(shape), _flat(out, shape)
-        for part in parts:
-            one, goal = source[part], target[part]
-            count = part.stop - part.start
-            edge, power = room[:count], powers[:count]
-            xp.maximum.reduce(one, axis=1, keepdims=True, out=edge)
-            xp.subtract(one, edge, goal)
-            xp.exp(goal, power)
-            xp.add.reduce(power, axis=1, keepdims=True, out=edge)
-            xp.log(edge, edge)
-            xp.subtract(goal, edge, goal)
-        _back(out, target)
-
-    return step
+    return _over_rows(b, True)
 
 
-def _flat(out: Array, shape: Slabs) -> Array:
-    """The result as slabs: a view where it is contiguous, else memory of its own."""
-    return out.reshape(shape)
-
-
-def _back(out: Array, target: Array) -> None:
-    """Bring to the result what was computed beside it."""
+def copy_back(out: Array, target: Array) -> None:
+    """Bring to the result what was computed beside it, where it is not contiguous."""
     if not out.flags.c_contiguous:
         out[...] = target.reshape(out.shape)
 
@@ -130,6 +113,6 @@ def logsumexp(b: Binding) -> Step | None:
             xp.add.reduce(power, axis=1, keepdims=True, out=top)
             xp.log(top, top)
             xp.add(goal, top, goal)
-        _back(out, target)
+        copy_back(out, target)
 
     return step
