@@ -43,6 +43,14 @@ def one_of(call: Call) -> Iterator[Call]:
             yield replace(call, args=(*call.args[:k], first, *call.args[k + 1 :]))
 
 
+def with_scalar(call: Call) -> Iterator[Call]:
+    """The call with one element of another type as its second operand, which promotes nothing."""
+    if len(call.args) == 2 and all(isinstance(a, np.ndarray) and a.size for a in call.args):
+        x, y = cast("tuple[np.ndarray[Any, Any], ...]", call.args)
+        for dtype in (np.float32, np.int64):
+            yield replace(call, args=(x, np.array(y.flat[0]).astype(dtype)))
+
+
 def turned(call: Call) -> Iterator[Call]:
     """The call with the axes of its first operand counted from the other end."""
     meta = call.metas[0] if call.metas else None
@@ -59,6 +67,7 @@ def others(definition: OpDef) -> Iterator[Call]:
     for call in some_calls(definition):
         yield from turned(call)
         yield from one_of(call)
+        yield from with_scalar(call)
         for old in sorted(set(flat_dims(list(call.metas)))):
             yield from (resized(call, old, new) for new in {0, 1, old + 1} - {old})
 
