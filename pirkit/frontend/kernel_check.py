@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.diag.errors import PirkitError, RuntimeFault
+from pirkit.diag.span import Span
 from pirkit.dialect.kinds import CUMULATIVE_PRODUCT, CUMULATIVE_SUM
 from pirkit.dialect.opdef import has_trait
 from pirkit.dialect.operation import ProgramOp
@@ -25,6 +26,7 @@ from pirkit.frontend.numeric_check import (
     on_drawn_inputs,
     plan_of,
 )
+from pirkit.lowering.codegen.about import About
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.kernel_watch import PATIENCE, EndedError, Watch, watched
@@ -118,11 +120,26 @@ def check_kernels(
         return Report(program.symbol, backend, 0, ())
     plan = write_plan(program, library=KernelLibrary(backend))
 
-    def check(watch: Watch) -> Report:
+    def check(watch: Watch) -> dict[str, Any]:
         run = partial(_check, program, plan, backend, seed, watch)
-        return on_drawn_inputs(plan, seed, run, inputs, params)
+        return asdict(on_drawn_inputs(plan, seed, run, inputs, params))
 
-    return watched(check, patience) if backend == CPU else check(Watch())
+    return _report_of(watched(check, patience) if backend == CPU else check(Watch()))
+
+
+def _report_of(found: dict[str, Any]) -> Report:
+    """A report from its fields, as JSON has them."""
+    faults: list[KernelFault] = []
+    for fault in found["faults"]:
+        fields: dict[str, Any] = {
+            **fault,
+            "functions": tuple([About(**known) for known in fault["functions"]]),
+            "span": Span(**fault["span"]) if fault["span"] else None,
+            "origin": tuple(fault["origin"]),
+        }
+        faults.append(KernelFault(**fields))
+    whole: dict[str, Any] = {**found, "faults": tuple(faults)}
+    return Report(**whole)
 
 
 def _check(

@@ -7,9 +7,9 @@ again up to that kernel, reports it in place of running it, and stops.
 from __future__ import annotations
 
 import contextlib
+import json
 import mmap
 import os
-import pickle
 import select
 import signal
 import struct
@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from pirkit.diag.errors import InternalError, PirkitError
+from pirkit.diag.errors import InternalError
 
 PATIENCE: Final = 60.0
 """Seconds of wall time that a kernel may take. The first call of one may compile it."""
@@ -58,7 +58,7 @@ class Watch:
 def watched(check: Callable[[Watch], T], patience: float = PATIENCE) -> T:
     """What ``check`` gives, or raises, in a child process; here where there is no `os.fork`.
 
-    It does the same each time it runs, and its result can be pickled.
+    It does the same each time it runs, and its result is a value of JSON.
     """
     if not hasattr(os, "fork"):
         return check(Watch())
@@ -67,12 +67,8 @@ def watched(check: Callable[[Watch], T], patience: float = PATIENCE) -> T:
         shared = mmap.mmap(-1, _NOTE.size)
         found = _in_child(check, Watch(ended, shared), patience)
         if isinstance(found, bytes):
-            is_error, result = pickle.loads(found)
-            if not is_error:
-                return result
-            if isinstance(result, PirkitError):
-                raise result
-            return check(Watch(ended))  # raises with a traceback
+            # What raises there does so here, with its traceback.
+            return json.loads(found) if found else check(Watch(ended))
         number, _ = _NOTE.unpack_from(shared)
         if not number or number in ended:
             raise InternalError(f"the process that checks kernels died outside of one: {found}")
@@ -111,7 +107,7 @@ def _in_child(check: Callable[[Watch], Any], watch: Watch, patience: float) -> b
         if not is_over:
             os.kill(child, signal.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if sent and not status:
+    if is_over and not status:
         return bytes(sent)
     if status < 0:
         return how or f"it ends the process by {signal.Signals(-status).name}"
@@ -123,11 +119,9 @@ def _serve(check: Callable[[Watch], Any], watch: Watch, target: int) -> None:
     status = 1
     try:
         try:
-            answer = pickle.dumps((False, check(watch)))
-        except PirkitError as error:
-            answer = pickle.dumps((True, error))
+            answer = json.dumps(check(watch), default=int).encode()
         except Exception:  # the parent meets it again
-            answer = pickle.dumps((True, None))
+            answer = b""
         view = memoryview(answer)
         while view:
             view = view[os.write(target, view) :]

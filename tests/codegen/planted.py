@@ -37,6 +37,7 @@ from pirkit.lowering.codegen.conv import (
 )
 from pirkit.lowering.codegen.emit import (
     batch_compile,
+    memory_access,
     nest_writer,
     schedule,
     transpose_tile,
@@ -54,7 +55,12 @@ from pirkit.lowering.codegen.matmul import (
     microkernel,
     small_gemm,
 )
-from pirkit.lowering.whole_program import kernel_sequence, search_kernels, small_matrices
+from pirkit.lowering.whole_program import (
+    kernel_sequence,
+    search_kernels,
+    segments,
+    small_matrices,
+)
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.dtype import int8, uint8
 from pirkit.runtime.launch_fusion import PendingLaunch
@@ -271,6 +277,21 @@ def transposed_conv(x: Any, w: Any) -> Any:
 
 def strided_conv(x: Any, w: Any) -> Any:
     return ops.conv2d(x, w, [2, 2], [1, 1], "EXPLICIT", [1, 1], 1, "NCHW")
+
+
+def far_away(old: Any) -> Any:
+    """Loads of a reversed vector from where no memory is."""
+    return lambda b, type_, address, mask: old(b, type_, b.at(address, -(1 << 44)), mask)
+
+
+def at_once(old: Any) -> Any:
+    """All calls of a plan in one phase, whatever they wait for."""
+    return lambda self: dict.fromkeys(old(self), 0)
+
+
+def best(x: Any) -> Any:
+    y = ops.tanh(ops.cumsum(ops.sin(x) * 2.0, 0) + 1.0)
+    return ops.tanh(ops.topk(y, 5, 1)[0] * 2.0) + ops.sum(y, [1], None, True)
 
 
 def scaled_attention(q: Any, k: Any, v: Any) -> Any:
@@ -578,6 +599,26 @@ PLANTS: Final = {
         ((6, 10), (10, 7)),
         ("each instruction is right alone",),
     ),
+    "crash": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        memory_access,
+        "_reversed",
+        far_away,
+        lambda x: ops.tanh(ops.flip(x, [1])) + 1.0,
+        ((30, 77),),
+        ("it ends the process by SIG", "memory_access.py", "right by their interpreter"),
+    ),
+    "order of segments": Plant(
+        "its order: whole_program/segments.py",
+        "",
+        segments._Parts,
+        "_phases",
+        at_once,
+        best,
+        ((40, 37),),
+        ("it does not run as a whole", "each instruction is right alone"),
+    ),
     "memory of a segment": Plant(
         "whole_program/kernel_sequence.py",
         "",
@@ -628,7 +669,7 @@ PLANTS: Final = {
         ((1003,),),
     ),
 }
-REDUCED: Final = ("row tail", "scatter", "in place")
+REDUCED: Final = ("row tail", "scatter", "in place", "crash")
 
 
 def program_of(plant: Plant) -> str:
