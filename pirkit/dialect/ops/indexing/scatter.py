@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, Final, cast
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
@@ -110,7 +111,7 @@ def _(x: Array, index: Array, updates: Array) -> Array:
     if places:
         np.add.at(out, places, widened(updates))
     else:
-        out += widened(updates).reshape(-1, *x.shape).sum(0)
+        out += widened(updates).reshape(prod(index.shape[:-1]), *x.shape).sum(0)
     return out.astype(x.dtype)
 
 
