@@ -119,6 +119,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0703": "bad option of a pass",
         "PK0704": "passes in an impossible order",
         "PK0705": "bad value of an environment variable",
+        "PK0710": "plug-in that fails",
     },
     TraceError: {
         "PK0706": "traced value where Python needs a number",

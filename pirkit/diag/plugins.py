@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from pirkit.diag.errors import PirkitError, UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -27,6 +29,28 @@ def plugins(group: str) -> Sequence[EntryPoint]:
     from importlib.metadata import entry_points  # noqa: PLC0415  slow, and seldom needed
 
     return tuple(entry_points(group=group))
+
+
+def loaded(entry: EntryPoint) -> Any:
+    """What an entry point names. UsageError (PK0710) if its package fails."""
+    return _attempted(entry.load, f"plug-in `{entry.value}` of `{entry.group}`")
+
+
+def called(extend: Callable[..., Any], *given: Any) -> None:
+    """Call a function of a plug-in. UsageError (PK0710) if it fails."""
+    _attempted(lambda: extend(*given), f"plug-in `{extend.__module__}:{extend.__name__}`")
+
+
+def _attempted(work: Callable[[], Any], what: str) -> Any:
+    try:
+        return work()
+    except PirkitError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"{what} fails: {type(error).__name__}: {error}", code="PK0710",
+            help="its package is broken, or of another version: repair it, or uninstall it",
+        ) from error  # fmt: skip
 
 
 def _may_be_named(group: str) -> bool:

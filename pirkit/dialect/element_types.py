@@ -6,7 +6,8 @@ only: then they are real where the first is real, and complex where it is comple
 ``same_dtype`` names have one type.
 
 Half precision goes where float32 does, and narrow integers and bools where int32 does: mixed
-precision was recorded on devices that have more kernels than the table lists. Ops that only move
+precision was recorded on devices that have more kernels than the table lists. Bools are no
+indices, lengths or labels, though, whose types the record states. Ops that only move
 elements take every type as their first tensor.
 """
 
@@ -62,9 +63,13 @@ def _admitted(definition: OpDef, is_complex: bool) -> tuple[tuple[str, Dtypes], 
     slots = [s.name for s in definition.operands if s.kind is None]
     stated = definition.operand_dtypes
     return tuple([
-        (name, _widened(stated[name]) if name in stated else all_equal if index else own)
+        (name, _stated(stated[name]) if name in stated else all_equal if index else own)
         for index, name in enumerate(slots)
     ])  # fmt: skip
+
+
+def _stated(dtypes: Dtypes) -> Dtypes:
+    return tuple([d for d in _widened(dtypes) if d is not dt.bool_ or d in dtypes])
 
 
 def _widened(dtypes: Dtypes) -> Dtypes:

@@ -38,7 +38,7 @@ from typing import Any, Final, TypeVar
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.gc_pause import imported, is_imported
 from pirkit.diag.plugin_additions import Origin, is_again, note_addition
-from pirkit.diag.plugins import plugins
+from pirkit.diag.plugins import loaded, plugins
 from pirkit.dialect.kinds import ELEMENTWISE, KINDS, SINK, SOURCE, TRAITS, UNSTATED
 from pirkit.dialect.op_index import homes, load_families, load_home
 from pirkit.dialect.shapes import elementwise_meta
@@ -313,7 +313,7 @@ def load_plugins() -> None:
     if not _Loaded.plugins:
         entries = plugins(PLUGINS)
         for entry in entries:
-            entry.load()
+            loaded(entry)
         _Loaded.plugins = all(is_imported(entry.module) for entry in entries)
 
 

@@ -14,7 +14,7 @@ import difflib
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.diag.gc_pause import imported
 from pirkit.diag.once import once
 from pirkit.diag.plugins import plugins
@@ -113,7 +113,9 @@ def pass_named(name: str, span: Span | None = None) -> type[Pass]:
     module, _, cls = package.partition(":")
     try:
         return getattr(imported(module), cls)
-    except (ImportError, AttributeError) as error:
+    except PirkitError:
+        raise
+    except Exception as error:  # its package may raise anything
         raise UsageError(
             f"pass `{name}` cannot be imported from `{package}`: {error}",
             code="PK0702",

@@ -18,7 +18,8 @@ from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.forks import renewed
 from pirkit.diag.gc_pause import imported, is_imported
 from pirkit.diag.plugin_additions import Origin, is_again, note_addition
-from pirkit.diag.plugins import plugins
+from pirkit.diag.plugins import called, loaded, plugins
+from pirkit.runtime import foreign_kernel
 from pirkit.runtime.binding import HALF_TYPES, Bind, Binding, Step, widened
 from pirkit.runtime.device import HOST, CupyDevice, Device
 from pirkit.runtime.dtype import DType
@@ -96,7 +97,9 @@ class Kernel:
     """Module and name of the function that binds it."""
 
     def __call__(self, binding: Binding) -> Step | None:
-        return self.bind(binding)
+        if not self.source or self.source.startswith("pirkit."):
+            return self.bind(binding)
+        return foreign_kernel.bound(self.source, self.bind, binding, returns=self.form == "new")
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +325,7 @@ class Registry:
         if self._plugins_loaded:
             return
         # import before taking the lock: an import may wait for a thread that waits for the lock
-        found: list[Callable[[Registry], None]] = [entry.load() for entry in plugins(PLUGINS)]
+        found: list[Callable[[Registry], None]] = [loaded(e) for e in plugins(PLUGINS)]
         with self._lock:
             if not (self._plugins_loaded or self._is_extending):
                 self._extend(found)
@@ -334,7 +337,7 @@ class Registry:
         kernels = {slot: dict(kernels_of_op) for slot, kernels_of_op in self._kernels.items()}
         try:
             for extend in plugins:
-                extend(self)
+                called(extend, self)
             self._plugins_loaded = True
         except BaseException:
             self._devices, self._backends, self._origins = before

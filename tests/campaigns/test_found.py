@@ -15,6 +15,7 @@ import pirkit.numpy as pnp
 from pirkit.diag.errors import PirkitError
 from pirkit.diag.settings import SETTINGS, chosen
 from pirkit.frontend.safetensors_files import read_safetensors
+from pirkit.runtime import dtype as dt
 from tools.campaigns.oracle import Oracle
 
 
@@ -494,3 +495,42 @@ def test_numbers_beyond_the_element_type_of_traced_values(number: int) -> None:
     bounds = (number, 5) if number < 0 else (-5, number)
     found = pirkit.jit(lambda x: pnp.clip(x, *bounds))(x)
     assert np.asarray(found).tolist() == np.clip(x, *bounds).tolist()
+
+
+@pytest.mark.parametrize("name", ["solve", "triangular_solve", "cholesky_solve"])
+def test_solvers_take_one_element_type(name: str) -> None:
+    """Ways gave the type of the one or the other operand."""
+    b = pirkit.ProgramBuilder()
+    x, y = b.input("x", (3, 3), "float64"), b.input("y", (3, 3), "float32")
+    with pytest.raises(PirkitError, match="do not mix"):
+        b(f"pd_op.{name}", x, y)
+
+
+def test_bools_are_no_lengths() -> None:
+    b = pirkit.ProgramBuilder()
+    x, labels = b.input("x", (2, 3, 3, 4), "float32"), b.input("labels", (2, 2), "int32")
+    lengths = b.input("lengths", (2,), "int32")
+    with pytest.raises(PirkitError, match="`input_lengths` has dtype bool"):
+        b("pd_op.warprnnt", x, labels, b.cast(lengths, dt.bool_), lengths)
+
+
+def test_videos_windows_and_scatters_of_nothing() -> None:
+    """One failed in its decomposition, one in its kernel, one in its reference."""
+    b = pirkit.ProgramBuilder()
+    video = b.input("video", (4, 2, 1, 0), "float32")
+    b.output("a", b("pd_op.temporal_shift", video, seg_num=2, shift_ratio=0.4, data_format="NHWC"))
+    image, filters = (
+        b.input("image", (1, 2, 3, 4), "float32"),
+        b.input("w", (3, 2, 3, 0), "float32"),
+    )
+    b.output("b", b("pd_op.conv2d", image, filters))
+    x, places = b.input("x", (0,), "float32"), b.input("places", (0,), "int64")
+    b.output("c", b("pd_op.scatter_nd_add", x, places, x))
+    program = b.finish()
+    sizes = {"video": (4, 2, 1, 0), "image": (1, 2, 3, 4), "w": (3, 2, 3, 0), "x": (0,)}
+    given: dict[str, Any] = {name: np.ones(size, np.float32) for name, size in sizes.items()}
+    given["places"] = np.ones(0, np.int64)
+    for pipeline, backend in (("", "reference"), ("", "cpu"), ("@default", "cpu")):
+        found = pirkit.compile(program, pipeline=pipeline, backend=backend)(**given)
+        assert [found[n].shape for n in "abc"] == [(4, 2, 1, 0), (1, 3, 1, 5), (0,)]
+        assert not found["b"].any()

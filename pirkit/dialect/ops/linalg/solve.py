@@ -207,6 +207,7 @@ class Solve:
     """
 
     name = "pd_op.solve"
+    same_dtype = ("x", "y")
     signature = "x, y -> out"
     dtypes = FIELDS
 
@@ -275,6 +276,7 @@ class TriangularSolve:
     """
 
     name = "pd_op.triangular_solve"
+    same_dtype = ("x", "y")
     signature = (
         "x, y ; upper: bool = True, transpose: bool = False, unitriangular: bool = False -> out"
     )
@@ -291,6 +293,7 @@ class CholeskySolve:
     """
 
     name = "pd_op.cholesky_solve"
+    same_dtype = ("x", "y")
     signature = "x, y ; upper: bool = False -> out"
     dtypes = REAL_FIELDS
 

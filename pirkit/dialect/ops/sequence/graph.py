@@ -35,6 +35,7 @@ class SegmentPool:
     C1: `segment_ids` is a vector of int32 or int64, one for each row of `x`.
     C2: `pooltype` is `SUM`, `MEAN`, `MAX` or `MIN`.
     C3: the segments are not negative, and rise.
+    C4: `x` holds no integers narrower than 32 bits.
     """
 
     name = "pd_op.segment_pool"
@@ -122,6 +123,7 @@ def _(x: TensorMeta, segment_ids: TensorMeta, *, pooltype: str) -> tuple[TensorM
     fits = is_valid and same_dim(segment_ids.shape[0], x.shape[0])
     require(fits, "C1", f"{segment_ids} for the rows of {x}")
     require(pooltype in REDUCTIONS, "C2", f"pooltype {pooltype!r} is not in {REDUCTIONS}")
+    require(x.dtype in dt.REAL, "C4", f"segments of a {x}")
     side = x.with_shape((UNKNOWN, 1))
     if pooltype != "MEAN":
         side = TensorMeta((0,), dt.float32)
@@ -285,6 +287,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     x = s.tensor(3, 2)
     yield "C1", s(x, s.array([0, 1], dt.int64))
     yield "C2", s(x, s.array([0, 1, 1], dt.int64), pooltype="PROD")
+    yield "C4", s(s.bools(3, 2), s.array([0, 1, 1], dt.int64), pooltype="MEAN")
     yield "C3", s(x, s.array([1, 0, 2], dt.int64))
 
 

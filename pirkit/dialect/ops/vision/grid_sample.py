@@ -57,6 +57,7 @@ class RoiAlign:
     C1: `x` has four dimensions and `boxes` is `[R, 4]`.
     C2: `pooled_height` and `pooled_width` are positive.
     C3: `boxes_num` has one number per image; it may be absent for one image.
+    C4: the numbers are floating.
     """
 
     name = "pd_op.roi_align"
@@ -152,6 +153,7 @@ def _(
 ) -> TensorMeta:
     fits = x.rank == 4 and boxes.rank == 2 and same_dim(boxes.shape[-1], 4)
     require(fits, "C1", f"x {x} and boxes {boxes}")
+    require(x.dtype.is_float, "C4", f"an average of {x}")
     positive = pooled_height > 0 and pooled_width > 0
     require(positive, "C2", f"a result of {pooled_height} by {pooled_width}")
     counts = 1 if boxes_num is None else boxes_num.shape[0] if boxes_num.rank == 1 else 0
@@ -208,4 +210,5 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(x, s.tensor(3, 5), counts)
     yield "C2", s(x, boxes, counts, pooled_height=0)
     yield "C3", s(x, boxes, s.array([1, 2], dt.int32))
+    yield "C4", s(s.ints((1, 2, 4, 4), 0, 9), s.ints((3, 4), 0, 3), counts)
     yield "C3", s(s.tensor(2, 2, 4, 4), boxes, None)

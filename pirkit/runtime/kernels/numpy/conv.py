@@ -67,7 +67,7 @@ def _columns(b: Binding, g: Geometry, groups: int) -> Step:
     is_dense = prod(g.strides) == 1
     width = run if is_dense else prod(g.positions)
     k = depth * taps
-    count = max(BLOCK // k, LEAST)
+    count = max(BLOCK // max(k, 1), LEAST)
     images = max(min(count // width, n), 1)
     span = min(count, width) if images == 1 and is_dense else width
 
