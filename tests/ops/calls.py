@@ -25,7 +25,7 @@ Value = Array | list[Array] | None
 
 _GRADIENT = re.compile(r"_grad_?$")
 
-STRUCTURAL: Final = frozenset({"structure", "tensor_array"})
+STRUCTURAL: Final = frozenset({"structure", "derivatives", "tensor_array"})
 """The family of ops that have regions, lists or effects instead of a numeric meaning."""
 
 
