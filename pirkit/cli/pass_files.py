@@ -1,4 +1,4 @@
-"""``--load FILE``: passes of one's own, from a file of Python."""
+"""``--load FILE``: ops and passes of one's own, from a file of Python."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from pathlib import Path
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
+from pirkit.dialect.opdef import OpDef
 from pirkit.passes import Pass, register_pass
 
 
 def load_passes(arguments: argparse.Namespace) -> int:
-    """Run the files of ``--load`` and register the passes that they define; the exit code.
+    """Run the files of ``--load``, which declare ops, and register their passes; the exit code.
 
     Raises ArtifactError (PK0506) if a file cannot be read, and UsageError (PK0701) if running it
-    fails or it defines no pass.
+    fails or it defines neither an op nor a pass.
     """
     paths: Sequence[str] = arguments.load
     for path in paths:
@@ -55,12 +56,13 @@ def _load(path: str) -> None:
         ) from error
     classes = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == name]
     passes = [c for c in classes if issubclass(c, Pass) and not inspect.isabstract(c)]
-    if not passes:
+    if not passes and not any(isinstance(found, OpDef) for found in vars(module).values()):
         raise UsageError(
-            f"{path} defines no pass",
+            f"{path} defines no op and no pass",
             code="PK0701",
             span=Span(path),
-            help="a pass is a function behind `@pirkit.passes.rewrite`, or a class of passes",
+            help="an op is a class behind `@pirkit.dialect.opdef.op`; a pass is a function behind "
+            "`@pirkit.passes.rewrite`, or a class of passes",
         )
     for cls in passes:
         register_pass(cls)

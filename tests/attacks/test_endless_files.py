@@ -15,7 +15,6 @@ from pirkit.diag.limits import Limits, read_at_most, use_limits
 from pirkit.frontend.arrays import read_npz
 from pirkit.frontend.files import read_text
 from pirkit.frontend.safetensors_files import read_safetensors, write_safetensors
-from pirkit.onnx import load_model
 from pirkit.runtime.native.cache import ObjectCache
 from pirkit.split.split_files import load_parts
 
@@ -24,9 +23,13 @@ NAMED_PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pip
 
 
 @pytest.mark.skipif(not os.path.exists(ZERO), reason="no endless device here")
-@pytest.mark.parametrize("read", [read_text, load_parts, read_safetensors, load_model])
-def test_endless_devices(read: object) -> None:
-    assert callable(read)
+@pytest.mark.parametrize("name", ["text", "parts", "safetensors", "onnx"])
+def test_endless_devices(name: str) -> None:
+    if name == "onnx":
+        pytest.importorskip("onnx")
+        from pirkit.onnx import load_model as read
+    else:
+        read = {"text": read_text, "parts": load_parts, "safetensors": read_safetensors}[name]
     with use_limits(Limits(input_bytes=1000)), pytest.raises(LimitError) as caught:
         read(ZERO)
     assert caught.value.code == "PK0302"

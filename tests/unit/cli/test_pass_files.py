@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,6 +54,50 @@ def test_a_pass_from_a_file_runs_with_its_options(call: Run) -> None:
     assert "rewritten: 2" in err
 
 
+OP = """
+import numpy as np
+from pirkit.dialect.opdef import decompose, infer_meta, op, reference
+
+@op
+class Halved:
+    name = "loaded.halved"
+    signature = "x -> out"
+
+@infer_meta(Halved)
+def _(x):
+    return x
+
+@reference(Halved)
+def _(x):
+    return np.asarray(x * 0.5)
+
+@decompose(Halved)
+def _(call):
+    return call.x * 0.5
+"""
+PROGRAM = """
+pir.program @main(%x "x" : tensor<3xf32>) {
+  %y = loaded.halved(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<3xf32>) -> ()
+}
+"""
+
+
+def test_a_file_may_declare_ops_alone(tmp_path: Path) -> None:
+    ops, program = tmp_path / "ops.py", tmp_path / "p.mlir"
+    ops.write_text(OP)
+    program.write_text(PROGRAM)
+    given = [str(program), "--load", str(ops)]
+    commands = (["opt", *given, "-p", "decompose"], ["run", *given, "--inputs", "random:0"])
+    for command, *arguments in commands:  # in a process each, as an op is declared once
+        module = f"import sys; from pirkit.cli.{command} import main; sys.exit(main())"
+        ran = subprocess.run(
+            [sys.executable, "-c", module, *arguments], capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert "scale" in ran.stdout or command == "run"
+
+
 def test_its_manual_is_printed(call: Run) -> None:
     code, out, _ = call("pirkit-opt", "--load", EXAMPLE, "--help-pass", "relu-to-silu")
     assert code == 0
@@ -71,7 +116,7 @@ def test_other_commands_know_it_too(call: Run) -> None:
     ("text", "code", "said"),
     [
         (None, "PK0506", "cannot read"),
-        ("x = 1", "PK0701", "defines no pass"),
+        ("x = 1", "PK0701", "defines no op and no pass"),
         ("x = 1\ny = 1 / 0", "PK0701", "ZeroDivisionError"),
         ("def f(:", "PK0701", "SyntaxError"),
     ],
