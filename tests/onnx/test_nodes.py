@@ -12,6 +12,8 @@ import pytest
 pytest.importorskip("onnx")
 
 from pirkit.onnx.backend import PirkitBackend, as_array
+from pirkit.runtime import dtype as dt
+from tests.tolerance import tolerance
 
 OPERATORS = (
     "conv", "convtranspose", "maxpool", "averagepool", "batch_normalization", "gemm", "matmul",
@@ -49,4 +51,6 @@ def test_node(case: Any) -> None:
             assert have.dtype == want.dtype
             if have.dtype.kind not in "biuc":  # as those of ml_dtypes
                 have, want = have.astype(np.float64), want.astype(np.float64)
-            np.testing.assert_allclose(have, want, rtol=case.rtol, atol=case.atol)
+            # ONNX draws some inputs anew in each process; its bound is a unit in the last place
+            least = tolerance(dt.of_array(as_array(wanted))).atol
+            np.testing.assert_allclose(have, want, rtol=case.rtol, atol=max(case.atol, least))
