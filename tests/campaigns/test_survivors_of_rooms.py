@@ -20,6 +20,7 @@ from pirkit.dialect.operation import PirOp
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile as compile_program
 from pirkit.frontend.files import READERS, WRITERS
+from pirkit.frontend.paddle.json_reader import _short
 from pirkit.frontend.paddle.params import read_params, write_params
 from pirkit.frontend.paddle.spelling import read_type, read_value, split_list
 from pirkit.passes import run_pipeline
@@ -323,3 +324,33 @@ def test_copysign_has_its_slope_for_all_signs(signs: tuple[int, int]) -> None:
     x, y = (np.array([0.5, 2.0]) * s for s in signs)
     slope = grad(lambda x: ops.sum(ops.copysign(x, y)))(x)
     np.testing.assert_array_equal(np.asarray(slope), np.sign(x) * np.sign(y))
+
+
+def test_folders_of_the_cache_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert cache._private(tmp_path / "made" / "here")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "made" / "here").stat().st_mode & 0o777 == 0o700
+
+
+def test_numbers_of_twenty_digits_are_told_in_full() -> None:
+    assert _short(10**19) == "1" + "0" * 19
+    assert _short(10**20) == "10000000... (21 digits)"
+
+
+@pytest.mark.parametrize("work", [True, False])
+def test_programs_that_lose_all_they_compute_are_told(
+    work: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    line = "%y = pd_op.relu(%x) : (tensor<2xf32>) -> tensor<2xf32>" if work else ""
+    module = parsed(f"""
+pir.program @p() {{
+  %x = pd_op.data() {{name = "x", shape = array<i64: 2>, dtype = #pir.dtype<float32>,
+    place = #pir.place<undefined:0>}} : () -> tensor<2xf32>
+  {line}
+}}""")
+    with caplog.at_level("WARNING"):
+        run_pipeline(module, "dce")
+    assert ("removed every operation" in caplog.text) is work
