@@ -79,3 +79,11 @@ def test_a_case_that_takes_too_long_is_a_hang() -> None:
 
     campaign = Campaign("op_table", endless, lambda *_: "endless", seconds=1)
     assert [f.kind for f in served(campaign, 0, 0)] == ["hang"]
+
+
+def test_a_case_that_the_campaign_has_no_memory_to_compare_is_left_out() -> None:
+    def large(*_: object) -> list[Found]:
+        raise MemoryError("2 GiB")
+
+    campaign = Campaign("op_table", large, lambda *_: "large")
+    assert [f.kind for f in served(campaign, 0, 0)] == ["skipped"]

@@ -123,6 +123,9 @@ def served(campaign: Campaign, seed: int, number: int, only: str = "") -> list[F
     except Hang:
         told = f"more than {campaign.seconds} s of CPU time"
         return [Found("hang", campaign.describe(seed, number, only), "case", told)]
+    except MemoryError as error:  # of what compares results: pirkit's own are told by `attempt`
+        told = f"the campaign has no memory to compare: {error}"
+        return [Found("skipped", campaign.describe(seed, number, only), "case", told)]
     finally:
         signal.signal(signal.SIGPROF, before)
 
