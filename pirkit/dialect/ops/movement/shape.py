@@ -147,14 +147,12 @@ def _squeezed(shape: tuple[int, ...], axis: Sequence[int]) -> set[int]:
     """Dimensions to drop; a named one that is unknown is taken to be 1, as in Paddle."""
     if not axis:
         return {i for i, d in enumerate(shape) if d == 1}
-    named = {normalize_axis(a, len(shape)) for a in axis} if shape else set[int]()
-    return {i for i in named if shape[i] in (1, UNKNOWN)}
+    named = {normalize_axis(a, max(len(shape), 1)) for a in axis}  # a 0-D tensor has axes 0 and -1
+    return {i for i in named if i < len(shape) and shape[i] in (1, UNKNOWN)}
 
 
 @reference(Squeeze)
 def _(x: Array, *, axis: Sequence[int]) -> Array:
-    for a in axis:
-        normalize_axis(a, x.ndim)
     return np.squeeze(x, axis=tuple(_squeezed(x.shape, axis)))
 
 
