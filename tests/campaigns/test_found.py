@@ -12,6 +12,7 @@ import pytest
 
 import pirkit
 import pirkit.numpy as pnp
+from pirkit import ops
 from pirkit.diag.errors import PirkitError
 from pirkit.diag.settings import SETTINGS, chosen
 from pirkit.frontend.safetensors_files import read_safetensors
@@ -534,3 +535,12 @@ def test_videos_windows_and_scatters_of_nothing() -> None:
         found = pirkit.compile(program, pipeline=pipeline, backend=backend)(**given)
         assert [found[n].shape for n in "abc"] == [(4, 2, 1, 0), (1, 3, 1, 5), (0,)]
         assert not found["b"].any()
+
+
+def test_a_scale_without_a_bias_keeps_the_sign_of_zero() -> None:
+    b = pirkit.ProgramBuilder()
+    b.output(
+        "y", b.atan2(b.input("x", (4,), "float32"), b.hardswish(b.input("z", (4,), "float32")))
+    )
+    agree(b.finish(), x=np.array([-0.0, 0, -4, 3], "f4"), z=np.array([-0.0, 0, -4, -3], "f4"))
+    assert np.signbit(np.asarray(ops.scale(np.array([-0.0]), scale=2.0)))[0]

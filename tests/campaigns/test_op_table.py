@@ -103,6 +103,8 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
     ("triu_indices", [], {"row": 2**31 - 1, "col": 2, "offset": -1, "dtype": dt.int32}),
     ("squeeze", [np.array(1.0)], {"axis": (0, -1)}),
     ("rms_norm", [np.ones((2, 3, 4), "f4"), np.ones(4, "f4")], {"normalized_shape": (-1,)}),
+    ("atan2", [f(-0.0, 0.0), f(-1.0, -1.0)], {}),
+    ("scale", [f(-0.0, 0.0, 3.0)], {"scale": 2.0}),
     ("histogram", [f(NAN, dtype=np.float64)], {"bins": 4, "min": 0.0, "max": 0.0}),
     ("triu_indices", [], {"row": 5, "col": 3, "offset": -2, "dtype": dt.int32}),
     ("tril_indices", [], {"rows": 5, "cols": 3, "offset": 1, "dtype": dt.int64}),

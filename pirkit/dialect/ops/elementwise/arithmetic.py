@@ -37,12 +37,12 @@ infer_meta(Scale)(unchanged)
 
 @in_f32
 def _scale_then_add(x: Array, scale: Array, bias: Array) -> Any:
-    return x * scale + bias
+    return x * scale + bias if bias else x * scale  # a sum with 0 is no -0, which the kernels keep
 
 
 @in_f32
 def _add_then_scale(x: Array, scale: Array, bias: Array) -> Any:
-    return (x + bias) * scale
+    return (x + bias) * scale if bias else x * scale
 
 
 @reference(Scale)
