@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import mmap
+import operator
 import os
 import select
 import signal
@@ -119,7 +120,7 @@ def _serve(check: Callable[[Watch], Any], watch: Watch, target: int) -> None:
     status = 1
     try:
         try:
-            answer = json.dumps(check(watch), default=int).encode()
+            answer = json.dumps(check(watch), default=operator.index).encode()
         except Exception:  # the parent meets it again
             answer = b""
         view = memoryview(answer)

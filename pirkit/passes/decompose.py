@@ -243,7 +243,8 @@ def _decompose_if_profitable(
         if why is None:
             b = Builder(block, op, location=op.location)
             values = [
-                b.assign(b.wrap(v)).ssa if _shares_what_is_written(op, v) else v for v in values
+                b.assign(b.wrap(v)).ssa if _shares_what_is_written(op, v, parts) else v
+                for v in values
             ]
             by_result = dict(zip(used, values, strict=True))
             replace(op, [by_result.get(k) for k in range(len(op.results))])
@@ -306,18 +307,22 @@ def _write(b: Builder, value: Value, into: Value) -> Value:
 
 
 def _kept(op: PirOp, value: Any, b: Builder) -> Any:
-    """A copy of an operand that is the result, where an operation overwrites one of the two."""
+    """A copy of a result that the rule has not made, where an operation overwrites it."""
     if isinstance(value, tuple | list):
         return [_kept(op, one, b) for one in cast("Sequence[Any]", value)]
-    if not isinstance(value, Value) or not _shares_what_is_written(op, value.ssa):
+    if not isinstance(value, Value) or not _shares_what_is_written(op, value.ssa, b.emitted):
         return value
     return b.assign(value)
 
 
-def _shares_what_is_written(op: PirOp, value: SSAValue) -> bool:
-    """True if an operand stands for a result of its own, and either may be overwritten."""
+def _shares_what_is_written(op: PirOp, value: SSAValue, made: Sequence[Operation]) -> bool:
+    """True if an older value stands for a result of its own, and either may be overwritten.
+
+    Such a value is an operand, an element of a list among them, or a constant; ``made`` are the ops
+    that take the place of ``op``.
+    """
     definition = op.definition
-    if value not in op.operands or definition.writes or definition.views:
+    if value.owner in made or definition.writes or definition.views:
         return False
     return is_overwritten(value) or any(is_overwritten(r) for r in op.results)
 

@@ -452,7 +452,7 @@ def test_floating_functions_of_bools_with_the_batch_in_lanes() -> None:
     np.testing.assert_allclose(found, [np.pi / 2] * 2, rtol=1e-6)
 
 
-PIPELINES: Final = ("", "@simplify", "@simplify,functionalize", "@storage", "@default")
+PIPELINES: Final = ("", "@simplify", "decompose", "@simplify,functionalize", "@storage", "@default")
 
 
 def agree(program: pirkit.Program, **given: Any) -> None:
@@ -473,10 +473,11 @@ def test_two_names_of_an_element_of_a_list_are_one_storage() -> None:
     agree(b.finish(), x=np.arange(6.0))
 
 
-def test_a_copy_that_does_nothing_stays_where_it_is_overwritten() -> None:
+@pytest.mark.parametrize("way", ["squeeze", "add_n"])
+def test_a_copy_that_does_nothing_stays_where_it_is_overwritten(way: str) -> None:
     b = pirkit.ProgramBuilder()
     x = b.input("x", (3, 4), "float32")
-    same = b.squeeze(x, axis=(0,))
+    same = b.squeeze(x, axis=(0,)) if way == "squeeze" else b("pd_op.add_n", [x])
     b("pd_op.subtract_", same, same)
     b.output("y", b("pd_op.less_than", x, same))
     agree(b.finish(), x=np.arange(-6, 6, dtype="f4").reshape(3, 4))
