@@ -83,7 +83,7 @@ def typed(b: Builder, value: Any, dtype: DType) -> Value:
 
 
 def fits(number: Any, dtype: DType) -> bool:
-    """Whether an element type holds a Python number; of integers all do not."""
+    """Whether a Python integer is within an integer type; true for other numbers and types."""
     if not dtype.is_integer or not isinstance(number, int):
         return True
     limits = np.iinfo(dtype.np)

@@ -80,7 +80,5 @@ def _(c: OpCall) -> Value:
         group = part(b, video, (1, axis), (remaining[0], low), (remaining[1], high))
         room = (0, 0, *pads, *(0,) * 6)
         groups.append(b.pad(group, paddings=room, pad_value=0.0) if any(pads) else group)
-    if not groups:  # no channels
-        return frames
     out = b.concat(groups, axis=axis) if len(groups) > 1 else groups[0]
     return in_shape(b, out, [n, *rest])
