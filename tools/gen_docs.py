@@ -1,5 +1,6 @@
 """Writes the files that come from docstrings and tables of ops: pages of ``docs/``, the passes of
-``--help``, where ops are declared, and the stubs for type checkers.
+``--help``, where ops are declared, the tables of files in the READMEs of ops and rules, and the
+stubs for type checkers.
 
 python tools/gen_docs.py            write them
 python tools/gen_docs.py --check    fail if one is out of date
@@ -8,12 +9,15 @@ python tools/gen_docs.py --check    fail if one is out of date
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
 import inspect
 import pkgutil
+import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from textwrap import fill
@@ -314,6 +318,34 @@ def op_index() -> str:
     )
 
 
+_ROW = re.compile(r"^\| `\w+\.py` \| .* \|\n", re.M)
+"""A file in the table of a README."""
+
+
+def readme_with_table(readme: Path) -> str:
+    """The text of a README whose table lists the files beside it by their docstrings."""
+    rows = "".join(
+        f"| `{file.name}` | {_first_paragraph(file)} |\n"
+        for file in sorted(readme.parent.glob("*.py"))
+        if file.stem != "__init__"
+    )
+    heading, line, rest = readme.read_text(encoding="utf-8").partition("|---|---|\n")
+    return heading + line + rows + _ROW.sub("", rest)
+
+
+def _first_paragraph(file: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return " ".join(docstring.partition("\n\n")[0].split()).replace("|", r"\|")
+
+
+def _readmes() -> Iterator[Path]:
+    """The READMEs of families of ops and rules that have a table of files."""
+    for folder in ("ops", "rules"):
+        for readme in sorted((ROOT / "pirkit" / "dialect" / folder).rglob("README.md")):
+            if "| file | holds |\n" in readme.read_text(encoding="utf-8"):
+                yield readme
+
+
 def _torch(row: dict[str, str]) -> str:
     names = row["ops"].split()
     kinds = {class_of(f"pd_op.{name}") for name in names}
@@ -377,13 +409,14 @@ def main() -> int:
     return stale
 
 
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "pirkit/dialect/op_index.txt": op_index,
     "docs/passes.md": passes_page,
     "docs/kernels.md": kernels_page,
     "docs/primitives.md": primitives_page,
     "docs/op-classes.md": classes_page,
     "pirkit/cli/passes.txt": pass_lines,
+    **{str(r.relative_to(ROOT)): partial(readme_with_table, r) for r in _readmes()},
 }
 """File -> the function that writes it."""
 
