@@ -30,6 +30,12 @@ _ELSEWHERE: Final = {
 }  # fmt: skip
 """Flags of mlir-opt, xdsl-opt and language servers, and ours."""
 
+_OF_OPT: Final = (
+    "--bisect", "--count", "--dump", "--help-pass", "--list-ops", "--list-passes", "--print",
+    "--remarks", "--stats", "--why-kernel", "--why-not",
+)  # fmt: skip
+"""Flags of `pirkit-opt` that are looked for at other commands."""
+
 _CHOICE: Final = re.compile(r"invalid choice: '([^']*)'")
 
 
@@ -116,6 +122,8 @@ class ArgumentParser(argparse.ArgumentParser):
         ours = _ELSEWHERE.get(word, "")
         if ours.partition(" ")[0] in words:
             near = f"it is `{ours}` here"
+        elif word in _OF_OPT and word not in words:
+            near = f"`pirkit-opt` takes {word}"
         elif self.prog == "pirkit" and word in ("opt", "run", "reduce", "lsp"):
             near = f"it is a command of its own: `pirkit-{word}`"
         elif word.startswith("-") and "--pipeline" in words and word.strip("-") in pass_names():

@@ -71,7 +71,8 @@ class Report:
     def lines(self, verbose: bool = False) -> Iterator[str]:
         """The first fault in full, the others in two lines each."""
         if not self:
-            yield f"@{self.program} on `{self.backend}`: {self.checked} kernels are right"
+            right = "1 kernel is" if self.checked == 1 else f"{self.checked} kernels are"
+            yield f"@{self.program} on `{self.backend}`: {right} right"
         elif self.faults:
             count = len({fault.instruction for fault in self.faults})
             what = f"{count} of {self.checked} kernels are wrong"
