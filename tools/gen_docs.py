@@ -1,6 +1,6 @@
 """Writes the files that come from docstrings and tables of ops: pages of ``docs/``, the passes of
-``--help``, where ops are declared, the tables of files in the READMEs of ops and rules, and the
-stubs for type checkers.
+``--help``, where ops are declared, the tables of files in some READMEs, and the stubs for type
+checkers.
 
 python tools/gen_docs.py            write them
 python tools/gen_docs.py --check    fail if one is out of date
@@ -339,9 +339,9 @@ def _first_paragraph(file: Path) -> str:
 
 
 def _readmes() -> Iterator[Path]:
-    """The READMEs of families of ops and rules that have a table of files."""
-    for folder in ("ops", "rules"):
-        for readme in sorted((ROOT / "pirkit" / "dialect" / folder).rglob("README.md")):
+    """The READMEs with a table of files that docstrings describe."""
+    for folder in ("dialect/ops", "dialect/rules", "dialect/map_expr", "runtime/native"):
+        for readme in sorted((ROOT / "pirkit" / folder).rglob("README.md")):
             if "| file | holds |\n" in readme.read_text(encoding="utf-8"):
                 yield readme
 
