@@ -98,7 +98,9 @@ def test_a_kernel_that_cannot_be_compiled_is_named() -> None:
 
 def test_right_kernels_pass() -> None:
     def step(x: Any, w: Any) -> Any:
-        hidden = ops.dropout(ops.tanh(ops.matmul(x, w)), None, 0.5, False, "upscale_in_train", 0, 0)
+        hidden = ops.dropout(
+            ops.tanh(ops.matmul(x, w)), None, 0.5, False, "upscale_in_train", 0, False
+        )
         return ops.softmax(ops.reshape(hidden, [5, 14]), -1)
 
     given = np.ones((10, 6), np.float32), np.ones((6, 7), np.float32)
