@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import itertools
 import logging
 import sys
 import warnings
@@ -518,7 +519,7 @@ def verdict(name: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("names", nargs="*", help="spellings, whole or without what is before a dot")
     parser.add_argument("--bad", action="store_true", help="show only what is not covered")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -527,7 +528,10 @@ def main() -> int:
     torch._dynamo.config.cache_size_limit = 1000
     torch.set_num_threads(1)
     counts: Counter[str] = Counter()
-    for name in arguments.names or CASES:
+    asked = {n: [case for case in CASES if f".{case}".endswith(f".{n}")] for n in arguments.names}
+    if unknown := [name for name, cases in asked.items() if not cases]:
+        parser.error(f"no such spelling: {', '.join(unknown)}; CASES in this file lists them")
+    for name in itertools.chain(*asked.values()) if asked else CASES:
         found = verdict(name)
         counts[found.partition(":")[0]] += 1
         if found != "covered" or not arguments.bad:
