@@ -26,6 +26,7 @@ TARGETS: Final = (
     "map-expr",
     "nest",
     "llvm",
+    "llvm-locations",
     "asm",
 )
 

@@ -71,7 +71,10 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "paddle-json": _deferred("paddle.json_writer", "write_paddle_json"),
     "dot": _deferred("dot", "write_dot"),
     "onnx": _write_onnx,
-    **{stage: _lowered(stage) for stage in ("plan", "map-expr", "nest", "llvm", "asm")},
+    **{
+        stage: _lowered(stage)
+        for stage in ("plan", "map-expr", "nest", "llvm", "llvm-locations", "asm")
+    },
 }
 """The values of ``pirkit-opt -t``."""
 

@@ -28,7 +28,7 @@ def _native(stage: str, module: mlir.ModuleOp) -> str:
 LOWERED: Final[Mapping[str, Callable[[mlir.ModuleOp], str]]] = {
     "plan": _plans,
     "map-expr": print_map_exprs,
-    **{stage: partial(_native, stage) for stage in ("nest", "llvm", "asm")},
+    **{stage: partial(_native, stage) for stage in ("nest", "llvm", "llvm-locations", "asm")},
 }
 """The values of ``pirkit-opt -t`` behind the lowering."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from pirkit.lowering.codegen.about import emitting_lines
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule import schedule
@@ -24,15 +25,16 @@ from pirkit.runtime.nodes import Bound
 from pirkit.runtime.plan import Plan, show_operand
 from pirkit.runtime.registry import CPU
 
-_COMMENTS: Final = {"nest": "//", "llvm": ";", "asm": "#"}
+_COMMENTS: Final = {"nest": "//", "llvm": ";", "llvm-locations": ";", "asm": "#"}
 
 
 def native_text(plan: Plan, stage: str) -> str:
-    """The native kernels of a plan at a stage: ``nest``, ``llvm`` or ``asm``.
+    """The native kernels of a plan at a stage: ``nest``, ``llvm``, ``llvm-locations`` or ``asm``.
 
-    A nest is followed by its scheduled loops, as they are written in LLVM IR. Comments give the
-    instruction, its place in the user's program, and the schedule. Kernels are
-    those for inputs of the declared shapes; those of dynamic shapes are made when they are called.
+    A nest is followed by its scheduled loops, as they are written in LLVM IR. With locations each
+    instruction of LLVM IR is followed by the line of the code generator that emits it. Comments
+    give the instruction, its place in the user's program, and the schedule. Kernels are those for
+    inputs of the declared shapes; those of dynamic shapes are made when they are called.
     """
     library = NotingLibrary(CPU)
     _, layout = layout_of(plan, library)
@@ -111,6 +113,10 @@ def stages_of_nest(nest: Nest) -> Iterator[tuple[list[Stage], list[str]]]:
 
 def _code(functions: Sequence[LazyFunction], stage: str) -> Iterator[str]:
     for number, function in enumerate(functions, 1):
-        draft = function.write()
+        draft, places = emitting_lines(function.write)
         yield f"{_COMMENTS[stage]} function {number} of {len(functions)}: {draft.about}"
-        yield draft.text if stage == "llvm" else assembly(draft.text)
+        if stage == "llvm-locations":
+            lines = draft.text.split("\n")
+            yield "\n".join([f"{s}  ; {places[s]}" if s in places else s for s in lines])
+        else:
+            yield draft.text if stage == "llvm" else assembly(draft.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -106,6 +107,21 @@ def test_right_kernels_pass() -> None:
     given = np.ones((10, 6), np.float32), np.ones((6, 7), np.float32)
     assert "kernels are right" in checked(step, *given)
     assert checked(lambda x: ops.tanh(x) + 1.25, given[0]).endswith(": 1 kernel is right")
+
+
+def test_each_instruction_has_the_line_that_emits_it() -> None:
+    program = run_passes(
+        Program(trace(lambda x: ops.exp(x).sum(1), [np.ones((4, 77), np.float32)]).program.module),
+        "@default",
+    )
+    plain, located = (
+        str(WRITERS[target](program.module)).splitlines() for target in ("llvm", "llvm-locations")
+    )
+    assert [line.partition("  ; pirkit/")[0] for line in located] == plain
+    assert any("emit/nest_reductions.py" in line for line in located if " = select <" in line)
+    places = [line.partition("  ; ")[2] for line in located if " = call <" in line]
+    assert places
+    assert all(re.fullmatch(r"pirkit/lowering/codegen/\S+\.py:\d+", p) for p in places)
 
 
 def test_pending_derivatives_are_expanded_before_a_check(tmp_path: Path) -> None:

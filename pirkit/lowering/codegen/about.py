@@ -8,13 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, TypeVar
 
 from pirkit.lowering.codegen.ir import addressing, llvm_text
 
 _ROOT: Final = Path(__file__).parents[3]
 _BUILDER: Final = llvm_text.__file__
+_EMITS: Final = ("emit", "emit_void")
+"""The methods of the builder by which all instructions are appended."""
 _LOWERING: Final = (str(Path(__file__).parent / "lower"), addressing.__file__)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,24 @@ def emitting_files(write: Callable[[], object]) -> dict[str, int]:
     return _counted(write, emitter_of)
 
 
+def emitting_lines(write: Callable[[], T]) -> tuple[T, dict[str, str]]:
+    """What ``write`` returns, and for each line of IR that it emits the line that emits it."""
+    places: dict[str, str] = {}
+
+    def note(called: FrameType, event: str, _: object) -> None:
+        code = called.f_code
+        if event != "return" or code.co_filename != _BUILDER or code.co_name not in _EMITS:
+            return
+        lines: list[str] = called.f_locals["self"].lines
+        caller = called.f_back
+        while caller is not None and caller.f_code.co_filename == _BUILDER:
+            caller = caller.f_back
+        if lines and lines[-1][0] == " " and caller is not None and lines[-1] not in places:
+            places[lines[-1]] = f"{file_of(caller.f_code.co_filename)}:{caller.f_lineno}"
+
+    return _profiled(write, note), places
+
+
 def lowering_files(lower: Callable[[], object]) -> dict[str, int]:
     """The files of the lowering to loop nests whose functions ``lower`` calls, and how often."""
 
@@ -80,10 +102,15 @@ def _counted(run: Callable[[], object], file: Callable[[FrameType], str | None])
         if event == "call" and (path := file(called)) is not None:
             found[file_of(path)] += 1
 
+    _profiled(run, note)
+    return dict(found.most_common())
+
+
+def _profiled(run: Callable[[], T], note: Callable[[FrameType, str, object], None]) -> T:
+    """What ``run`` returns; ``note`` sees its calls and returns."""
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        run()
+        return run()
     finally:
         sys.setprofile(before)
-    return dict(found.most_common())

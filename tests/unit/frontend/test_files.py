@@ -49,7 +49,7 @@ def test_a_text_in_no_format(text: str, code: str) -> None:
     assert caught.value.code == code
 
 
-SHOWN = ("plan", "dot", "map-expr", "nest", "llvm", "asm", "onnx")
+SHOWN = ("plan", "dot", "map-expr", "nest", "llvm", "llvm-locations", "asm", "onnx")
 """What is printed for people, and not read again; models of ONNX have tests of their own."""
 
 
