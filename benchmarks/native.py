@@ -31,7 +31,6 @@ from benchmarks.harness.environment import environment_of
 N = 4096
 SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
     "gelu_tanh": ((N, N), (N,)),
-    "gelu_tanh_fast": ((N, N), (N,)),
     "gelu_erf": ((N, N), (N,)),
     "softmax_4096": ((N, N),),
     "softmax_50257": ((64, 50257),),
@@ -43,7 +42,6 @@ SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
 }
 MOVED = {  # bytes that must be read or written
     "gelu_tanh": 2 * 4 * N * N,
-    "gelu_tanh_fast": 2 * 4 * N * N,
     "gelu_erf": 2 * 4 * N * N,
     "softmax_4096": 2 * 4 * N * N,
     "softmax_50257": 2 * 4 * 64 * 50257,
@@ -150,7 +148,6 @@ def with_torch(name: str, arrays: Arrays, threads: int) -> Call:
         return step
     calls: dict[str, Callable[[], Any]] = {
         "gelu_tanh": lambda: functional.gelu(x + rest[0], approximate="tanh"),
-        "gelu_tanh_fast": lambda: functional.gelu(x + rest[0], approximate="tanh"),
         "gelu_erf": lambda: functional.gelu(x + rest[0]),
         "softmax_4096": lambda: torch.softmax(x, -1),
         "softmax_50257": lambda: torch.softmax(x, -1),
@@ -170,7 +167,6 @@ def with_pirkit(name: str, arrays: Arrays) -> Call:
 
     made = {
         "gelu_tanh": lambda: nests.gelu(N, "tanh"),
-        "gelu_tanh_fast": lambda: nests.gelu(N, "tanh", fast=True),
         "gelu_erf": lambda: nests.gelu(N, "erf"),
         "softmax_4096": lambda: nests.softmax(N, N),
         "softmax_50257": lambda: nests.softmax(64, 50257),

@@ -31,7 +31,7 @@ def _flat(kernel: Kernel) -> Kernel:
         Operand(o.dtype, (*o.outer, *o.inner), (), o.size, o.offset, o.stream)
         for o in kernel.operands
     )
-    return Kernel((*kernel.outer, *kernel.inner), (), operands, kernel.loop_phases, kernel.fast)
+    return Kernel((*kernel.outer, *kernel.inner), (), operands, kernel.loop_phases)
 
 
 class Body:
@@ -66,7 +66,7 @@ class Body:
         return tuple(self.statements)
 
 
-def gelu(n: int, kind: str, fast: bool = False) -> Kernel:
+def gelu(n: int, kind: str) -> Kernel:
     x, y = (_operand((n, n), (4 * n, 4), stream) for stream in (False, True))
     bias = _operand((n, n), (0, 4))
     b = Body()
@@ -78,7 +78,7 @@ def gelu(n: int, kind: str, fast: bool = False) -> Kernel:
         inner = b.do("tanh", b.do("multiply", b.do("add", z, cube), 0.7978845608))
     half = b.do("multiply", z, 0.5)
     body = b.store(2, b.do("multiply", half, b.do("add", inner, 1.0)))
-    return _flat(Kernel((n,), (n,), (x, bias, y), (LoopPhase(body),), fast))
+    return _flat(Kernel((n,), (n,), (x, bias, y), (LoopPhase(body),)))
 
 
 def softmax(rows: int, columns: int, logarithm: bool = False) -> Kernel:

@@ -51,38 +51,6 @@ def fit(f: Function, weight: Function, low: mpf, high: mpf, degree: int) -> list
     return coefficients
 
 
-def rational(f: Function, end: mpf, over: int, under: int) -> tuple[list[mpf], list[mpf]]:
-    """p / q that approximates f on 0 .. end in relative error, with q(0) = 1.
-
-    Iterated least squares of f q - p, weighted by the previous q and by the previous error.
-    """
-    count = 240
-    nodes = [end / 2 * (1 - cos(pi * (k + mpf(1) / 2) / count)) for k in range(count)]
-    values = [f(x) for x in nodes]
-    q_values, weights = [mpf(1)] * count, [mpf(1)] * count
-    p: list[mpf] = []
-    q: list[mpf] = []
-    for round_ in range(12):
-        rows: list[list[mpf]] = []
-        for x, y, below, weight in zip(nodes, values, q_values, weights, strict=True):
-            scale = sqrt(weight) / (y * below)
-            powers = [scale * x**k for k in range(over + 1)]
-            rows.append(powers + [-scale * y * x**k for k in range(1, under + 1)])
-        right = [sqrt(w) / b for w, b in zip(weights, q_values, strict=True)]
-        solved = mp.lu_solve(mp.matrix(rows), mp.matrix(right))
-        p = [solved[k] for k in range(over + 1)]
-        q = [mpf(1), *(solved[over + k] for k in range(1, under + 1))]
-        q_values = [mp.polyval(q[::-1], x) for x in nodes]
-        if round_ >= 3:
-            errors = [
-                abs(1 - mp.polyval(p[::-1], x) / (b * y))
-                for x, y, b in zip(nodes, values, q_values, strict=True)
-            ]
-            worst = max(errors)
-            weights = [w * (e / worst + mpf("0.001")) for w, e in zip(weights, errors, strict=True)]
-    return p, q
-
-
 def single(value: mpf) -> float:
     return struct.unpack("f", struct.pack("f", float(value)))[0]
 
@@ -185,10 +153,6 @@ def main() -> None:
     for name, degrees, digits, end in sets:
         print(f"{name}: Final[dict[str, tuple[float, ...]]] = {{")
         fitted = tables(degrees, end)
-        if name == "SINGLE":
-            fitted["fast_tanh_over"], fitted["fast_tanh_under"] = rational(
-                lambda z: tanh(sqrt(z)) / sqrt(z), mpf("8.5") ** 2, 5, 3
-            )
         for key, coefficients in fitted.items():
             print(shown(f'    "{key}": ', map(float, coefficients), digits) + ",")
         print("}")

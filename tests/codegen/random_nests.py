@@ -62,9 +62,7 @@ class NestMaker:
         alone = self.product or self.scatters or not self.nest[1]
         count = 1 if alone else self.random.choice((1, 1, 1, 2, 3))
         phases = [self.phase(k == count - 1) for k in range(count)]
-        self.kernel = Kernel(
-            *self.nest, tuple(self.operands), tuple(phases), fast=self.random.random() < 0.2
-        )
+        self.kernel = Kernel(*self.nest, tuple(self.operands), tuple(phases))
 
     def axes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         pick = self.random.choice

@@ -71,14 +71,14 @@ EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 5e-324, -5e-324, 1
 
 
 def apply(
-    primitive: str, dtype: DType, *arguments: Array, fast: bool = False, bits: int | None = None
+    primitive: str, dtype: DType, *arguments: Array, bits: int | None = None
 ) -> Array:  # fmt: skip
     count = len(arguments[0])
     one = Operand(dtype, (dtype.itemsize,), (), count * dtype.itemsize)
     loads = tuple(Load(f"x{k}", k) for k in range(len(arguments)))
     names = tuple(load.name for load in loads)
     body = (*loads, Compute("y", primitive, names, dtype), Store(len(arguments), "y"))
-    kernel = Kernel((count,), (), (one,) * (len(arguments) + 1), (LoopPhase(body),), fast)
+    kernel = Kernel((count,), (), (one,) * (len(arguments) + 1), (LoopPhase(body),))
     buffers = [*arguments, poisoned(one)]
     target = host() if bits is None else replace(host(), vector_bits=bits)
     run(kernel, buffers, NativeFunction(compile_kernel(kernel, target)))
@@ -102,12 +102,12 @@ def sample() -> Array:
     return np.concatenate([bits.view(np.float32), np.array([*EDGES, *FARTHEST], np.float32)])
 
 
-def error(primitive: str, x: Array, fast: bool = False, bits: int | None = None) -> float:
+def error(primitive: str, x: Array, bits: int | None = None) -> float:
     if bits is not None and bits > host().vector_bits:
         pytest.skip("this CPU has no vectors so wide")
     with np.errstate(all="ignore"):
         want = EXACT[primitive][0](x.astype(np.float64))
-        return worst(apply(primitive, dt.float32, x, fast=fast, bits=bits), want, dt.float32)
+        return worst(apply(primitive, dt.float32, x, bits=bits), want, dt.float32)
 
 
 @pytest.mark.parametrize("primitive", EXACT)
@@ -183,15 +183,6 @@ def test_curves_that_end_at_one(primitive: str, end: float, bits: int) -> None:
     assert (y <= 1).all()
     assert (y >= 0).all()
     np.testing.assert_array_equal(apply(primitive, dt.float32, -near, bits=bits), -y)
-
-
-@pytest.mark.parametrize(("primitive", "bound"), [("tanh", 6.0), ("sigmoid", 2.5)])
-def test_fast_float32(primitive: str, bound: float) -> None:
-    assert (
-        EXACT[primitive][1]
-        < error(primitive, sample(), fast=True, bits=min(256, host().vector_bits))
-        <= bound
-    )
 
 
 @pytest.mark.parametrize("primitive", EXACT)

@@ -55,7 +55,6 @@ class NestBlocks(NestReductions):
         sizes: list[int] = []
 
         def write(b: Builder) -> None:
-            b.fast = nest.kernel.fast
             writer = type(self)(b, nest, None)
             writer.functions, writer.arguments = self.functions, pointers
             writer.run(nest.body, writer.start())

@@ -140,7 +140,7 @@ def _partial_reductions(
     after = tuple(
         Store(len(kernel.operands) + k, reduction.name) for k, reduction in enumerate(reductions)
     )
-    return Kernel(outer, inner, tuple(operands), (LoopPhase(body, after),), kernel.fast)
+    return Kernel(outer, inner, tuple(operands), (LoopPhase(body, after),))
 
 
 def _with_offsets(kernel: Kernel, places: Sequence[int], skipped_bytes: Sequence[int]) -> Kernel:
@@ -166,7 +166,7 @@ def _combine_partials(
         part = f"{reduction.name} in parts"
         body += [Load(part, len(kernel.operands) + k), Reduce(reduction.name, reduction.kind, part)]
     phase = LoopPhase(tuple(body), kernel.loop_phases[0].after)
-    return Kernel(kernel.outer, (part_total,), tuple(operands), (phase,), kernel.fast)
+    return Kernel(kernel.outer, (part_total,), tuple(operands), (phase,))
 
 
 def _split_accumulation(kernel: Kernel) -> SplitKernel:
@@ -241,9 +241,7 @@ def _combine_accumulated(
         body += [Load(f"part {k}", 2 * k), Reduce(f"all {k}", accumulation.kind, f"part {k}")]
         after.append(Store(2 * k + 1, f"all {k}"))
     extents = tuple([(*kernel.outer, *kernel.inner)[axis] for axis in combined])
-    nest = Kernel(
-        extents, (part_total,), tuple(used), (LoopPhase(tuple(body), tuple(after)),), kernel.fast
-    )
+    nest = Kernel(extents, (part_total,), tuple(used), (LoopPhase(tuple(body), tuple(after)),))
     return KernelStep(nest, tuple(buffers))
 
 

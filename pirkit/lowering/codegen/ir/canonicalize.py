@@ -140,5 +140,4 @@ def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
         tuple(a.extent for a in inner),
         operands,
         loop_phases,
-        kernel.fast,
     )

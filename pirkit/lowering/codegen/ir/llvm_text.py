@@ -128,13 +128,12 @@ def constant_value(value: Value) -> float | None:
 class Builder:
     """Appends instructions to one function of a module.
 
-    ``scalef`` says that the CPU has AVX-512 `vscalef`, ``fast`` that elementary functions may have
-    larger errors (docs/native.md), ``blocks`` how many blocks the function has, 0 if unknown.
+    ``scalef`` says that the CPU has AVX-512 `vscalef`, ``blocks`` how many blocks the function has,
+    0 if unknown.
     """
 
-    def __init__(self, scalef: bool = False, fast: bool = False, blocks: int = 0) -> None:
+    def __init__(self, scalef: bool = False, blocks: int = 0) -> None:
         self.scalef = scalef
-        self.fast = fast
         self.blocks = blocks
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}

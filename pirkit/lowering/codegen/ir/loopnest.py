@@ -179,16 +179,12 @@ class LoopPhase:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A loop nest. Two operands never overlap unless they are the same operand.
-
-    ``fast`` allows larger errors of elementary functions (docs/native.md).
-    """
+    """A loop nest. Two operands never overlap unless they are the same operand."""
 
     outer: tuple[int, ...]
     inner: tuple[int, ...]
     operands: tuple[Operand, ...]
     loop_phases: tuple[LoopPhase, ...]
-    fast: bool = False
 
     @property
     def iterations(self) -> int:

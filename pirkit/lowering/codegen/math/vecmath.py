@@ -207,8 +207,6 @@ def sigmoid(b: Builder, x: Value) -> Value:
     e = _exact_exp(b, clamp_min(b, b.neg(b.unary("fabs", x)), _EXP_RANGE[x.type.elem][0]))
     above = b.select(b.compare("olt", x, 0.0), e, b.like(x, 1.0))
     below = b.add(e, 1.0)
-    if b.fast:
-        return b.div(above, below)
     residual = b.sub(e, b.sub(below, 1.0))
     inverse = b.div(b.like(x, 1.0), below)
     y = b.mul(above, inverse)
@@ -220,22 +218,12 @@ def tanh(b: Builder, x: Value) -> Value:
     """The hyperbolic tangent: by tables, or a polynomial near 0 and 1 - 2 / (e**2x + 1)."""
     if piecewise_poly.has_tables(b, x.type):
         return _odd_table_function(b, x, piecewise_poly.tanh, piecewise_poly.TANH_END)
-    if b.fast and x.type.elem == "float":
-        return _fast_tanh(b, x)
     a = clamp_max(b, b.unary("fabs", x), 10.0 if x.type.elem == "float" else 20.0)
     z = b.mul(a, a)
     small = b.fma(b.mul(a, z), polynomial(b, "tanh", z), a)
     two = b.like(a, 2.0)
     large = b.sub(b.like(a, 1.0), b.div(two, b.add(_exp(b, b.mul(a, 2.0)), 1.0)))
     return b.binary("copysign", b.select(b.compare("olt", a, 0.625), small, large), x)
-
-
-def _fast_tanh(b: Builder, x: Value) -> Value:
-    """Within 6 ULP: a rational function x P(x*x) / Q(x*x)."""
-    a = clamp(b, x, -8.5, 8.5)
-    z = b.mul(a, a)
-    over = b.mul(a, polynomial(b, "fast_tanh_over", z))
-    return clamp(b, b.div(over, polynomial(b, "fast_tanh_under", z)), -1.0, 1.0)
 
 
 def erf(b: Builder, x: Value) -> Value:
