@@ -34,7 +34,9 @@ def _page(name: str, as_json: bool) -> int:
         raise UsageError(
             f"there is no error code `{name}`",
             code="PK0701",
-            help=did_you_mean(name.upper(), list(CODES)) or "`pirkit explain --list` prints all",
+            help=did_you_mean(name.upper(), list(CODES))
+            or "`pirkit explain --list` prints all; `pirkit-opt --list-ops` lists ops, "
+            "`pirkit-opt --help-pass PASS` explains a pass",
         )
     if as_json:
         print(json.dumps({"code": code.code, "title": code.title, "page": code.page()}))
