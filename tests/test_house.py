@@ -199,6 +199,12 @@ def _inside_functions(tree: ast.AST) -> set[ast.AST]:
     return {inner for function in functions for inner in ast.walk(function)}
 
 
+def test_properties_are_cached_without_locks() -> None:
+    """A fork would leave the lock of `functools.cached_property` locked in the child."""
+    found = [relative(p) for p in SOURCES if "functools import cached_property" in p.read_text()]
+    assert found == ["pirkit/diag/once.py"]
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     link = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
     broken = [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 from xdsl.dialects import builtin as mlir
@@ -15,6 +14,7 @@ from xdsl.ir import Operation
 
 from pirkit.cli.language_names import Name, names_of
 from pirkit.diag.errors import InternalError, PirkitError
+from pirkit.diag.once import cached_property
 from pirkit.diag.span import Span
 from pirkit.dialect.opdef import OpDef, all_ops, find
 from pirkit.dialect.operation import span_of

@@ -13,6 +13,7 @@
     │   └── MismatchError     numbers that differ from the expected ones
     ├── UsageError            wrong flags or arguments                              exit 2
     │   ├── CallError         a call from Python with wrong arguments
+    │   ├── SubscriptError    a subscript of a tensor that names no element
     │   └── TraceError        a traced value used where Python needs a number
     ├── PassError             a pass failed; names pass, op and span                exit 3
     ├── RuntimeFault          a kernel refused its inputs at run time               exit 1
@@ -136,6 +137,12 @@ class UsageError(PirkitError):
 
 class CallError(UsageError, TypeError):
     """A call with arguments that a function does not take; a TypeError, as in Python."""
+
+    default_code = "PK0701"
+
+
+class SubscriptError(UsageError, IndexError):
+    """A subscript that a tensor does not have; an IndexError, as in Python."""
 
     default_code = "PK0701"
 

@@ -7,12 +7,14 @@ as inside LLVM, the fork takes the lock first (`taken_by_forks`).
 
 from __future__ import annotations
 
+import _imp
 import os
-from collections.abc import Generator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from importlib import _bootstrap  # pyright: ignore
 from threading import Lock, RLock, get_ident
 from time import monotonic, sleep
-from typing import Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 
@@ -36,22 +38,20 @@ def _renew() -> None:
         lock._at_fork_reinit()  # pyright: ignore[reportPrivateUsage]  as `logging` does
 
 
-_WORK: Final[list[int]] = []
-"""Threads that are in the middle of what no fork may cut, once for each time that they began it."""
-_BEGIN: Final = renewed(Lock())
 _PATIENCE: Final = 10.0
 """Seconds that a fork waits for other threads; one may wait for what the forking thread holds."""
+_IMPORTED: Final = {"pirkit", "llvmlite", "numpy", "xdsl"}
+"""Packages of which no module may be half imported; others may run programs while imported."""
 
 
-@contextmanager
-def no_fork() -> Generator[None]:
-    """Forks of other threads wait while the body runs."""
-    with _BEGIN:
-        _WORK.append(get_ident())
-    try:
-        yield
-    finally:
-        _WORK.remove(get_ident())
+def _is_imported_elsewhere() -> bool:
+    """Whether another thread imports: its lock of the module would stay locked in the child."""
+    locks: dict[str, Callable[[], object]] = cast(Any, _bootstrap)._module_locks
+    for name, lock in [*locks.items()]:
+        owner = getattr(lock(), "owner", None)
+        if owner not in (None, get_ident()) and name.partition(".")[0] in _IMPORTED:
+            return True
+    return False
 
 
 _FORK: Final[list[ExitStack]] = []
@@ -71,16 +71,24 @@ def taken_by_forks(lock: AbstractContextManager[object]) -> None:
 def _before() -> None:
     end = monotonic() + _PATIENCE
     while True:
-        _BEGIN.acquire()
-        if monotonic() > end or not {*_WORK} - {get_ident()}:
-            break  # with the lock, so that nobody begins now
-        _BEGIN.release()
+        held = ExitStack()
+        for lock in reversed(_TAKEN):
+            held.enter_context(lock)
+        _imp.acquire_lock()  # so that no import begins now
+        held.callback(_imp.release_lock)
+        if monotonic() > end or not _is_imported_elsewhere():
+            break
+        held.close()
         sleep(0.001)
-    held = ExitStack()
-    held.callback(_BEGIN.release)
-    for lock in reversed(_TAKEN):
-        held.enter_context(lock)
     _FORK.append(held)
+
+
+_CHILDREN: Final[list[Callable[[], object]]] = []
+
+
+def in_children(function: Callable[[], object]) -> None:
+    """Call a function in each child that is forked from now on, when locks are free again."""
+    _CHILDREN.append(function)
 
 
 def _after() -> None:
@@ -90,7 +98,8 @@ def _after() -> None:
 def _in_child() -> None:
     _after()
     _renew()
-    _WORK[:] = [thread for thread in _WORK if thread == get_ident()]
+    for function in _CHILDREN:
+        function()
 
 
 if hasattr(os, "register_at_fork"):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from importlib import import_module
+from threading import get_ident
 from types import ModuleType
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
-from pirkit.diag.forks import no_fork
+from pirkit.diag.forks import in_children
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,12 +26,29 @@ def collection_paused() -> Generator[None]:
     more of them every time, and the cost would grow faster than the program.
     """
     was_enabled = gc.isenabled()
+    if was_enabled:
+        _PAUSED.append(get_ident())
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            with suppress(ValueError):  # in a child, after `_resume`
+                _PAUSED.remove(get_ident())
             gc.enable()
+
+
+_PAUSED: Final[list[int]] = []
+"""Threads that will resume the collector; in the child of a fork other threads never do."""
+
+
+def _resume() -> None:
+    if any(thread != get_ident() for thread in _PAUSED):
+        _PAUSED.clear()
+        gc.enable()
+
+
+in_children(_resume)
 
 
 @contextmanager
@@ -39,10 +57,8 @@ def importing() -> Generator[None]:
 
     Otherwise the first two collections after the import would traverse them. If no module was
     imported, no object is moved: garbage among them would wait for a full collection.
-
-    Forks wait for its end: Python's locks of modules would stay locked in the child.
     """
-    with no_fork(), collection_paused():
+    with collection_paused():
         known = len(sys.modules)
         try:
             yield

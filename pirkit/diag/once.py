@@ -6,10 +6,11 @@ thread that took an address from a forgotten one calls code that is no longer ma
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from functools import update_wrapper
 from threading import RLock
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pirkit.diag.forks import renewed
 
@@ -36,3 +37,20 @@ class once(Generic[T]):
                 if made is None:
                     made = self._made = (self._make(),)
         return made[0]
+
+
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property(functools.cached_property):
+        """That of Python 3.12: without the lock for all objects, which a fork would leave locked.
+
+        Of two threads that compute a value at once both get the first one.
+        """
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            name, values = self.attrname, instance.__dict__
+            return values[name] if name in values else values.setdefault(name, self.func(instance))

@@ -271,6 +271,12 @@ def _string(value: Any) -> Attribute:
     return mlir.StringAttr(value)
 
 
+def _truth(value: Any) -> bool:
+    if value not in (0, 1):
+        raise TypeError("it is neither true nor false")
+    return bool(value)
+
+
 _STR: Final = Kind(
     "str",
     _string,
@@ -280,7 +286,7 @@ _STR: Final = Kind(
 _SCALAR: Final = Kind("scalar", _encode_scalar, _is_scalar, _decode_scalar)
 _BOOL: Final = Kind(
     "bool",
-    lambda v: mlir.IntegerAttr(int(v), mlir.i1),
+    lambda v: mlir.IntegerAttr(int(_truth(v)), mlir.i1),
     lambda a: isinstance(a, mlir.IntegerAttr) and cast(Any, a).type == mlir.i1,
     lambda a: bool(cast("mlir.IntegerAttr[Any]", a).value.data),
 )

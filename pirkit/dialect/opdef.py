@@ -32,11 +32,11 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.gc_pause import imported, is_imported
+from pirkit.diag.once import cached_property
 from pirkit.diag.plugin_additions import Origin, is_again, note_addition
 from pirkit.diag.plugins import loaded, plugins
 from pirkit.dialect.kinds import ELEMENTWISE, KINDS, SINK, SOURCE, TRAITS, UNSTATED

@@ -24,8 +24,9 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, cast
+
+from pirkit.diag.once import cached_property
 
 KINDS: Final = frozenset(
     "bool i32 i64 f32 f64 str intarray scalar dtype place layout "

@@ -39,7 +39,7 @@ def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
     places = known_index(parts)
     try:
         shape = np.broadcast_to(np.int8(0), x.shape)[places].shape
-    except (IndexError, TypeError, ValueError) as error:
+    except (IndexError, OverflowError, TypeError, ValueError) as error:
         raise TraceError(
             f"index {_spelled(parts)} of a {x.meta}: {error}", span=user_span(), help=_HELP
         ) from error
@@ -94,7 +94,7 @@ def _gathered(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
             return b.reshape(found, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
     try:
         flat = traced_positions(b, x.shape, parts)
-    except (IndexError, ValueError) as error:
+    except (IndexError, OverflowError, ValueError) as error:
         raise refused(f"index {_spelled(parts)} of a {x.meta}: {error}", _HELP) from error
     found = b.gather(b.reshape(x, (-1,)), b.reshape(flat, (-1,)), axis=0)
     return b.reshape(found, flat.shape)

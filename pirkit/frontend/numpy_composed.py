@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.indexing import elements_at
 from pirkit.frontend.numpy_rules import FUNCTIONS, function, together, value_of
@@ -132,6 +133,8 @@ def _append(b: Builder, arr: Any, values: Any, axis: int | None = None) -> Value
 def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
     axis = normalize_axis_index(axis, x.rank)
+    if isinstance(indices_or_sections, int):
+        check("list_elements", indices_or_sections)
     split: Any = np.array_split
     places: list[Any] = split(np.arange(x.shape[axis]), indices_or_sections)
     front = (slice(None),) * axis

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import TraceError
+from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Builder
 from pirkit.frontend import (
     numpy_composed,
@@ -77,7 +77,7 @@ def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any
         return rule(b, *arguments, **given)
     except (np.exceptions.AxisError, IndexError) as error:
         raise refused(f"`{name}`: {error}", "take an axis that the value has") from error
-    except TypeError as error:
-        if isinstance(error, TraceError):
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, PirkitError):
             raise
         raise refused(f"`{name}`: {error}", "the parameters are those of numpy") from error

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import numpy
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder
 from pirkit.frontend.numpy_rules import FUNCTIONS, composed, elementwise, function
 from pirkit.frontend.numpy_ufuncs import refused
@@ -184,7 +185,9 @@ def _ediff1d(ary: Array) -> Any:
 
 @composed("vander")
 def _vander(x: Array, N: int | None = None, increasing: bool = False) -> Any:
-    powers = [x**n for n in range(x.shape[0] if N is None else N)]
+    count = x.shape[0] if N is None else N
+    check("list_elements", count)
+    powers = [x**n for n in range(count)]
     return np.stack(powers if increasing else powers[::-1], axis=1)
 
 

@@ -7,11 +7,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
+from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_rules import function, together, value_of
 from pirkit.frontend.numpy_shapes import broadcast_to, concatenate
 from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.dense import DenseTensor
 
 
@@ -130,6 +132,12 @@ def _diff(
         value = concatenate(b, spread, axis)
     lead = [slice(None)] * axis
     difference = np.not_equal if value.dtype is dt.bool_ else np.subtract
+    size = value.shape[axis]
+    if n < 0:
+        raise refused(f"`diff` of the order {n}", "give an order of at least 0")
+    if size != UNKNOWN:
+        n = min(n, size)  # nothing is left then
+    check("ops", n)
     for _ in range(n):
         later, earlier = value[(*lead, slice(1, None))], value[(*lead, slice(None, -1))]
         value = apply_ufunc(b, difference, (later, earlier))

@@ -32,7 +32,7 @@ def _updated(b: Builder, x: Any, index: tuple[Any, ...], how: str, value: Any) -
             places = static_positions(x.shape, known_index(parts))
             is_unique = np.unique(places).size == places.size
         value = FUNCTIONS["broadcast_to"](b, _like(b, value, x), places.shape)
-    except (IndexError, ValueError) as error:
+    except (IndexError, OverflowError, ValueError) as error:
         raise refused(f"update of a {x.meta}: {error}", "index as numpy does") from error
     if not value.meta.numel:
         return x

@@ -140,6 +140,8 @@ def _scan(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[
     body, count = held["body"], held["num_scan_inputs"]
     if b.opset < 9:
         raise b.unsupported("of operator set 8 has a batch of its own")
+    if not 0 < count <= len(inputs):
+        raise b.unsupported(f"scans {count} of {len(inputs)} inputs")
     state, scanned = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
     axes = [b.axis(a, v.rank) for a, v in
             zip(held.get("scan_input_axes", [0] * count), scanned, strict=True)]  # fmt: skip

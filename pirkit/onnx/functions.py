@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from pirkit.dialect.build import Value
@@ -52,6 +53,24 @@ def defaults_of(node: Any, opset: Mapping[str, int]) -> dict[str, Any]:
         return {}
     held = defs.get_schema(node.op_type, opset.get(domain, 1), domain).attributes
     return {k: a.default_value for k, a in held.items() if a.default_value.name}
+
+
+@cache
+def kinds_of_attributes(op: str, domain: str) -> dict[str, set[int]]:
+    """What kinds the attributes of an operator have, in any version; empty for an unknown one.
+
+    Rules take the forms of all versions, whatever operator set a model declares.
+    """
+    found: dict[str, set[int]] = {}
+    schema = defs.get_schema(op, domain) if defs.has(op, domain) else None
+    while schema is not None:
+        for name, declared in schema.attributes.items():
+            found.setdefault(name, set()).add(declared.type.value)
+        try:
+            schema = defs.get_schema(op, schema.since_version - 1, domain)
+        except defs.SchemaError:
+            schema = None
+    return found
 
 
 def _parsed(data: Any) -> Any:

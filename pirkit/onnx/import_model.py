@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
 import pirkit.onnx.ops  # noqa: F401  # pyright: ignore[reportUnusedImport]
-from pirkit.diag.errors import ArtifactError, ConstraintError, UnsupportedError
+from pirkit.diag.errors import ArtifactError, ConstraintError, PirkitError, UnsupportedError
 from pirkit.diag.limits import read_whole
 from pirkit.diag.span import Span
 from pirkit.dialect.build import Value
@@ -24,8 +24,8 @@ from pirkit.dialect.unused_ops import erase_unused
 from pirkit.dialect.verify import verify_module
 from pirkit.onnx.control import CONTROL
 from pirkit.onnx.element_types import array_of, element_type
-from pirkit.onnx.functions import body_of, defaults_of
-from pirkit.onnx.libonnx import AttributeProto, DecodeError, helper, onnx
+from pirkit.onnx.functions import body_of, defaults_of, kinds_of_attributes
+from pirkit.onnx.libonnx import AttributeProto, DecodeError, defs, helper, onnx
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import CONTRIBUTED, RULES
 from pirkit.onnx.stored_types import computed
@@ -40,6 +40,10 @@ OPSETS: Final = range(1, 29)
 
 _DOMAINS: Final = ("", "ai.onnx")
 _RULES_OF: Final = {"com.microsoft": CONTRIBUTED}
+_MISFITS: Final = (
+    ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError,
+)  # fmt: skip
+"""What rules raise, or numpy inside of them, for what no exporter writes."""
 
 
 def load_model(
@@ -216,12 +220,14 @@ class Importer:
         b = self.b
         kind = node.op_type
         standard = node.domain in _DOMAINS
+        rules = RULES if standard else _RULES_OF.get(node.domain, {})
         try:
-            if standard and kind in CONTROL:
-                return CONTROL[kind](self, node, inputs, scope)
-            rules = RULES if standard else _RULES_OF.get(node.domain, {})
             emit = rules.get(kind)
             local = self.functions.get((node.domain, kind))
+            if local is None:
+                self.check_attributes(node, "" if standard else node.domain)
+            if standard and kind in CONTROL:
+                return CONTROL[kind](self, node, inputs, scope)
             if emit is not None and local is None:
                 if standard:
                     return computed(b, node, inputs, partial(self.by_rule, emit, node))
@@ -233,6 +239,11 @@ class Importer:
             )
         except UnsupportedError as error:
             raise self.located(error) from error.__cause__
+        except _MISFITS as error:
+            if isinstance(error, PirkitError):
+                raise
+            told = f"has attributes or constants that do not fit together: {error}"
+            raise self.located(b.unsupported(told)) from error
         if body is None:
             name = f"{node.domain}.{kind}" if not standard else kind
             raise UnsupportedError(
@@ -258,17 +269,36 @@ class Importer:
                         what = "nothing" if value is None else repr(value)
                         told = f"has {what} as `{name}`, where it takes {parameter.annotation}"
                         raise self.b.unsupported(told)
-        try:
-            return emit(self.b, *inputs, **attributes)
-        except (ArithmeticError, LookupError, ValueError) as error:
-            told = f"has attributes or constants that do not fit together: {error}"
-            raise self.b.unsupported(told) from error
+        return emit(self.b, *inputs, **attributes)
+
+    def check_attributes(self, node: Any, domain: str) -> None:
+        """Refuse attributes that the operator has in no version, or of another kind."""
+        kinds = kinds_of_attributes(node.op_type, domain)
+        if not kinds and not defs.has(node.op_type, domain):
+            return
+        names = [a.name for a in node.attribute]
+        for a in node.attribute:
+            if names.count(a.name) > 1:
+                raise self.b.unsupported(f"has the attribute `{a.name}` twice")
+            if a.name not in kinds:
+                listed = ", ".join(f"`{k}`" for k in kinds) or "none"
+                told = f"has no attribute `{a.name}`"
+                raise self.b.unsupported(told, f"its attributes are {listed}")
+            is_whole = a.type == AttributeProto.INT and AttributeProto.FLOAT in kinds[a.name]
+            if a.type not in kinds[a.name] and not is_whole:
+                name_of = AttributeProto.AttributeType.Name
+                taken = " or ".join(map(name_of, sorted(kinds[a.name])))
+                told = f"has `{a.name}` as {name_of(a.type)}, where it takes {taken}"
+                raise self.b.unsupported(told)
 
     def inlined(self, body: Any, node: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """The body of a function, whose attributes are those of the node."""
         given = defaults_of(node, self.opset)
         given.update({a.name: a for a in [*body.attribute_proto, *node.attribute]})
-        padded = [*inputs, *[None] * (len(body.input) - len(inputs))]
+        most = len(body.input)
+        if len(inputs) > most:
+            raise self.located(self.b.unsupported(f"has {len(inputs)} inputs, and takes {most}"))
+        padded = [*inputs, *[None] * (most - len(inputs))]
         scope: Scope = dict(zip(body.input, padded, strict=True))
         opset, self.opset = self.opset, {**self.opset, **{o.domain: o.version
                                                           for o in body.opset_import}}  # fmt: skip

@@ -19,6 +19,7 @@ import numpy as np
 from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.forks import renewed
 from pirkit.dialect.operation import PirOp, create, location_of
 from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module
@@ -34,7 +35,7 @@ from pirkit.paddle.shared_memory import array_of
 _FRAME: Final = re.compile(r'\s*File "([^"]+)", line (\d+)')
 _INTERNAL: Final = (str(Path(paddle.__file__).parent), str(Path(__file__).parent), "<")
 
-_CONVERTER: Final = RLock()
+_CONVERTER: Final = renewed(RLock())
 """Held while Paddle converts: its converter, and what we watch there, belong to the process."""
 
 

@@ -7,7 +7,7 @@ run on every device.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
 from math import prod
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pirkit.diag.errors import UnsupportedError
+from pirkit.diag.once import cached_property
 from pirkit.runtime.arena import ALIGNMENT
 from pirkit.runtime.tensor import allocator
 from pirkit.runtime.tensor.allocator import SMALL

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import starmap
 from operator import call as apply
 from operator import length_hint
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault
+from pirkit.diag.once import cached_property
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.library import call_fault
 from pirkit.runtime.meta import of_value

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import PassError, UsageError
+from pirkit.diag.once import cached_property
 from pirkit.diag.span import Span
 from pirkit.dialect.kinds import PARAMETER
 from pirkit.dialect.operation import PirOp, declares, span_of

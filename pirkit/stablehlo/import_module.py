@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -146,9 +146,15 @@ class Importer:
             raise b.unsupported("has no rule")
         keywords = {k: v for k, v in node.attributes.items() if "." not in k}
         try:
-            inspect.signature(rule).bind(b, *operands, **keywords)
+            taken = inspect.signature(rule)
+            taken.bind(b, *operands, **keywords)
         except TypeError as error:
             raise b.unsupported(f"has a form without a rule: {error}") from None
+        for name, value in keywords.items():
+            parameter = taken.parameters.get(name)
+            if parameter is not None and not _admits(parameter.annotation, value):
+                told = f"has {value!r} as `{name}`, which is of {parameter.annotation}"
+                raise b.malformed(f"`{node.name}` {told}")
         try:
             return rule(b, *operands, **keywords)
         except (ConstraintError, *FAULTS) as error:
@@ -156,6 +162,19 @@ class Importer:
         except UnsupportedError as error:
             error.span = error.span or b.span()
             raise
+
+
+_KINDS: Final = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
+"""What attributes of rules are by annotation; whatever is missing here is not looked at."""
+
+
+def _admits(annotation: str, value: Any) -> bool:
+    """Whether a rule takes an attribute; in a ``Sequence[int]`` no number is negative."""
+    if annotation.startswith("Sequence[int]"):
+        return isinstance(value, list | tuple) and all(
+            type(n) is int and n >= 0 for n in cast("list[object]", value)
+        )
+    return annotation not in _KINDS or type(value) in _KINDS[annotation]
 
 
 def _name_of(location: str | None, places: Mapping[str, str]) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
+
+from pirkit.diag.once import cached_property
 
 CUT: Final = "pirkit_cut"
 """Mark of a node through which no gradient flows: made under `no_grad`, or by `detach`."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from pirkit.diag.once import cached_property
 from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.operation import PirOp, declares, host_name
 from pirkit.frontend.files import Program

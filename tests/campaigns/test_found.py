@@ -545,3 +545,18 @@ def test_a_scale_without_a_bias_keeps_the_sign_of_zero() -> None:
     )
     agree(b.finish(), x=np.array([-0.0, 0, -4, 3], "f4"), z=np.array([-0.0, 0, -4, -3], "f4"))
     assert np.signbit(np.asarray(ops.scale(np.array([-0.0]), scale=2.0)))[0]
+
+
+@pytest.mark.parametrize("method", ["bilinear", "bicubic"])
+def test_images_of_large_integers(method: str) -> None:
+    """They are interpolated in float64, so that the order of the sum hardly counts."""
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (1, 1, 4, 4), "int64")
+    b.output("y", b(f"pd_op.{method}_interp", x, interp_method=method, out_h=3, out_w=3))
+    program = b.finish()
+    image = np.arange(16).reshape(1, 1, 4, 4) * 3 + 2**31 + 3
+    found, want = (
+        pirkit.compile(program, backend=backend)(x=image)["y"] for backend in ("cpu", "reference")
+    )
+    assert np.array_equal(found, want)
+    assert abs(int(found[0, 0, 1, 1]) - int(image.mean())) < 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import struct
@@ -10,26 +11,31 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import platformdirs
 import pytest
 
 from pirkit import ProgramBuilder, grad, ops, tensor
+from pirkit.analysis.alias import is_overwritten
 from pirkit.diag.errors import ArtifactError, LimitError, ParseError, PassError, PirkitError
 from pirkit.diag.limits import current_limits, use_limits
 from pirkit.dialect.attrs import decode
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.operation import PirOp, with_nested
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile as compile_program
 from pirkit.frontend.files import READERS, WRITERS
-from pirkit.frontend.paddle.json_reader import _short
+from pirkit.frontend.paddle.array_identity import name_arrays_once
+from pirkit.frontend.paddle.json_reader import LONGEST_NAME, _short, read_paddle_json
 from pirkit.frontend.paddle.params import read_params, write_params
 from pirkit.frontend.paddle.spelling import read_type, read_value, split_list
 from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 from pirkit.runtime.native import cache
 from pirkit.runtime.native.cache import ObjectCache
+from pirkit.runtime.planning import _join_metas  # pyright: ignore[reportPrivateUsage]
 from pirkit.split.backward_reads import reads_data
 from tests.execution import parsed
+from tests.frontend.json_documents import dense, document, op
 from tests.split.model import Model, T, split
 
 PIECES = ("a", ",", "[", "]", "<", ")", " ", '\\"', "->", "\\")
@@ -121,6 +127,7 @@ def chain_of_writes(seed: int) -> str:
     if draw.random() < 0.5:
         last, lines = "a", [f"%a = pd_op.assign(%x) : ({T}) -> {T}"]
     names: dict[str, tuple[int, ...]] = {last: (2, 3)}
+    alike = [last]
     for k in range(draw.randrange(2, 5)):
         op, held, shape = draw.choice([w for w in WRITES if w[2] is None or names[last] == (2, 3)])
         name = f"n{k}"
@@ -354,3 +361,112 @@ pir.program @p() {{
     with caplog.at_level("WARNING"):
         run_pipeline(module, "dce")
     assert ("removed every operation" in caplog.text) is work
+
+
+SIZES = """pir.program @p(%x "x" : tensor<2x3x4xf32>, %t "t" : tensor<3xi64>,
+    %m "m" : tensor<3xi1>) {
+  %s = pd_op.masked_select(%t, %m) : (tensor<3xi64>, tensor<3xi1>) -> tensor<?xi64>
+  %y = pd_op.reshape(%x, %s) : (tensor<2x3x4xf32>, tensor<?xi64>) -> tensor<?xf32>
+  %z = pd_op.exp(%y) : (tensor<?xf32>) -> tensor<?xf32>
+  pir.shadow_output(%z) {output_name = "y"} : (tensor<?xf32>) -> ()
+}"""
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default"])
+def test_how_many_sizes_there_are_may_be_known_when_a_program_runs(pipeline: str) -> None:
+    run = compile_program(Program(parsed(SIZES)), pipeline=pipeline)
+    x, sizes = np.zeros((2, 3, 4), np.float32), np.array([6, 4, 24])
+    for mask, shape in (([1, 1, 0], (6, 4)), ([0, 0, 1], (24,))):
+        assert run(x=x, t=sizes, m=np.array(mask, bool))["y"].shape == shape
+
+
+@pytest.mark.parametrize("view", ["share_data(%x)", "reshape(%x) {shape = array<i64: 3, 2>}"])
+def test_a_write_through_a_view_overwrites_what_lies_below(view: str) -> None:
+    text = f"""pir.program @p(%x "x" : tensor<2x3xf32>) {{
+      %v = pd_op.{view} : (tensor<2x3xf32>) -> tensor<{"3x2" if "shape" in view else "2x3"}xf32>
+      %w = pd_op.tanh_(%v) : (TYPE) -> TYPE
+      pir.shadow_output(%w) {{output_name = "y"}} : (TYPE) -> ()
+    }}""".replace("TYPE", "tensor<3x2xf32>" if "shape" in view else "tensor<2x3xf32>")
+    (program,) = parsed(text).body.block.ops
+    x = cast(Any, program).regions[0].block.args[0]
+    assert is_overwritten(x) == ("share_data" in view)  # a reshape is a copy
+
+
+def test_the_folder_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIRKIT_CACHE_DIR", "somewhere")
+    assert cache.cache_folder() == Path("somewhere")
+    monkeypatch.delenv("PIRKIT_CACHE_DIR")
+    assert cache.cache_folder() == platformdirs.user_cache_path("pirkit")
+
+
+@pytest.mark.parametrize(("more", "told"), [(0, "unknown op"), (1, "is no name of an op")])
+def test_the_longest_name_of_an_op(more: int, told: str) -> None:
+    word = "1." + "a" * (LONGEST_NAME - len("pd_op.") + more)
+    with pytest.raises(PirkitError, match=told):
+        read_paddle_json(json.dumps(document(op(word, [], {1: dense(2)}))), "model.json")
+
+
+def test_a_branch_is_taken_out_only_if_all_its_results_may_be_replaced() -> None:
+    """One is written, so that another value cannot stand for it."""
+    text = """pir.program @p(%x "x" : tensor<2xf32>) {
+      %c = pd_op.full() {shape = array<i64>, value = 1.0 : f64, dtype = #pir.dtype<bool>}
+        : () -> tensor<i1>
+      %a, %b = pd_op.if(%c) : (tensor<i1>) -> (tensor<2xf32>, tensor<2xf32>) {
+        %s = pd_op.sin(%x) : (tensor<2xf32>) -> tensor<2xf32>
+        pir.yield(%s, %x) : (tensor<2xf32>, tensor<2xf32>) -> ()
+      } else {
+        %t = pd_op.cos(%x) : (tensor<2xf32>) -> tensor<2xf32>
+        pir.yield(%t, %x) : (tensor<2xf32>, tensor<2xf32>) -> ()
+      }
+      %w = pd_op.exp_(%b) : (tensor<2xf32>) -> tensor<2xf32>
+      %y = pd_op.add(%a, %w) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+      pir.shadow_output(%y) {output_name = "y"} : (tensor<2xf32>) -> ()
+    }"""
+    module = parsed(text)
+    run_pipeline(module, "canonicalize")
+    assert "pd_op.if" in str(module)
+
+
+def test_what_is_either_of_two_lists_is_the_other_one() -> None:
+    """Lists of several lengths have no common meta; sizes of tensors may be unknown."""
+    one, other = (VecMeta((TensorMeta((n,), dt.float32),) * n) for n in (2, 3))
+    assert _join_metas(one, other) is other
+    assert _join_metas(one.items[0], other.items[0]).shape == (UNKNOWN,)  # pyright: ignore
+
+
+def test_arrays_from_outside_of_a_branch_have_one_name() -> None:
+    array = "!pir.tensor_array<f32>"
+    text = f"""pir.program @p(%c "c" : tensor<i1>, %x "x" : tensor<2xf32>) {{
+      %a = pd_op.create_array() {{dtype = #pir.dtype<float32>}} : () -> {array}
+      %r, %y = pd_op.if(%c) : (tensor<i1>) -> ({array}, tensor<2xf32>) {{
+        pir.yield(%a, %x) : ({array}, tensor<2xf32>) -> ()
+      }} else {{
+        pir.yield(%a, %x) : ({array}, tensor<2xf32>) -> ()
+      }}
+      %n = pd_op.array_length(%r) : ({array}) -> tensor<1xi64>
+      pir.shadow_output(%n) {{output_name = "n"}} : (tensor<1xi64>) -> ()
+      pir.shadow_output(%y) {{output_name = "y"}} : (tensor<2xf32>) -> ()
+    }}"""
+    module = parsed(text)
+    name_arrays_once(module)
+    branch = next(op for op in with_nested(module) if op.name == "pd_op.if")
+    assert [len(list(r.uses)) for r in branch.results] == [0, 1]
+
+
+ORDER = """pir.program @p(%x "x" : tensor<2xi64>) {
+  %c = pd_op.full() {shape = array<i64: 2>, value = 3.0 : f64, dtype = #pir.dtype<float32>}
+    : () -> tensor<2xf32>
+  %v, %i = pd_op.argsort(%c) {axis = -1 : i32, descending = false, stable = true}
+    : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xi64>)
+  %w = pd_op.WRITE(%i, %x) : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
+  %s = pd_op.exp(%v) : (tensor<2xf32>) -> tensor<2xf32>
+  pir.shadow_output(%w) {output_name = "w"} : (tensor<2xi64>) -> ()
+  pir.shadow_output(%s) {output_name = "s"} : (tensor<2xf32>) -> ()
+}"""
+
+
+@pytest.mark.parametrize("write", ["add", "add_"])
+def test_an_op_of_which_one_result_is_overwritten_is_not_folded(write: str) -> None:
+    module = parsed(ORDER.replace("WRITE", write))
+    run_pipeline(module, "constant-fold")
+    assert ("argsort" in str(module)) == (write == "add_")

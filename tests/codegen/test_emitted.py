@@ -86,6 +86,14 @@ def test_a_reduction_of_two_parts_is_split(more: int, parts: int) -> None:
     assert len(split_reductions(Kernel(*nest, operands, (phase,)), 1).steps) == parts
 
 
+def test_one_block_is_split_into_as_many_parts_as_are_wanted() -> None:
+    nest = ((1,), (64 * _MIN_ITERATIONS,))
+    operands = (operand(dt.float32, nest, [1, 0]), operand(dt.float32, nest, missing=[1]))
+    phase = LoopPhase((Load("x", 0), Reduce("y", "sum", "x")), (Store(1, "y"),))
+    parts, _ = split_reductions(Kernel(*nest, operands, (phase,)), 1).steps
+    assert parts.kernel.outer[0] == 32
+
+
 def test_what_another_vector_has_computed_comes_first() -> None:
     b = Builder()
 

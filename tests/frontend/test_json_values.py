@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from xdsl.dialects import builtin as mlir
@@ -209,3 +209,15 @@ def test_part_of_a_type_that_would_be_lost_is_refused(node: Json) -> None:
 def test_device_that_is_not_known_is_refused() -> None:
     with pytest.raises(UnsupportedError):
         read_attribute({"#": "1.a_place", "D": [9, 0, "npu"]}, "place")
+
+
+@pytest.mark.parametrize("left_out", ["layout", "nonzero_dims", "parts"])
+def test_a_sparse_tensor_of_which_a_part_is_not_known_is_not_written(left_out: str) -> None:
+    """Paddle's text does not state them."""
+    node = next(t for t in TYPES if t["#"].endswith("coo_tensor"))
+    whole = cast(Any, read_type(node))
+    inner = whole.parameters[0]
+    held = {k: v for k, v in inner.encoding.data.items() if k != left_out}
+    bare = mlir.TensorType(inner.element_type, inner.shape, mlir.DictionaryAttr(held))
+    with pytest.raises(UnsupportedError):
+        write_type(type(whole)(bare))

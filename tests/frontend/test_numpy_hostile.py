@@ -119,3 +119,44 @@ def test_derivatives_where_pieces_meet(name: str) -> None:
     by_x = pirkit.grad(function)
     found = [pirkit.jit(f)(x, y) for f in (by_x, pirkit.grad(by_x), pirkit.grad(by_x, 1))]
     np.testing.assert_allclose(found, (first, second, mixed), rtol=1e-7, atol=1e-15)
+
+
+HUGE: Final[dict[str, Any]] = {
+    "subscript": lambda x: x[2**63],
+    "axis": lambda x: np.cumsum(x, axis=2**33),
+    "take": lambda x: np.take(x, 2**63),
+    "update": lambda x: x.at[2**63].set(1.0),
+    "vander": lambda x: np.vander(x, 2**33),
+    "array_split": lambda x: np.array_split(x, 2**33),
+    "keepdims": lambda x: x.sum(keepdims=7),
+    "order": lambda x: np.diff(x, n=-1),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_numbers_that_no_array_takes_are_refused(name: str) -> None:
+    """With a code and at once, where numpy has errors of several kinds, or none."""
+    with pytest.raises(pirkit.PirkitError):
+        pirkit.jit(HUGE[name])(np.arange(4, dtype="float32"))
+
+
+def test_differences_of_more_orders_than_elements_are_empty() -> None:
+    assert pirkit.jit(lambda x: np.diff(x, n=2**33))(np.ones((2, 4))).shape == (2, 0)
+
+
+@pytest.mark.parametrize("index", [2**63, 2**64, 4, (0, 0), "a", 1.5])
+def test_subscripts_that_a_tensor_lacks(index: Any) -> None:
+    """The error has a code, and is the IndexError that Python's protocols ask for."""
+    tensor = pirkit.tensor([1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(IndexError, match="PK0701"):
+        tensor[index]
+    with pytest.raises(IndexError, match="PK0701"):
+        tensor[index] = 0.0
+    with pytest.raises(IndexError, match="PK0701"):
+        tensor.at[index].set(0.0)
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, "yes"])
+def test_what_is_neither_true_nor_false(value: Any) -> None:
+    with pytest.raises(pirkit.PirkitError, match="PK0701"):
+        pirkit.ops.sum(pirkit.tensor([1.0]), keepdim=value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import count
 from typing import Any
 
@@ -231,3 +231,18 @@ def test_a_program_alone_and_in_a_module() -> None:
     module = parsed(grow(3).text)
     (program,) = [op for op in module.ops if isinstance(op, ProgramOp)]
     assert text_of(forward_backward(program)) == text_of(forward_backward(module))
+
+
+def test_a_gradient_that_the_backward_does_not_take_is_no_input_of_the_whole() -> None:
+    """Paddle's names may tell of one."""
+    text = """pir.program @p(%x "x" : tensor<2xf32>) {
+      %y = pd_op.tanh(%x) : (tensor<2xf32>) -> tensor<2xf32>
+      %n = pd_op.isnan(%x) : (tensor<2xf32>) -> tensor<2xi1>
+      pir.shadow_output(%y) {output_name = "y"} : (tensor<2xf32>) -> ()
+      pir.shadow_output(%n) {output_name = "n"} : (tensor<2xi1>) -> ()
+    }"""
+    parts = forward_backward(parsed(text), mode=MODES[0])
+    assert None in parts.names.bo_g
+    names = replace(parts.names, bo_g=tuple([n or "unused@GRAD" for n in parts.names.bo_g]))
+    whole, _ = joined(parts.forward_program, parts.backward_program, names)
+    assert "unused@GRAD" not in str(whole.parent_op())

@@ -216,3 +216,34 @@ def test_a_constant_of_a_megabyte_is_one_line() -> None:
     program = pirkit.stablehlo.load(body(line, result="tensor<300000xf32>"))
     (weights,) = program.params.values()
     np.testing.assert_array_equal(weights, numbers)
+
+
+SORT = """%0 = "stablehlo.sort"(%x) <{HOW}> ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %1 = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %1 : tensor<i1>
+    }) : (tensor<3xf32>) -> tensor<3xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (SORT.replace("HOW", "dimension = 7 : i64"), "axis 7 is out of bounds"),
+        (SORT.replace("HOW", "dimension = 0 : i64, is_stable = 3"), "has 3 as `is_stable`"),
+        (SORT.replace("HOW", "dimensions = 0 : i64"), "unexpected keyword argument 'dimensions'"),
+        ("%0 = stablehlo.reverse %x, dims = [-1] : tensor<3xf32>", r"has \[-1\] as `dimensions`"),
+        (
+            "%1 = stablehlo.compare EQ, %x, %x, ROUND : (tensor<3xf32>, tensor<3xf32>) ->"
+            " tensor<3xi1>\n    %0 = stablehlo.convert %1 : (tensor<3xi1>) -> tensor<3xf32>",
+            "compared as `ROUND`",
+        ),
+        (
+            '%0 = "stablehlo.fft"(%x) <{fft_type = "QFT", fft_length = array<i64: 3>}> :'
+            " (tensor<3xf32>) -> tensor<3xf32>",
+            "`QFT` is no Fourier transform",
+        ),
+    ],
+)  # fmt: skip
+def test_attributes_of_another_kind_are_refused(line: str, told: str) -> None:
+    with pytest.raises(PirkitError, match=told):
+        pirkit.stablehlo.load(body(line))

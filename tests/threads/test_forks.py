@@ -108,3 +108,54 @@ def test_a_fork_while_the_compiler_is_imported() -> None:
         [sys.executable, "-c", DURING_AN_IMPORT], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+DURING_WHAT_OTHERS_DO = """
+import gc, importlib, os, signal, sys, threading, warnings
+warnings.simplefilter("ignore")
+import pirkit
+from pirkit.diag.gc_pause import collection_paused
+from pirkit.diag.once import cached_property
+begun, go = threading.Event(), threading.Event()
+class Shape:
+    @cached_property
+    def size(self):
+        begun.set(); go.wait(); return 3
+def computes():
+    Shape().size
+def pauses():
+    with collection_paused():
+        begun.set(); go.wait()
+class Slow:  # a module of pirkit that is being imported
+    def find_spec(self, name, path=None, target=None):
+        if name == "pirkit.cli" and not begun.is_set():
+            begun.set(); go.wait()
+def imports():
+    importlib.import_module("pirkit.cli")
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=globals()[sys.argv[1]])
+thread.start()
+begun.wait()
+if sys.argv[1] == "imports":
+    threading.Timer(0.2, go.set).start()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    go.set()
+    assert Shape().size == 3 and gc.isenabled()
+    importlib.import_module("pirkit.cli")
+    os._exit(0)
+go.set()
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("what", ["computes", "pauses", "imports"])
+def test_a_fork_while_another_thread(what: str) -> None:
+    """The first was found by the 6th of a hundred forks: the lock of a property stayed locked."""
+    done = subprocess.run(
+        [sys.executable, "-c", DURING_WHAT_OTHERS_DO, what],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

@@ -14,13 +14,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 from unittest import mock
 
 import numpy as np
+from xdsl.dialects import builtin as mlir
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 import pirkit
 from pirkit.diag.errors import PirkitError
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.operation import ProgramOp, bodies
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.types import meta_of
@@ -91,6 +96,32 @@ def _text(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
     return referred(Program(parse_mlir(print_mlir(program.module)), program.params), inputs)
 
 
+def _arguments(op: Operation) -> list[SSAValue]:
+    """The arguments of the blocks of a branch or a loop."""
+    return [] if isinstance(op, ProgramOp) else [a for r in bodies(op) for a in r.block.args]
+
+
+def _dynamic(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+    """With inputs of sizes that are known when the program runs, and what follows from them."""
+    module = parse_mlir(print_mlir(program.module))
+    for value in [v for op in module.walk() for v in (*op.results, *_arguments(op))]:
+        type_, owner = value.type, value.owner
+        is_input = isinstance(owner, Operation) and owner.name == "pd_op.data"
+        is_known = isinstance(owner, Operation) and not owner.operands and not is_input
+        if is_known or not isinstance(type_, mlir.TensorType):
+            continue
+        often = 0.6 if is_input else 1.0
+        sizes = [-1 if draw.random() < often else size for size in type_.get_shape()]
+        if is_input and isinstance(owner, Operation):
+            owner.properties["shape"] = encode("intarray", sizes)
+        held = cast("mlir.TensorType[Any]", type_)
+        shape = [mlir.DYNAMIC_INDEX if size < 0 else size for size in sizes]
+        made = mlir.TensorType(held.element_type, shape, held.encoding)
+        Rewriter.replace_value_with_new_type(value, made)
+    inferred = run_passes(Program(module, program.params), "infer-meta")
+    return WAYS[draw.choice(("segments", "default", "fused"))](inferred, inputs, draw)
+
+
 def _jit(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
     return _named(program, pirkit.jit(lambda given: program(**given))(inputs))
 
@@ -159,6 +190,7 @@ WAYS: Final[dict[str, Way]] = {
     "small caches": _small_caches,
     "passes": _passes,
     "text": _text,
+    "dynamic": _dynamic,
     "jit": _jit,
     "vmap": _vmap,
     "split": _split,
@@ -167,7 +199,7 @@ WAYS: Final[dict[str, Way]] = {
 
 JOINT: Final = frozenset({"split"})
 """Ways that are compared with the program and its gradients."""
-CHOOSY: Final = frozenset({"whole", "jit", "vmap", "split"})
+CHOOSY: Final = frozenset({"whole", "jit", "vmap", "split", "dynamic"})
 """Ways that may refuse what the reference computes."""
 KINDS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "plain": (10, ()),

@@ -27,10 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import prod
 from typing import Any
 
+from pirkit.diag.once import cached_property
 from pirkit.dialect.map_expr.tree import Choose, Load, Node, Position, rebuilt, walk
 from pirkit.index.expr import Expr
 from pirkit.index.extent import is_sized, named

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import inf
 from typing import Final
 
 from xdsl.ir import SSAValue
 
+from pirkit.diag.once import cached_property
 from pirkit.dialect.operation import PirOp
 from pirkit.lowering.fusion.index_equations import Unit
 from pirkit.lowering.fusion.loop_solver import Loops

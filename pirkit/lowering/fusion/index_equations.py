@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final, cast
 
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
+from pirkit.diag.once import cached_property
 from pirkit.dialect.kinds import STACK
 from pirkit.dialect.map_expr.call import UNKNOWN_SIZE, maps_of, tensors_of
 from pirkit.dialect.map_expr.tree import (

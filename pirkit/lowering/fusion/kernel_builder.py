@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import cast
 
 from xdsl.ir import Operation, SSAValue
 
+from pirkit.diag.once import cached_property
 from pirkit.dialect.kinds import COSTLY
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.kernel_text import print_kernel, remember

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from pirkit.diag.limits import check
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
@@ -89,6 +90,7 @@ def _(
     if sizes is None:
         length, count = x.shape[place], num_outputs or b.outputs
         length = b.static(x)[place] if length == UNKNOWN else length
+        check("list_elements", count)
         part = -(-length // count)
         sizes = [part] * (count - 1)
         sizes.append(length - sum(sizes))

@@ -34,7 +34,6 @@ _SECRET_BYTES: Final = 32
 _TAG_BYTES: Final = 32
 _DEFAULT_LIMIT: Final = 256 << 20
 _ARRAY_LIMIT: Final = 4 << 30
-_LOCK_SECONDS: Final = 2.0
 ARRAYS: Final = ".arrays"
 """What names of files with arrays end in."""
 _TRIM_EVERY: Final = 256
@@ -101,21 +100,20 @@ class ObjectCache:
             self.trim()
 
     def trim(self) -> None:
-        """Delete the least recently used entries until the limits hold."""
-        from filelock import FileLock, Timeout  # noqa: PLC0415  slow to import, and seldom needed
+        """Delete the least recently used entries until the limits hold.
 
-        try:
-            with FileLock(str(self.folder / "lock"), timeout=_LOCK_SECONDS):
-                with os.scandir(self.folder) as found:
-                    entries = [(e.stat(), e.path) for e in found if _is_ours(e.name)]
-                left = {True: self.array_limit, False: self.limit}
-                for status, path in sorted(entries, key=_age, reverse=True):
-                    kind = ARRAYS in Path(path).name
-                    left[kind] -= status.st_size
-                    if left[kind] < 0:
-                        Path(path).unlink(missing_ok=True)
-        except (Timeout, OSError):
-            return
+        Processes that do so at once delete the same entries; one that misses an entry leaves the
+        rest to the others.
+        """
+        with suppress(OSError):
+            with os.scandir(self.folder) as found:
+                entries = [(e.stat(), e.path) for e in found if _is_ours(e.name)]
+            left = {True: self.array_limit, False: self.limit}
+            for status, path in sorted(entries, key=_age, reverse=True):
+                kind = ARRAYS in Path(path).name
+                left[kind] -= status.st_size
+                if left[kind] < 0:
+                    Path(path).unlink(missing_ok=True)
 
     def path(self, key: str, suffix: str = ".o") -> Path:
         """Where the entry of a key lies."""

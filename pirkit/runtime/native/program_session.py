@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from pirkit.diag.once import cached_property
 from pirkit.runtime.machine_costs import GIL_HOLD_NS
 from pirkit.runtime.native.function import (
     Control,

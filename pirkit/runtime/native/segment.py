@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from pirkit.diag.errors import ConstraintError
+from pirkit.diag.once import cached_property
 from pirkit.runtime.binding import KERNEL_FAULTS, PlacedStep
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import new_array

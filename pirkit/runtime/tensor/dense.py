@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from pirkit.diag.errors import RuntimeFault, TraceError, UnsupportedError
+from pirkit.diag.errors import RuntimeFault, SubscriptError, TraceError, UnsupportedError
 from pirkit.diag.html import listing
 from pirkit.runtime.convert import HALF_TYPES, convert, in_f32
 from pirkit.runtime.dtype import DType, of_numpy
@@ -159,19 +159,33 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
             if traced is None:
                 raise
             return traced.__pirkit_apply__("subscript", (self, key), {})
+        except (IndexError, OverflowError) as error:
+            raise self._lacks(error) from error
 
     def __setitem__(self, index: Any, value: Any) -> None:
         parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
         if (traced := next(_traced((*parts, value)), None)) is not None:
             traced[index] = value  # which is refused, with the line and the remedy
-        self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
+        try:
+            self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
+        except (IndexError, OverflowError) as error:
+            raise self._lacks(error) from error
+
+    def _lacks(self, error: Exception) -> SubscriptError:
+        return SubscriptError(
+            f"subscript of a {self.meta}: {error}",
+            help="a subscript is an integer, a slice, `...`, None, integers in an array, or a mask",
+        )
 
     def updated(self, index: tuple[Any, ...], how: str, value: Any) -> Any:
         """A copy with elements updated; see `x.at`."""
         if (traced := next(_traced((*index, value)), None)) is not None:
             return traced.__pirkit_apply__("updated", (self, index, how, value), {})
         given = array_api.unwrap(value)
-        return DenseTensor(update(self.array, array_api.unwrap(index), how, given))
+        try:
+            return DenseTensor(update(self.array, array_api.unwrap(index), how, given))
+        except (IndexError, OverflowError) as error:
+            raise self._lacks(error) from error
 
     def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
         if (traced := next(_traced((*arguments, *options.values())), None)) is not None:

@@ -74,6 +74,8 @@ def _(
     weight = b.permute(weight, _order(from_weight, "o", "i"))
     axes = [d + 2 for d, is_turned in enumerate(turned) if is_turned]
     weight = b.flip(weight, axis=tuple(axes)) if axes else weight
+    if min(batch_group_count, feature_group_count) < 1:
+        raise b.malformed("there is at least one group")
     if batch_group_count > 1:  # the groups of the batch are groups of channels
         groups, (n, c, *sizes) = batch_group_count, x.shape
         rows = b.reshape(x, (groups, n // groups, c, *sizes))

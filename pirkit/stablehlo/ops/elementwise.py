@@ -154,6 +154,8 @@ def _(
 
     jax gives all NaN the same bits, and zeros the same sign, before it compares so.
     """
+    if compare_type not in ("", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"):
+        raise b.malformed(f"no elements are compared as `{compare_type}`")
     left, right = b.ordered(x, b.ins[0]), b.ordered(y, b.ins[0])
     op = _COMPARED[comparison_direction]
     if compare_type != "TOTALORDER" or not x.dtype.is_float:

@@ -51,6 +51,9 @@ class Windows:
         vector_dim: int, window_dims: Sequence[int], skipped: Sequence[int], mapped: Sequence[int],
         batches: Sequence[int], index_batches: Sequence[int],
     ) -> None:  # fmt: skip
+        named = {*skipped, *mapped, *batches}
+        if not (named <= {*range(len(shape))} and {*window_dims} <= {*range(len(result))}):
+            raise b.malformed(f"`{b.node.name}` names dimensions that its operands do not have")
         self.b, self.shape, self.rank = b, shape, len(result)
         self.outer = [d for d in range(self.rank) if d not in window_dims]
         kept = [d for d in range(len(shape)) if d not in skipped and d not in batches]

@@ -24,8 +24,10 @@ def _(b: HloBuilder, x: Value, fft_type: str, fft_length: Sequence[int]) -> Valu
             return b.fft_c2c(x, forward=fft_type == "FFT", **how)
         case "RFFT":
             return b.fft_r2c(x, forward=True, onesided=True, **how)
-        case _:
+        case "IRFFT":
             return b.fft_c2r(x, forward=False, last_dim_size=fft_length[-1], **how)
+        case _:
+            raise b.malformed(f"`{fft_type}` is no Fourier transform")
 
 
 @rule("cholesky")

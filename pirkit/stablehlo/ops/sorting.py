@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from numpy.lib.array_utils import normalize_axis_index
+
 from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.stablehlo.hlo_builder import HloBuilder
@@ -93,7 +95,7 @@ def _(
 
     NaN stands behind the numbers, and in front of them in a descending order; zeros are equal.
     """
-    axis = dimension % values[0].rank
+    axis = normalize_axis_index(dimension, values[0].rank)
     keys = keys_of(b.node.regions[0])
     if keys is None:
         raise b.unsupported("compares elements by a function without a form that is known")

@@ -137,8 +137,8 @@ def _spread(b: HloBuilder, x: Value, value: Value, axis: int, inner: int) -> Val
 
 @rule("pad")
 def _(
-    b: HloBuilder, x: Value, value: Value, edge_padding_low: Sequence[int],
-    edge_padding_high: Sequence[int], interior_padding: Sequence[int],
+    b: HloBuilder, x: Value, value: Value, edge_padding_low: list[int],
+    edge_padding_high: list[int], interior_padding: Sequence[int],
 ) -> Value:  # fmt: skip
     return padded(b, x, value, edge_padding_low, edge_padding_high, interior_padding)
 

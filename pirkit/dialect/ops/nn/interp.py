@@ -226,7 +226,7 @@ def _(
     if interp_method == "nearest":
         return _resampled(x, first, every)
     kind = dt.of_array(x)
-    wide = x if kind.is_float else x.astype(np.float32)
+    wide = x if kind.is_float else x.astype(np.float64)
     return convert(in_f32(_resampled)(wide, first=first, every=every), kind)
 
 

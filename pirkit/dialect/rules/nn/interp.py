@@ -30,7 +30,7 @@ SLOPE = -0.75
 def _(c: OpCall) -> Value:
     b, x = c.b, c.x if c.interp_method == "nearest" else c.b.wide(c.x)
     if c.interp_method != "nearest" and not x.dtype.is_float:
-        x = b.cast(x, dt.float32)
+        x = b.cast(x, dt.float64)
     first = 2 if c.data_format == "NCHW" else 1
     lengths = sizes_of(b, x)[first : first + x.rank - 2]
     sizes, factors = _sizes(c, lengths)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import prod
 from typing import Final
 
+from pirkit.diag.once import cached_property
 from pirkit.lowering.codegen.ir.llvm_text import Type
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.register_tile import fits_registers, rows_that_fit
