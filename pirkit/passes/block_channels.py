@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Final, TypeGuard
+from math import prod
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -72,10 +73,11 @@ class _Layouts:
     block: int
     blocked: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
     frozen: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
+    rules: dict[str, Callable[[PirOp], None]] = field(default_factory=dict[str, Any])
 
     def run(self) -> None:
         self.frozen = frozen_values(self.program)
-        rules: dict[str, Callable[[PirOp], None]] = {
+        self.rules = {
             "pd_op.conv2d": self.convolution,
             "pd_op.depthwise_conv2d": self.convolution,
             "pir.quantized_conv2d": partial(block_quantized.convolution, self),
@@ -92,7 +94,7 @@ class _Layouts:
         for op in self.ctx.each([o for o in self.program.block.ops if isinstance(o, PirOp)]):
             if op.parent is None:
                 continue  # it has become part of a convolution
-            rule = rules.get(op.name)
+            rule = self.rules.get(op.name)
             if rule is not None:
                 rule(op)
             elif op.definition.kind == ELEMENTWISE:
@@ -148,30 +150,21 @@ class _Layouts:
 
     def convolution(self, op: PirOp) -> None:
         x, filter = op.operands
-        image, weights = (meta_of(v.type) for v in (x, filter))
-        if not _is_image(image) or not isinstance(weights, TensorMeta):
+        if not self.takes(op):
             return
-        channels, filters = image.shape[1], weights.shape[0]
+        channels, filters = image_meta(x).shape[1], image_meta(filter).shape[0]
+        end = self.epilogue(op, channels=filters)
+        if self.is_better_plain(op, end):
+            return
         groups, size = op.attribute("groups"), self.block
         depthwise = groups > 1 and groups == channels == filters
-        if (
-            filter not in self.frozen
-            or not weights.is_static
-            or not str(op.attribute("data_format")).startswith("NC")
-            or op.attribute("padding_algorithm") != "EXPLICIT"
-            or not (depthwise or groups == 1 or self.takes_groups(groups, channels, filters))
-            or not self.fills(filters)
-            or not (self.fills(channels) or (channels <= size and groups == 1))
-        ):
-            return
-        end = self.epilogue(op, channels=filters)
         last, residual = end.chain[-1], end.residual
         b = self.builder(last)
         planar = channels < size and groups == 1 and x not in self.blocked
         operands = [
             b.wrap(x) if planar else self.in_blocks(b, x),
             self.packed_filter(b, filter, planar, depthwise)
-            if depthwise or groups == 1 or weights.shape[1] % size == 0
+            if depthwise or groups == 1 or image_meta(filter).shape[1] % size == 0
             else self.diagonal_filter(b, filter),
             self.bias(b, end, filters),
             None if residual is None else self.blocked[residual],
@@ -181,6 +174,68 @@ class _Layouts:
         made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation,
                  channels=counted)  # fmt: skip
         self.became(end, b, made)
+
+    def takes(self, op: PirOp) -> bool:
+        """Whether a convolution has a form over blocks."""
+        x, filter = op.operands
+        image, weights = (meta_of(v.type) for v in (x, filter))
+        if not _is_image(image) or not isinstance(weights, TensorMeta):
+            return False
+        channels, filters, groups = image.shape[1], weights.shape[0], op.attribute("groups")
+        depthwise = groups > 1 and groups == channels == filters
+        return (
+            filter in self.frozen
+            and weights.is_static
+            and str(op.attribute("data_format")).startswith("NC")
+            and op.attribute("padding_algorithm") == "EXPLICIT"
+            and (depthwise or groups == 1 or self.takes_groups(groups, channels, filters))
+            and self.fills(filters)
+            and (self.fills(channels) or (channels <= self.block and groups == 1))
+        )
+
+    def is_better_plain(self, op: PirOp, end: Epilogue) -> bool:
+        """Whether a convolution between plain images saves less than the changes of layout cost.
+
+        Of 70 such convolutions, most of those with few multiplications of an element take longer
+        in blocks, up to five times: with one or two taps and few channels, or with a few channels
+        in a group. So do those with many filters beyond theirs.
+        """
+        x, filter = op.operands
+        filters, width, *sizes = image_meta(filter).shape
+        taps, channels = prod(sizes), image_meta(x).shape[1]
+        if op.attribute("groups") > 1:
+            few = 1 < width < self.block or (width == 1 and taps < 16)
+        else:
+            few = taps <= 2 and taps * channels * filters < 100 * (channels + filters)
+        few &= channels >= self.block  # others are read as they are
+        wasteful = 7 * (-filters % self.block) > filters
+        if not (few or wasteful) or x in self.blocked or end.residual is not None:
+            return False
+        return not self.is_wanted(end.chain[-1].results[0])
+
+    def is_wanted(self, value: SSAValue) -> bool:
+        """Whether a convolution over blocks reads a value, or what ops make of it in blocks."""
+        channels, reached = image_meta(value).shape[1], {value}
+        todo = [value]
+        while todo:
+            for user in [u.operation for u in todo.pop().uses]:
+                if not isinstance(user, PirOp):
+                    continue
+                rule = self.rules.get(user.name)
+                if rule == self.convolution:
+                    if user.operands[0] in reached and self.takes(user):
+                        return True
+                elif (
+                    rule is not None
+                    or user.name == "pir.combine"
+                    or (
+                        user.definition.kind == ELEMENTWISE
+                        and all(v in reached or self.follows(v, channels) for v in user.operands)
+                    )
+                ):
+                    todo += [r for r in user.results if r not in reached]
+                    reached.update(user.results)
+        return False
 
     def became(self, end: Epilogue, b: Builder, made: Value) -> None:
         """Replace a convolution and what follows it."""
