@@ -89,7 +89,8 @@ pir.program @filled(%x "x" : tensor<1x3x4x4xf32>) {
 // Between plain images a filter of one tap, of a channel, or of many more filters saves less than
 // the changes of layout cost; a larger one saves more, and so does one whose result it reads.
 // CHECK-LABEL: pir.program @between
-// CHECK-COUNT-3: pd_op.conv2d
+// CHECK:         pd_op.matmul({{%.*}} : (tensor<16x16xf32>, tensor<1x16x16xf32>) -> tensor<1x16x16xf32>
+// CHECK-COUNT-2: pd_op.conv2d
 // CHECK:         pir.nchwc_conv2d
 // CHECK-NOT:     pd_op.conv2d
 // CHECK:         pir.shadow_output
@@ -120,4 +121,17 @@ pir.program @wanted(%x "x" : tensor<1x16x4x4xf32>) {
   %3 = pd_op.multiply(%1, %2) : (tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>) -> tensor<1x16x4x4xf32>
   %4 = pd_op.conv2d(%3, %k) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x4x4xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x4x4xf32>
   pir.shadow_output(%4) {output_name = "y"} : (tensor<1x16x4x4xf32>) -> ()
+}
+
+// -----
+// Groups of one tap are a matmul each.
+// CHECK-LABEL: pir.program @groups
+// CHECK:         [[X:%.*]] = pd_op.reshape(%x) {shape = array<i64: 2, 3, 5, 12>}
+// CHECK:         [[M:%.*]] = pd_op.matmul({{%.*}}, [[X]]) : (tensor<3x2x5xf32>, tensor<2x3x5x12xf32>) -> tensor<2x3x2x12xf32>
+// CHECK:         [[Y:%.*]] = pd_op.reshape([[M]]) {shape = array<i64: 2, 6, 4, 3>}
+// CHECK:         pir.shadow_output([[Y]])
+pir.program @groups(%x "x" : tensor<2x15x4x3xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<6x5x1x1xf32>
+  %1 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 3 : i32} : (tensor<2x15x4x3xf32>, tensor<6x5x1x1xf32>) -> tensor<2x6x4x3xf32>
+  pir.shadow_output(%1) {output_name = "y"} : (tensor<2x6x4x3xf32>) -> ()
 }
