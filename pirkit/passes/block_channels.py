@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from math import prod
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -21,9 +20,15 @@ from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
 from pirkit.dialect.windows import is_channels_last
-from pirkit.passes import block_norms, block_quantized
+from pirkit.passes import block_norms, block_plain, block_quantized
 from pirkit.passes.base import Pass, PassContext, Stats, option
-from pirkit.passes.block_values import Epilogue, image_meta, maximum_windows, only_user
+from pirkit.passes.block_values import (
+    Epilogue,
+    image_meta,
+    is_image,
+    maximum_windows,
+    only_user,
+)
 from pirkit.passes.replace_ops import erase, semantic_properties
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
@@ -159,12 +164,12 @@ class _Layouts:
     def convolution(self, op: PirOp) -> None:
         x, filter = op.operands
         if not self.takes(op):
-            self.matmul(op)
+            block_plain.as_matmul(self, op)
             return
         channels, filters = image_meta(x).shape[1], image_meta(filter).shape[0]
         end = self.epilogue(op, channels=filters)
-        if self.is_better_plain(op, end):
-            self.matmul(op)
+        if block_plain.is_better(self, op, end):
+            block_plain.as_matmul(self, op)
             return
         groups, size = op.attribute("groups"), self.block
         depthwise = groups > 1 and groups == channels == filters
@@ -189,7 +194,7 @@ class _Layouts:
         """Whether a convolution has a form over blocks."""
         x, filter = op.operands
         image, weights = (meta_of(v.type) for v in (x, filter))
-        if not _is_image(image) or not isinstance(weights, TensorMeta):
+        if not is_image(image) or not isinstance(weights, TensorMeta):
             return False
         channels, filters, groups = image.shape[1], weights.shape[0], op.attribute("groups")
         depthwise = groups > 1 and groups == channels == filters
@@ -202,75 +207,6 @@ class _Layouts:
             and self.fills(filters)
             and (self.fills(channels) or (channels <= self.block and groups == 1))
         )
-
-    def is_better_plain(self, op: PirOp, end: Epilogue) -> bool:
-        """Whether a convolution between plain images saves less than the changes of layout cost.
-
-        Of 70 such convolutions, most of those with few multiplications of an element take longer
-        in blocks, up to five times: with one or two taps and few channels, or with a few channels
-        in a group. So do those with many filters beyond theirs.
-        """
-        x, filter = op.operands
-        filters, width, *sizes = image_meta(filter).shape
-        taps, channels = prod(sizes), image_meta(x).shape[1]
-        if op.attribute("groups") > 1:
-            large = image_meta(x).numel * image_meta(x).dtype.itemsize > host().l2_bytes
-            few = 1 < width < self.block or (width == 1 and (taps < 16 or large))
-        else:
-            few = taps <= 2 and taps * channels * filters < 100 * (channels + filters)
-        few &= channels >= self.block  # others are read as they are
-        wasteful = 7 * (-filters % self.block) > filters
-        if not (few or wasteful) or x in self.blocked or end.residual is not None:
-            return False
-        return not self.is_wanted(end.chain[-1].results[0])
-
-    def matmul(self, op: PirOp) -> None:
-        """A plain convolution of one tap as a matmul, which takes a tenth to a fifth less time."""
-        x, filter = op.operands
-        image, weights, result = (meta_of(v.type) for v in (x, filter, op.results[0]))
-        if (
-            not _is_image(image)
-            or not _is_image(weights)
-            or not _is_image(result)
-            or weights.shape[2:] != (1, 1)
-            or image.shape[2:] != result.shape[2:]
-            or any(n != 1 for n in op.attribute("strides"))
-            or not str(op.attribute("data_format")).startswith("NC")
-        ):
-            return
-        b, groups, place = self.builder(op), op.attribute("groups"), prod(image.shape[2:])
-        few = [] if groups == 1 else [groups]
-        rows, depth = weights.shape[0] // groups, weights.shape[1]
-        columns = b.reshape(b.wrap(x), (image.shape[0], *few, depth, place))
-        made = b("pd_op.matmul", b.reshape(b.wrap(filter), (*few, rows, depth)), columns)
-        self.ctx.rewrote("matmul", op)
-        self.ctx.count("matmuls")
-        op.results[0].replace_all_uses_with(b.reshape(made, result.shape).ssa)
-        erase(op)
-
-    def is_wanted(self, value: SSAValue) -> bool:
-        """Whether a convolution over blocks reads a value, or what ops make of it in blocks."""
-        channels, reached = image_meta(value).shape[1], {value}
-        todo = [value]
-        while todo:
-            for user in [u.operation for u in todo.pop().uses]:
-                if not isinstance(user, PirOp):
-                    continue
-                rule = self.rules.get(user.name)
-                if rule == self.convolution:
-                    if user.operands[0] in reached and self.takes(user):
-                        return True
-                elif (
-                    rule is not None
-                    or user.name == "pir.combine"
-                    or (
-                        user.definition.kind == ELEMENTWISE
-                        and all(v in reached or self.follows(v, channels) for v in user.operands)
-                    )
-                ):
-                    todo += [r for r in user.results if r not in reached]
-                    reached.update(user.results)
-        return False
 
     def became(self, end: Epilogue, b: Builder, made: Value) -> None:
         """Replace a convolution and what follows it."""
@@ -353,7 +289,7 @@ class _Layouts:
 
     def elementwise(self, op: PirOp) -> None:
         meta = meta_of(op.results[0].type) if len(op.results) == 1 else None
-        if not _is_image(meta):
+        if not is_image(meta):
             return
         whole = [v for v in op.operands if v in self.blocked and image_meta(v).shape == meta.shape]
         if not whole or not all(self.follows(v, meta.shape[1]) for v in op.operands):
@@ -479,10 +415,3 @@ def _again(
     properties = semantic_properties(op) | dict(changed or {})
     types = infer_result_types(op.definition, slots, properties)
     return b.results(b.insert(create(op.definition, slots, types, properties)))
-
-
-def _is_image(meta: object) -> TypeGuard[TensorMeta]:
-    kinds = (dt.float32, dt.float64, dt.uint8)
-    return isinstance(meta, TensorMeta) and meta.is_static and meta.rank == 4 and (
-        meta.dtype in kinds and meta.numel > 0
-    )  # fmt: skip

@@ -96,8 +96,8 @@ def test_windows_fold_to_lines_and_volumes(
         f"float[2, 2, {shape}]",
     )
     x = np.random.default_rng(0).standard_normal((2, depth, count)).astype(np.float32)
-    wanted: Any = ReferenceEvaluator(model).run(None, {"x": x})[0]
-    np.testing.assert_allclose(run(model, x)[0], wanted, rtol=1e-5, atol=1e-5)
+    results: Any = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(run(model, x)[0], results[0], rtol=1e-5, atol=1e-5)
 
 
 def test_dropout_in_training_draws() -> None:
