@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.constants import UNKNOWN_VALUE
 from pirkit.analysis.evaluation import call_of, placeholder, results_of
 from pirkit.diag.errors import DynamicShapeError, UnsupportedError
+from pirkit.dialect import unsigned_words
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, ProgramOp
@@ -48,6 +49,8 @@ class NodeBuilder(Builder):
         self.outputs = 1
         """How many outputs the node has."""
         self._known: dict[SSAValue, Any] = {}
+        self.words = False
+        """Whether int64 operands of the node stand for uint64."""
         self.quantized: dict[SSAValue, Any] = {}
         """The integers that floats are, times a scale (`ops.integer_sums.Integers`)."""
         self.unsigned: dict[SSAValue, Value] = {}
@@ -247,14 +250,16 @@ class NodeBuilder(Builder):
         """``x`` as another element type, by way of those that stand for types that are stored."""
         if x.dtype is dtype:
             return x
-        if dt.uint64 in (x.dtype, dtype) and (x.dtype.is_float or dtype.is_float):
-            raise self.unsupported(f"from {x.dtype} to {dtype} has no rule, as pirkit has only"
-                                   " signed integers of 64 bits")  # fmt: skip
         if x.dtype in dt.HELD_IN:
             held = self("pir.convert_storage", x, dtype=dt.HELD_IN[x.dtype])
+            if x.dtype is dt.uint64 and dtype.is_float:
+                held = unsigned_words.float_of(self, held)
             return self.cast(held, dtype, saturate)
         if dtype in dt.HELD_IN:
-            held = self.cast(x, dt.HELD_IN[dtype])
+            from_float = dtype is dt.uint64 and x.dtype.is_float
+            held = (
+                unsigned_words.word_of(self, x) if from_float else self.cast(x, dt.HELD_IN[dtype])
+            )
             return self("pir.convert_storage", held, dtype=dtype, saturate=saturate)
         return super().cast(x, dtype)
 

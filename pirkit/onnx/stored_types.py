@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from pirkit.dialect.build import Value
+from pirkit.dialect.unsigned_words import ordered
 from pirkit.onnx.libonnx import defs
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.runtime import dtype as dt
@@ -18,6 +19,14 @@ MODULAR: Final = frozenset({
 })  # fmt: skip
 """Operators to which it makes no difference whether 64 bits have a sign."""
 
+ORDERED: Final = frozenset({
+    "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Max", "Min", "Clip", "TopK", "ArgMax",
+    "ArgMin", "ReduceMax", "ReduceMin",
+})  # fmt: skip
+"""Those that ask for their order: they see signed numbers in the order of the unsigned ones."""
+WORDS: Final = frozenset({"Div", "Mod", "BitShift", "Pow"})
+"""Those whose rules ask the builder whether numbers are ``words``."""
+
 
 def computed(
     b: NodeBuilder, node: Any, inputs: Sequence[Any], emit: Callable[[Sequence[Any]], Any]
@@ -25,27 +34,37 @@ def computed(
     """What ``emit`` makes of inputs in wider types, narrowed where ONNX says it has their type.
 
     Sums and products of what stands for unsigned integers have the right low bits, and each result
-    is narrowed before the next operator reads it.
+    is narrowed before the next operator reads it. int64 stands for uint64.
     """
     stored = [v.dtype if isinstance(v, Value) and v.dtype in dt.HELD_IN else None for v in inputs]
     if node.op_type in AWARE or not any(stored):
         return emit(inputs)
-    if dt.uint64 in stored and node.op_type not in MODULAR:
+    words = dt.uint64 in stored
+    if words and node.op_type not in MODULAR | ORDERED | WORDS:
         raise b.unsupported("of uint64 has no rule, as pirkit has only signed integers of 64 bits")
+    in_order = words and node.op_type in ORDERED
     wide = [b.cast(v, dt.HELD_IN[v.dtype]) if d else v
             for v, d in zip(inputs, stored, strict=True)]  # fmt: skip
-    made = emit(wide)
+    if in_order:
+        wide = [ordered(b, v) if d is dt.uint64 else v
+                for v, d in zip(wide, stored, strict=True)]  # fmt: skip
+    b.words = words
+    try:
+        made = emit(wide)
+    finally:
+        b.words = False
     schema = defs.get_schema(node.op_type, b.opset, node.domain)
     several = cast("tuple[Any, ...]", made) if isinstance(made, tuple) else (made,)
     types = dict[str, dt.DType]()
     for k, dtype in enumerate(stored):
         if dtype is not None:
             types[schema.inputs[min(k, len(schema.inputs) - 1)].type_str] = dtype
-    narrowed = tuple([
-        b.cast(v, types[schema.outputs[min(k, len(schema.outputs) - 1)].type_str])
-        if isinstance(v, Value)
-        and schema.outputs[min(k, len(schema.outputs) - 1)].type_str in types
-        else v
-        for k, v in enumerate(several)
-    ])  # fmt: skip
+
+    def narrow(k: int, v: Any) -> Any:
+        dtype = types.get(schema.outputs[min(k, len(schema.outputs) - 1)].type_str)
+        if not isinstance(v, Value) or dtype is None:
+            return v
+        return b.cast(ordered(b, v) if in_order else v, dtype)
+
+    narrowed = tuple([narrow(k, v) for k, v in enumerate(several)])
     return narrowed if isinstance(made, tuple) else narrowed[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Final, TypeGuard
+from typing import Any, Final
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -20,9 +20,15 @@ from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
 from pirkit.dialect.windows import is_channels_last
-from pirkit.passes import block_norms, block_quantized
+from pirkit.passes import block_norms, block_plain, block_quantized
 from pirkit.passes.base import Pass, PassContext, Stats, option
-from pirkit.passes.block_values import Epilogue, image_meta, maximum_windows, only_user
+from pirkit.passes.block_values import (
+    Epilogue,
+    image_meta,
+    is_image,
+    maximum_windows,
+    only_user,
+)
 from pirkit.passes.replace_ops import erase, semantic_properties
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
@@ -42,6 +48,10 @@ class BlockChannelsPass(Pass):
     concatenation of channels keep the layout; others get the plain one back. `hoist-constants`
     takes the packing of filters out of the program.
 
+    Between plain images the changes of layout cost more than blocks save where there are few
+    multiplications of an element: such convolutions stay plain, and those of one tap become
+    matmuls.
+
     ::
 
         %1 = pd_op.conv2d(%0, %w) ... : (tensor<1x16x8x8xf32>, ...) -> tensor<1x32x8x8xf32>
@@ -52,7 +62,11 @@ class BlockChannelsPass(Pass):
     """
 
     name = "block-channels"
-    stats = Stats(convolutions="convolutions in blocks", kept="operations that keep the layout")
+    stats = Stats(
+        convolutions="convolutions in blocks",
+        kept="operations that keep the layout",
+        matmuls="plain convolutions of one tap",
+    )
 
     block: int = option(0, "channels of a block; 0 for those that suit this CPU")
 
@@ -72,10 +86,11 @@ class _Layouts:
     block: int
     blocked: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
     frozen: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
+    rules: dict[str, Callable[[PirOp], None]] = field(default_factory=dict[str, Any])
 
     def run(self) -> None:
         self.frozen = frozen_values(self.program)
-        rules: dict[str, Callable[[PirOp], None]] = {
+        self.rules = {
             "pd_op.conv2d": self.convolution,
             "pd_op.depthwise_conv2d": self.convolution,
             "pir.quantized_conv2d": partial(block_quantized.convolution, self),
@@ -92,7 +107,7 @@ class _Layouts:
         for op in self.ctx.each([o for o in self.program.block.ops if isinstance(o, PirOp)]):
             if op.parent is None:
                 continue  # it has become part of a convolution
-            rule = rules.get(op.name)
+            rule = self.rules.get(op.name)
             if rule is not None:
                 rule(op)
             elif op.definition.kind == ELEMENTWISE:
@@ -148,30 +163,23 @@ class _Layouts:
 
     def convolution(self, op: PirOp) -> None:
         x, filter = op.operands
-        image, weights = (meta_of(v.type) for v in (x, filter))
-        if not _is_image(image) or not isinstance(weights, TensorMeta):
+        if not self.takes(op):
+            block_plain.as_matmul(self, op)
             return
-        channels, filters = image.shape[1], weights.shape[0]
+        channels, filters = image_meta(x).shape[1], image_meta(filter).shape[0]
+        end = self.epilogue(op, channels=filters)
+        if block_plain.is_better(self, op, end):
+            block_plain.as_matmul(self, op)
+            return
         groups, size = op.attribute("groups"), self.block
         depthwise = groups > 1 and groups == channels == filters
-        if (
-            filter not in self.frozen
-            or not weights.is_static
-            or not str(op.attribute("data_format")).startswith("NC")
-            or op.attribute("padding_algorithm") != "EXPLICIT"
-            or not (depthwise or groups == 1 or self.takes_groups(groups, channels, filters))
-            or not self.fills(filters)
-            or not (self.fills(channels) or (channels <= size and groups == 1))
-        ):
-            return
-        end = self.epilogue(op, channels=filters)
         last, residual = end.chain[-1], end.residual
         b = self.builder(last)
         planar = channels < size and groups == 1 and x not in self.blocked
         operands = [
             b.wrap(x) if planar else self.in_blocks(b, x),
             self.packed_filter(b, filter, planar, depthwise)
-            if depthwise or groups == 1 or weights.shape[1] % size == 0
+            if depthwise or groups == 1 or image_meta(filter).shape[1] % size == 0
             else self.diagonal_filter(b, filter),
             self.bias(b, end, filters),
             None if residual is None else self.blocked[residual],
@@ -181,6 +189,24 @@ class _Layouts:
         made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation,
                  channels=counted)  # fmt: skip
         self.became(end, b, made)
+
+    def takes(self, op: PirOp) -> bool:
+        """Whether a convolution has a form over blocks."""
+        x, filter = op.operands
+        image, weights = (meta_of(v.type) for v in (x, filter))
+        if not is_image(image) or not isinstance(weights, TensorMeta):
+            return False
+        channels, filters, groups = image.shape[1], weights.shape[0], op.attribute("groups")
+        depthwise = groups > 1 and groups == channels == filters
+        return (
+            filter in self.frozen
+            and weights.is_static
+            and str(op.attribute("data_format")).startswith("NC")
+            and op.attribute("padding_algorithm") == "EXPLICIT"
+            and (depthwise or groups == 1 or self.takes_groups(groups, channels, filters))
+            and self.fills(filters)
+            and (self.fills(channels) or (channels <= self.block and groups == 1))
+        )
 
     def became(self, end: Epilogue, b: Builder, made: Value) -> None:
         """Replace a convolution and what follows it."""
@@ -263,7 +289,7 @@ class _Layouts:
 
     def elementwise(self, op: PirOp) -> None:
         meta = meta_of(op.results[0].type) if len(op.results) == 1 else None
-        if not _is_image(meta):
+        if not is_image(meta):
             return
         whole = [v for v in op.operands if v in self.blocked and image_meta(v).shape == meta.shape]
         if not whole or not all(self.follows(v, meta.shape[1]) for v in op.operands):
@@ -389,10 +415,3 @@ def _again(
     properties = semantic_properties(op) | dict(changed or {})
     types = infer_result_types(op.definition, slots, properties)
     return b.results(b.insert(create(op.definition, slots, types, properties)))
-
-
-def _is_image(meta: object) -> TypeGuard[TensorMeta]:
-    kinds = (dt.float32, dt.float64, dt.uint8)
-    return isinstance(meta, TensorMeta) and meta.is_static and meta.rank == 4 and (
-        meta.dtype in kinds and meta.numel > 0
-    )  # fmt: skip

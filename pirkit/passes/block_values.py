@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from xdsl.ir import SSAValue
 
@@ -12,6 +12,8 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.dialect.windows import slides
+from pirkit.passes.base import PassContext
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
 
@@ -35,7 +37,12 @@ class Layouts(Protocol):
     block: int
     blocked: dict[SSAValue, Value]
     frozen: dict[SSAValue, bool]
+    rules: dict[str, Callable[[PirOp], None]]
+    ctx: PassContext
 
+    def takes(self, op: PirOp) -> bool: ...
+    def follows(self, value: SSAValue, channels: int) -> bool: ...
+    def convolution(self, op: PirOp) -> None: ...
     def builder(self, op: PirOp) -> Builder: ...
     def in_blocks(self, b: Builder, value: SSAValue, block: int = 0) -> Value: ...
     def filled(self, b: Builder, value: Value, *axes: int, block: int = 0) -> Value: ...
@@ -78,3 +85,11 @@ def maximum_windows(
             return None
         fitted += [m.before, max(last + m.size - n, 0)]
     return list(size), list(strides), fitted
+
+
+def is_image(meta: object) -> TypeGuard[TensorMeta]:
+    """True for what has a form over blocks."""
+    kinds = (dt.float32, dt.float64, dt.uint8)
+    return isinstance(meta, TensorMeta) and meta.is_static and meta.rank == 4 and (
+        meta.dtype in kinds and meta.numel > 0
+    )  # fmt: skip

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import ParseError, UnsupportedError
 from pirkit.diag.span import Span
+from pirkit.dialect import unsigned_words
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opdef import lookup
 from pirkit.dialect.operation import PirOp, ProgramOp
@@ -177,10 +178,7 @@ class HloBuilder(Builder):
 
     def ordered(self, x: Value, type_: Tensor) -> Value:
         """Signed numbers in the order of the unsigned ones that ``x`` stands for."""
-        if not type_.is_unsigned:
-            return x
-        lowest = -(1 << (8 * x.dtype.itemsize - 1))
-        return self.bitwise_xor(x, self.const(lowest, x.dtype))
+        return unsigned_words.ordered(self, x) if type_.is_unsigned else x
 
     # --- shapes ---
 

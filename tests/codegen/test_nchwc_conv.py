@@ -161,3 +161,29 @@ def test_threads_have_as_many_tasks(filters: int) -> None:
     for threads in (2, 4):
         tasks = nchwc_blocking(conv, host(), threads).tasks(conv)
         assert tasks >= 4 * threads or tasks % threads == 0
+
+
+@pytest.mark.parametrize("tail", [0, 3])
+@pytest.mark.parametrize("blocks", [33, 48, 49])
+def test_many_channels_are_summed_in_ranges(blocks: int, tail: int) -> None:
+    """A stack of all filters would be read from the L3 cache for each tile; odd counts on one
+    thread, whose stacks overlap, and channels that fill no block take ranges too.
+    """
+    ends = ((14, 14), (3, 3), (7, 7), (2, 2), (1, 1), (1, 1))
+    conv = NchwcConv(1, 16, blocks, 16, 25, *ends, dt.float32, tail=tail)
+    found = nchwc_blocking(conv, host(), 1)
+    assert found.channels < blocks
+    assert not tail or blocks % found.channels != 1
+
+
+@pytest.mark.parametrize("channels", [155, 147, 137])
+def test_the_last_range_of_channels_has_the_tail(
+    channels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def smaller(*arguments: Any) -> NchwcBlocking:
+        return replace(nchwc_blocking(*arguments), channels=3)
+
+    monkeypatch.setattr(compile_conv, "nchwc_blocking", smaller)
+    blocks = -(-channels // 8)
+    case = (1, blocks, 6, 7, 8), (4, blocks, 3, 3, 8, 8), (1, 1), (1, 1), (1, 1), channels
+    check(case, dt.float32, "relu", with_all=True)

@@ -84,3 +84,54 @@ pir.program @filled(%x "x" : tensor<1x3x4x4xf32>) {
   %d = pd_op.conv2d(%c, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x12x4x4xf32>, tensor<11x12x1x1xf32>) -> tensor<1x11x4x4xf32>
   pir.shadow_output(%d) {output_name = "y"} : (tensor<1x11x4x4xf32>) -> ()
 }
+
+// -----
+// Between plain images a filter of one tap, of a channel, or of many more filters saves less than
+// the changes of layout cost; a larger one saves more, and so does one whose result it reads.
+// CHECK-LABEL: pir.program @between
+// CHECK:         pd_op.matmul({{%.*}} : (tensor<16x16xf32>, tensor<1x16x16xf32>) -> tensor<1x16x16xf32>
+// CHECK-COUNT-2: pd_op.conv2d
+// CHECK:         pir.nchwc_conv2d
+// CHECK-NOT:     pd_op.conv2d
+// CHECK:         pir.shadow_output
+pir.program @between(%x "x" : tensor<1x16x4x4xf32>) {
+  %u = pir.parameter() {parameter_name = "u"} : () -> tensor<16x16x1x1xf32>
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<16x1x3x3xf32>
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<9x16x3x3xf32>
+  %k = pir.parameter() {parameter_name = "k"} : () -> tensor<16x16x3x3xf32>
+  %1 = pd_op.conv2d(%x, %u) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x4x4xf32>, tensor<16x16x1x1xf32>) -> tensor<1x16x4x4xf32>
+  %2 = pd_op.conv2d(%x, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 16 : i32} : (tensor<1x16x4x4xf32>, tensor<16x1x3x3xf32>) -> tensor<1x16x4x4xf32>
+  %3 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x4x4xf32>, tensor<9x16x3x3xf32>) -> tensor<1x9x4x4xf32>
+  %4 = pd_op.conv2d(%x, %k) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x4x4xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x4x4xf32>
+  pir.shadow_output(%1) {output_name = "a"} : (tensor<1x16x4x4xf32>) -> ()
+  pir.shadow_output(%2) {output_name = "b"} : (tensor<1x16x4x4xf32>) -> ()
+  pir.shadow_output(%3) {output_name = "c"} : (tensor<1x9x4x4xf32>) -> ()
+  pir.shadow_output(%4) {output_name = "d"} : (tensor<1x16x4x4xf32>) -> ()
+}
+
+// -----
+// CHECK-LABEL: pir.program @wanted
+// CHECK-NOT:     pd_op.conv2d
+// CHECK:         pir.shadow_output
+pir.program @wanted(%x "x" : tensor<1x16x4x4xf32>) {
+  %u = pir.parameter() {parameter_name = "u"} : () -> tensor<16x16x1x1xf32>
+  %k = pir.parameter() {parameter_name = "k"} : () -> tensor<16x16x3x3xf32>
+  %1 = pd_op.conv2d(%x, %u) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x4x4xf32>, tensor<16x16x1x1xf32>) -> tensor<1x16x4x4xf32>
+  %2 = pd_op.sigmoid(%1) : (tensor<1x16x4x4xf32>) -> tensor<1x16x4x4xf32>
+  %3 = pd_op.multiply(%1, %2) : (tensor<1x16x4x4xf32>, tensor<1x16x4x4xf32>) -> tensor<1x16x4x4xf32>
+  %4 = pd_op.conv2d(%3, %k) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x4x4xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x4x4xf32>
+  pir.shadow_output(%4) {output_name = "y"} : (tensor<1x16x4x4xf32>) -> ()
+}
+
+// -----
+// Groups of one tap are a matmul each.
+// CHECK-LABEL: pir.program @groups
+// CHECK:         [[X:%.*]] = pd_op.reshape(%x) {shape = array<i64: 2, 3, 5, 12>}
+// CHECK:         [[M:%.*]] = pd_op.matmul({{%.*}}, [[X]]) : (tensor<3x2x5xf32>, tensor<2x3x5x12xf32>) -> tensor<2x3x2x12xf32>
+// CHECK:         [[Y:%.*]] = pd_op.reshape([[M]]) {shape = array<i64: 2, 6, 4, 3>}
+// CHECK:         pir.shadow_output([[Y]])
+pir.program @groups(%x "x" : tensor<2x15x4x3xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<6x5x1x1xf32>
+  %1 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 3 : i32} : (tensor<2x15x4x3xf32>, tensor<6x5x1x1xf32>) -> tensor<2x6x4x3xf32>
+  pir.shadow_output(%1) {output_name = "y"} : (tensor<2x6x4x3xf32>) -> ()
+}

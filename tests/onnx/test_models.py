@@ -240,3 +240,21 @@ def test_numbers_are_written_with_rank_0() -> None:
 }""")
     (constant,) = model_of_program(program).graph.initializer
     assert numpy_helper.to_array(constant).shape == ()
+
+
+def test_a_signal_without_a_last_dimension_is_real() -> None:
+    """torch.onnx.export writes such an STFT, which ONNX Runtime runs."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    frames (float[2, 40SIZES] x, float[16] w) => (float[2, 7, 9, 2] y) {
+      step = Constant <value_int = 4> ()
+      y = STFT (x, step, w)
+    }
+    """
+    x = np.random.default_rng(0).standard_normal((2, 40)).astype(np.float32)
+    window = np.hanning(16).astype(np.float32)
+    found: list[Any] = []
+    for sizes, signal in (("", x), (", 1", x[..., None])):
+        program = program_of_model(parser.parse_model(text.replace("SIZES", sizes)))
+        found.append(pirkit.compile(program)(x=signal, w=window)["y"])
+    np.testing.assert_array_equal(*found)

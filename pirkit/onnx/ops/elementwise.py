@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from pirkit.dialect.build import Value
+from pirkit.dialect.unsigned_words import float_of, quotient
 from pirkit.onnx.element_types import TO_ONNX, element_type
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
@@ -88,12 +89,16 @@ def _truncated(b: NodeBuilder, x: Value, y: Value) -> Value:
 def _(b: NodeBuilder, x: Value, y: Value) -> Value:
     if x.dtype.is_float:
         return b.binary("pd_op.divide", x, y)
+    if b.words:
+        return quotient(b, x, y)
     return b.floor_divide(x, y) if x.dtype is dt.uint8 else _truncated(b, x, y)
 
 
 @rule("Mod")
 def _(b: NodeBuilder, x: Value, y: Value, fmod: int = 0) -> Value:
     """With ``fmod`` the sign of the dividend, else that of the divisor."""
+    if b.words:
+        return b.subtract(x, b.multiply(quotient(b, x, y), y))
     if not fmod or x.dtype is dt.uint8:
         return b.remainder(x, y)
     size = b.remainder(b.abs(x), b.abs(y))
@@ -103,6 +108,10 @@ def _(b: NodeBuilder, x: Value, y: Value, fmod: int = 0) -> Value:
 
 @rule("Pow")
 def _(b: NodeBuilder, x: Value, y: Value) -> Value:
+    if b.words:
+        if not x.dtype.is_float:
+            raise b.unsupported("of a base of uint64 has no rule")
+        y = float_of(b, y)
     exponent = b.evaluated(y.ssa)
     if exponent is not None and exponent.size == 1 and x.dtype.is_float and y.rank <= x.rank:
         number = float(exponent.item())
@@ -161,4 +170,6 @@ def _(b: NodeBuilder, x: Value, like: Value, saturate: int = 1, round_mode: str 
 
 @rule("BitShift")
 def _(b: NodeBuilder, x: Value, y: Value, direction: str) -> Value:
-    return (b.bitwise_left_shift if direction == "LEFT" else b.bitwise_right_shift)(x, y)
+    if direction == "LEFT":
+        return b.bitwise_left_shift(x, y)
+    return b.bitwise_right_shift(x, y, is_arithmetic=not b.words)

@@ -120,10 +120,13 @@ def _(
     b: NodeBuilder, x: Value, ratio: Any = None, training: Value | None = None,
     seed: int | None = None,
 ) -> Any:  # fmt: skip
-    """At inference the input, and a mask of ones."""
+    """At inference the input, and a mask of ones; numbers that are drawn are not ONNX Runtime's."""
     trains = training is not None and bool(b.known(training, "training_mode").item())
     amount = b.known(ratio, "ratio").item() if isinstance(ratio, Value) else ratio
     if trains and amount != 0.0:
-        raise b.unsupported("in training has no rule", "export the model for inference")
+        share = 0.5 if amount is None else float(amount)
+        out, kept = b.dropout(x, p=share, mode="upscale_in_train", seed=seed or 0,
+                              fix_seed=seed is not None)  # fmt: skip
+        return out, b.cast(kept, dt.bool_)
     mask = b.const(True, dt.bool_, b.static(x)) if b.outputs > 1 else None
     return x, mask

@@ -338,9 +338,28 @@ def _(
     pads: Sequence[int] | None = None, strides: Sequence[int] | None = None,
 ) -> Value:  # fmt: skip
     size, kernel = b.integers_of(image, "image_shape"), b.integers_of(block, "block_shape")
-    if size is None or kernel is None or len(size) != 2:
-        raise b.unsupported("of other than two dimensions has no rule")
-    padding = list(pads or [0] * 4)
-    return b.fold(x, output_sizes=tuple(size), kernel_sizes=tuple(kernel),
-                  strides=tuple(strides or (1, 1)), paddings=tuple(padding),
-                  dilations=tuple(dilations or (1, 1)))  # fmt: skip
+    if size is None or kernel is None:
+        raise b.unsupported("of sizes that are not known has no rule")
+    rank = len(size)
+    moves, steps, sides = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
+    if rank == 2:
+        return b.fold(x, output_sizes=tuple(size), kernel_sizes=tuple(kernel),
+                      strides=tuple(moves), paddings=tuple(sides),
+                      dilations=tuple(steps))  # fmt: skip
+    # The place of each element of a window in the padded image, windows last.
+    padded = [n + sides[k] + sides[k + rank] for k, n in enumerate(size)]
+    place = np.zeros((1, 1), np.int64)
+    for n, taps, move, step in zip(padded, kernel, moves, steps, strict=True):
+        first = np.arange(0, n - (taps - 1) * step, move)
+        line = np.arange(taps)[:, None] * step + first
+        held = place[:, None, :, None] * n + line[None, :, None, :]
+        place = held.reshape(len(place) * taps, -1)
+    n, depth, count = b.static(x)
+    channels = depth // len(place)
+    zeros = b.const(0, x.dtype, (n, channels, math.prod(padded)))
+    given = b.reshape(x, (n, channels, len(place) * count))
+    found = b.reshape(b.index_add(zeros, b.array(place.reshape(-1)), given, axis=2),
+                      (n, channels, *padded))  # fmt: skip
+    for k, length in enumerate(size):
+        found = b.cut(found, k + 2, sides[k], sides[k] + length)
+    return found

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.dialect.build import Value
+from pirkit.dialect.unsigned_words import float_of, quotient, word_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.stablehlo.hlo_builder import HloBuilder
@@ -33,35 +34,14 @@ def as_float(b: HloBuilder, x: Value) -> Value:
     wide = as_unsigned(b, x)
     if x.dtype is not dt.int64:
         return b.cast(wide, dt.float64)
-    high = b.bitwise_right_shift(wide, b.const(32, dt.int64), is_arithmetic=False)
-    low = b.bitwise_and(wide, b.const(0xFFFFFFFF, dt.int64))
-    return b.cast(high, dt.float64) * float(1 << 32) + b.cast(low, dt.float64)
+    return float_of(b, wide)
 
 
 def as_word(b: HloBuilder, x: Value, to: Tensor) -> Value:
     """A float as an unsigned number: what 63 bits do not hold is counted from 2 ** 63."""
     if to.element != "ui64":
         return b.cast(b.cast(x, dt.int64), to.dtype)
-    wide = b.cast(x, dt.float64)
-    half = float(1 << 63)
-    is_large = b.greater_equal(wide, b.const(half, dt.float64))
-    inside = b.cast(b.where(is_large, wide - half, wide), dt.int64)
-    flipped = b.bitwise_xor(inside, b.const(-(1 << 63), dt.int64))
-    return b.where(is_large, flipped, inside)
-
-
-def _unsigned_quotient(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
-    """The quotient of unsigned numbers, by that of half of the dividend (Hacker's Delight, 9-3)."""
-    one, zero = b.const(1, x.dtype), b.const(0, x.dtype)
-    left, right = b.ordered(x, type_), b.ordered(y, type_)
-    is_small = b.greater_than(y, zero)
-    divisor = b.where(is_small, y, one)
-    half = b.bitwise_right_shift(x, one, is_arithmetic=False)
-    estimate = b.bitwise_left_shift(b.floor_divide(half, divisor), one)
-    rest = b.subtract(x, b.multiply(estimate, divisor))
-    more = b.greater_equal(b.ordered(rest, type_), right)
-    exact = b.add(estimate, b.cast(more, x.dtype))
-    return b.where(is_small, exact, b.cast(b.greater_equal(left, right), x.dtype))
+    return word_of(b, x)
 
 
 def divided(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
@@ -69,7 +49,7 @@ def divided(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
     if x.dtype not in (dt.int32, dt.int64):
         wide = [as_unsigned(b, v) if type_.is_unsigned else b.cast(v, dt.int32) for v in (x, y)]
         return b.cast(_towards_zero(b, *wide), x.dtype)
-    return _unsigned_quotient(b, x, y, type_) if type_.is_unsigned else _towards_zero(b, x, y)
+    return quotient(b, x, y) if type_.is_unsigned else _towards_zero(b, x, y)
 
 
 def _towards_zero(b: HloBuilder, x: Value, y: Value) -> Value:

@@ -258,7 +258,7 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     term_bytes = prod(c.sizes) * c.depth * filters * c.block * size
     wanted = max(1, (_POINT_FILTER_BYTES if point else _FILTER_BYTES) // term_bytes)
     # What an overlapping stack computes twice must not be added to itself by another thread.
-    overlaps = c.filter_blocks % filters != 0
+    overlaps = c.filter_blocks % filters != 0 and threads > 1
     row_bytes = c.lengths[1] * c.strides[0] * c.depth * size
 
     def rows_of(blocks: int) -> int:
@@ -270,8 +270,10 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     if point and vectors == 4:
         most = _POINT_FILTER_BYTES
     # Sums of integers have no place in the result.
-    whole = overlaps or c.depthwise or c.tail > 0 or term_bytes * c.blocks <= most or c.quantized
+    whole = overlaps or c.depthwise or term_bytes * c.blocks <= most or c.quantized
     channels = c.blocks if whole else -(-c.blocks // -(-c.blocks // wanted))
+    if c.tail and c.blocks % channels == 1:
+        channels = c.blocks if channels == 1 else channels + 1  # whole blocks before the tail
     if channels < c.blocks:
         rows = rows_of(channels)
     found = NchwcBlocking(lanes, vectors, filters, positions, channels, rows)

@@ -43,7 +43,8 @@ def run_tile(
         sums[...] = out
     add = _add_channels if c.depthwise else _add_products
     for part in parts:
-        add(e, memory, part, (blocks, first, rows), sums[:, part.first : part.end])
+        given = sums[:, part.first : part.end]
+        add(e, memory, part, (blocks, first, rows), given, not place or place[0] == 2)
     if place and place[0] < 2:
         out[...] = sums
         return
@@ -66,7 +67,7 @@ def run_tile(
 
 def _add_products(
     e: NchwcFrame, memory: Mapping[str, Location], part: Part, counts: tuple[int, int, int],
-    sums: Array,
+    sums: Array, last: bool,
 ) -> None:  # fmt: skip
     """Add products with some columns of the filter, of the last block those of its ``tail``."""
     c, (blocks, first, rows) = e.c, counts
@@ -74,8 +75,10 @@ def _add_products(
     size, taps = e.size, part.taps
     tap_bytes = c.depth * c.block * size
     # Channels of the last block behind the ``tail`` are padding.
-    ranges = [(0, c.blocks - 1, c.depth), (c.blocks - 1, 1, c.tail)] if c.tail else []
-    for start, count, depth in ranges or [(0, blocks, c.depth)]:
+    ranges = [(0, blocks, c.depth)]
+    if c.tail and last:
+        ranges = [(0, blocks - 1, c.depth), (blocks - 1, 1, c.tail)]
+    for start, count, depth in ranges:
         down, across = first * c.dilations[0], part.tap * c.dilations[1]
         where = start * block + down * row + (across + part.first * c.strides[1]) * column
         x = matrix(
@@ -99,7 +102,7 @@ def _add_products(
 
 def _add_channels(
     e: NchwcFrame, memory: Mapping[str, Location], part: Part, counts: tuple[int, int, int],
-    sums: Array,
+    sums: Array, _last: bool,
 ) -> None:  # fmt: skip
     """The same where each channel has a filter of its own; or maxima."""
     c, (_, first, rows) = e.c, counts

@@ -148,26 +148,36 @@ class _TileBody:
 
     def _sum(self, part: Part, sums: Sequence[Value]) -> list[Value]:
         """Add the products of some columns of the filter."""
-        c = self.c
+        b, c = self.b, self.c
         if not c.tail:
             return self._products(part, sums, self.counts[0], c.depth)
-        if c.blocks > 1:
-            sums = self._products(part, sums, c.blocks - 1, c.depth)
-        return self._products(part, sums, 1, c.tail, c.blocks - 1)
+        whole, last = b.plus(_register(self.counts[0]), -1), Value("true", I1)
+        if self.e.parts > 1:  # the last range of channels has the tail
+            last = Value("%last", I1)
+            whole = b.select(last, whole, _register(self.counts[0]))
+        known = int(whole.text) if whole.text.isdigit() else whole
+        if known != 0:
+            sums = self._products(part, sums, known, c.depth)
+        before = list(sums)
+        return b.branch(last, lambda: self._products(part, before, 1, c.tail, whole), before)
 
     def _products(
-        self, part: Part, sums: Sequence[Value], blocks: Value | int, depth: int, first: int = 0
+        self, part: Part, sums: Sequence[Value], blocks: Value | int, depth: int,
+        first: Value | None = None,
     ) -> list[Value]:  # fmt: skip
         """Add those of the first ``depth`` channels of some blocks, from ``first`` on."""
         b, c, e, size = self.b, self.c, self.e, self.e.size
         block, row, column, channel = e.image
         step = c.strides[1] * column
-        base = b.at(Value("%x", PTR), first * block + part.tap * c.dilations[1] * column)
+        base = b.at(Value("%x", PTR), part.tap * c.dilations[1] * column)
         if c.depthwise:
             return self._depthwise(part, base, step, sums)
         tap_bytes = c.depth * c.block * size
+        taps = b.at(Value("%w", PTR), part.tap * tap_bytes)
+        if first is not None:
+            base = b.at(base, b.times(first, block))
+            taps = b.at(taps, b.times(first, prod(c.sizes) * tap_bytes))
         left = [(base, p * step) for p in range(part.first, part.end)]
-        taps = b.at(Value("%w", PTR), (first * prod(c.sizes) + part.tap) * tap_bytes)
         right = [(taps, at) for at in self.filter_offsets]
         moved, weights = [block, c.dilations[0] * row], [
             c.sizes[0] * c.sizes[1] * tap_bytes, c.sizes[1] * tap_bytes,
@@ -283,6 +293,10 @@ class _TileBody:
         for predicate, bound in (("ogt", 0.0), ("olt", 255.0)):
             value = b.select(b.compare(predicate, value, bound), value, b.like(value, bound))
         return b.cast("trunc", b.cast("fptosi", value, "i32"), "i8")
+
+
+def _register(count: Value | int) -> Value:
+    return count if isinstance(count, Value) else Value(str(count), I64)
 
 
 def _clamped(b: Builder, value: Value, high: float | None = None) -> Value:
