@@ -26,7 +26,7 @@ a native form; all of the program if that is possible, batch rows in lanes first
 the last with ``fast_math``."""
 RunPasses = Callable[[Program, str], Program]
 
-GRADIENTS: Final = "taylor,expand-gradients"
+GRADIENTS: Final = "taylor,reassociate,expand-gradients"
 """Passes that a traced program needs before any other."""
 
 _DEFAULT: Final = "@default"

@@ -9,7 +9,7 @@ from typing import Final
 _SIMPLIFY: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce"
 )
-_DERIVATIVES: Final = "taylor,expand-gradients"
+_DERIVATIVES: Final = "taylor,reassociate,expand-gradients"
 """What a recorded program needs before all else; others pass through as they are."""
 
 EXPANSION: Final = f"{_DERIVATIVES}{{last=false}}"

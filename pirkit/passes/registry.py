@@ -48,6 +48,7 @@ PASSES: Final[dict[str, str | type[Pass]]] = {
     "pack-matmuls": "pirkit.lowering.pack_matmuls:PackMatmulsPass",
     "print-alias": "pirkit.passes.print_alias:PrintAliasPass",
     "print-origins": "pirkit.passes.print_origins:PrintOriginsPass",
+    "reassociate": "pirkit.passes.reassociate:ReassociatePass",
     "simplify-kernels": "pirkit.lowering.fusion.simplify_kernels:SimplifyKernelsPass",
     "quantize": "pirkit.passes.quantize:QuantizePass",
     "split": "pirkit.split.split_pass:SplitPass",
