@@ -83,7 +83,7 @@ _APPLY: Final[Any] = cast("Any", super(torch.autograd.Function, Differentiable))
 
 def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list[Any]:
     """The gradients as outputs of the next level, whose own gradients are those of order two."""
-    gradient, read, seeded, wanted = level.gradient
+    gradient, read, seeded, gives = level.gradient
     for i in read:
         if ctx.primals[i]._version != ctx.versions[i]:
             raise RuntimeFault(
@@ -93,10 +93,10 @@ def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list
             )
     tensors = [ctx.primals[i] for i in read]
     tensors += [_seed(cotangents[k], ctx.metas[k]) for k in seeded]
-    found: list[Any] = run(gradient, tensors) if wanted else []
+    found: list[Any] = run(gradient, tensors) if gives else []
     gradients: list[Any] = [None] * len(level.inputs)
-    for i, value in zip(wanted, found, strict=True):
-        gradients[i] = value
+    for i, k in gives:
+        gradients[i] = found[k]
     for i in level.absent(cotangents):
         gradients[i] = None
     _fill(gradients, ctx, level, cotangents)

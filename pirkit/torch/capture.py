@@ -8,10 +8,10 @@ results share memory with which, is kept beside it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from pirkit.diag.errors import InternalError
 from pirkit.torch.attention import Composed
@@ -186,16 +186,55 @@ def _without_onednn() -> Generator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
+BODIES: Final[Mapping[Any, int]] = {
+    torch.ops.higher_order.tag_activation_checkpoint: 1,
+    torch.ops.higher_order.invoke_subgraph: 2,
+    torch.ops.higher_order.wrap: 1,
+}
+"""Calls of a graph in a graph, which is their first argument, and where the graph's own begin."""
+
+
+class _Inner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
+    """Runs a graph, and functions with their own derivatives as such, at any depth."""
+
+    def __init__(self, module: Any, recorder: Recorder) -> None:
+        fx.Interpreter.__init__(self, module)
+        self.recorder = recorder
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target is APPLY:
+            forward, backward, *rest = args
+            before, self.recorder.own = self.recorder.own, True
+            try:
+                return apply(self._run_graph, forward, backward, rest, kwargs)
+            finally:
+                self.recorder.own = before
+        if target in BODIES:
+            return _Inner(args[0], self.recorder).run(*args[BODIES[target] :])
+        if target is grad_mode._enter_inference_mode:
+            # The mode itself would lose the state of the dispatcher that records.
+            before = torch.is_grad_enabled()
+            torch._C._set_grad_enabled(before and not args[0])
+            return before
+        if target is grad_mode._exit_inference_mode:
+            return torch._C._set_grad_enabled(args[0])
+        return fx.Interpreter.call_function(self, target, args, kwargs)
+
+    def _run_graph(self, graph: Any, *args: Any) -> Any:
+        """Gradients flow through all of a graph of a function, whatever modes it sets."""
+        with torch.set_grad_enabled(torch.is_grad_enabled()):
+            return _Inner(graph, self.recorder).run(*args)
+
+
+class _Runner(_Inner):
     """Runs a graph of Dynamo, and tells each recorded node where it comes from."""
 
     def __init__(
         self, module: Any, own: dict[str, Any], found: dict[str, Any], recorder: Recorder
     ) -> None:  # fmt: skip
-        fx.Interpreter.__init__(self, module)
+        _Inner.__init__(self, module, recorder)
         self.found = found
         """Told the node that runs, for errors."""
-        self.recorder = recorder
         self.own = own
 
     def get_attr(self, target: str, args: Any, kwargs: Any) -> Any:
@@ -236,29 +275,6 @@ class _Runner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
             for value in listed(self.env[node]):
                 if isinstance(value, functional_tensor.FunctionalTensor):
                     yield value
-
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if target is APPLY:
-            forward, backward, *rest = args
-            self.recorder.own = True
-            try:
-                return apply(_run_graph, forward, backward, rest, kwargs)
-            finally:
-                self.recorder.own = False
-        if target is grad_mode._enter_inference_mode:
-            # The mode itself would lose the state of the dispatcher that records.
-            before = torch.is_grad_enabled()
-            torch._C._set_grad_enabled(before and not args[0])
-            return before
-        if target is grad_mode._exit_inference_mode:
-            return torch._C._set_grad_enabled(args[0])
-        return fx.Interpreter.call_function(self, target, args, kwargs)
-
-
-def _run_graph(graph: Any, *args: Any) -> Any:
-    """Run a graph in a graph; gradients flow through all of it, whatever modes it sets."""
-    with torch.set_grad_enabled(torch.is_grad_enabled()):
-        return fx.Interpreter(graph).run(*args)
 
 
 def _detaches(node: Any) -> bool:

@@ -63,14 +63,18 @@ def stepped_inputs(captured: Captured, inputs: Sequence[int]) -> tuple[frozenset
 
 
 def zero_inputs(
-    flats: Sequence[Flat], wanted: Sequence[int], read: Sequence[int], seeded: Sequence[int]
-) -> tuple[frozenset[int], ...]:
-    """Of the gradient of each ``wanted`` input, which of those that it reads get at least zeros.
+    flats: Sequence[Flat], gives: Sequence[tuple[int, int]], read: Sequence[int],
+    seeded: Sequence[int],
+) -> tuple[frozenset[int], ...]:  # fmt: skip
+    """Of each gradient, which inputs of those that it reads get at least zeros.
 
-    They are numbers among ``read``; ``seeded`` are the outputs whose cotangents are given.
+    ``gives`` are inputs, each with the number of its gradient. What is found are numbers among
+    ``read``; ``seeded`` are the outputs whose cotangents are given.
     """
     live = [taken for taken, outputs in flats if outputs.intersection(seeded)]
-    beside = [frozenset[int]().union(*[taken for taken in live if w in taken]) for w in wanted]
+    beside = [set[int]() for _ in {k for _, k in gives}]
+    for i, k in gives:
+        beside[k].update(*[taken for taken in live if i in taken])
     return tuple([frozenset([k for k, i in enumerate(read) if i in near]) for near in beside])
 
 

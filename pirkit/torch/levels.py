@@ -14,6 +14,7 @@ from pirkit.dialect.operation import PirOp, declares, host_name
 from pirkit.frontend.files import Program
 from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
+from pirkit.passes.differentiate import outputs_of
 from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.split.add_gradients import differentiated
 from pirkit.split.partition import forward_backward
@@ -182,16 +183,23 @@ class Level:
         ]
 
     @cached_property
-    def gradient(self) -> tuple[Level, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    def gradient(
+        self,
+    ) -> tuple[Level, tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]:
         """The level of the gradients: a program of inputs and seeds.
 
         Also gives the numbers of the inputs that it reads, of the outputs whose seeds it reads, and
-        of the inputs whose gradients it returns.
+        of the inputs whose gradients it returns, each with the number of its result: inputs of
+        equal gradients share one, because two outputs that are one value have one seed.
         """
         joint = self.program.copy()
         program = joint.main
         roles, _ = differentiated(program, paddle_residuals=False, keep_rules=True)
-        keep = set(roles.gradients.values())
+        values = outputs_of(program)
+        labels: dict[Any, str] = {}
+        label = {i: labels.setdefault(values[roles.gradients[n]], roles.gradients[n])
+                 for i, n in enumerate(self.inputs) if n in roles.gradients}  # fmt: skip
+        keep = set(labels.values())
         for op in list(program.operations):
             if declares(op, OUTPUT) and host_name(op) not in keep:
                 op.detach()
@@ -206,16 +214,18 @@ class Level:
                 del sources[name]
         read = [i for i, n in enumerate(self.inputs) if n in sources]
         seeded = [k for k, n in enumerate(self.outputs) if roles.seeds.get(n) in sources]
-        wanted = [i for i, n in enumerate(self.inputs) if n in roles.gradients]
+        outputs = tuple(labels.values())
+        gives = tuple([(i, outputs.index(name)) for i, name in label.items()])
+        zeros = zero_inputs(self.flats, gives, read, seeded)
         level = Level(
             joint,
             (*(self.inputs[i] for i in read), *(roles.seeds[self.outputs[k]] for k in seeded)),
-            tuple([roles.gradients[self.inputs[i]] for i in wanted]),
+            outputs,
             self.settings,
-            zeros=zero_inputs(self.flats, wanted, read, seeded),
+            zeros=zeros,
             linear=self.linear,
         )
-        return level, tuple(read), tuple(seeded), tuple(wanted)
+        return level, tuple(read), tuple(seeded), gives
 
 
 @dataclass(frozen=True)

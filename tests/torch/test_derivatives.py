@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import pirkit.torch  # noqa: E402  registers the backend
 
@@ -371,3 +372,49 @@ def test_a_gradient_penalty_by_torch_func_through_a_convolution() -> None:
         found.append((y, *torch.autograd.grad(y, (x, w))))
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_that_are_one_value_depend_on_the_cotangent() -> None:
+    """Those of the terms of a sum, where a second derivative goes through the cotangent."""
+    x, y = (torch.randn(3, dtype=F64, requires_grad=True) for _ in range(2))
+    found = []
+    for each in (torch.add, torch.compile(torch.add, backend="pirkit")):
+        gs = torch.autograd.grad(each(x, y).sin().sum(), (x, y), create_graph=True)
+        hs = torch.autograd.grad(sum(g.square().sum() for g in gs), (x, y))
+        found.append((*gs, *hs))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-9)
+
+
+class _Doubled(torch.autograd.Function):
+    """The sine, whose derivative is said to be twice the cosine."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 2 * g * x.cos()
+
+
+@torch.compiler.nested_compile_region
+def _region(x: Any) -> Any:
+    return _Doubled.apply(x) * x
+
+
+@pytest.mark.parametrize("region", [
+    lambda x: checkpoint(_Doubled.apply, x.exp(), use_reentrant=False),
+    lambda x: checkpoint(lambda t: checkpoint(_Doubled.apply, t, use_reentrant=False) * t, x,
+                         use_reentrant=False),
+    lambda x: _region(_region(x)),
+])  # fmt: skip
+def test_a_custom_function_in_a_region_keeps_its_derivative(region: Any) -> None:
+    x = torch.randn(4, dtype=F64, requires_grad=True)
+    found = []
+    for each in (region, torch.compile(region, backend="pirkit", fullgraph=True)):
+        y = each(x)
+        (g,) = torch.autograd.grad(y.sin().sum(), x, create_graph=True)
+        found.append((y, g, *torch.autograd.grad(g.square().sum(), x)))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-9)
