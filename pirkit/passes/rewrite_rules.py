@@ -140,11 +140,17 @@ def _matmul_of_transposes(op: PirOp, classes: AliasClasses) -> Found:
 
 
 def _transposed_matmul(op: PirOp, classes: AliasClasses) -> Found:
-    """``(x y)' = y' x'``, unless others read the product too."""
+    """``(x y)' = y' x'``, unless others read the product too.
+
+    A softmax stays the left operand: rows of attention are fused in that form.
+    """
     inner = _maker(op.operands[0])
     if inner is None or inner.name != "pd_op.matmul" or not _swaps_last_two(op):
         return None
     x, y = inner.operands
+    left = _maker(x)
+    if left is not None and left.name == "pd_op.softmax":
+        return None
     metas = [meta_of(v.type) for v in (x, y)]
     ranks = {m.rank for m in metas if isinstance(m, TensorMeta)}
     if len(ranks) != 1 or not op.operands[0].has_one_use() or any(map(classes.is_written, (x, y))):

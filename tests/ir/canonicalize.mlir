@@ -63,3 +63,20 @@ pir.program @detached(%x "x" : tensor<2xf32>) {
   pir.shadow_output(%y) {output_name = "y"} : (tensor<2xf32>) -> ()
   pir.shadow_output(%b) {output_name = "b"} : (tensor<2xf32>) -> ()
 }
+
+// -----
+// A softmax stays the left operand of a product that is transposed: rows of attention are fused so.
+// CHECK-LABEL: pir.program @attention
+// CHECK:         [[P:%.*]] = pd_op.softmax(%s)
+// CHECK:         [[O:%.*]] = pd_op.matmul([[P]], %v)
+// CHECK:         pd_op.transpose([[O]])
+// CHECK:         pd_op.matmul(%v, %s) {transpose_x = true, transpose_y = true}
+pir.program @attention(%s "s" : tensor<3x3xf32>, %v "v" : tensor<3x2xf32>) {
+  %p = pd_op.softmax(%s) {axis = -1 : i32} : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %o = pd_op.matmul(%p, %v) {transpose_x = false, transpose_y = false} : (tensor<3x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  %y = pd_op.transpose(%o) {perm = array<i32: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %q = pd_op.matmul(%s, %v) {transpose_x = false, transpose_y = false} : (tensor<3x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  %z = pd_op.transpose(%q) {perm = array<i32: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<2x3xf32>) -> ()
+  pir.shadow_output(%z) {output_name = "z"} : (tensor<2x3xf32>) -> ()
+}
