@@ -37,6 +37,9 @@ def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[A
     ``run`` runs a graph. The graph of the backward is recorded for stand-ins of the cotangents.
     What the forward saves is a constant for second derivatives, unless it is an argument or result.
     """
+    inputs = [a for a in args if isinstance(a, torch.Tensor)]
+    if options.get("dirty_idx"):  # gradients are those of what arguments held before the writes
+        inputs = [a.clone() for a in inputs]
     results, saved = run(forward, *args)
     ys = listed(results)
     fixed: set[int] = set(options.get("non_differentiable_idx") or ())
@@ -56,7 +59,6 @@ def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[A
         ops.constant(t) if isinstance(t, torch.Tensor) and id(t) not in known else t for t in saved
     ]
     found = listed(run(backward, *seeds, *kept))
-    inputs = [a for a in args if isinstance(a, torch.Tensor)]
     pairs = [
         (x, torch.zeros_like(x) if g is None else g)
         for x, g in zip(inputs, _of_tensors(found, args), strict=True)

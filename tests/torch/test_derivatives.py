@@ -418,3 +418,31 @@ def test_a_custom_function_in_a_region_keeps_its_derivative(region: Any) -> None
         (g,) = torch.autograd.grad(y.sin().sum(), x, create_graph=True)
         found.append((y, g, *torch.autograd.grad(g.square().sum(), x)))
     torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-9)
+
+
+class _Written(torch.autograd.Function):
+    """Writes into its second argument, which is its second result."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, x: Any) -> Any:
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(a, x.mul_(0.5).exp_())
+        return a * x, x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any, h: Any) -> Any:
+        a, x = ctx.saved_tensors
+        return g * x, (g * a + h) * x * 0.5
+
+
+def test_a_custom_function_that_writes_its_argument() -> None:
+    def function(a: Any, x: Any) -> Any:
+        y, z = _Written.apply(a, x.clone())
+        return y * z + z.sin()
+
+    a, x = (torch.randn(4, dtype=F64, requires_grad=True) for _ in range(2))
+    found = []
+    for each in (function, torch.compile(function, backend="pirkit", fullgraph=True)):
+        gs = torch.autograd.grad(each(a, x).sin().sum(), (a, x), create_graph=True)
+        found.append((*gs, *torch.autograd.grad(sum(g.square().sum() for g in gs), (a, x))))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-9, atol=1e-9)
