@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -374,3 +375,40 @@ def test_moves_that_are_computed_again_follow_the_indices_that_they_read() -> No
     given = {"x": x, "s": np.array([3, 7], np.int32)}
     want = compile(program, pipeline="", backend="reference").run(given)
     np.testing.assert_allclose(compile(program).run(given)["y"], want["y"], rtol=1e-5, atol=1e-6)
+
+
+CHOSEN = """pir.program @p(%x "x" : tensor<3x2xf32>, %u "u" : tensor<3x2xf32>,
+    %i "i" : tensor<?x1xi32>) {
+  %l = pir.combine(%x, %u) : (tensor<3x2xf32>, tensor<3x2xf32>)
+    -> !pir.vec<tensor<3x2xf32>, tensor<3x2xf32>>
+  %m = pd_op.multiplex(%l, %i) : (!pir.vec<tensor<3x2xf32>, tensor<3x2xf32>>, tensor<?x1xi32>)
+    -> tensor<?x2xf32>
+  %y = pd_op.atan(%m) : (tensor<?x2xf32>) -> tensor<?x2xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<?x2xf32>) -> ()
+}"""
+"""How many rows are chosen is read from a value that the kernel computes which chooses them."""
+SCATTERED = """pir.program @p(%x "x" : tensor<4x?xf32>, %i "i" : tensor<3xi64>,
+    %u "u" : tensor<?x4xf32>) {
+  %s = pd_op.scatter(%x, %i, %u) {overwrite = false}
+    : (tensor<4x?xf32>, tensor<3xi64>, tensor<?x4xf32>) -> tensor<4x?xf32>
+  %y = pd_op.exp(%s) : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<4x?xf32>) -> ()
+}"""
+"""The shape to which indices are expanded is computed, though the result has known sizes."""
+
+
+@pytest.mark.parametrize("pipeline", ["@default", "@fused"])
+@pytest.mark.parametrize(
+    ("text", "shapes", "index"),
+    [(CHOSEN, ((3, 2), (3, 2)), np.array([[1], [0], [1]], np.int32)),
+     (SCATTERED, ((4, 4), (3, 4)), np.array([2, 0, 2]))],
+)  # fmt: skip
+def test_sizes_that_are_read_from_what_a_kernel_computes(
+    text: str, shapes: tuple[tuple[int, int], ...], index: Any, pipeline: str
+) -> None:
+    rng = np.random.default_rng(0)
+    x, u = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    program, given = Program(parse_mlir(text)), {"x": x, "u": u, "i": index}
+    found = compile(program, pipeline=pipeline).run(given)["y"]
+    want = compile(program, backend="reference").run(given)["y"]
+    np.testing.assert_allclose(found, want, rtol=1e-6)

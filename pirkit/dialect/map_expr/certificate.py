@@ -116,9 +116,7 @@ class _Derived:
         """Compare the derived sizes of a result with those that the op's shape rule infers."""
         definition = call.definition
         rule = result_shapes.get(definition)
-        kinds = (slot.name for slot in definition.operands if slot.kind is not None)
-        requested = {*kinds, *(a.name for a in definition.attrs)}
-        if rule is None or not self.kernel.is_sized or not origin.attrs.keys() >= requested:
+        if rule is None or not self.kernel.is_sized or not _records_all(definition, origin):
             return
         free = {named(n) for n in names_of(origin.meta.shape) if n not in self.follow}
         (shape, *_) = rule(call, self.sizes)
@@ -253,9 +251,15 @@ def renumbered(derived: _Derived, index: Index, origin: int) -> Index:
     return tuple([renumber(e, source_of) for e in index])
 
 
+def _records_all(definition: OpDef, origin: Origin) -> bool:
+    """Whether all attributes are recorded, those that an operand may give too."""
+    kinds = (slot.name for slot in definition.operands if slot.kind is not None)
+    return origin.attrs.keys() >= {*kinds, *(a.name for a in definition.attrs)}
+
+
 def _gives(definition: OpDef, metas: list[Meta | None], origin: Origin) -> bool:
     """True if the op infers this result type; also if not all of its attributes are recorded."""
-    if not origin.attrs.keys() >= {a.name for a in definition.attrs}:
+    if not _records_all(definition, origin):
         return True
     found = infer_meta.of(definition)(*metas, **origin.attrs)
     first = cast(Meta, found[0] if isinstance(found, tuple) else found)

@@ -87,6 +87,9 @@ class _Partitioner:
         group = self.at(value)
         if group is not None:
             return group.level
+        free = self.equations.unit_of(value)
+        if free is not None and free.is_free:  # kernels compute it anew, from what it reads
+            return max((self.of(v) + (self.at(v) is not None) for v in free.tensors), default=0)
         return self.level.get(value.owner, 0) if isinstance(value.owner, PirOp) else 0
 
     def at(self, value: SSAValue) -> Group | None:
@@ -99,6 +102,9 @@ class _Partitioner:
             group = self.at(value)
             if group is not None and group is not by:
                 group.ceiling = min(group.ceiling, level)
+            free = self.equations.unit_of(value) if group is None else None
+            if free is not None and free.is_free:
+                self.is_read(free.tensors, level, by)
 
     def place(self, unit: Unit) -> None:
         apart = self.broadcasts(unit)
