@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.constants import UNKNOWN_VALUE
-from pirkit.diag.errors import ConstraintError
+from pirkit.diag.errors import ConstraintError, RuntimeFault
 from pirkit.dialect.opdef import infer_meta, reference
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
@@ -67,6 +67,6 @@ def results_of(op: PirOp, call: Call) -> tuple[Any, ...] | None:
     try:
         with np.errstate(all="ignore"):
             found = reference.of(op.definition)(*arguments, **keywords)
-    except (ConstraintError, *KERNEL_FAULTS):
+    except (ConstraintError, RuntimeFault, *KERNEL_FAULTS):
         return None  # the program raises the error, but only if it runs the operation
     return cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)

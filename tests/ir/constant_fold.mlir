@@ -78,3 +78,13 @@ pir.program @grown {
   %e = pd_op.expand(%t) {shape = array<i64: 1000, 2>} : (tensor<2xf32>) -> tensor<1000x2xf32>
   pir.shadow_output(%e) {output_name = "e"} : (tensor<1000x2xf32>) -> ()
 }
+
+// -----
+// A quotient by zero is an error of the run that computes it.
+// CHECK-LABEL: pir.program @by_zero
+// CHECK:         pd_op.remainder
+pir.program @by_zero(%x "x" : tensor<0x2xf32>) {
+  %n = pd_op.numel(%x) : (tensor<0x2xf32>) -> tensor<i64>
+  %r = pd_op.remainder(%n, %n) : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  pir.shadow_output(%r) {output_name = "r"} : (tensor<i64>) -> ()
+}
