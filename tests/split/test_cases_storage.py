@@ -245,6 +245,25 @@ def test_case_08_work_of_the_backward_may_be_done_in_front_of_the_write() -> Non
     assert not any(s.how == "copy" for s in parts.saved)
 
 
+def test_case_08_work_of_a_branch_stays_in_the_branch() -> None:
+    text = program(
+        parameter("buf"),
+        f"%y = pd_op.if(%c) : (tensor<i1>) -> {T} {{",
+        f"%s = {op('sin', '%buf')}",
+        f"%m = {op('multiply', '%x', '%s')}",
+        f"pir.yield(%m) : ({T}) -> ()",
+        "} else {",
+        f"pir.yield(%x) : ({T}) -> ()",
+        "}",
+        f"%n = {op('assign_out_', '%x', '%buf')}",
+        output("y", "y"),
+        inputs={"x": T, "c": "tensor<i1>"},
+    )
+    parts = split(text)
+    assert not any("moved" in note for note in parts.report.notes)
+    assert [s.how for s in parts.saved].count("copy") == 1
+
+
 def test_case_09_an_output_is_changed_before_the_backward() -> None:
     text = program(f"%y = {op('tanh', '%x')}", output("y", "y"))
     model = Model(split(text), {})
