@@ -412,3 +412,19 @@ def test_sizes_that_are_read_from_what_a_kernel_computes(
     found = compile(program, pipeline=pipeline).run(given)["y"]
     want = compile(program, backend="reference").run(given)["y"]
     np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+SLICED = """pir.program @p(%x "x" : tensor<?x5x?xf32>) {
+  %s = pd_op.slice(%x) {starts = array<i64: -2, 1>, ends = array<i64: 100, -1>,
+    axes = array<i64: 0, 2>, infer_flags = array<i64: 1, 1>, decrease_axis = array<i64>}
+    : (tensor<?x5x?xf32>) -> tensor<?x5x?xf32>
+  %a = pd_op.exp(%s) : (tensor<?x5x?xf32>) -> tensor<?x5x?xf32>
+  %y = pd_op.reshape(%a) {shape = array<i64: 1, 1, 5, 8>} : (tensor<?x5x?xf32>) -> tensor<1x1x5x8xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<1x1x5x8xf32>) -> ()
+}"""  # noqa: E501
+
+
+def test_a_size_that_the_kernel_does_not_compute_with_is_not_derived() -> None:
+    program, x = Program(parse_mlir(SLICED)), np.arange(90, dtype=np.float32).reshape(3, 5, 6) / 90
+    found = compile(program, pipeline="@fused").run({"x": x})["y"]
+    np.testing.assert_allclose(found, np.exp(x[-2:, :, 1:-1]).reshape(1, 1, 5, 8), rtol=1e-6)

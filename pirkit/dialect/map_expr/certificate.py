@@ -31,6 +31,7 @@ from pirkit.dialect.opdef import OpDef, find, index_maps, infer_meta
 from pirkit.index.expr import Expr, Iter
 from pirkit.index.extent import Undecided, is_sized, named, names_of
 from pirkit.index.index_maps import Guard, Index, bindings, compose, space
+from pirkit.index.size_solver import determined
 from pirkit.index.substitution import renumber, substitute
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, compatible
 
@@ -73,6 +74,7 @@ class _Derived:
         self.count = len(kernel.inputs)
         self.sizes = DeclaredSizes(kernel.sizes)
         self.follow = {size.name for size in kernel.sizes}
+        self.known = determined([n for m in kernel.inputs for n in m.shape], kernel.sizes)
         self.operands: list[tuple[int | TensorMeta, ...]] = []
         self.values: list[Value] = []
         for k, origin in enumerate(kernel.ops):
@@ -113,7 +115,10 @@ class _Derived:
         return cast(Value, found)
 
     def inferred(self, k: int, call: MapCall, origin: Origin) -> None:
-        """Compare the derived sizes of a result with those that the op's shape rule infers."""
+        """Compare the derived sizes of a result with those that the op's shape rule infers.
+
+        A size that the kernel does not compute with has symbols that it need not derive.
+        """
         definition = call.definition
         rule = result_shapes.get(definition)
         if rule is None or not self.kernel.is_sized or not _records_all(definition, origin):
@@ -126,6 +131,7 @@ class _Derived:
                 or declared == inferred
                 or not is_sized(declared)
                 or declared in free
+                or not self.known.issuperset(names_of((declared,)))
             ):
                 continue
             raise _Differs(
