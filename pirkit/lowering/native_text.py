@@ -113,10 +113,9 @@ def stages_of_nest(nest: Nest) -> Iterator[tuple[list[Stage], list[str]]]:
 
 def _code(functions: Sequence[LazyFunction], stage: str) -> Iterator[str]:
     for number, function in enumerate(functions, 1):
-        draft, places = emitting_lines(function.write)
+        located = stage == "llvm-locations"
+        draft, places = emitting_lines(function.write) if located else (function.write(), {})
         yield f"{_COMMENTS[stage]} function {number} of {len(functions)}: {draft.about}"
-        if stage == "llvm-locations":
-            lines = draft.text.split("\n")
-            yield "\n".join([f"{s}  ; {places[s]}" if s in places else s for s in lines])
-        else:
-            yield draft.text if stage == "llvm" else assembly(draft.text)
+        lines = draft.text.split("\n")
+        text = "\n".join([f"{s}  ; {places[s]}" if s in places else s for s in lines])
+        yield assembly(text) if stage == "asm" else text

@@ -72,18 +72,20 @@ class ReassociatePass(Pass):
         for program in ctx.programs(module):
             if all(op.name != GRADIENT for op in program.block.ops):
                 continue
-            while self._rewrite_shared(ctx, program):
+            while self._rewrite_one(ctx, program):
                 pass
 
-    def _rewrite_shared(self, ctx: PassContext, program: ProgramOp) -> bool:
-        """Rewrite the sums that share something; whether there were any."""
+    def _rewrite_one(self, ctx: PassContext, program: ProgramOp) -> bool:
+        """Rewrite the first sums that share something; whether there were any.
+
+        Others may read the results that it replaces, so they are looked for again.
+        """
         groups: defaultdict[object, list[_Contraction]] = defaultdict(list)
         for op in program.block.ops:
             if isinstance(op, PirOp) and (found := _contraction(op)):
                 groups[found.factor, found.product.w, found.product.transposed].append(found)
         shared = [group for group in groups.values() if len(group) > 1]
         classes = ctx.analysis(alias_classes, program) if shared else None
-        changed = False
         for group in shared:
             read = [v for c in group for v in (c.factor, *c.product) if isinstance(v, SSAValue)]
             if classes is None or any(map(classes.is_written, read)):
@@ -91,8 +93,8 @@ class ReassociatePass(Pass):
             ctx.rewrote("shared-factor", group[0].op)
             ctx.count("rewritten", len(group))
             _rewrite(group)
-            changed = True
-        return changed
+            return True
+        return False
 
 
 def _rewrite(group: Sequence[_Contraction]) -> None:
@@ -119,6 +121,7 @@ def _rewrite(group: Sequence[_Contraction]) -> None:
 
     weighted = times(b, b.wrap(product.w), transposed=not product.transposed)
     of_biases: dict[SSAValue, Value] = {}
+    made: list[SSAValue] = []
     for each in group:
         b = Builder(first.parent, before=each.op, location=each.op.location)
         keepdim: bool = each.op.attribute("keepdim")
@@ -128,7 +131,9 @@ def _rewrite(group: Sequence[_Contraction]) -> None:
                 column = b.reshape(b.wrap(bias), (factor.shape[-1], 1))
                 of_biases[bias] = times(b, column, transposed=False)
             found = b.add(found, b.reshape(of_biases[bias], found.shape))
-        replace(each.op, [found.ssa])
+        made.append(found.ssa)
+    for each, value in zip(group, made, strict=True):  # at the end, as one may read another
+        replace(each.op, [value])
 
 
 def _is_shorter(inner: _Product, factor: Value, outer: _Product) -> bool:

@@ -49,7 +49,25 @@ def stacked(p: Any, x: Any, y: Any) -> Any:
     return (sums[0] * sums[1]).mean()
 
 
-@pytest.mark.parametrize("loss", [shared, kept, stacked])
+def nested(p: Any, x: Any, y: Any) -> Any:
+    """Sums of products that read the results of others."""
+    (v, c), (w, b) = p
+    factor, row = np.tanh(x @ v + c), c.reshape(1, -1)
+    sums = [(factor * (f(y) @ w + b)).sum(axis=-1, keepdims=True) for f in (np.tanh, np.sin)]
+    other = np.cos(x @ v)
+    outer = [(other * (s @ row)).sum(axis=-1) for s in sums]
+    return (outer[0] * outer[1]).mean()
+
+
+def repeated(p: Any, x: Any, y: Any) -> Any:
+    """A sum that reads one with the same factor and weight."""
+    (v, c), _ = p
+    factor, row = np.tanh(x @ v + c), c.reshape(1, -1)
+    once = (factor * (y[:, :1] @ row)).sum(axis=-1, keepdims=True)
+    return (factor * (once @ row)).sum(axis=-1, keepdims=True).mean()
+
+
+@pytest.mark.parametrize("loss", [shared, kept, stacked, nested, repeated])
 def test_values_and_gradients_are_the_same(loss: Callable[..., Any]) -> None:
     params = [layer(DEEP, WIDTH), layer(DEEP, WIDTH)]
     x, y = RNG.normal(size=(2, POINTS, DEEP))
