@@ -109,3 +109,13 @@ def test_the_sign_of_a_zero_is_zero() -> None:
     x = np.array([0.0, -0.0], np.float32)
     found = values(dt.float32, ["sign"], [x], pipeline="@fused")["sign"]
     assert not np.signbit(found).any()
+
+
+def test_llvm_may_merge_two_conversions_of_a_scalar() -> None:
+    """It moves the sign of `asinh` behind them, and no CPU converts a double to half at once."""
+    case = Case()
+    x = case.b("pd_op.data", name="x", shape=(), dtype=dt.float16, place=UNDEFINED)
+    case.b("pir.shadow_output", case.op("erf", case.op("asinh", x)), output_name="y")
+    program = Program(ModuleOp([case.program]), {}, "test")
+    found = compile(program, pipeline="@fused", require_native=True)(x=np.float16(0.5))
+    assert found["y"] == np.float16(0.504)

@@ -74,6 +74,17 @@ define hidden half @__truncsfhf2(float %x) {
 """The functions that LLVM calls to convert float16 on a CPU without F16C (older x86-64).
 
 Compilers provide them in their runtime library, which a Python process need not have loaded."""
+_HALF_OF_DOUBLE: Final = """
+define hidden half @__truncdfhf2(double %x) {
+  %near = fptrunc double %x to float
+  %y = call half @__truncsfhf2(float %near)
+  ret half %y
+}
+"""
+"""LLVM's name for a conversion that no x86-64 without AVX512-FP16 has an instruction for.
+
+No emitter asks for it, but LLVM moves the sign of a scalar (`copysign`) behind the conversions to
+float and to half, and then merges these two. This rounds twice, as the two do."""
 
 
 def _llvm() -> Any:
@@ -119,8 +130,10 @@ def _parsed(text: str, triple: str, cpu: str, features: str) -> tuple[Any, Any]:
     """A module that is ready for the code generator, and the code generator."""
     llvm = _llvm()
     chosen = machine(triple, cpu, features, 0 if f"\n{QUICK}\n" in text else 1)
-    if " half" in text and triple.startswith("x86_64") and "+f16c" not in features.split(","):
-        text += _HALVES
+    if " half" in text and triple.startswith("x86_64"):
+        merges = " double" in text
+        if merges or "+f16c" not in features.split(","):
+            text += _HALVES + _HALF_OF_DOUBLE * merges
     # A context keeps all types and constants that its modules had, until it goes with the last one.
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()

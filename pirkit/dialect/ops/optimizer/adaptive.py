@@ -95,6 +95,7 @@ class Radam(_Adaptive):
     C1: `param` is a float tensor.
     C2: `grad`, the moments, the powers and `rho` have the shape of `param`.
     C3: `learning_rate` has one element.
+    C4: `beta2` is not 1, which would let the variance be known for ever.
     """
 
     name = "pd_op.radam_"
@@ -188,7 +189,9 @@ def _rule(form: str, definition: OpDef) -> Callable[..., tuple[TensorMeta | None
     names = [o.name for o in definition.operands]
     written = [names.index(definition.inplace[r.name]) for r in definition.results]
 
-    def rule(*operands: TensorMeta | None, **_: object) -> tuple[TensorMeta | None, ...]:
+    def rule(*operands: TensorMeta | None, **given: object) -> tuple[TensorMeta | None, ...]:
+        if definition is Radam:
+            require(given["beta2"] != 1, "C4", "a `beta2` of 1")
         param, *same_shaped = (x for x, kind in zip(operands, form, strict=True) if kind in "pm")
         if param is not None:
             check_parameter(param, *same_shaped)
@@ -412,3 +415,5 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(args[0], s.tensor(3, 2), *args[2:])
     at = form.index("2" if "2" in form else "n")
     yield "C3", s(*args[:at], s.tensor(3), *args[at + 1 :])
+    if s.definition is Radam:
+        yield "C4", s(*args, beta2=1.0)
