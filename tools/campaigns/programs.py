@@ -66,7 +66,7 @@ def _compiled(**options: Any) -> Way:
 
 _ADDING: Final = frozenset({"autodiff", "split", "hoist-constants"})
 _CHANGING: Final = frozenset(
-    {"verify-primitive", "convert-dtype", "block-channels", "pack-matmuls"}
+    {"verify-primitive", "convert-dtype", "quantize", "block-channels", "pack-matmuls"}
 )
 
 
