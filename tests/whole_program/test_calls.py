@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,8 +13,9 @@ import pytest
 
 from pirkit import ops
 from pirkit.diag.errors import RuntimeFault
+from pirkit.frontend.captured_case import open_case
 from pirkit.frontend.compile import compile
-from pirkit.frontend.files import Program, parse
+from pirkit.frontend.files import Program, load, parse
 from pirkit.frontend.tracing import trace
 from pirkit.lowering import native_fused as lowering_native
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Store
@@ -442,3 +444,16 @@ def test_two_results_in_one_place_are_refused() -> None:
     place = np.zeros((4, 4), np.float32)
     with pytest.raises(RuntimeFault, match="two results"):
         native.bind((x,), (place, place))
+
+
+def test_a_buffer_that_was_never_filled_may_be_given_to_one_native_call() -> None:
+    """Paddle declares it without dimensions; its array has no elements, and nothing reads it."""
+    case = open_case(Path(__file__).parents[1] / "corpus" / "paddle" / "lstm")
+    program = load(case.folder / "program.txt")
+    executable = compile(program, params=case.arrays("params.npz"))
+    assert executable.native is not None
+    for _ in range(2):
+        found = executable.run(case.step("inputs.npz", 1))
+        wanted = case.step("outputs.npz", 1)
+        errors = map(case.tolerance.error, found.values(), wanted.values())
+        assert max(errors) <= case.tolerance.rtol

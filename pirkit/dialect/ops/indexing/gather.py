@@ -153,7 +153,7 @@ def _(condition: TensorMeta) -> TensorMeta:
 
 @reference(NonZero)
 def _(condition: Array) -> Array:
-    return np.argwhere(condition).astype(np.int64)
+    return np.array(condition.nonzero(), np.int64).T
 
 
 # --- samples -------------------------------------------------------------------------------------
