@@ -103,9 +103,9 @@ def difference(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) -> flo
         numbers = (*a["samples"], *a["sums"], *b["samples"], *b["sums"])
         if a["size"] != b["size"] or not all(map(math.isfinite, numbers)):
             return math.inf
-        scale = max(max(map(abs, a["samples"])), 1e-6)
+        scale = max(map(abs, [*a["samples"], 1e-6]))
         pairs = zip(a["samples"], b["samples"], strict=True)
-        worst = max(worst, max(abs(x - y) for x, y in pairs) / scale)
+        worst = max([worst, *(abs(x - y) / scale for x, y in pairs)])
         worst = max(worst, abs(a["sums"][0] - b["sums"][0]) / max(a["sums"][1], 1e-6))
     return worst
 
