@@ -15,9 +15,9 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
 from pirkit.lowering.codegen.matmul.quantized_rows import DIRECT_ROWS, exact_group, product_tile
+from pirkit.lowering.native_ops import QUANTIZED
 from pirkit.lowering.whole_program.matmul import (
     MAX_THIN_EXTENT,
-    QUANTIZED,
     matmul_of,
 )
 from pirkit.lowering.whole_program.op_graph import NotNativeError
