@@ -7,8 +7,12 @@ with `+` is the framework under a malloc that keeps large buffers: compare kerne
 and what users see with the plain one. Results are compared with those of the first framework that
 has the workload. Nothing here is a test.
 
+``--tree NAME=PATH`` adds another checkout of pirkit as a framework of that name, with that
+checkout's own workloads, so that two commits are measured in the same minutes. ``corpus:NAME`` is
+a captured program of `tests/corpus/paddle`, compiled with the defaults; only pirkit runs it.
+
     python benchmarks/compare.py [--short] [-w NAME...] [-f NAME...] [--python jax=PATH...]
-                                 [--json FILE] [--plot FILE] [--threads N]
+                                 [--tree NAME=PATH...] [--json FILE] [--plot FILE] [--threads N]
 """
 
 from __future__ import annotations
@@ -26,9 +30,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.harness import captured  # noqa: E402
 from benchmarks.harness.environment import environment_of  # noqa: E402
 from benchmarks.harness.report import plotted, printed  # noqa: E402
-from benchmarks.harness.workloads import WORKLOADS, Workload  # noqa: E402
+from benchmarks.harness.workloads import WORKLOADS  # noqa: E402
 
 QUIET = {"JAX_PLATFORMS": "cpu", "GLOG_minloglevel": "3", "TF_CPP_MIN_LOG_LEVEL": "3"}
 MODULES = {
@@ -48,15 +53,16 @@ SPINS = {"paddle": 0.25, "paddle_st": 0.25}
 
 
 class Worker:
-    """A process with one framework."""
+    """A process with one framework; ``root`` is the checkout whose workloads it builds."""
 
-    def __init__(self, framework: str, python: str, threads: int) -> None:
+    def __init__(self, framework: str, python: str, threads: int, root: Path = ROOT) -> None:
         plain = framework.rstrip("+")
         environment = environment_of(framework, threads) | QUIET
         environment["FLAGS_paddle_num_threads"] = str(threads)
-        module = f"benchmarks.frameworks.with_{MODULES[plain]}"
+        environment["PYTHONPATH"] = str(root)
+        module = f"benchmarks.frameworks.with_{MODULES.get(plain, 'pirkit')}"
         self.process = subprocess.Popen(
-            [python, str(ROOT / "benchmarks/harness/worker.py"), str(ROOT), module, plain],
+            [python, str(ROOT / "benchmarks/harness/worker.py"), str(root), module, plain],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -97,9 +103,9 @@ def difference(wanted: list[dict[str, Any]], found: list[dict[str, Any]]) -> flo
         numbers = (*a["samples"], *a["sums"], *b["samples"], *b["sums"])
         if a["size"] != b["size"] or not all(map(math.isfinite, numbers)):
             return math.inf
-        scale = max(max(map(abs, a["samples"])), 1e-6)
+        scale = max(map(abs, [*a["samples"], 1e-6]))
         pairs = zip(a["samples"], b["samples"], strict=True)
-        worst = max(worst, max(abs(x - y) for x, y in pairs) / scale)
+        worst = max([worst, *(abs(x - y) / scale for x, y in pairs)])
         worst = max(worst, abs(a["sums"][0] - b["sums"][0]) / max(a["sums"][1], 1e-6))
     return worst
 
@@ -109,11 +115,11 @@ def left_out(framework: str, reason: str) -> dict[str, Any]:
     return {"error": reason}
 
 
-def measure(workload: Workload, workers: dict[str, Worker], options: Any) -> dict[str, Any]:
+def measure(workload: str, workers: dict[str, Worker], options: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     reference: list[dict[str, Any]] | None = None
     for framework, worker in workers.items():
-        answer = worker.compile("build", workload.name)
+        answer = worker.compile("build", workload)
         time.sleep(SPINS.get(framework.rstrip("+"), 0.05))
         if "error" in answer:
             found[framework] = left_out(framework, answer["error"])
@@ -159,13 +165,15 @@ def measure(workload: Workload, workers: dict[str, Worker], options: Any) -> dic
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("-w", "--workloads", nargs="+", choices=list(WORKLOADS), metavar="NAME")
+    known = [*WORKLOADS, *captured.names()]
+    parser.add_argument("-w", "--workloads", nargs="+", choices=known, metavar="NAME")
     named = [name + suffix for name in MODULES for suffix in ("", "+")]
     parser.add_argument(
         "-f", "--frameworks", nargs="+", choices=named, default=list(MODULES), metavar="NAME"
     )
     parser.add_argument("--short", action="store_true", help="the five workloads of `make bench`")
     parser.add_argument("--python", action="append", default=[], metavar="MODULE=PATH")
+    parser.add_argument("--tree", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--burst", type=float, default=0.15, help="seconds")
@@ -184,10 +192,12 @@ def main() -> None:
             workers[framework] = Worker(framework, python, options.threads)
         else:
             left_out(framework, (there.stderr.strip().splitlines() or ["no reason given"])[-1])
+    for name, _, path in (pair.partition("=") for pair in options.tree):
+        workers[name] = Worker(name, sys.executable, options.threads, Path(path).resolve())
     rows: dict[str, Any] = {}
     try:
         for name in chosen:
-            rows[name] = measure(WORKLOADS[name], workers, options)
+            rows[name] = measure(name, workers, options)
             printed({name: rows[name]})
             if options.json:
                 options.json.write_text(json.dumps(rows, indent=1) + "\n")

@@ -1,7 +1,8 @@
 """From the start of a process to the first result, with empty caches and once more with full ones.
 
 Each row is a workload of `compare.py` (or ``corpus:NAME``, a captured program, for pirkit alone) in
-a process of its own, twice: the caches on disk of each framework begin empty. CPU times are those
+a process of its own, twice: the caches on disk of each framework begin empty. The frameworks take
+turns; ``--tree NAME=PATH`` adds another checkout of pirkit as one of them. CPU times are those
 of the process and of those that it started; jax runs with its persistent cache on, and with Taylor
 series where derivatives by the coordinates are asked for. A process that takes longer than the
 limit is ended with all that it started.
@@ -25,10 +26,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 MODULES = {
@@ -75,30 +77,37 @@ def kernels(name: str) -> dict[str, float]:
     return {**{what: 1e3 * value for what, value in seconds.items()}, **counts}
 
 
-def first_call(framework: str, name: str) -> dict[str, float]:
+def first_call(framework: str, name: str, root: str = str(ROOT)) -> dict[str, float]:
     """In a process of its own: CPU time to import, then to build a workload and call it once."""
-    sys.path.insert(0, str(ROOT))
+    sys.path.insert(0, root)
     import numpy as np
+    from harness import captured  # of the folder of this file, whatever checkout `root` is
 
     from benchmarks.harness.workloads import WORKLOADS as KNOWN
 
     started = used()
-    if name.startswith("corpus:"):
-        import pirkit
-
-        folder = ROOT / "tests" / "corpus" / "paddle" / name.partition(":")[2]
-        case = import_module("pirkit.frontend.captured_case").open_case(folder)
-        inputs, params = case.step("inputs.npz", 1), case.arrays("params.npz")
-        imported = used()
-        program = pirkit.load(folder / "program.txt")
-        run = pirkit.compile(program, pipeline="@fused", params=params)
-        run.run({port.name: inputs[port.name] for port in run.plan.inputs})
+    if name.startswith(captured.PREFIX):
+        import_module("pirkit.frontend.compile")
+        build = partial(captured.build, name)
     else:
         module = import_module(f"benchmarks.frameworks.{MODULES[framework]}")
-        arrays = KNOWN[name].inputs(np.random.default_rng(0))
-        imported = used()
-        module.build(framework, name, arrays)()
+        build = partial(module.build, framework, name, KNOWN[name].inputs(np.random.default_rng(0)))
+    imported = used()
+    build()()
     return {"import": imported - started, "first": used() - imported}
+
+
+Pair = list[dict[str, float]]
+"""Measurements of a process with empty caches, and of one that has what it left there."""
+
+
+class Entry(NamedTuple):
+    """A line of each row: a framework as it is called, its Python, and the checkout it is of."""
+
+    name: str
+    framework: str
+    python: str
+    root: str
 
 
 class ChildError(Exception):
@@ -134,9 +143,9 @@ def measured(command: Sequence[str], environment: dict[str, str], limit: float) 
     return {"wall": wall, **json.loads(printed[-1])}
 
 
-def translate(python: str) -> None:
+def translate(python: str, root: str) -> None:
     """Translate our sources to bytecode, which installed packages come with."""
-    folders = [str(ROOT / name) for name in ("pirkit", "benchmarks")]
+    folders = [f"{root}/{name}" for name in ("pirkit", "benchmarks")]
     subprocess.run([python, "-m", "compileall", "-q", *folders], check=False)
 
 
@@ -151,13 +160,13 @@ def kernel_row(python: str, name: str, repeat: int, limit: float) -> str:
     alone = {"PIRKIT_NUM_THREADS": "1", "PIRKIT_NATIVE_CACHE": "objects"}
     command = [python, __file__, "--child", "kernels", name]
     try:
-        runs = [pair(command, limit, alone) for _ in range(repeat)]
+        pairs = [pair(command, limit, alone) for _ in range(repeat)]
     except ChildError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return f"| `{name}` | {error} | | | | |"
 
     def least(which: int, what: str) -> float:
-        return min(run[which][what] for run in runs)
+        return min(run[which][what] for run in pairs)
 
     cells = [f"{least(0, 'functions'):.0f}"]
     cells += [f"{least(0, what):.1f}" for what in ("slowest", "usual")]
@@ -165,30 +174,42 @@ def kernel_row(python: str, name: str, repeat: int, limit: float) -> str:
     return f"| `{name}` | {' | '.join(cells)} |"
 
 
-def pair(
-    command: Sequence[str], limit: float, others: dict[str, str] | None = None
-) -> list[dict[str, float]]:
+def pair(command: Sequence[str], limit: float, others: dict[str, str] | None = None) -> Pair:
     """A process with caches that begin empty, and one with what it left there."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         environment = ALWAYS | (others or {}) | {name: f"{folder}/{name}" for name in CACHES}
         return [measured(command, environment, limit) for _ in range(2)]
 
 
-def row(python: str, framework: str, name: str, repeat: int, limit: float) -> str:
-    """A line of the table: CPU time of the first call cold and warm, import, whole process."""
-    command = [python, __file__, "--child", framework, name]
-    try:
-        runs = [pair(command, limit) for _ in range(repeat)]
-    except ChildError as error:
-        print(f"{framework}, {name}: {error}", file=sys.stderr)
-        return f"| `{name}` | {framework} | {error} | | | | |"
+def rows(entries: Sequence[Entry], name: str, repeat: int, limit: float) -> list[str]:
+    """A line of the table a framework: CPU time of the first call cold and warm, import, process.
 
-    def seconds(which: int, what: str) -> str:
-        return f"{median(run[which][what] for run in runs):.2f}"
+    The frameworks take turns, so that a disturbance of the machine hits all of them alike.
+    """
+    found = {entry.name: list[Pair]() for entry in entries}
+    failed = dict[str, str]()
+    for entry in list(entries) * repeat:
+        if entry.name not in failed:
+            command = [entry.python, __file__, "--child", entry.framework, name, entry.root]
+            try:
+                found[entry.name].append(pair(command, limit, {"PYTHONPATH": entry.root}))
+            except ChildError as error:
+                print(f"{entry.name}, {name}: {error}", file=sys.stderr)
+                failed[entry.name] = str(error)
 
-    cells = [seconds(0, "first"), seconds(1, "first"), seconds(1, "import")]
-    cells += [seconds(0, "wall"), seconds(1, "wall")]
-    return f"| `{name}` | {framework} | {' | '.join(cells)} |"
+    def cells(entry: Entry) -> str:
+        if entry.name in failed:
+            return f"{failed[entry.name]} | | | |"
+        columns = [(0, "first"), (1, "first"), (1, "import"), (0, "wall"), (1, "wall")]
+        medians = [median(run[which][what] for run in found[entry.name]) for which, what in columns]
+        return " | ".join(f"{seconds:.2f}" for seconds in medians)
+
+    return [f"| `{name}` | {entry.name} | {cells(entry)} |" for entry in entries]
+
+
+def runs(framework: str, name: str) -> bool:
+    """Whether a framework has a workload: only pirkit runs captured programs."""
+    return framework == "pirkit" or not name.startswith("corpus:")
 
 
 def variant(framework: str, name: str) -> str:
@@ -201,19 +222,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("-w", "--workloads", nargs="+", default=WORKLOADS)
     parser.add_argument("-f", "--frameworks", nargs="+", default=("pirkit", "jax"))
     parser.add_argument("--python", action="append", default=[], metavar="FRAMEWORK=PATH")
+    parser.add_argument("--tree", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for each process")
     parser.add_argument("--kernels", action="store_true", help="what pirkit's functions cost")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     given: Any = parser.parse_args(arguments)
     if given.child:
-        framework, name = given.child
-        found = kernels(name) if framework == "kernels" else first_call(framework, name)
+        framework, name, *root = given.child
+        found = kernels(name) if framework == "kernels" else first_call(framework, name, *root)
         print(json.dumps(found))
         return
     pythons = dict(pair.split("=", 1) for pair in given.python)
-    for python in {pythons.get(framework, sys.executable) for framework in given.frameworks}:
-        translate(python)
+    trees = {name: path for name, _, path in (pair.partition("=") for pair in given.tree)}
+    entries = [Entry(f, f, pythons.get(f, sys.executable), str(ROOT)) for f in given.frameworks]
+    entries += [Entry(n, "pirkit", sys.executable, os.path.realpath(p)) for n, p in trees.items()]
+    for python, root in {(entry.python, entry.root) for entry in entries}:
+        translate(python, root)
     if given.kernels:
         print("| workload | functions | slowest, ms | usual, ms | cached: read, ms | linked, ms |")
         print("|---|---|---|---|---|---|")
@@ -223,11 +248,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("| workload | framework | first call, cold | warm | import | process, cold | warm |")
     print("|---|---|---|---|---|---|---|")
     for name in given.workloads:
-        for framework in given.frameworks:
-            if framework != "pirkit" and name.startswith("corpus:"):
-                continue
-            python = pythons.get(framework, sys.executable)
-            line = row(python, variant(framework, name), name, given.repeat, given.limit)
+        run = [entry for entry in entries if runs(entry.framework, name)]
+        run = [entry._replace(framework=variant(entry.framework, name)) for entry in run]
+        for line in rows(run, name, given.repeat, given.limit):
             print(line, flush=True)
 
 

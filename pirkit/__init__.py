@@ -36,13 +36,7 @@ if TYPE_CHECKING:
     from pirkit.frontend.quantize import quantize
     from pirkit.frontend.to_static import to_static
     from pirkit.frontend.traced_value import where
-    from pirkit.frontend.transforms import (
-        grad,
-        jet,
-        jvp,
-        value_and_grad,
-        vjp,
-    )
+    from pirkit.frontend.transforms import grad, jet, jvp, value_and_grad, vjp
     from pirkit.frontend.vmap import vmap
     from pirkit.runtime.executor import Executable
     from pirkit.runtime.tensor.conversion import from_dlpack, from_numpy, tensor

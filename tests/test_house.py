@@ -146,6 +146,16 @@ def test_every_room_has_a_short_readme(room: Path) -> None:
     assert any(line.startswith("**May import**") for line in lines)
 
 
+def test_every_folder_of_several_files_has_a_readme() -> None:
+    bare = [
+        relative(folder)
+        for folder in sorted(path for path in (PACKAGE, *PACKAGE.rglob("*/")) if path.is_dir())
+        if len([f for f in folder.glob("*.py") if f.stem != "__init__"]) > 2
+        and not (folder / "README.md").exists()
+    ]
+    assert bare == []
+
+
 def test_tables_of_readmes_name_every_file() -> None:
     """A table that begins with `| file` lists all Python files beside it, some by a pattern."""
     missing: list[str] = []

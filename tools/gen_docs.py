@@ -318,6 +318,12 @@ def op_index() -> str:
     )
 
 
+DESCRIBED = (
+    "cli/report", "dialect/map_expr", "dialect/ops", "dialect/rules", "frontend/paddle",
+    "frontend/static", "onnx/ops", "runtime/kernels", "runtime/native", "runtime/scope",
+    "runtime/tensor", "stablehlo/ops", "torch/aten",
+)  # fmt: skip
+"""Folders whose READMEs have a table of files by their docstrings, as all folders in them."""
 _ROW = re.compile(r"^\| `\w+\.py` \| .* \|\n", re.M)
 """A file in the table of a README."""
 
@@ -340,7 +346,7 @@ def _first_paragraph(file: Path) -> str:
 
 def _readmes() -> Iterator[Path]:
     """The READMEs with a table of files that docstrings describe."""
-    for folder in ("dialect/ops", "dialect/rules", "dialect/map_expr", "runtime/native"):
+    for folder in DESCRIBED:
         for readme in sorted((ROOT / "pirkit" / folder).rglob("README.md")):
             if "| file | holds |\n" in readme.read_text(encoding="utf-8"):
                 yield readme

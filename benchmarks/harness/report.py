@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness.workloads import WORKLOADS
+from benchmarks.harness.workloads import workload_of
 
 OURS = "pirkit"
 DISTURBED = 0.3
@@ -26,7 +26,7 @@ def limit_of(name: str, found: dict[str, Any]) -> float | None:
     measured = found.get("limit", {}).get("median_s")
     if measured is None:
         return None
-    flops = WORKLOADS[name].flops
+    flops = workload_of(name).flops
     return measured * flops / (2 * 1536**3) if flops else measured
 
 
@@ -37,7 +37,7 @@ def ours_for(framework: str) -> str:
 
 def agrees(name: str, row: dict[str, Any]) -> bool:
     """Whether a row was measured, and on results like those of the others."""
-    return "median_s" in row and row["error_size"] <= WORKLOADS[name].tolerance
+    return "median_s" in row and row["error_size"] <= workload_of(name).tolerance
 
 
 def ratios(name: str, found: dict[str, Any], ours: str) -> str | None:
@@ -51,7 +51,7 @@ def ratios(name: str, found: dict[str, Any], ours: str) -> str | None:
     }
     if not peers:
         return None
-    best, workload = min(peers, key=peers.__getitem__), WORKLOADS[name]
+    best, workload = min(peers, key=peers.__getitem__), workload_of(name)
     said = f"best peer / {ours}: {peers[best]:.2f} ({best})"
     if not workload.peer:
         return f"{said}, goal {workload.goal:g}"

@@ -183,3 +183,8 @@ _ALL = (
     Workload("dispatch_100", _dispatch, goal=4, short=True),
 )
 WORKLOADS: Final = {w.name: w for w in _ALL}
+
+
+def workload_of(name: str) -> Workload:
+    """A workload of the table; captured programs move and compute what is not known here."""
+    return WORKLOADS.get(name) or Workload(name, lambda _: {})

@@ -21,9 +21,7 @@ Call = tuple[list[Any], dict[str, Any]]
 
 
 def call_of(
-    op: PirOp,
-    elements: Callable[[SSAValue, bool], Any],
-    attribute: Callable[[str, str], Any],
+    op: PirOp, elements: Callable[[SSAValue, bool], Any], attribute: Callable[[str, str], Any]
 ) -> Call | None:
     """Arguments and keywords of an op's reference rule; None without rule, or if one is unknown.
 

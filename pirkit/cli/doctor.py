@@ -144,10 +144,7 @@ def _cache() -> dict[str, str]:
     folder = cache_folder()
     # The folder is made when it is first needed; until then its nearest parent decides.
     existing = next(path for path in (folder, *folder.parents) if path.exists())
-    return {
-        "folder": str(folder),
-        "writable": "yes" if os.access(existing, os.W_OK) else "no",
-    }
+    return {"folder": str(folder), "writable": "yes" if os.access(existing, os.W_OK) else "no"}
 
 
 def _try_import(module: str, use: Callable[[Any], dict[str, str]]) -> dict[str, str]:

@@ -6,16 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from pygments.lexer import RegexLexer
-from pygments.token import (
-    Comment,
-    Keyword,
-    Name,
-    Number,
-    Operator,
-    Punctuation,
-    String,
-    Text,
-)
+from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
 
 
 class PirLexer(RegexLexer):

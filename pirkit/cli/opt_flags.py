@@ -78,9 +78,7 @@ def make_parser() -> ArgumentParser:
         help="write the program after each pass that changed it to a folder, with diffs",
     )
     show.add_argument(
-        "--generic",
-        action="store_true",
-        help="print MLIR's generic form, as -t mlir-generic does",
+        "--generic", action="store_true", help="print MLIR's generic form, as -t mlir-generic does"
     )
     show.add_argument(
         "--locs",
@@ -132,9 +130,7 @@ def make_parser() -> ArgumentParser:
     show.add_argument("--json", action="store_true", help="print listings and errors as JSON")
     check = parser.add_argument_group("checking and limits")
     check.add_argument(
-        "--no-verify-each",
-        action="store_true",
-        help="do not verify the program after each pass",
+        "--no-verify-each", action="store_true", help="do not verify the program after each pass"
     )
     check.add_argument(
         "--verify-roundtrip",

@@ -86,9 +86,7 @@ def _require_mode(arguments: argparse.Namespace, given: set[str]) -> None:
         found = next((flag for flag in flags if mode in given and flag in given), None)
         if found:
             raise UsageError(
-                f"{found} does nothing with {mode}",
-                code="PK0701",
-                help="leave one of the two out",
+                f"{found} does nothing with {mode}", code="PK0701", help="leave one of the two out"
             )
     if arguments.fused and arguments.backend != "cpu":
         raise UsageError(

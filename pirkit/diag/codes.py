@@ -45,9 +45,7 @@ class Code:
 
 
 _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
-    InputError: {
-        "PK0100": "input refused",
-    },
+    InputError: {"PK0100": "input refused"},
     ParseError: {
         "PK0101": "syntax error",
         "PK0102": "unexpected end of input",
@@ -90,12 +88,8 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0410": "operator of ONNX without a rule",
         "PK0411": "operation of StableHLO without a rule",
     },
-    DynamicShapeError: {
-        "PK0406": "known only when the program runs",
-    },
-    NotNativeError: {
-        "PK0407": "not one native call",
-    },
+    DynamicShapeError: {"PK0406": "known only when the program runs"},
+    NotNativeError: {"PK0407": "not one native call"},
     ArtifactError: {
         "PK0500": "file refused",
         "PK0501": "malformed JSON",
@@ -150,9 +144,7 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
         "PK0909": "kernel computes wrong numbers",
         "PK0910": "native code leaves its buffer",
     },
-    InternalError: {
-        "PK9000": "bug in pirkit",
-    },
+    InternalError: {"PK9000": "bug in pirkit"},
 }
 
 CODES: Final[Mapping[str, Code]] = {

@@ -16,7 +16,7 @@ from pirkit.dialect.infer import infer_result_types
 from pirkit.dialect.opdef import paddle_meta
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
-from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, compatible
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta, compatible, is_unset
 
 POP: Final = "pd_op.array_pop"
 
@@ -44,16 +44,7 @@ def is_unset_by_product(op: PirOp, slot: int, made: Meta) -> bool:
     """True for a by-product that has no elements, and is declared without dimensions."""
     result, results = op.result_slots[slot], op.definition.results
     is_by_product = results[min(slot, len(results) - 1)].intermediate
-    return is_by_product and result is not None and _is_unset(meta_of(result.type), made)
-
-
-def _is_unset(declared: Meta, made: Meta) -> bool:
-    """True for a by-product that is left empty: Paddle's JSON declares it without dimensions."""
-    if isinstance(declared, VecMeta) and isinstance(made, VecMeta):
-        return len(declared) == len(made) and all(map(_is_unset, declared.items, made.items))
-    if not isinstance(declared, TensorMeta) or not isinstance(made, TensorMeta):
-        return False
-    return (declared.shape, made.shape) == ((), (0,)) and declared.dtype is made.dtype
+    return is_by_product and result is not None and is_unset(meta_of(result.type), made)
 
 
 def _are_numbers(declared: Meta, made: Meta) -> bool:
@@ -68,7 +59,7 @@ def _are_numbers(declared: Meta, made: Meta) -> bool:
 
 def _is_part(op: PirOp, slot: int, declared: Meta, made: Meta) -> bool:
     """True for a part, with its true type or left empty, of a list declared with another type."""
-    if op.name == "pir.split" and _is_unset(declared, made):
+    if op.name == "pir.split" and is_unset(declared, made):
         return True
     maker = op.operand_slots[0].owner if op.name == "pir.split" and op.operand_slots[0] else None
     if not isinstance(maker, PirOp) or paddle_meta.get(maker.definition) is None:
@@ -86,7 +77,7 @@ def parts_agree(vec: SSAValue, made: Meta) -> bool:
         isinstance(op, PirOp)
         and op.name == "pir.split"
         and all(
-            part is None or any(f(meta_of(part.type), item) for f in (compatible, _is_unset))
+            part is None or any(f(meta_of(part.type), item) for f in (compatible, is_unset))
             for part, item in zip(op.result_slots, made.items, strict=True)
         )
         for op in splits
@@ -119,7 +110,7 @@ def _starts_loop(op: PirOp) -> bool:
 def _paddle_says_so(op: PirOp, slot: int, declared: Meta) -> bool:
     """True if a result has Paddle's declared type, though its kernel produces another."""
     theirs = _theirs(op, slot)
-    return theirs is not None and (compatible(declared, theirs) or _is_unset(declared, theirs))
+    return theirs is not None and (compatible(declared, theirs) or is_unset(declared, theirs))
 
 
 def is_left_empty(op: PirOp, slot: int) -> bool:

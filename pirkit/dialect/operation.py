@@ -22,13 +22,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator, Pure, Sym
 from pirkit.diag.span import Span, lines_of
 from pirkit.dialect import assembly
 from pirkit.dialect.attrs import decode, encode
-from pirkit.dialect.op_form import (
-    ARG_ATTRS,
-    KEYWORD,
-    OPERAND_SEGMENTS,
-    RESULT_SEGMENTS,
-    STRUCTURAL,
-)
+from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, OPERAND_SEGMENTS, RESULT_SEGMENTS, STRUCTURAL
 from pirkit.dialect.opdef import PURE, OpDef, find, lookup
 from pirkit.dialect.signature import REQUIRED
 

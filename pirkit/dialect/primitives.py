@@ -86,9 +86,7 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "sign": "-1, 0 or 1; of a complex number the direction",
         "abs": "exact, also for -0.0 and complex numbers",
     },
-    "choice": {
-        "where": "selects elements; inf and NaN in the other operand have no effect",
-    },
+    "choice": {"where": "selects elements; inf and NaN in the other operand have no effect"},
     "reductions and scans": {
         "sum": "the sum over axes",
         "max": "the largest element; ties split the derivative",
@@ -129,10 +127,7 @@ _DIFFERENTIABLE: Final[dict[str, dict[str, str]]] = {
         "conv2d_transpose": "derivative of `conv2d` with respect to its input",
         "conv3d_transpose": "derivative of `conv3d` with respect to its input",
     },
-    "control flow": {
-        "if": "one of two blocks",
-        "while": "a block that is repeated",
-    },
+    "control flow": {"if": "one of two blocks", "while": "a block that is repeated"},
     "linear algebra": {
         "cholesky": "a factorisation; its derivative is triangular solves and products",
         "triangular_solve": "stable, where a product with an inverse is not",

@@ -25,16 +25,7 @@ from pirkit.dialect.kinds import (
     TERMINATOR,
     VIEW,
 )
-from pirkit.dialect.opdef import (
-    IO,
-    WRITE,
-    bad_samples,
-    infer_meta,
-    op,
-    reference,
-    require,
-    samples,
-)
+from pirkit.dialect.opdef import IO, WRITE, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType

@@ -434,9 +434,7 @@ def _agree(
     for index, (a, b) in enumerate(zip(left, right, strict=True)):
         if a is not b and OPAQUE not in (a, b) and not compatible(meta_of(a), meta_of(b)):
             _fail(
-                op,
-                "PK0202",
-                f"value {index} of `{op.name}`: {what} `{a}` and {other} `{b}` differ",
+                op, "PK0202", f"value {index} of `{op.name}`: {what} `{a}` and {other} `{b}` differ"
             )
 
 

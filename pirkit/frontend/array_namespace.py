@@ -89,8 +89,7 @@ class ArrayFunction:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
             raise CallError(
-                f"`{self.name}`: {error}",
-                help=f"it is `{self.name}{self.__signature__}`",
+                f"`{self.name}`: {error}", help=f"it is `{self.name}{self.__signature__}`"
             ) from error
         defaults = self._defaults
         return bound.args, {k: v for k, v in bound.kwargs.items() if v is not defaults[k]}

@@ -76,11 +76,7 @@ def _unpacked(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any
 
 
 def _filled(
-    definition: OpDef,
-    given: dict[str, Any],
-    *,
-    skip: bool = False,
-    dynamic: Container[str] = (),
+    definition: OpDef, given: dict[str, Any], *, skip: bool = False, dynamic: Container[str] = ()
 ) -> Arguments:
     tensors: list[Any] = []
     attrs: dict[str, Any] = {}

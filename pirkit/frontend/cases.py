@@ -38,11 +38,7 @@ class Report:
 
 
 def check_case(
-    folder: str | Path,
-    source: str,
-    *,
-    pipeline: str | None = None,
-    backend: str = "cpu",
+    folder: str | Path, source: str, *, pipeline: str | None = None, backend: str = "cpu"
 ) -> Report:
     """Run one case from ``main``, ``split`` or ``json`` and compare with Paddle's numbers.
 

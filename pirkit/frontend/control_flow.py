@@ -354,10 +354,7 @@ def _unrolled(
     def stack(*each: Any) -> Value:
         return b.stack([lifted(b, v) for v in each], axis=0)
 
-    stacked = tree.map(
-        stack,
-        *(reversed(found) if reverse else found),
-    )
+    stacked = tree.map(stack, *(reversed(found) if reverse else found))
     return carry, stacked
 
 

@@ -256,10 +256,7 @@ def on_drawn_inputs(
 
 
 def _widest_ranges(
-    plan: Plan,
-    seed: int,
-    inputs: Mapping[str, Array] | None,
-    params: Mapping[str, Array] | None,
+    plan: Plan, seed: int, inputs: Mapping[str, Array] | None, params: Mapping[str, Array] | None
 ) -> Mapping[str, range]:
     """The widest range of integers that the program takes, for each port of them.
 

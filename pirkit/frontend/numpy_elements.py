@@ -7,22 +7,9 @@ from typing import Any, cast
 import numpy as np
 
 from pirkit.dialect.build import Builder, Value
-from pirkit.frontend.numpy_rules import (
-    FUNCTIONS,
-    function,
-    together,
-    typed,
-    value_of,
-)
+from pirkit.frontend.numpy_rules import FUNCTIONS, function, together, typed, value_of
 from pirkit.frontend.numpy_shapes import broadcast_to
-from pirkit.frontend.numpy_ufuncs import (
-    apply_ufunc,
-    fits,
-    held,
-    is_number,
-    operand,
-    refused,
-)
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, fits, held, is_number, operand, refused
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type

@@ -23,12 +23,8 @@ from pirkit.frontend import (
     numpy_statistics,
     numpy_updates,
 )
-from pirkit.frontend.numpy_rules import (
-    FUNCTIONS,
-)
-from pirkit.frontend.numpy_ufuncs import (
-    refused,
-)
+from pirkit.frontend.numpy_rules import FUNCTIONS
+from pirkit.frontend.numpy_ufuncs import refused
 
 RULES: Final = (
     numpy_composed,

@@ -11,16 +11,9 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_elements import conj
 from pirkit.frontend.numpy_reductions import total
-from pirkit.frontend.numpy_rules import (
-    function,
-    together,
-    value_of,
-)
+from pirkit.frontend.numpy_rules import function, together, value_of
 from pirkit.frontend.numpy_shapes import moveaxis, reshape, transpose
-from pirkit.frontend.numpy_ufuncs import (
-    apply_ufunc,
-    refused,
-)
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
 from pirkit.runtime.dtype import DType
 
 

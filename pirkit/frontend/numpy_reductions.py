@@ -10,17 +10,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from pirkit.dialect.build import Builder, Value
-from pirkit.frontend.numpy_rules import (
-    axes_of,
-    function,
-    typed,
-    value_of,
-    wide_of,
-)
-from pirkit.frontend.numpy_ufuncs import (
-    apply_ufunc,
-    refused,
-)
+from pirkit.frontend.numpy_rules import axes_of, function, typed, value_of, wide_of
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type

@@ -14,14 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from pirkit.dialect.build import Builder, Value
-from pirkit.frontend.numpy_ufuncs import (
-    dtype_of,
-    is_number,
-    loop_types,
-    operand,
-    recorded,
-    refused,
-)
+from pirkit.frontend.numpy_ufuncs import dtype_of, is_number, loop_types, operand, recorded, refused
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type

@@ -10,16 +10,8 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_reductions import total
-from pirkit.frontend.numpy_rules import (
-    axes_of,
-    function,
-    together,
-    typed,
-    value_of,
-)
-from pirkit.frontend.numpy_ufuncs import (
-    refused,
-)
+from pirkit.frontend.numpy_rules import axes_of, function, together, typed, value_of
+from pirkit.frontend.numpy_ufuncs import refused
 from pirkit.runtime.tensor.methods import Axis
 
 

@@ -105,11 +105,7 @@ def _take_along_axis(b: Builder, x: Any, indices: Any, axis: int | None = -1) ->
 
 @function("searchsorted")
 def _searchsorted(
-    b: Builder,
-    x: Any,
-    values: Any,
-    side: Literal["left", "right"] = "left",
-    sorter: Any = None,
+    b: Builder, x: Any, values: Any, side: Literal["left", "right"] = "left", sorter: Any = None
 ) -> Value:
     if sorter is not None:
         x = take(b, x, sorter)

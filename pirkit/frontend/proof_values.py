@@ -12,13 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loop_ir import Nest
-from pirkit.lowering.codegen.ir.loopnest import (
-    Compute,
-    Constant,
-    Index,
-    Statement,
-    defines,
-)
+from pirkit.lowering.codegen.ir.loopnest import Compute, Constant, Index, Statement, defines
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 

@@ -35,10 +35,7 @@ def _called(program: ProgramOp) -> Iterator[OpDef]:
             yield op.definition
 
 
-def composite(
-    definition: OpDef,
-    library: KernelLibrary,
-) -> Bind:
+def composite(definition: OpDef, library: KernelLibrary) -> Bind:
     """A binder for the decomposition of an op, whose parts run on the kernels of ``library``.
 
     It serves no call with a part that would fall back from the device of the library to the CPU.

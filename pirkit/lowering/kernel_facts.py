@@ -57,11 +57,21 @@ class Blamed:
 
     @property
     def files(self) -> Mapping[str, int]:
-        """The files that emit the functions, and how many instructions each emits."""
+        """The files that emit the functions, and how many instructions each emits.
+
+        What is written for this strategy comes first, and what all kernels share last: the file of
+        the loops, the others of its folder, then those of other folders; in each the most first.
+        """
         found: Counter[str] = Counter()
         for function in self.functions:
             found.update(emitting_files(function.write))
-        return dict(found.most_common())
+        emitters = {about.emitter for about in self.abouts}
+        folders = {path.rpartition("/")[0] for path in emitters}
+
+        def distance(path: str) -> int:
+            return 0 if path in emitters else 1 if path.rpartition("/")[0] in folders else 2
+
+        return dict(sorted(found.most_common(), key=lambda item: distance(item[0])))
 
 
 def abouts(functions: Sequence[LazyFunction]) -> tuple[About, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from pirkit.dialect.infer import infer_metas
@@ -264,7 +265,7 @@ def _reference(
     def bound(b: Binding) -> Step:
         attrs = b.attrs
         if not is_random:
-            return lambda *operands: rule(*operands, **attrs)
+            return partial(rule, **attrs) if attrs else rule
         generator = b.generator
         if generator is None:  # nothing is drawn
             return lambda *operands: rule(*operands, rng=None, **attrs)

@@ -20,6 +20,9 @@ FUSED_BY: Final = (NAME, NESTS, "interpret")
 """What may run fused kernels: native code, the interpreter of loop nests, that of MapExpr."""
 SMALL_GEMM: Final = "pir.product"
 """Call of a rewritten plan: a small matmul with an optional bias row."""
+QUANTIZED: Final = "pir.quantized_matmul"
+PANELS: Final = ("pir.packed_matmul", QUANTIZED)
+"""Ops whose weights may be in panels."""
 _CONVOLUTION: Final = (
     "pirkit.lowering.native_conv:bind_convolution",
     "native code for these sizes",

@@ -15,11 +15,8 @@ from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
 from pirkit.lowering.codegen.matmul.quantized_rows import DIRECT_ROWS, exact_group, product_tile
-from pirkit.lowering.whole_program.matmul import (
-    MAX_THIN_EXTENT,
-    QUANTIZED,
-    matmul_of,
-)
+from pirkit.lowering.native_ops import QUANTIZED
+from pirkit.lowering.whole_program.matmul import MAX_THIN_EXTENT, matmul_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.replace_ops import erase

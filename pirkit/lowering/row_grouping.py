@@ -177,10 +177,7 @@ def _call(plan: Plan, group: RowGroup, metas: Sequence[TensorMeta | None]) -> Ca
 
 
 def _small_gemms(
-    plan: Plan,
-    metas: Sequence[TensorMeta | None],
-    claimed: Collection[int],
-    views: Collection[int],
+    plan: Plan, metas: Sequence[TensorMeta | None], claimed: Collection[int], views: Collection[int]
 ) -> Iterator[tuple[int, frozenset[int], Call]]:
     """Small matmuls, fused with a following bias addition if it is their only reader.
 

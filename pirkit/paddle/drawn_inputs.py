@@ -80,8 +80,4 @@ def _gaussian(op: PirOp, shape: list[int], dtype: str) -> Draw | None:
     return lambda: paddle.tensor.random.gaussian(shape, mean, std, dtype=dtype)
 
 
-_RULES: Final = {
-    "pd_op.dropout": _dropout,
-    "pd_op.uniform": _uniform,
-    "pd_op.gaussian": _gaussian,
-}
+_RULES: Final = {"pd_op.dropout": _dropout, "pd_op.uniform": _uniform, "pd_op.gaussian": _gaussian}

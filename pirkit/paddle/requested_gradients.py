@@ -132,11 +132,7 @@ def insert_gradients(requests: list[Request], made: Mapping[int, PirOp]) -> None
         }
         operands = [*map(ours, request.targets), *map(ours, request.seeds), *wrt]
         gradient = create(
-            "pir.gradient",
-            operands,
-            [v.type for v in wrt],
-            counts,
-            location=stand_ins[0].location,
+            "pir.gradient", operands, [v.type for v in wrt], counts, location=stand_ins[0].location
         )
         block = cast(Any, stand_ins[0].parent)  # Paddle puts inputs first, before the operands
         owners = {v.owner for v in operands}

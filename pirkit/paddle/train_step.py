@@ -49,12 +49,7 @@ class TrainStep:
     """
 
     def __init__(
-        self,
-        layer: Any,
-        loss: Callable[..., Any],
-        optimizer: Any,
-        passes: Passes | None,
-        mode: str,
+        self, layer: Any, loss: Callable[..., Any], optimizer: Any, passes: Passes | None, mode: str
     ) -> None:
         self.layer, self.loss, self.optimizer = layer, loss, optimizer
         self.passes, self.mode = passes, mode

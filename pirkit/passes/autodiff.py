@@ -384,11 +384,7 @@ def _provenance(op: PirOp, order: int) -> dict[str, Attribute]:
 
 
 def _marks(source: Attribute, order: int) -> dict[str, Attribute]:
-    return {
-        SOURCE: source,
-        RULE: mlir.StringAttr("vjp"),
-        ORDER: mlir.IntegerAttr(order, mlir.i32),
-    }
+    return {SOURCE: source, RULE: mlir.StringAttr("vjp"), ORDER: mlir.IntegerAttr(order, mlir.i32)}
 
 
 def _order(op: PirOp) -> int:

@@ -22,13 +22,7 @@ from pirkit.dialect.types import meta_of
 from pirkit.dialect.windows import is_channels_last
 from pirkit.passes import block_norms, block_plain, block_quantized
 from pirkit.passes.base import Pass, PassContext, Stats, option
-from pirkit.passes.block_values import (
-    Epilogue,
-    image_meta,
-    is_image,
-    maximum_windows,
-    only_user,
-)
+from pirkit.passes.block_values import Epilogue, image_meta, is_image, maximum_windows, only_user
 from pirkit.passes.replace_ops import erase, semantic_properties
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta

@@ -10,12 +10,32 @@ from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
+from pirkit.analysis.alias import is_overwritten
 from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
+from pirkit.dialect.operation import PirOp
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.decompose import expand, require_op
+
+
+class PatternCall(OpCall):
+    """The call at the root of a pattern, from which a rule goes to the calls behind it."""
+
+    def made_by(self, operand: str, *ops: str) -> PatternCall | None:
+        """The call whose result is this operand, if it is one of these ops; else None.
+
+        None too if the operand is no single tensor, or if something in the program writes what that
+        call reads or returns: here it may have other contents than there.
+        """
+        value = self.operand(operand)
+        maker = value.ssa.owner if isinstance(value, Value) else None
+        if not isinstance(maker, PirOp) or maker.name not in {require_op(op).name for op in ops}:
+            return None
+        if any(map(is_overwritten, (*maker.operands, *maker.results))):
+            return None
+        return PatternCall(self.b, maker)
 
 
 @dataclass(frozen=True)
@@ -31,7 +51,7 @@ class RewritePass(Pass):
         """The results of what stands in the place of a call; NotImplemented leaves it."""
 
     def _found(self, call: OpCall, options: dict[str, Any]) -> Any:
-        found: Any = self.rule(call, **options)
+        found: Any = self.rule(PatternCall(call.b, call.op), **options)
         values: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
         for value in values:
             if not (value is NotImplemented or isinstance(value, Value | list)):
@@ -60,9 +80,10 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
 
     The function gets the call as rules of decompositions do (`pirkit.dialect.opcall.OpCall`):
     ``call.x`` is an operand or an attribute by its name, ``call.b`` builds ops. It returns the
-    result, a tuple of several, or NotImplemented to leave this call as it is. Its name, with "-"
-    for "_", is that of the pass, its docstring the manual page, and its parameters that are given
-    by keyword are the options.
+    result, a tuple of several, or NotImplemented to leave this call as it is. A pattern of several
+    ops is rooted at the last one: ``call.made_by("x", "matmul")`` is the call behind ``x`` if that
+    is a matmul, and None if not. The function's name, with "-" for "_", is that of the pass, its
+    docstring the manual page, and its parameters that are given by keyword are the options.
 
     Raises UsageError (PK0703) for an op that does not exist, and (PK0701) if no op is named.
     """

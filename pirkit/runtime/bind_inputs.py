@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.runtime.device import Device
-from pirkit.runtime.meta import Meta, TensorMeta, compatible, of_value
+from pirkit.runtime.meta import Meta, TensorMeta, compatible, is_unset, of_value
 from pirkit.runtime.plan import Port
 
 _WEIGHTS: Final = (
@@ -41,11 +41,6 @@ def bound_input(port: Port, value: Any, what: str, device: Device) -> tuple[Any,
         raise RuntimeFault(
             f"{what} {port.name!r} has dtype {array.dtype}, expected {port.meta}", code="PK0903"
         ) from None
-    if not compatible(port.meta, meta) and not _is_unset(port.meta, meta):
+    if not compatible(port.meta, meta) and not is_unset(port.meta, meta):
         raise RuntimeFault(f"{what} {port.name!r} is a {meta}, expected {port.meta}", code="PK0903")
     return array, meta
-
-
-def _is_unset(declared: TensorMeta, actual: Meta) -> bool:
-    """True for an empty buffer that was never initialized: Paddle declares it as a scalar."""
-    return not declared.shape and actual == declared.with_shape((0,))

@@ -9,12 +9,7 @@ Taps = list[tuple[Array, Array | None]]
 
 
 def taps_along(
-    method: str,
-    length: int,
-    size: int,
-    factor: float | None,
-    align_corners: bool,
-    align_mode: int,
+    method: str, length: int, size: int, factor: float | None, align_corners: bool, align_mode: int
 ) -> Taps:
     """Neighbours and weights along one dimension.
 

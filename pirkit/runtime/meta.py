@@ -111,6 +111,15 @@ def of_array(array: np.ndarray[Any, Any]) -> TensorMeta:
     return TensorMeta(tuple(array.shape), dt.of_array(array))
 
 
+def is_unset(declared: Meta, actual: Meta) -> bool:
+    """True for what was never filled and has no elements: Paddle declares it without dimensions."""
+    if isinstance(declared, VecMeta) and isinstance(actual, VecMeta):
+        return len(declared) == len(actual) and all(map(is_unset, declared.items, actual.items))
+    if not isinstance(declared, TensorMeta) or not isinstance(actual, TensorMeta):
+        return False
+    return (declared.shape, actual.shape) == ((), (0,)) and declared.dtype is actual.dtype
+
+
 def compatible(declared: Meta | None, actual: Meta | None) -> bool:
     """True if a value of meta ``actual`` conforms to the declared type ``declared``.
 

@@ -258,13 +258,7 @@ class Registry:
             )
 
     def candidates(
-        self,
-        op: str,
-        dtype: DType,
-        *,
-        backend: str = CPU,
-        layout: str = ANY,
-        kind: str = "dense",
+        self, op: str, dtype: DType, *, backend: str = CPU, layout: str = ANY, kind: str = "dense"
     ) -> Iterator[Choice]:
         """Kernels for an op on a backend, best first: exact layout, any layout, another library.
 

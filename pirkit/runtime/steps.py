@@ -201,11 +201,7 @@ def _bound(env: Env, node: Bound) -> Do | None:
 
 
 def _writing_step(
-    env: Env,
-    step: Step,
-    ins: list[Cells],
-    outs: list[Cells],
-    fresh: list[tuple[int, TensorMeta]],
+    env: Env, step: Step, ins: list[Cells], outs: list[Cells], fresh: list[tuple[int, TensorMeta]]
 ) -> Do:
     slot_table = env.slot_table.values
     cells = [*ins, *outs]

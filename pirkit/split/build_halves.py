@@ -205,10 +205,7 @@ class _Backward:
         return combine.results[0]
 
     def insert(
-        self,
-        op: PirOp,
-        reads: Mapping[Place, Need],
-        values: dict[SSAValue, SSAValue],
+        self, op: PirOp, reads: Mapping[Place, Need], values: dict[SSAValue, SSAValue]
     ) -> PirOp:
         """Append a copy of an operation whose operands are mapped to the new program."""
         copy = op.clone(values)

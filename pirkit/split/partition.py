@@ -23,13 +23,7 @@ from pirkit.split.add_gradients import differentiated
 from pirkit.split.backward_reads import demand_of
 from pirkit.split.build_halves import backward_half, forward_half, saved_values, wanted_early
 from pirkit.split.costs import RecomputeCost, recompute_cost_of
-from pirkit.split.joint import (
-    Joint,
-    Roles,
-    at,
-    joint_of,
-    roles_by_name,
-)
+from pirkit.split.joint import Joint, Roles, at, joint_of, roles_by_name
 from pirkit.split.labels import Labels, labels_of
 from pirkit.split.reorder import floated, reordered
 from pirkit.split.save_or_recompute import SAVE_ALL, Choice, Chooser

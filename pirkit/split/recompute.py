@@ -20,7 +20,7 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.split.backward_reads import Place, captured
 
 _SAVED_STATISTICS: Final[dict[str, dict[str, str]]] = {
-    "pd_op.batch_norm": {"mean": "mean_out", "variance": "variance_out"},
+    "pd_op.batch_norm": {"mean": "mean_out", "variance": "variance_out"}
 }
 """Op -> operand -> the only result that depends on it in training."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,8 +13,9 @@ import pytest
 
 from pirkit import ops
 from pirkit.diag.errors import RuntimeFault
+from pirkit.frontend.captured_case import open_case
 from pirkit.frontend.compile import compile
-from pirkit.frontend.files import Program, parse
+from pirkit.frontend.files import Program, load, parse
 from pirkit.frontend.tracing import trace
 from pirkit.lowering import native_fused as lowering_native
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Store
@@ -28,7 +30,7 @@ from pirkit.runtime.native import object_layout, program_data, program_session
 from pirkit.runtime.native import program as programs
 from pirkit.runtime.tensor.allocator import HOST
 from tests.whole_program.networks import graph, leaves_of, step, step_arguments
-from tests.whole_program.processes import printed_with_threads
+from tests.whole_program.processes import printed, printed_with_threads
 
 X = np.random.default_rng(3).standard_normal((24, 6)).astype("float32")
 W = np.random.default_rng(4).standard_normal((6, 4)).astype("float32")
@@ -442,3 +444,35 @@ def test_two_results_in_one_place_are_refused() -> None:
     place = np.zeros((4, 4), np.float32)
     with pytest.raises(RuntimeFault, match="two results"):
         native.bind((x,), (place, place))
+
+
+def test_a_buffer_that_was_never_filled_may_be_given_to_one_native_call() -> None:
+    """Paddle declares it without dimensions; its array has no elements, and nothing reads it."""
+    case = open_case(Path(__file__).parents[1] / "corpus" / "paddle" / "lstm")
+    program = load(case.folder / "program.txt")
+    executable = compile(program, params=case.arrays("params.npz"))
+    assert executable.native is not None
+    for _ in range(2):
+        found = executable.run(case.step("inputs.npz", 1))
+        wanted = case.step("outputs.npz", 1)
+        errors = map(case.tolerance.error, found.values(), wanted.values())
+        assert max(errors) <= case.tolerance.rtol
+
+
+_LEAN = """
+import sys, numpy, pirkit
+from pirkit import ops
+x = numpy.ones((300, 70), "f")
+call = pirkit.compile(lambda x: ops.softmax(ops.tanh(x), -1), x)
+assert call.native is not None
+for name in ("conv.compile_conv", "matmul.gemm", "matmul.fused_row_blocks"):
+    print(f"pirkit.lowering.codegen.{name}" in sys.modules)
+"""
+
+
+def test_a_program_imports_no_code_for_convolutions_and_matmuls_that_it_has_not(
+    tmp_path: Path,
+) -> None:
+    """Cold compilation of a small program is mostly imports."""
+    printed_lines = printed(_LEAN, {"PYTHONPATH": ".", "XDG_CACHE_HOME": str(tmp_path)})
+    assert printed_lines.split() == ["False"] * 3

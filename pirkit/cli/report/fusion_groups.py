@@ -54,8 +54,4 @@ def _refused(
                 _, _, details = str(refusal).partition("\n")
                 yield maker, reader, f"{refusal.kind}: {refusal.reason}\n{details}".strip()
             elif kernels == (None, None) and not found.spare & {maker, reader}:
-                yield (
-                    maker,
-                    reader,
-                    _UNPROFITABLE,
-                )
+                yield (maker, reader, _UNPROFITABLE)

@@ -21,15 +21,7 @@ from pirkit.lowering.native_text import nests_of
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.engine import assembly
-from pirkit.runtime.nodes import (
-    Bound,
-    Detour,
-    Dynamic,
-    InArena,
-    InPlace,
-    NewArray,
-    every_node,
-)
+from pirkit.runtime.nodes import Bound, Detour, Dynamic, InArena, InPlace, NewArray, every_node
 from pirkit.runtime.plan import Call, Plan, instructions, slots_of
 from pirkit.runtime.registry import CPU
 

@@ -17,11 +17,7 @@ from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.affine import indices_of, sizes_of
 from pirkit.dialect.map_expr.kernel import MapExpr, Operand, Origin, Statement
 from pirkit.dialect.map_expr.kernel_ops import OriginOp, OutputOp, SizeOp, StatementOp
-from pirkit.dialect.map_expr.region_attributes import (
-    mapping_of,
-    meta_in_kernel,
-    python_of,
-)
+from pirkit.dialect.map_expr.region_attributes import mapping_of, meta_in_kernel, python_of
 from pirkit.dialect.map_expr.scalar_ops import (
     ApplyOp,
     ConstantOp,

@@ -188,9 +188,7 @@ class _StatementBuilder:
             if atom.from_end:
                 held["wraps"] = mlir.UnitAttr()
             op = LoadIndexOp.create(
-                operands=[self.values[atom.source], *dims],
-                result_types=[INDEX],
-                properties=held,
+                operands=[self.values[atom.source], *dims], result_types=[INDEX], properties=held
             )
             self.read[atom] = cast(SSAValue, self.add(op))
         return self.read[atom]

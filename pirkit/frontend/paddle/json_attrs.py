@@ -37,13 +37,7 @@ from pirkit.frontend.paddle.json_syntax import (
     real,
     text,
 )
-from pirkit.frontend.paddle.json_types import (
-    NULL,
-    Json,
-    check_depth,
-    declared_type,
-    write_type,
-)
+from pirkit.frontend.paddle.json_types import NULL, Json, check_depth, declared_type, write_type
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.place import Place
 

@@ -53,9 +53,7 @@ def parse_json(data: bytes | str, file: str) -> Any:
     _check_brackets(raw, span)
     try:
         return json.loads(
-            raw.decode("utf-8"),
-            parse_constant=_refuse_constant,
-            object_pairs_hook=_object,
+            raw.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_object
         )
     except UnicodeDecodeError as error:
         raise ArtifactError(f"byte {error.start} is not UTF-8", code="PK0501", span=span) from error

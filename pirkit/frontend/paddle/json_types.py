@@ -36,13 +36,7 @@ from pirkit.runtime import dtype as dt
 
 Json = dict[str, Any]
 
-DIALECTS: Final = {
-    "0": "builtin",
-    "1": "pd_op",
-    "2": "cf",
-    "3": "custom_op",
-    "4": "dist",
-}
+DIALECTS: Final = {"0": "builtin", "1": "pd_op", "2": "cf", "3": "custom_op", "4": "dist"}
 _NUMBERS: Final = {name: number for number, name in DIALECTS.items()}
 
 DEEPEST_VALUE: Final = 32

@@ -18,11 +18,7 @@ from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import OPAQUE
 from pirkit.frontend.paddle.absorbed import with_operands_restored
 from pirkit.frontend.paddle.json_attrs import write_attribute
-from pirkit.frontend.paddle.json_reader import (
-    PARAMETER_FLAGS,
-    PARAMETER_RESULT_FLAGS,
-    VERSION,
-)
+from pirkit.frontend.paddle.json_reader import PARAMETER_FLAGS, PARAMETER_RESULT_FLAGS, VERSION
 from pirkit.frontend.paddle.json_syntax import BRACKETS_PER_LEVEL
 from pirkit.frontend.paddle.json_types import Json, write_op_name, write_type
 from pirkit.frontend.paddle.text_reader import ID

@@ -14,12 +14,7 @@ from pirkit.dialect.op_form import KEYWORD, STRUCTURAL
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
 from pirkit.dialect.structure import OUR_NAMES
 from pirkit.frontend.paddle.absorbed import with_operands_restored
-from pirkit.frontend.paddle.spelling import (
-    NULL_TYPE,
-    NULL_VALUE,
-    write_attributes,
-    write_type,
-)
+from pirkit.frontend.paddle.spelling import NULL_TYPE, NULL_VALUE, write_attributes, write_type
 from pirkit.frontend.paddle.text_reader import ID
 
 _INDENT: Final = "    "

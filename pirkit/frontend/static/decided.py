@@ -56,5 +56,5 @@ def effect(what: str, entered: int, where: str) -> None:
 
 
 _REMEDIES: Final = {
-    "`raise`": "use `assert`, which is checked when the program runs; or return a flag",
+    "`raise`": "use `assert`, which is checked when the program runs; or return a flag"
 }

@@ -71,11 +71,7 @@ def _nothing() -> None:
 
 
 def _over_rows(
-    site: Site,
-    rows: TracedRange | TracedRows,
-    body: Block,
-    go: Block | None,
-    variables: Variables,
+    site: Site, rows: TracedRange | TracedRows, body: Block, go: Block | None, variables: Variables
 ) -> None:
     if isinstance(rows, TracedRows) and not rows.count:
         return

@@ -143,10 +143,7 @@ def _written(
 
 
 def _built(
-    units: list[Unit],
-    found: Equations,
-    group: Group,
-    outputs: Sequence[SSAValue],
+    units: list[Unit], found: Equations, group: Group, outputs: Sequence[SSAValue]
 ) -> _Builder:
     """A builder with the statements of a kernel, including those of tiled values."""
     stored = _stored(units, {*outputs, *group.tiles}, group)
@@ -230,11 +227,7 @@ class _Builder:
     """
 
     def __init__(
-        self,
-        group: Group,
-        found: Equations,
-        stored: set[SSAValue],
-        tiles: AbstractSet[SSAValue],
+        self, group: Group, found: Equations, stored: set[SSAValue], tiles: AbstractSet[SSAValue]
     ) -> None:
         self.tiles = tiles
         self.reader: tuple[int, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
+from pirkit.diag.gc_pause import imported
 from pirkit.lowering.whole_program.op_graph import NotNativeError, graph_of
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import Plan
@@ -21,6 +21,7 @@ left and writes a parameter back, as `scatter` to a cache, does so in place."""
 def batch_lane_form(plan: Plan, fast_math: bool) -> NativeProgram | str:
     """A program with one batch row in each lane, or why there is none."""
     try:
-        return batch_lane_program(graph_of(plan), fast_math=fast_math)
+        batch_lanes = imported("pirkit.lowering.whole_program.batch_lanes")  # few ask for it
+        return batch_lanes.batch_lane_program(graph_of(plan), fast_math=fast_math)
     except NotNativeError as reason:
         return str(reason)

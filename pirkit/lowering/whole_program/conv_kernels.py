@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, cast
 
+from pirkit.diag.gc_pause import imported
 from pirkit.dialect.kinds import CONVOLUTION
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.tree import Load
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.dialect.opdef import has_trait
 from pirkit.index.index_maps import space
-from pirkit.lowering.codegen.conv.compile_conv import native_weight_grad
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.binding import HALF_TYPES, Binding
@@ -44,7 +44,8 @@ def convolution_of(call: Call, meta: Metas, exchanged: Collection[int]) -> Nativ
     x, w = (
         _batch_strides(b.input(k), slot in exchanged) for k, slot in enumerate(_operands(call))
     )  # fmt: skip
-    return native_weight_grad(form, (*x, *w))
+    conv = imported("pirkit.lowering.codegen.conv.compile_conv")  # most programs have none
+    return conv.native_weight_grad(form, (*x, *w))
 
 
 def transposed_slots(plan: Plan, meta: Metas, left_out: Collection[int]) -> dict[int, int]:

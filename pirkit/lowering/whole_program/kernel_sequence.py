@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, cast
 
-from pirkit.lowering.whole_program.attention_groups import find_row_groups
+from pirkit.diag.gc_pause import imported
+from pirkit.lowering.native_ops import MATMUL
 from pirkit.lowering.whole_program.control_flow import (
     without_idle_copies,
 )
@@ -21,6 +22,9 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_data import Content, ProgramStep
 from pirkit.runtime.plan import Call, Plan, instructions, reads
+
+if TYPE_CHECKING:
+    from pirkit.lowering.whole_program.attention_groups import RowGroup
 
 PLAN: Final = -1
 """The number under which `attempted` says what is wrong with a plan and no instruction of it."""
@@ -53,12 +57,12 @@ def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
         if isinstance(instruction, Call):
             made.alias(instruction)
     try:
-        groups = find_row_groups(plan, made.meta, made.aliases) if is_flat and not reasons else {}
+        groups = _row_groups(made, is_flat and not reasons)
         members = {k for group in groups.values() for k in group.members}
         if is_flat and not reasons:
             made.transposed = transposed_slots(plan, made.meta, members)
     except NotNativeError:  # of a call, which the loop below finds
-        groups, members, made.transposed = {}, set[int](), {}
+        groups, members, made.transposed = _row_groups(made, False), set[int](), {}
     read = {slot for i in instructions(plan.body) for slot in reads(i)}
     results = frozenset(o.source for o in plan.outputs if isinstance(o.source, int))
     made.live_out = results - read - set(made.transposed.values())
@@ -75,6 +79,14 @@ def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
     without_idle_copies(made, made.flow)
     made.current = ()
     return _with_results(made)
+
+
+def _row_groups(made: SequenceBuilder, allowed: bool) -> Mapping[int, RowGroup]:
+    """The calls that run together on blocks of rows; the module is imported for matmuls alone."""
+    if not allowed or not any(isinstance(i, Call) and i.kernel == MATMUL for i in made.plan.body):
+        return {}
+    groups = imported("pirkit.lowering.whole_program.attention_groups")
+    return groups.find_row_groups(made.plan, made.meta, made.aliases)
 
 
 def _with_results(made: SequenceBuilder) -> NativeProgram:

@@ -33,10 +33,6 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
 
-QUANTIZED: Final = "pir.quantized_matmul"
-PANELS: Final = ("pir.packed_matmul", QUANTIZED)
-"""Ops whose weights may be in panels."""
-
 MAX_NEST_SIZE: Final = 1 << 18
 """Multiply-adds of a matmul up to which a loop nest is as fast as the blocked GEMM."""
 MAX_TAILED_SIZE: Final = 1 << 16

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from pirkit.dialect.windows import slides
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
-
-NCHWC: Final = "pir.nchwc_"
-"""What the names of ops over blocked channels begin with."""
 
 
 def _pair(values: Sequence[int]) -> tuple[int, int]:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from pirkit.diag.gc_pause import imported
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
-from pirkit.lowering.codegen.conv.compile_conv import native_nchwc
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.ir.loopnest import Effect, Kernel, Load, Store
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
-from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
-from pirkit.lowering.codegen.matmul.gemm import native_gemm
 from pirkit.lowering.native_fused import large_results, with_streaming_stores
-from pirkit.lowering.native_ops import FUSED
-from pirkit.lowering.whole_program.attention_groups import RowGroup
+from pirkit.lowering.native_ops import FUSED, MATMUL, PANELS
 from pirkit.lowering.whole_program.constants import Array, constant_of
 from pirkit.lowering.whole_program.control_flow import (
     ControlFlow,
@@ -31,8 +28,6 @@ from pirkit.lowering.whole_program.conv_kernels import (
     fused_kernel,
 )
 from pirkit.lowering.whole_program.cumulative_kernels import cumulative_of
-from pirkit.lowering.whole_program.matmul import PANELS, matmul_of, panel_product
-from pirkit.lowering.whole_program.nchwc import NCHWC, nchwc_conv_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.search_kernels import search_of
 from pirkit.lowering.whole_program.small_matrices import small_matrices_of
@@ -41,6 +36,12 @@ from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import Branch, Control, NativeFunction, NativeSequence
 from pirkit.runtime.native.records_ir import STACK_BYTES
 from pirkit.runtime.plan import Call, Plan, TypedCall, slots_of
+
+if TYPE_CHECKING:
+    from pirkit.lowering.whole_program.attention_groups import RowGroup
+
+_NCHWC: Final = "pir.nchwc_"
+"""What the names of ops over blocked channels begin with."""
 
 
 @dataclass(slots=True)
@@ -117,13 +118,13 @@ class SequenceBuilder:
         self.current = (call,)
         if call.kernel == FUSED:
             self.fused(call)
-        elif call.kernel == "pd_op.matmul":
+        elif call.kernel == MATMUL:
             self.matmul(call)
         elif call.kernel in PANELS:
             self.panels(call)
         elif has_trait(call.kernel, CONVOLUTION):
             self.convolution(call)
-        elif call.kernel.startswith(NCHWC):
+        elif call.kernel.startswith(_NCHWC):
             self.nchwc(call)
         elif not (
             renames(call) or self.cumulative(call) or self.search(call) or self.matrices(call)
@@ -145,7 +146,8 @@ class SequenceBuilder:
     def rows(self, group: RowGroup, calls: Sequence[Call]) -> None:
         """Add a group of calls that run together on blocks of rows."""
         self.current = tuple([calls[k] for k in sorted(group.members)])
-        self.control(native_rows(group.blocks), group.operands)
+        rows = imported("pirkit.lowering.codegen.matmul.fused_row_blocks")
+        self.control(rows.native_rows(group.blocks), group.operands)
 
     def fused(self, call: Call) -> None:
         given, results = cast("tuple[int, ...]", call.inputs), call.outputs
@@ -184,17 +186,18 @@ class SequenceBuilder:
         out = cast(int, call.outputs[0])
         metas = self.meta(x), self.meta(y), self.meta(out)
         transposed = bool(call.attrs["transpose_x"]), bool(call.attrs["transpose_y"])
-        made = matmul_of(*metas, transposed)
+        matmuls = _matmuls()
+        made = matmuls.matmul_of(*metas, transposed)
         buffers = (self.buffer(x), self.buffer(y), out)
         if isinstance(made, Kernel):
             self.kernel(made, buffers)
         else:
-            self.control(native_gemm(made), buffers)
+            self.control(matmuls.native_gemm(made), buffers)
 
     def panels(self, call: Call) -> None:
         given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
         metas = [None if slot is None else self.meta(slot) for slot in given]
-        function, operands = panel_product(metas, self.meta(out))
+        function, operands = _matmuls().panel_product(metas, self.meta(out))
         slots = cast("list[int]", [(*given, out)[k] for k in operands])
         self.control(function, tuple(map(self.buffer, slots)))
 
@@ -228,7 +231,9 @@ class SequenceBuilder:
     def nchwc(self, call: Call) -> None:
         given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
         metas = [None if slot is None else self.meta(slot) for slot in given]
-        found = native_nchwc(nchwc_conv_of(metas, self.meta(out), call.attrs))
+        sizes = imported("pirkit.lowering.whole_program.nchwc").nchwc_conv_of
+        compiled = imported("pirkit.lowering.codegen.conv.compile_conv").native_nchwc
+        found = compiled(sizes(metas, self.meta(out), call.attrs))
         self.functions(found, [*(self.buffer(s) for s in given if s is not None), out])
 
     def source(self, call: Call) -> TypedCall:
@@ -308,3 +313,8 @@ def _stores(nest: Kernel) -> bool:
 def renames(call: Call) -> bool:
     """Whether a call gives its operand another shape, which costs native code nothing."""
     return has_trait(call.kernel, RESHAPE) and isinstance(call.inputs[0], int)
+
+
+def _matmuls() -> Any:
+    """The module of matmuls. Programs without them, or without convolutions, begin faster so."""
+    return imported("pirkit.lowering.whole_program.matmul")

@@ -10,13 +10,7 @@ from pirkit.dialect.build import Value
 from pirkit.onnx.element_types import element_type
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.ops.convolution import convolution
-from pirkit.onnx.ops.integer_sums import (
-    Integers,
-    centered,
-    convolution_sums,
-    matmul_sums,
-    signed,
-)
+from pirkit.onnx.ops.integer_sums import Integers, centered, convolution_sums, matmul_sums, signed
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType

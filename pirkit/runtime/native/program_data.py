@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import TensorMeta, is_unset, of_value
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import (
     Code,
@@ -127,18 +127,25 @@ def expected_metas(metas: Sequence[TensorMeta]) -> Any:
     return (ctypes.c_size_t * max(len(words), 1))(*words)
 
 
+def _is_unread(program: ProgramData, number: int, array: Any, meta: TensorMeta) -> bool:
+    """Whether an input is a buffer that was never filled, and that no function reads."""
+    is_read = any(number in step.operands for step in program.steps)
+    return not is_read and is_numpy(array) and is_unset(meta, of_value(array))
+
+
 def checked_operands(program: ProgramData, arrays: Sequence[Any]) -> list[Array]:
     """The operands, copied if they are not C-contiguous and aligned.
 
-    Raises RuntimeFault for a wrong count (PK0902), shape or element type (PK0903).
+    What no function reads may be a buffer that was never filled. Raises RuntimeFault for a wrong
+    count (PK0902), shape or element type (PK0903).
     """
     if len(arrays) != len(program.inputs):
         raise RuntimeFault(
             f"{len(arrays)} arrays for {len(program.inputs)} inputs", code="PK0902"
         )  # fmt: skip
     names = program.names[0] or [str(k) for k in range(len(arrays))]
-    for name, array, meta in zip(names, arrays, program.inputs, strict=True):
-        if not is_array_of(array, meta):
+    for k, (name, array, meta) in enumerate(zip(names, arrays, program.inputs, strict=True)):
+        if not (is_array_of(array, meta) or _is_unread(program, k, array, meta)):
             raise RuntimeFault(
                 f"input {name!r} is not {meta}",
                 code="PK0903",

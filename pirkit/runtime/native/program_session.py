@@ -29,6 +29,7 @@ from pirkit.runtime.native.program_data import (
 from pirkit.runtime.native.program_ir import (
     HEADER,
     RUN_FUNCTIONS,
+    WANTED,
 )
 from pirkit.runtime.native.records_ir import PAUSED, RECORD
 from pirkit.runtime.native.run_functions import (
@@ -264,11 +265,12 @@ class Session:
             raise self.program.assertions[first].error()
 
     def _bind_and_call(self, arrays: Sequence[Any], results: Sequence[Array]) -> None:
-        operands = [
-            *checked_operands(self.program, arrays),
-            *results,
-        ]  # copies live until it has run
-        self.place(operands)
+        operands = [*checked_operands(self.program, arrays), *results]
+        for k, (array, meta) in enumerate(zip(operands, self.program.inputs, strict=False)):
+            if array.shape != meta.shape:  # nothing reads it: native code takes it in later calls
+                first, words = k * len(WANTED), expected_metas([meta.with_shape(array.shape)])
+                self.expected[first : first + len(WANTED)] = words
+        self.place(operands)  # copies live until it has run
         self.run_all()
 
     def _called(self, arrays: tuple[Any, ...], results: tuple[Array, ...]) -> int:

@@ -68,9 +68,4 @@ def place_of(array: Any) -> Place:
 
 def interface(address: int, nbytes: int) -> dict[str, object]:
     """The description of bytes at an address in numpy's array interface."""
-    return {
-        "version": 3,
-        "typestr": "|u1",
-        "shape": (nbytes,),
-        "data": (address, False),
-    }
+    return {"version": 3, "typestr": "|u1", "shape": (nbytes,), "data": (address, False)}

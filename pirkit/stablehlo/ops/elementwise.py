@@ -9,13 +9,7 @@ from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.stablehlo.hlo_builder import HloBuilder
 from pirkit.stablehlo.nodes import Dense
-from pirkit.stablehlo.ops.integers import (
-    as_float,
-    as_unsigned,
-    as_word,
-    divided,
-    remainder_of,
-)
+from pirkit.stablehlo.ops.integers import as_float, as_unsigned, as_word, divided, remainder_of
 from pirkit.stablehlo.rules import rule
 
 _UNARY: Final = {

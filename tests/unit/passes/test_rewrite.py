@@ -48,6 +48,42 @@ def test_a_rule_may_leave_a_call() -> None:
     assert str(done) == str(program)
 
 
+@rewrite("divide")
+def divide_by_root(call: Any) -> Any:
+    """Multiply by the reciprocal root."""
+    root = call.made_by("y", "sqrt")
+    return NotImplemented if root is None else call.b.multiply(call.x, call.b.rsqrt(root.x))
+
+
+def test_a_pattern_walks_to_the_definition_of_an_operand() -> None:
+    def quotients(x: Any, y: Any) -> Any:
+        return x / pirkit.ops.sqrt(y), x / pirkit.ops.exp(y), x / y
+
+    x = np.linspace(1, 2, 6, dtype=np.float32)
+    program = pirkit.trace(quotients, x, x)
+    done, found = pirkit.run_passes(program, [divide_by_root, "dce"], stats=True)
+    assert found.stats["divide-by-root"]["rewritten"] == 1
+    assert "pd_op.rsqrt" in str(done)
+    assert "pd_op.sqrt" not in str(done)
+    for a, b in zip(
+        pirkit.compile(done).run({"x": x, "y": x}).values(), quotients(x, x), strict=True
+    ):
+        np.testing.assert_allclose(a, np.asarray(b), rtol=1e-6)
+
+
+def test_a_pattern_does_not_read_what_is_written_in_between() -> None:
+    def quotient(x: Any, y: Any) -> Any:
+        root = pirkit.ops.sqrt(y)
+        pirkit.ops.add_(y, x)
+        return x / root
+
+    x = np.ones(3, np.float32)
+    program = pirkit.trace(quotient, x, x)
+    assert "add_" in str(program)
+    found = pirkit.run_passes(program, [divide_by_root], stats=True)[1]
+    assert found.stats["divide-by-root"]["rewritten"] == 0
+
+
 def test_a_registered_rule_has_its_place_in_pipelines() -> None:
     from pirkit.passes import PASSES
 

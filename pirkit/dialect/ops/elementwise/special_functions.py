@@ -25,6 +25,7 @@ class _FloatFunction:
 
     signature = "x -> out"
     dtypes = dt.FLOATS
+    cost = COSTLY
 
 
 @op
@@ -32,7 +33,6 @@ class Erfinv(_FloatFunction):
     """Inverse of the error function: infinite at 1 and -1, NaN beyond."""
 
     name = "pd_op.erfinv"
-    cost = COSTLY
     domain = (-0.99, 0.99)
     inplace = {"out": "x"}
 
@@ -42,7 +42,6 @@ class I0(_FloatFunction):
     """Modified Bessel function of the first kind, of order 0."""
 
     name = "pd_op.i0"
-    cost = COSTLY
     inplace = {"out": "x"}
 
 
@@ -51,7 +50,6 @@ class I0e(_FloatFunction):
     """`i0` times `exp(-|x|)`."""
 
     name = "pd_op.i0e"
-    cost = COSTLY
 
 
 @op
@@ -59,7 +57,6 @@ class I1(_FloatFunction):
     """Modified Bessel function of the first kind, of order 1."""
 
     name = "pd_op.i1"
-    cost = COSTLY
 
 
 @op
@@ -67,7 +64,6 @@ class I1e(_FloatFunction):
     """`i1` times `exp(-|x|)`."""
 
     name = "pd_op.i1e"
-    cost = COSTLY
 
 
 @op
@@ -75,7 +71,6 @@ class Gammaln(_FloatFunction):
     """Logarithm of the absolute value of the gamma function."""
 
     name = "pd_op.gammaln"
-    cost = COSTLY
     domain = (0.5, 6.0)
     inplace = {"out": "x"}
 

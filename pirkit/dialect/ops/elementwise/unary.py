@@ -35,6 +35,7 @@ class _Function:
     signature = "x -> out"
     dtypes = dt.NUMBERS
     inplace = {"out": "x"}
+    cost = COSTLY
 
 
 class _RealFunction:
@@ -45,6 +46,7 @@ class _RealFunction:
     signature = "x -> out"
     dtypes = dt.REAL
     inplace = {"out": "x"}
+    cost = COSTLY
 
 
 @op
@@ -52,6 +54,7 @@ class Sqrt(_Function):
     """Square root; NaN below 0."""
 
     name = "pd_op.sqrt"
+    cost = 1
     domain = (0.1, 4.0)
 
 
@@ -60,6 +63,7 @@ class Rsqrt(_RealFunction):
     """`1 / sqrt(x)`; infinite at 0."""
 
     name = "pd_op.rsqrt"
+    cost = 1
     domain = (1.0, 4.0)
 
 
@@ -69,7 +73,6 @@ class Tanh(_Function):
 
     name = "pd_op.tanh"
     library_ns = {"float32": 0.13, "float64": 0.4}
-    cost = COSTLY
 
 
 @op
@@ -79,7 +82,6 @@ class Exp(_Function):
     name = "pd_op.exp"
     traits = (NONNEGATIVE,)
     library_ns = {"float32": 0.3, "float64": 0.3}
-    cost = COSTLY
 
 
 @op
@@ -88,7 +90,6 @@ class Expm1(_Function):
 
     name = "pd_op.expm1"
     library_ns = {"float64": 0.4}
-    cost = COSTLY
 
 
 @op
@@ -96,7 +97,6 @@ class Log(_Function):
     """Natural logarithm; -inf at 0, NaN below."""
 
     name = "pd_op.log"
-    cost = COSTLY
     domain = (1.0, 4.0)
 
 
@@ -105,7 +105,6 @@ class Log1p(_Function):
     """`log(1 + x)`, exact near 0."""
 
     name = "pd_op.log1p"
-    cost = COSTLY
     domain = (0.0, 4.0)
 
 
@@ -114,7 +113,6 @@ class Log2(_Function):
     """Logarithm to base 2."""
 
     name = "pd_op.log2"
-    cost = COSTLY
     domain = (1.0, 4.0)
 
 
@@ -123,7 +121,6 @@ class Log10(_Function):
     """Logarithm to base 10."""
 
     name = "pd_op.log10"
-    cost = COSTLY
     domain = (1.0, 4.0)
 
 
@@ -133,7 +130,6 @@ class Sin(_Function):
 
     name = "pd_op.sin"
     library_ns = {"float64": 7.0}
-    cost = COSTLY
 
 
 @op
@@ -142,7 +138,6 @@ class Cos(_Function):
 
     name = "pd_op.cos"
     library_ns = {"float64": 11.0}
-    cost = COSTLY
 
 
 @op
@@ -150,7 +145,6 @@ class Tan(_Function):
     """Tangent."""
 
     name = "pd_op.tan"
-    cost = COSTLY
     domain = (-1.0, 1.0)
 
 
@@ -159,7 +153,6 @@ class Asin(_Function):
     """Inverse sine; NaN outside [-1, 1]."""
 
     name = "pd_op.asin"
-    cost = COSTLY
     domain = (-0.9, 0.9)
 
 
@@ -168,7 +161,6 @@ class Acos(_Function):
     """Inverse cosine; NaN outside [-1, 1]."""
 
     name = "pd_op.acos"
-    cost = COSTLY
     domain = (-0.9, 0.9)
 
 
@@ -177,7 +169,6 @@ class Atan(_Function):
     """Inverse tangent."""
 
     name = "pd_op.atan"
-    cost = COSTLY
 
 
 @op
@@ -185,7 +176,6 @@ class Sinh(_Function):
     """Hyperbolic sine."""
 
     name = "pd_op.sinh"
-    cost = COSTLY
 
 
 @op
@@ -193,7 +183,6 @@ class Cosh(_Function):
     """Hyperbolic cosine."""
 
     name = "pd_op.cosh"
-    cost = COSTLY
 
 
 @op
@@ -201,7 +190,6 @@ class Asinh(_Function):
     """Inverse hyperbolic sine."""
 
     name = "pd_op.asinh"
-    cost = COSTLY
 
 
 @op
@@ -209,7 +197,6 @@ class Acosh(_Function):
     """Inverse hyperbolic cosine; NaN below 1."""
 
     name = "pd_op.acosh"
-    cost = COSTLY
     domain = (1.0, 4.0)
 
 
@@ -218,7 +205,6 @@ class Atanh(_Function):
     """Inverse hyperbolic tangent; NaN outside [-1, 1]."""
 
     name = "pd_op.atanh"
-    cost = COSTLY
     domain = (-0.9, 0.9)
 
 
@@ -227,6 +213,7 @@ class Reciprocal(_Function):
     """`1 / x`; infinite at 0."""
 
     name = "pd_op.reciprocal"
+    cost = 1
     domain = (1.0, 4.0)
 
 
@@ -236,7 +223,6 @@ class Erf(_RealFunction):
 
     name = "pd_op.erf"
     library_ns = {"float32": 2.4, "float64": 14.0}
-    cost = COSTLY
 
 
 @op
@@ -244,7 +230,6 @@ class Lgamma(_RealFunction):
     """Logarithm of the absolute value of the gamma function."""
 
     name = "pd_op.lgamma"
-    cost = COSTLY
     domain = (0.5, 6.0)
 
 
@@ -253,7 +238,6 @@ class Digamma(_RealFunction):
     """Derivative of `lgamma`."""
 
     name = "pd_op.digamma"
-    cost = COSTLY
     domain = (1.0, 6.0)
 
 

@@ -129,7 +129,7 @@ def _(x: TensorMeta, mask: TensorMeta) -> TensorMeta:
 
 @reference(MaskedSelect)
 def _(x: Array, mask: Array) -> Array:
-    values, chosen = np.broadcast_arrays(x, mask)
+    values, chosen = (x, mask) if x.shape == mask.shape else np.broadcast_arrays(x, mask)
     return values[chosen]
 
 
@@ -153,7 +153,7 @@ def _(condition: TensorMeta) -> TensorMeta:
 
 @reference(NonZero)
 def _(condition: Array) -> Array:
-    return np.argwhere(condition).astype(np.int64)
+    return np.array(condition.nonzero(), np.int64).T
 
 
 # --- samples -------------------------------------------------------------------------------------

@@ -271,11 +271,7 @@ def _(x: Array, indices: Array, label: Array) -> tuple[Array, Array, Array]:
     rows = indices.shape[0]
     hits = int((indices == label).any(axis=1).sum())
     share = hits / rows if rows else 0.0
-    return (
-        np.array(share, np.float32),
-        np.array(hits, np.int32),
-        np.array(rows, np.int32),
-    )
+    return (np.array(share, np.float32), np.array(hits, np.int32), np.array(rows, np.int32))
 
 
 @samples(Accuracy)

@@ -50,12 +50,7 @@ class Dropout:
 
 @infer_meta(Dropout)
 def _(
-    x: TensorMeta,
-    seed_tensor: TensorMeta | None,
-    *,
-    p: float | None,
-    mode: str,
-    **_: object,
+    x: TensorMeta, seed_tensor: TensorMeta | None, *, p: float | None, mode: str, **_: object
 ) -> tuple[TensorMeta, TensorMeta]:
     require(p is None or 0 <= p <= 1, "C1", f"{p} is no probability")
     require(mode in ("upscale_in_train", "downgrade_in_infer"), "C2", f"mode {mode!r} is unknown")

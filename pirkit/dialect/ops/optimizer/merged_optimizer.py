@@ -80,11 +80,7 @@ class MergedMomentum:
     dtypes = dt.FLOATS
     effects = WRITE
     domain = (0.1, 2.0)
-    inplace = {
-        "param_out": "param",
-        "velocity_out": "velocity",
-        "master_param_out": "master_param",
-    }
+    inplace = {"param_out": "param", "velocity_out": "velocity", "master_param_out": "master_param"}
 
 
 @infer_meta(MergedAdam)

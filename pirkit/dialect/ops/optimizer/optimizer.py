@@ -72,11 +72,7 @@ class Momentum(_Optimizer):
         "regularization_coeff: f32 = 0.0, multi_precision: bool = False, rescale_grad: f32 = 1.0 "
         "-> param_out, velocity_out, master_param_out?"
     )
-    inplace = {
-        "param_out": "param",
-        "velocity_out": "velocity",
-        "master_param_out": "master_param",
-    }
+    inplace = {"param_out": "param", "velocity_out": "velocity", "master_param_out": "master_param"}
 
 
 @op

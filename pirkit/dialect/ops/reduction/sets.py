@@ -106,12 +106,7 @@ def _(x: TensorMeta, **attributes: Any) -> tuple[TensorMeta | None, ...]:
 
 @infer_meta(UniqueConsecutive)
 def _(
-    x: TensorMeta,
-    *,
-    return_inverse: bool,
-    return_counts: bool,
-    axis: tuple[int, ...],
-    dtype: DType,
+    x: TensorMeta, *, return_inverse: bool, return_counts: bool, axis: tuple[int, ...], dtype: DType
 ) -> tuple[TensorMeta | None, ...]:
     out, count = _distinct(x, axis, dtype)
     index = TensorMeta((count,), dtype) if return_inverse else None
@@ -150,12 +145,7 @@ def _(
 
 @reference(UniqueConsecutive)
 def _(
-    x: Array,
-    *,
-    return_inverse: bool,
-    return_counts: bool,
-    axis: tuple[int, ...],
-    dtype: DType,
+    x: Array, *, return_inverse: bool, return_counts: bool, axis: tuple[int, ...], dtype: DType
 ) -> tuple[Array | None, ...]:
     at = axis[0] if axis and x.ndim else 0
     items = x if axis and x.ndim else x.reshape(-1)

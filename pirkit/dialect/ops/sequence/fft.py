@@ -17,11 +17,7 @@ KIND = "transform"
 _Norm = Literal["backward", "ortho", "forward"]
 
 _NORMS: Final = ("backward", "ortho", "forward")
-OPPOSITE: Final[dict[str, str]] = {
-    "backward": "forward",
-    "ortho": "ortho",
-    "forward": "backward",
-}
+OPPOSITE: Final[dict[str, str]] = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 """The normalization under which the opposite direction scales alike."""
 
 

@@ -71,10 +71,7 @@ def _(x: TensorMeta, *, max_len: int | None, out_dtype: DType) -> TensorMeta:
 
 @infer_meta(Crop)
 def _(
-    x: TensorMeta,
-    *,
-    shape: Sequence[int | None] | None,
-    offsets: Sequence[int | None] | None,
+    x: TensorMeta, *, shape: Sequence[int | None] | None, offsets: Sequence[int | None] | None
 ) -> TensorMeta:
     sizes = [None] * x.rank if shape is None else list(shape)
     starts = [None] * x.rank if offsets is None else list(offsets)

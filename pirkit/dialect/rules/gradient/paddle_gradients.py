@@ -69,10 +69,7 @@ ATTRIBUTES: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
 """Attributes of the forward op that the gradient op lacks and that have no default."""
 
 STANDS_FOR: Final[dict[str, dict[str, tuple[str, ...]]]] = {
-    "pd_op.batch_norm_grad": {
-        "mean": ("mean_out", "saved_mean"),
-        "variance": ("variance_out",),
-    },
+    "pd_op.batch_norm_grad": {"mean": ("mean_out", "saved_mean"), "variance": ("variance_out",)},
     "pd_op.sync_batch_norm_grad": {"mean": ("saved_mean",)},
     "pd_op.batch_norm_double_grad": {
         "mean_out": ("out_mean", "saved_mean"),

@@ -14,13 +14,7 @@ from pirkit.index.expr import broadcast, const
 from pirkit.index.index_maps import Index
 from pirkit.runtime.dtype import DType
 
-GROUPS: Final = (
-    "arithmetic",
-    "functions",
-    "choice",
-    "piecewise constant",
-    "comparison and logic",
-)
+GROUPS: Final = ("arithmetic", "functions", "choice", "piecewise constant", "comparison and logic")
 """Groups of primitives whose members compute element by element."""
 
 COMPLEX: Final = ("real", "imag", "complex", "conj")

@@ -15,11 +15,7 @@ from pirkit.runtime.meta import UNKNOWN
 
 def _back(c: OpCall) -> dict[str, Any]:
     """Attributes of the opposite direction with the same scale."""
-    return {
-        "axes": c.axes,
-        "normalization": OPPOSITE[c.normalization],
-        "forward": not c.forward,
-    }
+    return {"axes": c.axes, "normalization": OPPOSITE[c.normalization], "forward": not c.forward}
 
 
 @vjp("pd_op.fft_c2c")

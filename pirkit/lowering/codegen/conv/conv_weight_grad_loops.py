@@ -13,15 +13,7 @@ from pirkit.lowering.codegen.conv.conv_weight_grad import GradTask, operand_byte
 from pirkit.lowering.codegen.conv.conv_weight_grad_emit import WeightGradEmitter
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Type
-from pirkit.lowering.codegen.ir.loop_ir import (
-    Buffer,
-    Count,
-    Invoke,
-    Iteration,
-    Loop,
-    Nest,
-    Node,
-)
+from pirkit.lowering.codegen.ir.loop_ir import Buffer, Count, Invoke, Iteration, Loop, Nest, Node
 from pirkit.lowering.codegen.ir.plain_loops import task_nest
 from pirkit.lowering.codegen.ir.routine import Functions, Location, PrefetchRoutine, Values, matrix
 from pirkit.lowering.codegen.math.casts import element

@@ -19,10 +19,7 @@ from pirkit.lowering.codegen.math.primitives import extremum
 from pirkit.lowering.codegen.matmul.integer_products import quad_products
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
-from pirkit.lowering.codegen.matmul.register_tile import (
-    MIN_ACCUMULATORS,
-    fits_registers,
-)
+from pirkit.lowering.codegen.matmul.register_tile import MIN_ACCUMULATORS, fits_registers
 from pirkit.runtime.dtype import DType
 
 _UNROLLED: Final = 4

@@ -8,11 +8,7 @@ from dataclasses import replace
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
-from pirkit.lowering.codegen.emit.generate import (
-    about_schedule,
-    generate,
-    stages_of,
-)
+from pirkit.lowering.codegen.emit.generate import about_schedule, generate, stages_of
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule

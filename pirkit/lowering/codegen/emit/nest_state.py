@@ -11,10 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen.emit.vector_emit import (
-    argument,
-    split_index,
-)
+from pirkit.lowering.codegen.emit.vector_emit import argument, split_index
 from pirkit.lowering.codegen.ir.call_words import words_of
 from pirkit.lowering.codegen.ir.element_types import LINE, types_of
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value

@@ -10,16 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pirkit.lowering.codegen.ir.loop_ir import (
-    Bound,
-    Buffer,
-    Invoke,
-    Loop,
-    Nest,
-    Node,
-    Table,
-    Word,
-)
+from pirkit.lowering.codegen.ir.loop_ir import Bound, Buffer, Invoke, Loop, Nest, Node, Table, Word
 from pirkit.lowering.codegen.ir.loop_tree import changed, inside
 
 

@@ -136,8 +136,5 @@ def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
         for k, operand in enumerate(kernel.operands)
     )
     return Kernel(
-        tuple(a.extent for a in outer),
-        tuple(a.extent for a in inner),
-        operands,
-        loop_phases,
+        tuple(a.extent for a in outer), tuple(a.extent for a in inner), operands, loop_phases
     )

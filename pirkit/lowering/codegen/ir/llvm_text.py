@@ -187,8 +187,7 @@ class Builder:
             return Value(f"splat ({value.type.elem} {value.text})", type_)
         first = self.emit(type_, f"insertelement {type_} poison, {value}, i64 0")
         return self.emit(
-            type_,
-            f"shufflevector {first}, {type_} poison, <{lanes} x i32> zeroinitializer",
+            type_, f"shufflevector {first}, {type_} poison, <{lanes} x i32> zeroinitializer"
         )
 
     def iota(self, type_: Type) -> Value:

@@ -17,11 +17,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     most,
 )
 from pirkit.lowering.codegen.ir.loop_tree import changed, inside
-from pirkit.lowering.codegen.ir.loopnest import (
-    Load,
-    Statement,
-    Store,
-)
+from pirkit.lowering.codegen.ir.loopnest import Load, Statement, Store
 
 Nodes = tuple[Node, ...]
 

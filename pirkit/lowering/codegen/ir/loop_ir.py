@@ -14,12 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen.ir.loopnest import (
-    Effect,
-    Kernel,
-    Reduce,
-    Statement,
-)
+from pirkit.lowering.codegen.ir.loopnest import Effect, Kernel, Reduce, Statement
 from pirkit.lowering.codegen.ir.routine import Routine
 from pirkit.runtime.dtype import DType
 

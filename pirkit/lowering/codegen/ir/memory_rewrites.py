@@ -42,14 +42,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
 )
 from pirkit.lowering.codegen.ir.loop_rewrites import tile, unroll_and_jam, vectorize
 from pirkit.lowering.codegen.ir.loop_tree import buffers_of, changed, inside, statements
-from pirkit.lowering.codegen.ir.loopnest import (
-    Constant,
-    Load,
-    Statement,
-    Store,
-    defines,
-    reads,
-)
+from pirkit.lowering.codegen.ir.loopnest import Constant, Load, Statement, Store, defines, reads
 from pirkit.lowering.codegen.ir.plain_loops import with_saves
 
 

@@ -11,12 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from pirkit.lowering.codegen.ir.loopnest import (
-    Kernel,
-    Operand,
-    Statement,
-    with_numbered_names,
-)
+from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand, Statement, with_numbered_names
 from pirkit.runtime.dtype import DType
 
 Axes = tuple[int, ...]

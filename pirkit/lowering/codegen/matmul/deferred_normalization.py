@@ -273,10 +273,7 @@ class _Rewriter:
     def _part(self, name: str) -> Sequence[Statement]:
         """The exponential times the power of 2."""
         number = Constant(f"{name} share", self.dtype, self.part)
-        return [
-            number,
-            Compute(f"{name} part", "multiply", (name, number.name), self.dtype),
-        ]
+        return [number, Compute(f"{name} part", "multiply", (name, number.name), self.dtype)]
 
     def _linear(self, s: Statement, after: list[Statement]) -> Sequence[Statement]:
         """The replacement of a statement that reads unnormalized values."""

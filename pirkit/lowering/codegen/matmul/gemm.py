@@ -100,8 +100,7 @@ def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blockin
     depth = -(-p.depth // -(-p.depth // deepest))
     packs = packs_a(p, target)
     rows, columns = min(
-        _candidates(p, shape, threads),
-        key=lambda block: _estimated_time(p, *block, threads, packs),
+        _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads, packs)
     )
     # The rows of A take half of the L2 cache; the panel and C share the rest.
     fitting = target.l2_bytes // 2 // (depth * p.dtype.itemsize)

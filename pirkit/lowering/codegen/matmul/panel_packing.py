@@ -17,10 +17,7 @@ from pirkit.lowering.codegen.ir.routine import Functions
 from pirkit.lowering.codegen.math.casts import stored, widen
 from pirkit.lowering.codegen.matmul.blocking import for_tiles, pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
-from pirkit.lowering.codegen.matmul.output_tile import (
-    read_vector,
-    write_vector,
-)
+from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 from pirkit.runtime.dtype import DType
 
 _COLUMNS_AT_ONCE = 8

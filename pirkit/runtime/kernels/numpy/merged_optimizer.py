@@ -34,11 +34,7 @@ def _places(*names: str) -> dict[str, str]:
         "param", "moment1", "moment2", "moment2_max", "beta1_pow", "beta2_pow", "master_param"
     ),
 )
-@kernel(
-    "merged_momentum_",
-    dtypes=dt.FLOATS,
-    inplace=_places("param", "velocity", "master_param"),
-)
+@kernel("merged_momentum_", dtypes=dt.FLOATS, inplace=_places("param", "velocity", "master_param"))
 def merged(b: Binding) -> Step | None:
     """None if the kernel of one parameter does not serve one of them."""
     single = SINGLE[b.op]

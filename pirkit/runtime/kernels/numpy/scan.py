@@ -17,10 +17,7 @@ _LONG: Final = 64
 
 
 @kernel(
-    "cumsum",
-    dtypes=(*dt.NUMBERS, dt.uint8, dt.int8, dt.int16),
-    inplace={"out": "x"},
-    widen=True,
+    "cumsum", dtypes=(*dt.NUMBERS, dt.uint8, dt.int8, dt.int16), inplace={"out": "x"}, widen=True
 )
 def cumsum(b: Binding) -> Step:
     """Of the flattened tensor with ``flatten``."""
