@@ -20,6 +20,10 @@ SEGMENT: Final = "pir.segment"
 Their attributes are the native program and the metas of its ``results``.
 """
 
+LOOP: Final = "pir.loop"
+"""The kernel of calls that are a segment with calls of libraries in it (`LibraryCall`)."""
+PROGRAMS: Final = (SEGMENT, LOOP)
+
 Operand = int | tuple[int, ...] | None
 """A slot, the slots of a list, or None for an absent operand."""
 

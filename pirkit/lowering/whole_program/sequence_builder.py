@@ -38,9 +38,15 @@ from pirkit.lowering.whole_program.search_kernels import search_of
 from pirkit.lowering.whole_program.small_matrices import small_matrices_of
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
-from pirkit.runtime.native.function import Branch, Control, NativeFunction, NativeSequence
+from pirkit.runtime.native.function import (
+    Branch,
+    Control,
+    LibraryCall,
+    NativeFunction,
+    NativeSequence,
+)
 from pirkit.runtime.native.records_ir import STACK_BYTES
-from pirkit.runtime.plan import Call, Plan, TypedCall, slots_of
+from pirkit.runtime.plan import Call, Plan, TypedCall, reads, slots_of
 
 
 @dataclass(slots=True)
@@ -71,6 +77,8 @@ class SequenceBuilder:
     """Slots that are never written; their readers read the source (see `transposed_slots`)."""
     stacks: list[int] = field(default_factory=list[int])
     tokens: dict[int, int] = field(default_factory=dict[int, int])
+    calls_libraries: bool = False
+    """Whether calls without native code become calls of libraries, to which the program returns."""
     flow: ControlFlow = field(init=False)
 
     def __post_init__(self) -> None:
@@ -115,6 +123,17 @@ class SequenceBuilder:
         if call.host or call.random is not None or call.is_ordered:
             raise NotNativeError(f"`{call.kernel}` is more than a function of its operands")
         self.current = (call,)
+        try:
+            self.native(call)
+        except NotNativeError:
+            if not self.calls_libraries or not set(slots_of(call.outputs)).isdisjoint(reads(call)):
+                raise
+            slots = tuple(slots_of((*call.inputs, *call.outputs)))
+            function = LibraryCall(call, tuple(map(self.meta, slots)))
+            self.control(function, tuple(map(self.buffer, slots)))
+
+    def native(self, call: Call) -> None:
+        """Add the native functions of a call. Raises NotNativeError, and has added nothing."""
         if call.kernel == FUSED:
             self.fused(call)
         elif call.kernel == "pd_op.matmul":
