@@ -26,7 +26,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.fallback import fallback
 from pirkit.runtime.library import Metas
 from pirkit.runtime.meta import Meta, is_addressable
-from pirkit.runtime.plan import LOOP, PROGRAMS, Call, Plan
+from pirkit.runtime.plan import PROGRAMS, REGION, Call, Plan
 from pirkit.runtime.registry import (
     ANY,
     CPU,
@@ -105,8 +105,8 @@ class KernelLibrary:
         key = (op, dtype, layout)
         found = self._choices.get(key)
         if found is None:
-            if op == LOOP:
-                found = (self._loop(dtype),)
+            if op == REGION:
+                found = (self._region(dtype),)
             elif op in REWRITTEN:
                 interprets = self.fused == NESTS
                 found = (_interpreted_loops(op, dtype) if interprets else _native(op, dtype),)
@@ -192,13 +192,13 @@ class KernelLibrary:
         reason = "for what no kernel serves" if others else "no kernel"
         yield Choice(kernel, (f"decomposed when its shapes and attributes are known: {reason}",))
 
-    def _loop(self, dtype: DType) -> Choice:
-        """Native code of a loop, with the kernels of this library for the calls in it."""
-        bind = imported("pirkit.lowering.native_loop").loop_binder(self)
+    def _region(self, dtype: DType) -> Choice:
+        """Native code of loops and branches, with kernels of this library for the calls in it."""
+        bind = imported("pirkit.lowering.native_region").region_binder(self)
         source = f"{bind.__module__}.{bind.__name__}"
         key = KernelKey(NATIVE, ANY, dtype)
-        kernel = Kernel(op=LOOP, key=key, bind=bind, form="out", source=source)
-        return Choice(kernel, ("native code of a loop, with library calls in it",))
+        kernel = Kernel(op=REGION, key=key, bind=bind, form="out", source=source)
+        return Choice(kernel, ("native code of loops and branches, with library calls in it",))
 
     def grouped(self, plan: Plan, bound_inputs: Mapping[int, Meta]) -> Plan:
         """The plan with the native calls that stand for several, for inputs of these metas."""

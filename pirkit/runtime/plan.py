@@ -20,9 +20,9 @@ SEGMENT: Final = "pir.segment"
 Their attributes are the native program and the metas of its ``results``.
 """
 
-LOOP: Final = "pir.loop"
-"""The kernel of calls that are a segment with calls of libraries in it (`LibraryCall`)."""
-PROGRAMS: Final = (SEGMENT, LOOP)
+REGION: Final = "pir.region"
+"""The kernel of calls that are a segment of loops and branches with calls of libraries in it."""
+PROGRAMS: Final = (SEGMENT, REGION)
 
 Operand = int | tuple[int, ...] | None
 """A slot, the slots of a list, or None for an absent operand."""

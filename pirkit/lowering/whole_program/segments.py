@@ -17,8 +17,8 @@ from pirkit.diag.span import Span
 from pirkit.lowering.liveness import with_frees
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, sequence_program
-from pirkit.lowering.whole_program.loop_segments import KnownMetas, with_loop_segments
 from pirkit.lowering.whole_program.op_graph import NotNativeError
+from pirkit.lowering.whole_program.region_calls import KnownMetas, with_region_calls
 from pirkit.lowering.whole_program.segment_call import plan_of, segment_call
 from pirkit.lowering.whole_program.sequence_builder import renames
 from pirkit.runtime.meta import TensorMeta
@@ -65,7 +65,7 @@ def segmented(plan: Plan, known_metas: KnownMetas) -> tuple[Plan, tuple[Reason, 
     is_flat = all(isinstance(i, Call) for i in plan.body)
     refused = dict(found)
     if not is_flat:
-        plan, refused = with_loop_segments(plan, refused, known_metas)
+        plan, refused = with_region_calls(plan, refused, known_metas)
     metas = known_metas(plan)
     ports = (*plan.inputs, *plan.params)
     known = {s for s, meta in enumerate(metas) if meta == plan.slots[s]}
@@ -114,7 +114,7 @@ class _Parts:
     def _is_free(self, call: Call) -> bool:
         if call.kernel == FUSED:
             return False
-        return (renames(call) and self.once.issuperset(reads(call))) or not any(reads(call))
+        return (renames(call) and self.once.issuperset(reads(call))) or not list(reads(call))
 
     def _is_view(self, instruction: Instruction) -> bool:
         return isinstance(instruction, Call) and renames(instruction)

@@ -175,7 +175,7 @@ class Reserve(Control):
 
 @dataclass(frozen=True)
 class LibraryCall(Control):
-    """A call of a library in a loop: native code returns to Python, which makes it.
+    """A call of a library in a loop or a branch: native code returns to Python, which makes it.
 
     ``metas`` are those of its operands and then of its results, without those that are absent.
     """

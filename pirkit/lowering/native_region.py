@@ -1,4 +1,4 @@
-"""Native programs with calls of libraries in them, as steps of a plan: loops of such calls."""
+"""Native programs with calls of libraries in them, as steps of a plan: loops and branches."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Array = np.ndarray[Any, Any]
 Do = Callable[[], None]
 
 
-def loop_binder(library: Library) -> Bind:
+def region_binder(library: Library) -> Bind:
     """What binds such programs, whose calls run the kernels of ``library``."""
 
-    def bind_loop(b: Binding) -> LoopStep:
-        return LoopStep(b.attrs["program"], library)
+    def bind_region(b: Binding) -> RegionStep:
+        return RegionStep(b.attrs["program"], library)
 
-    return bind_loop
+    return bind_region
 
 
-class LoopStep:
+class RegionStep:
     """Runs a native program that returns to Python for calls of libraries.
 
     These read and write the memory of the program and the arrays of the run. Not re-entrant.

@@ -1,9 +1,9 @@
-"""Loops of a plan as native calls of their own, where not all of the plan is one.
+"""Loops and branches of a plan as native calls of their own, where not all of the plan is one.
 
-A loop is one call with all that is in it, loops and branches included. Where its body has calls
-without native code, native code returns to Python for each of them (`LibraryCall`), and goes on
-behind it. Loops that share a stack, as a loop and its derivative do, are one call together with
-what is between them.
+A loop is one call with all that is in it, and so is a branch. Where there are calls without native
+code in it, native code returns to Python for each of them (`LibraryCall`), and goes on behind it.
+Loops that share a stack, as a loop and its derivative do, are one call together with what is
+between them.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ KnownMetas = Callable[[Plan], Sequence[TensorMeta | None]]
 """The metas that the slots of a plan have whatever the inputs, or None."""
 
 
-def with_loop_segments(
+def with_region_calls(
     plan: Plan, reasons: Mapping[int, str], known_metas: KnownMetas
 ) -> tuple[Plan, dict[int, str]]:
-    """The plan with a call for each loop that can be one, and the reasons of what is left.
+    """The plan with a call for each region that can be one, and the reasons of what is left.
 
     ``reasons`` tell for instructions by number why they have no native form.
     """
@@ -67,7 +67,7 @@ def with_loop_segments(
 
 
 def _is_constant(instruction: Instruction) -> bool:
-    return isinstance(instruction, Call) and not any(reads(instruction))
+    return isinstance(instruction, Call) and not list(reads(instruction))
 
 
 def _parts(body: Sequence[Instruction]) -> Iterator[range]:
@@ -125,7 +125,7 @@ def _call(
         written=(),
     )
     found = attempted(part)
-    if not isinstance(found, NativeProgram) and any(isinstance(i, While) for i in every):
+    if not isinstance(found, NativeProgram):
         found = attempted(part, calls_libraries=True)
     if not isinstance(found, NativeProgram):
         return None
