@@ -62,8 +62,11 @@ def with_region_calls(
         return plan, dict(reasons)
     kept: list[Operand] = [p.slot for p in (*plan.inputs, *plan.params)]
     kept += [o.source for o in plan.outputs]
-    left = {k: no for k, no in enumerate(why) if no}
-    return replace(plan, body=with_frees(tuple(body), kept)), left
+    read = {*slots_of(kept), *(s for i in instructions(tuple(body)) for s in reads(i))}
+    dead = {id(i) for i in constants.values() if read.isdisjoint(writes(i))}
+    live = [(i, no) for i, no in zip(body, why, strict=True) if id(i) not in dead]
+    left = {k: no for k, (_, no) in enumerate(live) if no}
+    return replace(plan, body=with_frees(tuple([i for i, _ in live]), kept)), left
 
 
 def _is_constant(instruction: Instruction) -> bool:
