@@ -21,6 +21,7 @@ from pirkit.lowering.codegen.matmul.gemm import native_gemm
 from pirkit.lowering.native_fused import large_results, with_streaming_stores
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.attention_groups import RowGroup
+from pirkit.lowering.whole_program.complex_kernels import complex_nest_of
 from pirkit.lowering.whole_program.constants import Array, constant_of
 from pirkit.lowering.whole_program.control_flow import (
     ControlFlow,
@@ -145,7 +146,11 @@ class SequenceBuilder:
         elif call.kernel.startswith(NCHWC):
             self.nchwc(call)
         elif not (
-            renames(call) or self.cumulative(call) or self.search(call) or self.matrices(call)
+            renames(call)
+            or self.cumulative(call)
+            or self.search(call)
+            or self.matrices(call)
+            or self.complex(call)
         ):
             self.constant(call)
 
@@ -242,6 +247,12 @@ class SequenceBuilder:
             slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
             buffers = [self.buffer(slots[k]) for k in found.places]
             self.kernel(found.kernel, [*buffers, *(self.mark(call, a) for a in found.assertions)])
+        return found is not None
+
+    def complex(self, call: Call) -> bool:
+        found = complex_nest_of(call, self.meta)
+        if found is not None:
+            self.kernel(found.kernel, [self.buffer(s) for s in found.slots])
         return found is not None
 
     def nchwc(self, call: Call) -> None:
