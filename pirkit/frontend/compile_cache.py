@@ -34,7 +34,7 @@ from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_json import pack_program, unpack_program
 from pirkit.runtime.native.target import host, l3_bytes
 from pirkit.runtime.native.thread_pool import thread_count
-from pirkit.runtime.plan import SEGMENT, Call, Instruction, Plan
+from pirkit.runtime.plan import PROGRAMS, Call, Instruction, Plan
 from pirkit.runtime.plan_json import pack_plan, unpack_plan
 from pirkit.runtime.registry import CPU, KERNELS
 from pirkit.runtime.tensor.buffer import is_numpy
@@ -131,7 +131,7 @@ def save_entry(key: str, made: Made) -> None:
 
 def _without_program(instruction: Instruction, programs: list[NativeProgram]) -> Instruction:
     """A native segment with the number of its program instead of it; others as they are."""
-    if not isinstance(instruction, Call) or instruction.kernel != SEGMENT:
+    if not isinstance(instruction, Call) or instruction.kernel not in PROGRAMS:
         return instruction
     programs.append(instruction.attrs["program"])
     return replace(instruction, attrs={"program": len(programs) - 1})
@@ -144,7 +144,7 @@ def _with_programs(plan: Plan | None, programs: Sequence[NativeProgram | None]) 
         raise TypeError("a part of an entry is gone")
     body: list[Instruction] = []
     for instruction in plan.body:
-        if isinstance(instruction, Call) and instruction.kernel == SEGMENT:
+        if isinstance(instruction, Call) and instruction.kernel in PROGRAMS:
             number: int = instruction.attrs["program"]
             program = found[number]
             counts = len(instruction.inputs), len(instruction.outputs)

@@ -198,11 +198,15 @@ def _sharing(program: ProgramOp, plan: Plan, backend: str) -> Iterator[tuple[str
         # As `compile` does: ops that are in no kernel get one each, and segments take these, too.
         lowered = run_passes(Program(module), SINGLE).entry(program.symbol)
         single = write_plan(lowered, library=KernelLibrary(backend))
-        static = [m if isinstance(m, TensorMeta) and m.is_static else None for m in single.slots]
-        segments = segmented(single, static)[0]
+        segments = segmented(single, _static)[0]
         if segments is not single:
             files = ", or ".join(_segment_files(single))
             yield f"a native segment ({files})", segments, single
+
+
+def _static(plan: Plan) -> list[TensorMeta | None]:
+    """The metas that a plan states, where they are static."""
+    return [m if isinstance(m, TensorMeta) and m.is_static else None for m in plan.slots]
 
 
 def _segment_files(plan: Plan) -> Iterator[str]:

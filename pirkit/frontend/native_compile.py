@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from pirkit.analysis.declared_types import mismatched_values
@@ -77,7 +78,7 @@ class _Maker:
         known_metas = imported("pirkit.lowering.row_grouping").known_metas
         segmented = imported("pirkit.lowering.whole_program.segments").segmented
         declared = {p.slot: p.meta for p in (*plan.inputs, *plan.params)}
-        return segmented(plan, known_metas(plan, self.library, declared))
+        return segmented(plan, partial(known_metas, library=self.library, bound_inputs=declared))
 
     def segments(self, lowered: Program) -> Made:
         """Native segments, for which operators that are in no kernel get one each."""

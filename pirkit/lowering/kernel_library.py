@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+from pirkit.diag.gc_pause import imported
 from pirkit.dialect.infer import infer_metas
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose, infer_meta, lookup, reference, require
 from pirkit.lowering.native_ops import (
@@ -26,7 +27,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.fallback import fallback
 from pirkit.runtime.library import Metas
 from pirkit.runtime.meta import Meta, is_addressable
-from pirkit.runtime.plan import SEGMENT, Call, Plan
+from pirkit.runtime.plan import PROGRAMS, REGION, Call, Plan
 from pirkit.runtime.registry import (
     ANY,
     CPU,
@@ -65,7 +66,7 @@ class KernelLibrary:
 
     def infer(self, op: str, inputs: Metas, attrs: Mapping[str, Any]) -> Metas:
         """Metas of the results; raises ConstraintError for a call that the op does not allow."""
-        if op == SEGMENT:
+        if op in PROGRAMS:
             require(inputs == attrs["program"].inputs, "sizes", "they are others than compiled for")
         if op in REWRITTEN:
             return attrs["results"]
@@ -105,11 +106,13 @@ class KernelLibrary:
         key = (op, dtype, layout)
         found = self._choices.get(key)
         if found is None:
-            found = (
-                (_interpreted_loops(op, dtype) if self.fused == NESTS else _native(op, dtype),)
-                if op in REWRITTEN
-                else tuple(self._find(lookup(op), dtype, layout))
-            )
+            if op == REGION:
+                found = (self._region(dtype),)
+            elif op in REWRITTEN:
+                interprets = self.fused == NESTS
+                found = (_interpreted_loops(op, dtype) if interprets else _native(op, dtype),)
+            else:
+                found = tuple(self._find(lookup(op), dtype, layout))
             if self.certifies and op == FUSED:
                 from pirkit.lowering.certify import certified  # noqa: PLC0415  seldom
 
@@ -189,6 +192,14 @@ class KernelLibrary:
         )
         reason = "for what no kernel serves" if others else "no kernel"
         yield Choice(kernel, (f"decomposed when its shapes and attributes are known: {reason}",))
+
+    def _region(self, dtype: DType) -> Choice:
+        """Native code of loops and branches, with kernels of this library for the calls in it."""
+        bind = imported("pirkit.lowering.native_region").region_binder(self)
+        source = f"{bind.__module__}.{bind.__name__}"
+        key = KernelKey(NATIVE, ANY, dtype)
+        kernel = Kernel(op=REGION, key=key, bind=bind, form="out", source=source)
+        return Choice(kernel, ("native code of loops and branches, with library calls in it",))
 
     def grouped(self, plan: Plan, bound_inputs: Mapping[int, Meta]) -> Plan:
         """The plan with the native calls that stand for several, for inputs of these metas."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from pirkit.diag.gc_pause import imported
 from pirkit.runtime.binding import Bind, Step
-from pirkit.runtime.plan import SEGMENT
+from pirkit.runtime.plan import PROGRAMS, SEGMENT
 from pirkit.runtime.registry import NATIVE
 
 NAME: Final = NATIVE
@@ -60,7 +60,7 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     SEGMENT: ("pirkit.lowering.native_segment:bind_segment", "native code of several calls"),
 }
 """What binds ops to native code, as module and function, and in words."""
-REWRITTEN: Final = frozenset({ROWS, SMALL_GEMM, SEGMENT})
+REWRITTEN: Final = frozenset({ROWS, SMALL_GEMM, *PROGRAMS})
 """Those of them that are in no program: plans get them when their sizes are known."""
 
 

@@ -20,6 +20,10 @@ SEGMENT: Final = "pir.segment"
 Their attributes are the native program and the metas of its ``results``.
 """
 
+REGION: Final = "pir.region"
+"""The kernel of calls that are a segment of loops and branches with calls of libraries in it."""
+PROGRAMS: Final = (SEGMENT, REGION)
+
 Operand = int | tuple[int, ...] | None
 """A slot, the slots of a list, or None for an absent operand."""
 

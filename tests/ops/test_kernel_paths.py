@@ -17,6 +17,7 @@ from pirkit.dialect.opdef import lookup
 from pirkit.dialect.samples import Sample
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, first_dtype
+from pirkit.runtime.kernels.numpy import fourier
 from pirkit.runtime.meta import of_value
 from pirkit.runtime.registry import CPU, KERNELS, Kernel
 from tests.ops.calls import Call, complete
@@ -332,3 +333,27 @@ def test_an_index_outside_is_refused(call: Call) -> None:
     assert step is not None
     with pytest.raises((ConstraintError, RuntimeFault), match="outside"):
         step(*call.args, poisoned(meta))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+@pytest.mark.parametrize("axes", [[0], [1], [-1, 0], [0, 1]])
+def test_fourier_transforms(
+    axes: list[int], norm: str, *, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the functions under numpy's, and by numpy's where these are unknown."""
+    if not known:
+        monkeypatch.setattr(fourier, "_compiled", dict)
+    for n, dtype in ((1, np.float64), (6, np.float32), (9, np.float64)):
+        x = RANDOM.standard_normal((n, n + 1)).astype(dtype)
+        z = (x + 1j * x[::-1]).astype(np.result_type(dtype, np.complex64))
+        last = {"last_dim_size": 2 * z.shape[axes[-1]] - 1}
+        samples = [("fft_c2c", z, {}), ("fft_r2c", x, {"onesided": True}),
+                   ("fft_r2c", x, {"onesided": False}), ("fft_c2r", z, last)]  # fmt: skip
+        for forward in (True, False):
+            common = {"axes": axes, "normalization": norm, "forward": forward}
+            for op, array, attrs in samples:
+                call = complete(lookup(f"pd_op.{op}"), Sample((array,), common | attrs))
+                for given in (array, strided(array)):
+                    found = run(kernel_of(call), call, (given,))
+                    check(found, call.compute(), kernel_of(call), call)

@@ -17,6 +17,7 @@ from pirkit.dialect.ops.linalg import lapack
 from pirkit.dialect.samples import Sample
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.kernels.numpy import orthogonal_factors
+from pirkit.runtime.native.lapack import Routine
 from pirkit.runtime.native.lapack import lapack as native_lapack
 from tests.ops.calls import complete
 from tests.ops.test_kernel_paths import kernel_of
@@ -252,14 +253,22 @@ def test_vectors_that_nobody_reads_are_not_computed(
 ) -> None:
     jobs = set[str]()
 
-    def noted(routine: str, dtype: dt.DType) -> Any:
-        called = cast("Callable[..., Any]", native_lapack(routine, dtype))
+    class Noted(Routine):
+        name = ""
 
-        def call(job: Any, *rest: Any) -> Any:
-            jobs.add(f"{routine} {job}" if isinstance(job, str) else routine)
-            return called(job, *rest)
+        def on(self, *arguments: Any) -> Callable[..., int]:
+            call, job = super().on(*arguments), arguments[0]
 
-        return call
+            def run(*arrays: Array) -> int:
+                jobs.add(f"{self.name} {job}" if isinstance(job, str) else self.name)
+                return call(*arrays)
+
+            return run
+
+    def noted(routine: str, dtype: dt.DType) -> Routine:
+        found = Noted.__new__(Noted)
+        found.__dict__ |= vars(native_lapack(routine, dtype)) | {"name": routine}
+        return found
 
     monkeypatch.setattr(orthogonal_factors, "lapack", noted)
     function, expected = UNREAD[name]

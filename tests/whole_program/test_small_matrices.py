@@ -163,3 +163,32 @@ def test_matrices_that_are_too_large_are_left_to_the_library() -> None:
     x = exchanged(12, (3,))
     found = pirkit.jit(np.linalg.inv)(x)
     check(found, np.linalg.inv(x), np.float64)
+
+
+@CASES
+@pytest.mark.parametrize("pivot", [True, False])
+def test_lu(n: int, batch: tuple[int, ...], dtype: Any, *, pivot: bool) -> None:
+    """Small integers have zeros on diagonals, and equal sizes: the first one is the pivot."""
+    zeros = np.random.default_rng(n).integers(-2, 3, (*batch, n, n))
+    for x in (exchanged(n, batch).astype(dtype), zeros.astype(dtype)):
+        program = pirkit.trace(lambda x: tuple(ops.lu(x, pivot)), x)
+        exact = pirkit.compile(program, backend="reference")(x=x)
+        found = native(lambda x: tuple(ops.lu(x, pivot)), x)
+        for one, other in zip(found, exact.values(), strict=True):
+            assert np.asarray(one).dtype == other.dtype
+            np.testing.assert_allclose(np.asarray(one), other, rtol=1e-4, atol=1e-4)
+
+
+def test_systems_of_jax_are_one_native_call() -> None:
+    """As jax solves them: by factors, with rows in the order of the pivots, and two triangles."""
+    x, y = exchanged(8, ()), random(8, 8)
+
+    def function(x: Any, y: Any) -> Any:
+        factors, _, _ = ops.lu(x)
+        lower = ops.triangular_solve(factors, y, False, False, True)
+        return ops.triangular_solve(factors, lower, True)
+
+    found = native(function, x, y)
+    factors = np.asarray(ops.lu(x)[0])
+    unit = np.tril(factors, -1) + np.eye(8)
+    check(found, np.linalg.solve(np.triu(factors), np.linalg.solve(unit, y)), np.float64)

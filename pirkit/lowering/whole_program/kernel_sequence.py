@@ -38,15 +38,18 @@ def sequence_program(plan: Plan) -> NativeProgram:
     raise NotNativeError(next(iter(found.values())))
 
 
-def attempted(plan: Plan) -> NativeProgram | dict[int, str]:
-    """The native program of a plan, or why there is none, by the numbers of its instructions."""
+def attempted(plan: Plan, *, calls_libraries: bool = False) -> NativeProgram | dict[int, str]:
+    """The native program of a plan, or why there is none, by the numbers of its instructions.
+
+    Where it ``calls_libraries``, calls without native code are no reason.
+    """
     reasons: dict[int, str] = {}
     if plan.written:
         reasons[PLAN] = f"the program writes `{plan.written[0]}` in place: functionalize it"
     wrong = [o.name for o in plan.outputs if not isinstance(o.meta, TensorMeta)]
     if wrong:
         reasons.setdefault(PLAN, f"output `{wrong[0]}` is no tensor")
-    made = SequenceBuilder(plan)
+    made = SequenceBuilder(plan, calls_libraries=calls_libraries)
     try:
         for port in (*plan.inputs, *plan.params):
             made.meta(port.slot)

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from pirkit.lowering.codegen.emit.loop_function import LoopBody, loop_function
 from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.whole_program.control_flow import ControlFlow
-from pirkit.runtime.native.function import Branch, Control, NativeFunction, Reserve
+from pirkit.runtime.native.function import Branch, Control, LibraryCall, NativeFunction, Reserve
 from pirkit.runtime.native.target import host
 from pirkit.runtime.plan import Call
 
@@ -52,6 +52,8 @@ def _is_small(made: _Steps, loop: range) -> bool:
 def _statements(made: _Steps, step: int) -> int:
     """How many statements a step executes; more than any limit for what is no nest."""
     function, buffers = made.steps[step]
+    if isinstance(function, LibraryCall):
+        return _MOST_STATEMENTS + 1
     if isinstance(function, Control) or buffers[0] in made.stacks:
         return 1
     return made.statements.get(function, _MOST_STATEMENTS + 1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pirkit.diag.span import lines_of
 from pirkit.runtime.native.program import NativeProgram
-from pirkit.runtime.plan import SEGMENT, Call, Plan
+from pirkit.runtime.plan import REGION, SEGMENT, Call, Plan
 
 
 def plan_of(plan: Plan, program: NativeProgram) -> Plan:
@@ -31,4 +31,5 @@ def segment_call(
     spans = [c.span for c in calls if c.span is not None]
     origin = (f"calls from {lines_of(spans)}",) if spans else ()
     span = spans[0] if spans else None
-    return Call(SEGMENT, tuple(inputs), tuple(outputs), attrs, span=span, origin=origin)
+    kernel = REGION if program.calls_libraries else SEGMENT
+    return Call(kernel, tuple(inputs), tuple(outputs), attrs, span=span, origin=origin)

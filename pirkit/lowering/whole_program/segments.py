@@ -18,6 +18,7 @@ from pirkit.lowering.liveness import with_frees
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, sequence_program
 from pirkit.lowering.whole_program.op_graph import NotNativeError
+from pirkit.lowering.whole_program.region_calls import KnownMetas, with_region_calls
 from pirkit.lowering.whole_program.segment_call import plan_of, segment_call
 from pirkit.lowering.whole_program.sequence_builder import renames
 from pirkit.runtime.meta import TensorMeta
@@ -51,25 +52,30 @@ class Reason:
         return f"{self.why} ({', '.join(places)})" if places else self.why
 
 
-def segmented(plan: Plan, metas: Sequence[TensorMeta | None]) -> tuple[Plan, tuple[Reason, ...]]:
+def segmented(plan: Plan, known_metas: KnownMetas) -> tuple[Plan, tuple[Reason, ...]]:
     """A plan of one native call, or one with native segments and why it is not one call.
 
-    ``metas`` are those that slots have whatever the inputs: a segment reads and writes only such,
-    where they are what the plan states.
+    A segment reads and writes only slots whose metas are known whatever the inputs, and are what
+    the plan states.
     """
     found = attempted(plan)
     if isinstance(found, NativeProgram):
         return plan_of(plan, found), ()
+    reasons = tuple(_summed(plan, found))
+    is_flat = all(isinstance(i, Call) for i in plan.body)
     refused = dict(found)
+    if not is_flat:
+        plan, refused = with_region_calls(plan, refused, known_metas)
+    metas = known_metas(plan)
     ports = (*plan.inputs, *plan.params)
     known = {s for s, meta in enumerate(metas) if meta == plan.slots[s]}
     known |= {p.slot for p in ports if isinstance(p.meta, TensorMeta) and p.meta.is_static}
     while (parts := _Parts(plan, refused, known)).members:
         try:
-            return parts.plan_of_segments(), tuple(_summed(plan, found))
+            return parts.plan_of_segments(), reasons
         except _NotTogether as reason:
             refused |= dict.fromkeys(reason.numbers, str(reason))
-    return plan, tuple(_summed(plan, found))
+    return plan, reasons
 
 
 def _summed(plan: Plan, reasons: Mapping[int, str]) -> Iterator[Reason]:
@@ -108,7 +114,7 @@ class _Parts:
     def _is_free(self, call: Call) -> bool:
         if call.kernel == FUSED:
             return False
-        return (renames(call) and self.once.issuperset(reads(call))) or not any(reads(call))
+        return (renames(call) and self.once.issuperset(reads(call))) or not list(reads(call))
 
     def _is_view(self, instruction: Instruction) -> bool:
         return isinstance(instruction, Call) and renames(instruction)

@@ -18,6 +18,7 @@ from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.native_fused import large_results, with_streaming_stores
 from pirkit.lowering.native_ops import FUSED, MATMUL, PANELS
+from pirkit.lowering.whole_program.complex_kernels import complex_nest_of
 from pirkit.lowering.whole_program.constants import Array, constant_of
 from pirkit.lowering.whole_program.control_flow import (
     ControlFlow,
@@ -33,9 +34,15 @@ from pirkit.lowering.whole_program.search_kernels import search_of
 from pirkit.lowering.whole_program.small_matrices import small_matrices_of
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
-from pirkit.runtime.native.function import Branch, Control, NativeFunction, NativeSequence
+from pirkit.runtime.native.function import (
+    Branch,
+    Control,
+    LibraryCall,
+    NativeFunction,
+    NativeSequence,
+)
 from pirkit.runtime.native.records_ir import STACK_BYTES
-from pirkit.runtime.plan import Call, Plan, TypedCall, slots_of
+from pirkit.runtime.plan import Call, Plan, TypedCall, reads, slots_of
 
 if TYPE_CHECKING:
     from pirkit.lowering.whole_program.attention_groups import RowGroup
@@ -72,6 +79,8 @@ class SequenceBuilder:
     """Slots that are never written; their readers read the source (see `transposed_slots`)."""
     stacks: list[int] = field(default_factory=list[int])
     tokens: dict[int, int] = field(default_factory=dict[int, int])
+    calls_libraries: bool = False
+    """Whether calls without native code become calls of libraries, to which the program returns."""
     flow: ControlFlow = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,6 +125,17 @@ class SequenceBuilder:
         if call.host or call.random is not None or call.is_ordered:
             raise NotNativeError(f"`{call.kernel}` is more than a function of its operands")
         self.current = (call,)
+        try:
+            self.native(call)
+        except NotNativeError:
+            if not self.calls_libraries or not set(slots_of(call.outputs)).isdisjoint(reads(call)):
+                raise
+            slots = tuple(slots_of((*call.inputs, *call.outputs)))
+            function = LibraryCall(call, tuple(map(self.meta, slots)))
+            self.control(function, tuple(map(self.buffer, slots)))
+
+    def native(self, call: Call) -> None:
+        """Add the native functions of a call. Raises NotNativeError, and has added nothing."""
         if call.kernel == FUSED:
             self.fused(call)
         elif call.kernel == MATMUL:
@@ -127,7 +147,11 @@ class SequenceBuilder:
         elif call.kernel.startswith(_NCHWC):
             self.nchwc(call)
         elif not (
-            renames(call) or self.cumulative(call) or self.search(call) or self.matrices(call)
+            renames(call)
+            or self.cumulative(call)
+            or self.search(call)
+            or self.matrices(call)
+            or self.complex(call)
         ):
             self.constant(call)
 
@@ -226,6 +250,12 @@ class SequenceBuilder:
             slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
             buffers = [self.buffer(slots[k]) for k in found.places]
             self.kernel(found.kernel, [*buffers, *(self.mark(call, a) for a in found.assertions)])
+        return found is not None
+
+    def complex(self, call: Call) -> bool:
+        found = complex_nest_of(call, self.meta)
+        if found is not None:
+            self.kernel(found.kernel, [self.buffer(s) for s in found.slots])
         return found is not None
 
     def nchwc(self, call: Call) -> None:

@@ -53,7 +53,9 @@ def small_matrices_of(call: Call, meta: Callable[[int], TensorMeta]) -> SmallMat
     columns = 0 if not sides else 1 if has_vectors else sides[-1]
     batch = metas[0].shape[:-2]
     wide = n if call.kernel == "pd_op.inverse" else columns
-    fits = metas[0].dtype in (dt.float32, dt.float64) and 0 < n * n * (n + wide) <= MOST
+    depth = wide if call.kernel == "pd_op.triangular_solve" else n + wide
+    fits = metas[0].dtype in (dt.float32, dt.float64) and 0 < n * n * depth <= MOST
+    fits = fits and metas[0].shape[-2] == n
     expected = (*batch, n) if has_vectors else (*batch, n, columns)
     if sides and (sides != expected or not columns):
         return None
@@ -62,7 +64,8 @@ def small_matrices_of(call: Call, meta: Callable[[int], TensorMeta]) -> SmallMat
     made = _Writer(metas[0].dtype, prod(batch))
     shapes = [(n, n), *[(n, columns)] * bool(sides)]
     results = [m.shape[len(batch) :] for m in metas[len(call.inputs) :]]
-    made.add_operands([*shapes, *results])
+    dtypes = [m.dtype for m in metas]
+    made.add_operands([*shapes, *results], dtypes)
     write(made, call)
     return made.found()
 
@@ -80,15 +83,15 @@ class _Writer:
         self.builder = StatementBuilder(count(1), self._flag)
         self.stores: list[Store] = []
 
-    def add_operands(self, shapes: Sequence[tuple[int, ...]]) -> None:
+    def add_operands(self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[DType]) -> None:
         """Each element of a matrix is an operand, whose stride is the size of the matrix."""
-        for place, shape in enumerate(shapes):
-            size = prod(shape) * self.dtype.itemsize
+        for place, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
+            size = prod(shape) * dtype.itemsize
             self.first.append(len(self.operands))
             self.shapes.append(shape)
             for k in range(prod(shape)):
-                offset = k * self.dtype.itemsize
-                made = Operand(self.dtype, (size,), (), size * self.batch, offset)
+                offset = k * dtype.itemsize
+                made = Operand(dtype, (size,), (), size * self.batch, offset)
                 self.operands.append(made)
                 self.places.append(place)
 
@@ -108,8 +111,8 @@ class _Writer:
     def __call__(self, primitive: str, *args: str, of: DType | None = None) -> str:
         return self.builder.compute(primitive, args, of or self.dtype)
 
-    def number(self, value: float) -> str:
-        return self.builder.constant(value, self.dtype)
+    def number(self, value: float, dtype: DType | None = None) -> str:
+        return self.builder.constant(value, dtype or self.dtype)
 
     def load(self, place: int, *, transposed: bool = False) -> Rows:
         rows, columns = self.shapes[place]
@@ -243,6 +246,40 @@ def _cholesky(w: _Writer, call: Call) -> None:
     w.store(1, [x for row in found for x in row])
 
 
+def _lu(w: _Writer, call: Call) -> None:
+    """With the one exchange of rows at each column that the pivots tell: the first largest's."""
+    rows = w.load(0)
+    zero, one = w.number(0), w.number(1)
+    info, places = w.number(0, dt.int32), list[str]()
+    for k in range(len(rows)):
+        place, size = w.number(k + 1, dt.int32), w("abs", rows[k][k])
+        for i in range(k + 1, len(rows)) if call.attrs["pivot"] else ():
+            other = w("abs", rows[i][k])
+            is_larger = w("greater_than", other, size, of=dt.bool_)
+            size = w("where", is_larger, other, size)
+            place = w("where", is_larger, w.number(i + 1, dt.int32), place, of=dt.int32)
+        places.append(place)
+        top = rows[k]
+        for i in range(k + 1, len(rows)) if call.attrs["pivot"] else ():
+            is_it = w("equal", place, w.number(i + 1, dt.int32), of=dt.bool_)
+            pairs = list(zip(rows[k], rows[i], top, strict=True))
+            top = [w("where", is_it, x, t) for _, x, t in pairs]
+            rows[i] = [w("where", is_it, first, x) for first, x, _ in pairs]
+        rows[k] = top
+        is_zero = w("equal", top[k], zero, of=dt.bool_)
+        is_first = w("equal", info, w.number(0, dt.int32), of=dt.bool_)
+        here = w("where", is_zero, w.number(k + 1, dt.int32), info, of=dt.int32)
+        info = w("where", is_first, here, info, of=dt.int32)
+        divisor = w("where", is_zero, one, top[k])
+        for row in rows[k + 1 :]:
+            row[k] = w("divide", row[k], divisor)
+            for j in range(k + 1, len(top)):
+                row[j] = w.without(row[j], [(row[k], top[j])])
+    w.store(1, [x for row in rows for x in row])
+    w.store(2, places)
+    w.store(3, [info])
+
+
 WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {
     "pd_op.solve": _solve,
     "pd_op.inverse": _solve,
@@ -250,5 +287,6 @@ WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {
     "pd_op.det": _det,
     "pd_op.slogdet_v2": _slogdet,
     "pd_op.cholesky": _cholesky,
+    "pd_op.lu": _lu,
 }
 """Op -> the function that writes the statements of its nest."""

@@ -21,8 +21,9 @@ from pirkit.runtime.machine_costs import MIN_SHARED_NS
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.cores import allowed_threads
 from pirkit.runtime.native.engine import Library, load
-from pirkit.runtime.native.records_ir import RESERVES, STACK, STACK_BYTES
+from pirkit.runtime.native.records_ir import CALLS_LIBRARY, RESERVES, STACK, STACK_BYTES
 from pirkit.runtime.native.thread_pool import AVAILABLE, pool
+from pirkit.runtime.plan import Call
 from pirkit.runtime.tensor.allocator import HOST, SMALL, no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of
 
@@ -134,7 +135,7 @@ class NativeFunction:
 class Control(ABC):
     """A step without code of its own, which the loop over records executes (`records_ir`).
 
-    Its one operand has ``operand_bytes`` bytes.
+    Its one operand has ``operand_bytes`` bytes, if it is no `LibraryCall`.
     """
 
     __slots__ = ()
@@ -170,6 +171,25 @@ class Reserve(Control):
 
     def words(self, begin: int) -> tuple[int, int]:
         return self.nbytes, RESERVES
+
+
+@dataclass(frozen=True)
+class LibraryCall(Control):
+    """A call of a library in a loop or a branch: native code returns to Python, which makes it.
+
+    ``metas`` are those of its operands and then of its results, without those that are absent.
+    """
+
+    operand_bytes = 0
+    call: Call
+    metas: tuple[TensorMeta, ...]
+
+    @property
+    def code(self) -> Code:
+        return Code(b"", "", 1, 0, 0, tuple([m.numel * m.dtype.itemsize for m in self.metas]))
+
+    def words(self, begin: int) -> tuple[int, int]:
+        return 0, CALLS_LIBRARY
 
 
 class Stacks:

@@ -24,33 +24,64 @@ from pirkit.runtime.native.cores import blas_library
 
 _LETTERS: Final = {dt.float32: "s", dt.float64: "d"}
 
-Routine = Callable[..., int]
-"""Takes integers, numbers of 0 dimensions, arrays, and strings for options; returns `info`."""
+
+class Routine:
+    """A routine, called with integers, numbers of 0 dimensions, arrays, and strings for options.
+
+    One of LAPACK returns `info`, which is no argument here.
+    """
+
+    def __init__(self, name: str, function: Any, *, has_info: bool) -> None:
+        self._name, self._function, self._has_info = name, function, has_info
+
+    def __call__(self, *arguments: Any) -> int:
+        return self.on(*arguments)()
+
+    def on(self, *arguments: Any) -> Callable[..., int]:
+        """A call on these arguments, for many runs: it takes the arrays for which ``...`` stands.
+
+        All go by address. Fortran takes the lengths of strings behind all other arguments.
+        """
+        name, function, info, later = self._name, self._function, ctypes.c_int64(), list[Any]()
+        given: list[Any] = []
+        for a in arguments:
+            if a is ...:
+                later.append(ctypes.c_void_p())
+                given.append(later[-1])
+            elif isinstance(a, np.ndarray):
+                given.append(ctypes.c_void_p(a.ctypes.data))
+            elif isinstance(a, str):
+                given.append(a.encode())
+            else:
+                given.append(ctypes.byref(ctypes.c_int64(a)))
+        given += [ctypes.byref(info)] * self._has_info
+        given += [ctypes.c_size_t(1) for a in arguments if isinstance(a, str)]
+        owned = arguments  # of which native code has only addresses
+
+        def call(*arrays: Array) -> int:
+            for place, array in zip(later, arrays, strict=True):
+                place.value = array.ctypes.data
+            function(*given)
+            found = ctypes.c_int32.from_buffer(info).value  # of 32 bits in some libraries
+            if found < 0:
+                raise ValueError(f"LAPACK's {name} refuses its argument {-found} of {len(owned)}")
+            return found
+
+        return call
 
 
 @cache
 def lapack(name: str, dtype: DType) -> Routine | None:
     """A LAPACK routine, `getrf` for example, for float32 or float64; None if numpy has none."""
     function = _symbol(name, dtype)
-    if function is None:
-        return None
-
-    def call(*arguments: Any) -> int:
-        info = ctypes.c_int64()
-        _call(function, (*arguments, info))
-        found = ctypes.c_int32.from_buffer(info).value  # of 32 bits in some libraries
-        if found < 0:
-            raise ValueError(f"LAPACK's {name} refuses its argument {-found}")
-        return found
-
-    return call
+    return None if function is None else Routine(name, function, has_info=True)
 
 
 @cache
-def blas_routine(name: str, dtype: DType) -> Callable[..., None] | None:
+def blas_routine(name: str, dtype: DType) -> Routine | None:
     """A BLAS routine, `trsm` for example, for float32 or float64; None if numpy has none."""
     function = _symbol(name, dtype)
-    return None if function is None else lambda *arguments: _call(function, arguments)
+    return None if function is None else Routine(name, function, has_info=False)
 
 
 def row_numbers(pivots: Array) -> Array:
@@ -79,17 +110,3 @@ def _found(letter: str, name: str) -> tuple[Any, str]:
         if library is not None and hasattr(library, symbol):
             return library[symbol], after
     return None, ""
-
-
-def _call(function: Any, arguments: tuple[Any, ...]) -> None:
-    """All go by address. Fortran takes the lengths of strings behind all other arguments."""
-    given: list[Any] = []
-    for a in arguments:
-        if isinstance(a, np.ndarray):
-            given.append(ctypes.c_void_p(a.ctypes.data))
-        elif isinstance(a, str):
-            given.append(a.encode())
-        else:
-            given.append(ctypes.byref(a if isinstance(a, ctypes.c_int64) else ctypes.c_int64(a)))
-    lengths = [ctypes.c_size_t(1) for a in arguments if isinstance(a, str)]
-    function(*given, *lengths)

@@ -15,6 +15,7 @@ from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import (
     Code,
     Control,
+    LibraryCall,
     NativeFunction,
     array_maker,
     may_be_shared,
@@ -75,6 +76,7 @@ class ProgramData:
         self.loops = any(isinstance(s.function, Control) for s in self.steps)
         self.uses_limit = self.loops or any(may_be_shared(s.function.code) for s in self.steps)
         """Whether the limit of threads may change anything."""
+        self.calls_libraries = any(isinstance(s.function, LibraryCall) for s in self.steps)
         self.makers = [array_maker(meta) for meta in self.results]
         kept = [self.flags + len(self.assertions) if self.assertions else 0]
         kept += [part.offset + len(part.content) for part in self.contents]

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
-from pirkit.runtime.native.function import Branch, Control, NativeFunction, Reserve
+from pirkit.runtime.native.function import Branch, Control, LibraryCall, NativeFunction, Reserve
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_data import ProgramStep
 from pirkit.runtime.native.records_ir import STACK_BYTES
 from pirkit.runtime.typed_json import INVALID, packed, unpacked
+
+_OWN: Final = (Branch, Reserve, LibraryCall)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A step with the key of its function; those without code of their own have none."""
 
-    function: str | Branch | Reserve
+    function: str | Branch | Reserve | LibraryCall
     operands: tuple[int, ...]
     flags: range
 
@@ -31,7 +33,7 @@ def pack_program(program: NativeProgram, keys: Sequence[str]) -> list[Any]:
     code of their own.
     """
     steps = [
-        _Step(s.function if isinstance(s.function, Branch | Reserve) else key, s.operands, s.flags)
+        _Step(s.function if isinstance(s.function, _OWN) else key, s.operands, s.flags)
         for key, s in zip(keys, program.steps, strict=True)
     ]
     return [packed(NativeProgram, replace(program, steps=())), packed(tuple[_Step, ...], steps)]

@@ -6,12 +6,13 @@ import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from pirkit.diag.once import cached_property
 from pirkit.runtime.machine_costs import GIL_HOLD_NS
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import (
     Control,
     Stacks,
@@ -31,7 +32,7 @@ from pirkit.runtime.native.program_ir import (
     RUN_FUNCTIONS,
     WANTED,
 )
-from pirkit.runtime.native.records_ir import PAUSED, RECORD
+from pirkit.runtime.native.records_ir import DUE, PAUSED, RECORD, RUN_HEADER
 from pirkit.runtime.native.run_functions import (
     CALL,
     CALL_BRIEF,
@@ -55,6 +56,8 @@ from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]
 
+_RESUME: Final = RUN_HEADER["resume"]
+
 
 class Session:
     """The memory and argument blocks of one call at a time."""
@@ -67,6 +70,8 @@ class Session:
         self.flags = kept[first : first + len(program.assertions)]
         self.flags[...] = 0
         self.stacks = Stacks([self.base + offset for offset in program.stacks])
+        self.calls: dict[int, Callable[[], object]] = {}
+        """What makes the calls of libraries, by the number of the step."""
         steps = program.steps
         self.records = (ctypes.c_size_t * (len(RECORD) * max(len(steps), 1)))()
         self.header = (ctypes.c_size_t * len(HEADER))()
@@ -289,12 +294,26 @@ class Session:
     def run_all(self) -> None:
         """Run the records of the header to the end."""
         try:
-            while self._run(self.header_address) == PAUSED:  # signals are handled in between
-                self.stacks.enlarge()
+            while (state := self._run(self.header_address)) >= PAUSED:
+                if state == DUE:
+                    self.calls[self.header[_RESUME] - 1]()
+                else:  # signals are handled in between
+                    self.stacks.enlarge()
         except BaseException:
             self._set("resume", 0)
             self.stacks.clear()
             raise
+
+    def array(self, number: int, meta: TensorMeta) -> Array:
+        """What lies in memory as a temporary, for calls of libraries."""
+        program = self.program
+        offset = program.temporaries[number - self.inputs - len(program.results)]
+        assert self.block is not None, "the memory is lent for one call"
+        own = offset < program.kept
+        memory, base = (self.owned[0], self.base) if own else (self.block.memory, self.block.base)
+        begin = base - address_of(memory) + offset - (0 if own else program.kept)
+        nbytes = meta.numel * meta.dtype.itemsize
+        return memory[begin : begin + nbytes].view(meta.dtype.np).reshape(meta.shape)
 
     def place(self, arrays: Sequence[Array]) -> None:
         """Write the addresses of all arrays into the argument blocks."""

@@ -4,10 +4,11 @@ A record is a native function with its argument block, how threads share its wor
 flags. After a record that set a flag, no other one runs. A record without a function is a branch,
 which continues at the record ``blocks`` if the byte that its first argument points to equals
 ``chunk``; or it reserves ``blocks`` bytes on the stack that this argument points to, if ``chunk``
-is `RESERVES`.
+is `RESERVES`; or Python calls a library, if ``chunk`` is `CALLS_LIBRARY`.
 
-The loop pauses every ``fuel`` branches backwards, so that Python can handle signals, and where a
-stack is full, so that Python can enlarge it. The next call goes on from there.
+The loop pauses every ``fuel`` branches backwards, so that Python can handle signals, where a
+stack is full, so that Python can enlarge it, and for calls of libraries. The next call goes on from
+there.
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ RECORD: Final = ("function", "arguments", "blocks", "chunk", "threads", "marks",
 ALL: Final = 0
 STOPPED: Final = 1
 PAUSED: Final = 2
+DUE: Final = 3
 """Return values: all records have run; a flag was set and later records have not; the fuel is used
-up, and a further call goes on."""
+up, and a further call goes on; the call of a library that is the record before ``resume`` is due,
+and then a further call."""
 
 RESERVES: Final = 2
-"""The ``chunk`` of a record that reserves memory."""
+CALLS_LIBRARY: Final = 3
+"""The ``chunk`` of a record that reserves memory, and of one that is the call of a library."""
 
 STACK: Final = ("data", "used", "capacity", "wanted")
 """Words of a stack: where its bytes are, how many of them are in use, there, and needed."""
@@ -45,7 +49,7 @@ RUN_STRUCTS: Final = {
 }  # fmt: skip
 RUN_CONSTANTS: Final = {
     "RECORD_BYTES": 8 * len(RECORD), "ALL": ALL, "STOPPED": STOPPED, "PAUSED": PAUSED,
-    "RESERVES": RESERVES,
+    "DUE": DUE, "RESERVES": RESERVES, "CALLS_LIBRARY": CALLS_LIBRARY,
 }  # fmt: skip
 
 RUN: Final = """
@@ -64,6 +68,9 @@ def pirkit_program_run(header: Header) -> i64:
                     header.resume = k
                     return PAUSED
                 k += 1
+            elif record.chunk == CALLS_LIBRARY:
+                header.resume = k + 1
+                return DUE
             else:
                 condition = i64(i8[ptr[record.arguments]])
                 to = record.blocks if condition == record.chunk else k + 1

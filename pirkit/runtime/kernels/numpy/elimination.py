@@ -1,7 +1,7 @@
-"""Linear systems and determinants of large matrices, by LAPACK itself.
+"""Linear systems and determinants, by LAPACK itself.
 
-numpy.linalg computes float32 in float64. Below `LEAST` rows a call through ctypes costs more than
-that: such matrices are left to numpy, whose loops over a batch are compiled.
+numpy.linalg computes float32 in float64. Batches of matrices of less than `LEAST` rows are left to
+numpy, whose loops over a batch are compiled: a call through ctypes costs more than that.
 
 A matrix in memory is the transpose of the one that LAPACK sees, hence the opposite triangles.
 """
@@ -31,23 +31,30 @@ def is_large(meta: TensorMeta) -> bool:
     return min(meta.shape[-2:]) >= LEAST and not prod(meta.shape) == 0
 
 
+def is_worth_calls(meta: TensorMeta) -> bool:
+    """The same of what has one result: a single matrix is worth it, whatever its size."""
+    return is_large(meta) or (prod(meta.shape[:-2]) == 1 and not prod(meta.shape) == 0)
+
+
 def matrices_of(x: Array) -> Array:
     """The matrices of a batch, along one axis."""
     return x.reshape(-1, *x.shape[-2:])
 
 
-def _eliminate(b: Binding, getrf: Routine) -> Callable[[Array], Iterator[tuple[int, Array, Array]]]:
-    """Factor each matrix of a batch, transposed: its number, its factors, its row exchanges."""
-    n = b.input().shape[-1]
-    factors, pivots = b.workspace((n, n)), b.workspace((n,), dt.int64)
+class _Elimination:
+    """Factors the matrices of a batch, transposed, with their row exchanges."""
 
-    def run(x: Array) -> Iterator[tuple[int, Array, Array]]:
+    def __init__(self, b: Binding, getrf: Routine) -> None:
+        n = b.input().shape[-1]
+        self.factors, self.pivots = b.workspace((n, n)), b.workspace((n,), dt.int64)
+        self._factor = getrf.on(n, n, self.factors, n, self.pivots)
+
+    def numbers(self, x: Array) -> Iterator[int]:
+        """The number of each matrix, once it is factored."""
         for k, matrix in enumerate(matrices_of(x)):
-            factors[...] = matrix
-            getrf(n, n, factors, n, pivots)
-            yield k, factors, pivots
-
-    return run
+            self.factors[...] = matrix
+            self._factor()
+            yield k
 
 
 def refuse_singular(factors: Array) -> None:
@@ -59,16 +66,18 @@ def refuse_singular(factors: Array) -> None:
 @kernel("inverse", dtypes=REAL)
 def inverse(b: Binding) -> Step | None:
     getrf, getri = lapack("getrf", b.dtype), lapack("getri", b.dtype)
-    if getrf is None or getri is None or not is_large(b.input()):
+    if getrf is None or getri is None or not is_worth_calls(b.input()):
         return None
     n = b.input().shape[-1]
-    eliminate, work = _eliminate(b, getrf), b.workspace((64 * n,))
+    done, work = _Elimination(b, getrf), b.workspace((64 * n,))
+    factors = done.factors
+    invert = getri.on(n, factors, n, done.pivots, work, work.size)
 
     def step(x: Array, out: Array) -> None:
         results = matrices_of(out)
-        for k, factors, pivots in eliminate(x):
+        for k in done.numbers(x):
             refuse_singular(factors)
-            getri(n, factors, n, pivots, work, work.size)
+            invert()
             results[k] = factors
 
     return step
@@ -77,7 +86,7 @@ def inverse(b: Binding) -> Step | None:
 @kernel("solve", dtypes=REAL)
 def solve(b: Binding) -> Step | None:
     getrf, getrs = lapack("getrf", b.dtype), lapack("getrs", b.dtype)
-    if getrf is None or getrs is None or not is_large(b.input()):
+    if getrf is None or getrs is None or not is_worth_calls(b.input()):
         return None
     n, right, out_shape = b.input().shape[-1], b.input(1).shape, b.output().shape
     if not prod(out_shape):
@@ -87,15 +96,16 @@ def solve(b: Binding) -> Step | None:
     batch = np.broadcast_shapes(b.input().shape[:-2], lead)
     if batch != b.input().shape[:-2]:
         return None  # one matrix for several right sides: numpy's loop is as good
-    eliminate, columns_first = _eliminate(b, getrf), b.workspace((columns, n))
+    done, columns_first = _Elimination(b, getrf), b.workspace((columns, n))
+    substitute = getrs.on("T", n, columns, done.factors, n, done.pivots, columns_first, n)
 
     def step(x: Array, y: Array, out: Array) -> None:
         sides = np.broadcast_to(y.reshape(*lead, n, columns), (*batch, n, columns))
         given, results = matrices_of(sides), out.reshape(-1, n, columns)
-        for k, factors, pivots in eliminate(x):
-            refuse_singular(factors)
+        for k in done.numbers(x):
+            refuse_singular(done.factors)
             columns_first[...] = given[k].T
-            getrs("T", n, columns, factors, n, pivots, columns_first, n)
+            substitute()
             results[k] = columns_first.T
 
     return step
@@ -106,14 +116,14 @@ def _determinant(write: Callable[[int, Array, float, tuple[Array, ...]], None]) 
 
     def bind(b: Binding) -> Step | None:
         getrf = lapack("getrf", b.dtype)
-        if getrf is None or not is_large(b.input()):
+        if getrf is None or not is_worth_calls(b.input()):
             return None
-        eliminate, order = _eliminate(b, getrf), np.arange(1, b.input().shape[-1] + 1)
+        done, order = _Elimination(b, getrf), np.arange(1, b.input().shape[-1] + 1)
 
         def step(x: Array, *outs: Array) -> None:
-            for k, factors, pivots in eliminate(x):
-                swaps = np.count_nonzero(row_numbers(pivots) != order)
-                write(k, factors.diagonal().astype(np.float64), 1.0 - 2 * (swaps % 2), outs)
+            for k in done.numbers(x):
+                swaps = np.count_nonzero(row_numbers(done.pivots) != order)
+                write(k, done.factors.diagonal().astype(np.float64), 1.0 - 2 * (swaps % 2), outs)
 
         return step
 
@@ -139,16 +149,17 @@ kernel("slogdet", "slogdet_v2", dtypes=REAL)(_determinant(_write_slogdet))
 @kernel("lu", dtypes=REAL)
 def lu(b: Binding) -> Step | None:
     getrf = lapack("getrf", b.dtype)
-    if getrf is None or not b.attrs["pivot"] or not is_large(b.input()):
+    if getrf is None or not b.attrs["pivot"] or not is_worth_calls(b.input()):
         return None
     rows, columns = b.input().shape[-2:]
     factors, pivots = b.workspace((columns, rows)), b.workspace((min(rows, columns),), dt.int64)
+    factor = getrf.on(rows, columns, factors, rows, pivots)
 
     def step(x: Array, out: Array, swaps: Array, infos: Array) -> None:
         results, numbers = matrices_of(out), swaps.reshape(-1, pivots.size)
         for k, matrix in enumerate(matrices_of(x)):
             factors[...] = matrix.T
-            infos.reshape(-1)[k] = getrf(rows, columns, factors, rows, pivots)
+            infos.reshape(-1)[k] = factor()
             results[k], numbers[k] = factors.T, row_numbers(pivots)
 
     return step
@@ -157,17 +168,18 @@ def lu(b: Binding) -> Step | None:
 @kernel("cholesky", dtypes=REAL)
 def cholesky(b: Binding) -> Step | None:
     potrf = lapack("potrf", b.dtype)
-    if potrf is None or not is_large(b.input()):
+    if potrf is None or not is_worth_calls(b.input()):
         return None
     n, upper = b.input().shape[-1], b.attrs["upper"]
     room = b.workspace((n, n))
+    factor = potrf.on("L" if upper else "U", n, room, n)
     gone = np.tri(n, k=-1, dtype=np.bool_) if upper else ~np.tri(n, dtype=np.bool_)
 
     def step(x: Array, out: Array) -> None:
         results = matrices_of(out)
         for k, matrix in enumerate(matrices_of(x)):
             room[...] = matrix
-            if potrf("L" if upper else "U", n, room, n):
+            if factor():
                 raise RuntimeFault("cholesky: a matrix is not positive definite")
             np.copyto(room, 0, where=gone)
             results[k] = room

@@ -6,6 +6,7 @@ sees: its LQ factors there are the QR factors here, and its left singular vector
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,19 @@ def qr(b: Binding) -> Step | None:
     width = max(columns, inner)
     room, scales = b.workspace((rows, width)), b.workspace((least,))
     work = b.workspace((64 * max(rows, columns),))
+    factor = gelqf.on(columns, rows, room, width, scales, work, work.size)
+    form_q = orglq.on(inner, rows, least, room, width, scales, work, work.size)
     below = np.tri(inner, columns, k=-1, dtype=np.bool_)
 
     def step(x: Array, q: Array | None, r: Array) -> None:
         triangles = matrices_of(r)
         for k, matrix in enumerate(matrices_of(x)):
             room[:, :columns] = matrix
-            gelqf(columns, rows, room, width, scales, work, work.size)
+            factor()
             triangles[k] = room[:inner, :columns]
             np.copyto(triangles[k], 0, where=below)
             if has_q and q is not None:
-                orglq(inner, rows, least, room, width, scales, work, work.size)
+                form_q()
                 matrices_of(q)[k] = room[:, :inner]
 
     return step
@@ -60,15 +63,16 @@ def svd(b: Binding) -> Step | None:
     numbers = b.workspace((8 * least,), dt.int64)
     job = ("A" if full else "S") if has_vectors else "N"
 
-    def call(work: Array, size: int) -> int:
-        return gesdd(
+    def on(work: Array, size: int) -> Callable[[], int]:
+        return gesdd.on(
             job, columns, rows, room, columns, found, right, columns, left, left.shape[1],
             work, size, numbers,
         )  # fmt: skip
 
     asked = np.zeros(1, b.dtype.np)
-    call(asked, -1)
+    on(asked, -1)()
     work = b.workspace((int(asked[0] * 1.01) + 1,))
+    decompose = on(work, work.size)
 
     def step(x: Array, *outs: Any) -> None:
         u, values, vh = outs if len(outs) == 3 else (None, outs[0], None)
@@ -76,7 +80,7 @@ def svd(b: Binding) -> Step | None:
             if not np.isfinite(matrix).all():
                 raise np.linalg.LinAlgError("SVD of a matrix with infinite or NaN elements")
             room[...] = matrix
-            if call(work, work.size):
+            if decompose():
                 raise np.linalg.LinAlgError("SVD did not converge")
             values.reshape(-1, least)[k] = found
             for vectors, out in ((left, u), (right, vh)):
@@ -94,18 +98,17 @@ def _symmetric(b: Binding) -> Step | None:
     triangle = "L" if b.attrs["UPLO" if "UPLO" in b.attrs else "uplo"] == "U" else "U"
     room, found, job = b.workspace((n, n)), b.workspace((n,)), "V" if has_vectors else "N"
 
-    def call(work: Array, size: int, numbers: Array, count: int) -> int:
-        return syevd(job, triangle, n, room, n, found, work, size, numbers, count)
-
+    operands = job, triangle, n, room, n, found
     asked, counted = np.zeros(1, b.dtype.np), np.zeros(1, np.int64)
-    call(asked, -1, counted, -1)
+    syevd(*operands, asked, -1, counted, -1)
     work = b.workspace((int(asked[0] * 1.01) + 1,))
     numbers = b.workspace((int(counted[0]),), dt.int64)
+    decompose = syevd.on(*operands, work, work.size, numbers, numbers.size)
 
     def step(x: Array, values: Array, vectors: Array | None) -> None:
         for k, matrix in enumerate(matrices_of(x)):
             room[...] = matrix
-            if call(work, work.size, numbers, numbers.size):
+            if decompose():
                 raise np.linalg.LinAlgError("Eigenvalues did not converge")
             values.reshape(-1, n)[k] = found
             if vectors is not None:

@@ -15,7 +15,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.kernels.numpy.elimination import (
     REAL,
-    is_large,
+    is_worth_calls,
     matrices_of,
     refuse_singular,
 )
@@ -33,18 +33,19 @@ def _systems(factors: Array, sides: Array, out: Array) -> Iterator[tuple[Array, 
 @kernel("triangular_solve", dtypes=REAL)
 def triangular_solve(b: Binding) -> Step | None:
     trsm = blas_routine("trsm", b.dtype)
-    if trsm is None or not is_large(b.input()) or not b.output().numel:
+    if trsm is None or not is_worth_calls(b.input()) or not b.output().numel:
         return None
     n, columns = b.output().shape[-2:]
     unit = b.attrs["unitriangular"]
     options = ("L" if b.attrs["upper"] else "U", "T" if b.attrs["transpose"] else "N")
     one = np.ones((), b.dtype.np)
+    solve = trsm.on("R", *options, "U" if unit else "N", columns, n, one, ..., n, ..., columns)
 
     def step(x: Array, y: Array, out: Array) -> None:
         for matrix, side in _systems(x, y, out):
             if not unit:
                 refuse_singular(matrix)
-            trsm("R", *options, "U" if unit else "N", columns, n, one, matrix, n, side, columns)
+            solve(matrix, side)
 
     return step
 
@@ -52,17 +53,19 @@ def triangular_solve(b: Binding) -> Step | None:
 @kernel("cholesky_solve", dtypes=REAL)
 def cholesky_solve(b: Binding) -> Step | None:
     trsm = blas_routine("trsm", b.dtype)
-    if trsm is None or not is_large(b.input(1)) or not b.output().numel:
+    if trsm is None or not is_worth_calls(b.input(1)) or not b.output().numel:
         return None
     n, columns = b.output().shape[-2:]
     triangle, order = ("L", ("T", "N")) if b.attrs["upper"] else ("U", ("N", "T"))
     one = np.ones((), b.dtype.np)
+    sizes = columns, n, one, ..., n, ..., columns
+    solves = [trsm.on("R", triangle, transposed, "N", *sizes) for transposed in order]
 
     def step(x: Array, y: Array, out: Array) -> None:
         for matrix, side in _systems(y, x, out):
             refuse_singular(matrix)
-            for transposed in order:
-                trsm("R", triangle, transposed, "N", columns, n, one, matrix, n, side, columns)
+            for solve in solves:
+                solve(matrix, side)
 
     return step
 
@@ -70,7 +73,7 @@ def cholesky_solve(b: Binding) -> Step | None:
 @kernel("lu_solve", dtypes=REAL)
 def lu_solve(b: Binding) -> Step | None:
     getrs = lapack("getrs", b.dtype)
-    if getrs is None or not is_large(b.input(1)) or not b.output().numel:
+    if getrs is None or not is_worth_calls(b.input(1)) or not b.output().numel:
         return None
     n, columns = b.output().shape[-2:]
     factors, sides = b.workspace((n, n)), b.workspace((columns, n))
