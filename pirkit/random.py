@@ -227,7 +227,7 @@ def _exponential(key: Any, *, shape: Dimensions, dtype: DType) -> Any:
 
 @jit(static_argnames=("shape", "dtype"))
 def _gumbel(key: Any, *, shape: Dimensions, dtype: DType) -> Any:
-    tiny = float(np.finfo(dtype.np).tiny)
+    tiny = float(np.finfo(dtype.np).smallest_normal)
     return -ops.log(-ops.log(_uniform(key, tiny, 1.0, shape=shape, dtype=dtype)))
 
 

@@ -215,6 +215,12 @@ def test_properties_are_cached_without_locks() -> None:
     assert found == ["pirkit/diag/once.py"]
 
 
+def test_limits_of_numpy_are_read_without_its_locks() -> None:
+    """`numpy.finfo` computes these when they are read first, in such a property."""
+    late = re.compile(r"finfo\(.*\)\.(tiny|resolution|epsneg|machep|negep|nexp|iexp)\b")
+    assert [relative(p) for p in SOURCES if late.search(p.read_text())] == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     link = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
     broken = [

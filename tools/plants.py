@@ -1,11 +1,13 @@
 """Bugs planted in the sources, one at a time, and whether campaigns and tests find them.
 
-    python tools/plants.py [--tests | --campaigns] [--out plants.jsonl] [NAME ...]
+    python tools/plants.py [--code] [--tests | --campaigns] [--out plants.jsonl] [NAME ...]
 
 `plants.toml` names each bug: the file, a text that occurs once in it, what the text becomes, the
 campaigns and the tests that ought to notice. Files stay as they are: a hook of the import system
 changes the text while a process of its own, and the processes that it starts, import the module.
-A campaign counts as having found a bug by a finding that counts (`driver.SEVERE`).
+A campaign counts as having found a bug by a finding that counts (`driver.SEVERE`), or by its end.
+``--code`` plants those of `tests/codegen/planted.py` in the code generator and the memory plan
+instead, which are functions that are replaced while it runs.
 """
 
 from __future__ import annotations
@@ -80,12 +82,12 @@ install(json.loads(os.environ[{variable!r}]))
 """
 
 
-def run(command: list[str], plant: dict[str, str], seconds: int) -> tuple[int, str]:
+def run(command: list[str], plant: dict[str, str] | None, seconds: int) -> tuple[int, str]:
     """The exit status and output of a command with a planted bug; 124 if it takes too long."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "sitecustomize.py").write_text(
-            SITE.format(root=str(ROOT), variable=VARIABLE)
-        )
+        if plant is not None:
+            site = SITE.format(root=str(ROOT), variable=VARIABLE)
+            (Path(folder) / "sitecustomize.py").write_text(site)
         environment = {
             **os.environ,
             VARIABLE: json.dumps(plant),
@@ -99,18 +101,57 @@ def run(command: list[str], plant: dict[str, str], seconds: int) -> tuple[int, s
     return (124 if found.returncode in (-9, -24, 137, 152) else found.returncode), found.stdout
 
 
-def sliced(words: str) -> int:
+def sliced(words: str, seconds: float = float("inf")) -> int:
     """Examine the cases of a campaign until one has a finding that counts; 1 if one has."""
     driver = import_module("tools.campaigns.driver")  # not before there is the hook
     name, _, only = words.partition(" ")
     campaign = import_module(f"tools.campaigns.{name}").CAMPAIGN
-    for number in range(CASES):
+    number = 0
+    while number < CASES and time.process_time() < seconds:
+        print(json.dumps({"case": number, "found": ["the process ended"]}), flush=True)
         for f in driver.served(campaign, 99, number, only):
             if f.kind in driver.SEVERE:
                 print(json.dumps({"case": number, "found": [f.kind, f.way, f.what[:150]]}))
                 return 1
-    print(json.dumps({"case": CASES, "found": []}))
+        number += 1
+    print(json.dumps({"case": number, "found": []}))
     return 0
+
+
+TESTS: Final = (
+    "tests/codegen/test_numbers.py tests/codegen/test_fused.py tests/codegen/test_conv_loops.py"
+    " tests/codegen/test_scatter.py tests/whole_program/test_cumulative.py"
+    " tests/whole_program/test_small_matrices.py tests/campaigns/test_generated.py"
+    " tests/campaigns/test_mixed.py"
+)
+"""What is asked about bugs of the code generator, in this order, until a test fails."""
+
+
+def in_code(name: str, words: str, seconds: float) -> int:
+    """The same with a bug of the code generator; without a campaign the tests, 1 if one fails."""
+    codegen = import_module("tests.codegen.planted")
+    with codegen.planted(codegen.PLANTS[name]):
+        if words:
+            return sliced(words, seconds)
+        pytest = import_module("pytest")
+        flags = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0"]
+        return int(pytest.main([*flags, *TESTS.split()]) != 0)
+
+
+def examined_in_code(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Whether campaigns and tests find a bug of the code generator, and how."""
+    told: dict[str, Any] = {"name": name}
+    asked = [
+        *([] if options.tests else ["programs", "op_table"]),
+        *([] if options.campaigns else [""]),
+    ]
+    for words in asked:
+        slice_of = ["--slice", words, "--seconds", str(options.seconds), name]
+        command = [sys.executable, __file__, "--code", *slice_of]
+        status, said = run(command, None, 4 * options.seconds)
+        lines = [x for x in said.splitlines() if x.startswith(("{", "FAILED", "ERROR"))]
+        told[words or "tests"] = [status, *lines[-1:]]
+    return told
 
 
 def examined(plant: dict[str, str], options: argparse.Namespace) -> dict[str, Any]:
@@ -143,14 +184,21 @@ def main() -> int:
         "--seconds", type=int, default=SECONDS, help="CPU seconds of a campaign at most"
     )
     parser.add_argument("--out", type=Path, help="results, one a line; it is continued")
+    parser.add_argument("--code", action="store_true", help="bugs of the code generator")
     parser.add_argument("--slice", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.slice is not None and options.code:
+        return in_code(options.names[0], options.slice, options.seconds)
     if options.slice:
         return sliced(options.slice)
-    for name, plant in plants().items():
+    if options.code:
+        sys.path.insert(0, str(ROOT))
+    known: Any = import_module("tests.codegen.planted").PLANTS if options.code else plants()
+    for name, plant in known.items():
         if options.names and name not in options.names:
             continue
-        line = json.dumps(examined(plant, options))
+        found = examined_in_code(name, options) if options.code else examined(plant, options)
+        line = json.dumps(found)
         print(line, flush=True)
         if options.out:
             with options.out.open("a") as file:

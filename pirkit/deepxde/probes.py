@@ -205,7 +205,8 @@ class Recording(overrides.TorchFunctionMode):
             if tensor.requires_grad:
                 raise NotCovered("a tensor with a gradient of its own is read")
             widths = [(rows[0], self.count - rows[1])] + [(0, 0)] * (tensor.ndim - 1)
-            self.kept[key] = (tensor, np.pad(tensor.numpy(), widths, mode="edge"))
+            mode: Any = "edge" if len(tensor) else "constant"  # zeros beside no rows at all
+            self.kept[key] = (tensor, np.pad(tensor.numpy(), widths, mode=mode))
         return self.captured(self.kept[key][1])
 
     def mask(self, rows: Rows, like: Value) -> Value:

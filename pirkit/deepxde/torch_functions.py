@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, cast
@@ -174,7 +175,7 @@ def _reduction(name: str) -> Rule:
             count = int(np.prod([x.shape[a] for a in axes]))
             value = pirkit.where(recording.mask(rows, value) > 0.5, value, filled(value, 0.0))
             total = value.sum(axis=axes, keepdims=keepdim)
-            return total if name == "sum" else total * (1.0 / count)
+            return total if name == "sum" else total * (1.0 / count if count else math.nan)
         if not axes:
             return Probe.of(value, rows)
         return Probe.of(getattr(value, name)(axis=axes, keepdims=keepdim), rows)

@@ -247,9 +247,12 @@ def _is_scalar(attribute: Attribute) -> bool:
     return isinstance(attribute, mlir.IntegerAttr | mlir.FloatAttr | ComplexAttr)
 
 
-def _encode_dtype(value: DType | str | None) -> Attribute:
+def _encode_dtype(value: DType | str | type[Any] | None) -> Attribute:
+    """Also of a numpy dtype, and of a scalar type of numpy."""
     if value is None:
         return DTypeAttr("Undefined")
+    if isinstance(value, type):
+        return DTypeAttr(value.__name__)
     return DTypeAttr(value if isinstance(value, str) else value.name)
 
 

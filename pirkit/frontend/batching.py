@@ -21,7 +21,7 @@ from pirkit.frontend.batched import Batched, OneRow
 from pirkit.frontend.batching_rules import RULES, Rule, elementwise
 from pirkit.frontend.row_loop import each_row
 from pirkit.passes.decompose import decompose_op
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import TensorMeta, VecMeta
 
 
 def apply_rule(
@@ -86,14 +86,16 @@ def _stopped(b: Builder, value: Value) -> Value:
 
 
 def _shared(one: OneRow, values: dict[SSAValue, Any]) -> None:
-    """An op that is the same for all rows."""
+    """An op that is the same for all rows. Raises UnsupportedError (PK0402) for arrays."""
+    metas = [meta_of(result.type) for result in one.op.results]
+    if not all(isinstance(meta, TensorMeta | VecMeta) for meta in metas):
+        raise no_rule(one.op)
     mapped: dict[SSAValue, SSAValue] = {}
     for slot, given in zip(one.op.operand_slots, one.operands, strict=True):
         if slot is not None:
             mapped[slot] = _single(one.b, given)
     made = one.b.insert(one.op.clone(value_mapper=mapped))
-    for result, new in zip(one.op.results, made.results, strict=True):
-        meta = meta_of(new.type)
+    for meta, result, new in zip(metas, one.op.results, made.results, strict=True):
         wrapped = one.b.wrap(new)
         is_tensor = isinstance(meta, TensorMeta)
         values[result] = (

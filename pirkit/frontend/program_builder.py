@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import UsageError
-from pirkit.dialect.build import Value
+from pirkit.dialect.build import Number, Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module
@@ -51,6 +51,10 @@ class ProgramBuilder(Standalone):
         if not isinstance(meta, TensorMeta):
             meta = TensorMeta(tuple(meta), element_type(dtype or "float32"))
         return super().input(name, meta)
+
+    def const(self, number: Number, dtype: DTypeLike, shape: Sequence[int] = ()) -> Value:
+        """A tensor full of one number; equal ones are one op."""
+        return super().const(number, element_type(dtype), shape)
 
     def parameter(self, name: str, meta: TensorMeta | Any, *, trainable: bool = True) -> Value:
         """A parameter, or with ``trainable=False`` a buffer, whose content is an array.

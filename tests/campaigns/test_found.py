@@ -15,6 +15,8 @@ import pirkit.numpy as pnp
 from pirkit import ops
 from pirkit.diag.errors import PirkitError
 from pirkit.diag.settings import SETTINGS, chosen
+from pirkit.dialect.program import Program
+from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.safetensors_files import read_safetensors
 from pirkit.runtime import dtype as dt
 from tools.campaigns.oracle import Oracle
@@ -560,3 +562,23 @@ def test_images_of_large_integers(method: str) -> None:
     )
     assert np.array_equal(found, want)
     assert abs(int(found[0, 0, 1, 1]) - int(image.mean())) < 3
+
+
+NOTHING_BEHIND_AN_OPEN_SIZE: Final = """
+pir.program @main(%p "p" : tensor<1xi64>, %x "x" : tensor<0xf64>) {
+  %a = pd_op.create_array() {dtype = #pir.dtype<float64>} : () -> !pir.tensor_array<f64>
+  %b = pd_op.array_write_(%a, %x, %p)
+    : (!pir.tensor_array<f64>, tensor<0xf64>, tensor<1xi64>) -> !pir.tensor_array<f64>
+  %r = pd_op.array_read(%a, %p) : (!pir.tensor_array<f64>, tensor<1xi64>) -> tensor<0xf64>
+  %y = pd_op.unsqueeze(%r) {axis = array<i64: 0>} : (tensor<0xf64>) -> tensor<1x0xf64>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<1x0xf64>) -> ()
+}
+"""
+
+
+@pytest.mark.parametrize("pipeline", ["", "decompose", "@default"])
+def test_a_size_of_nothing_behind_one_that_is_open(pipeline: str) -> None:
+    """What is read from an array has open sizes when memory is planned, and none of them is 0."""
+    program = Program(parse_mlir(NOTHING_BEHIND_AN_OPEN_SIZE))
+    found = pirkit.compile(program, pipeline=pipeline).run({"p": np.array([0]), "x": np.zeros(0)})
+    assert np.asarray(found["y"]).shape == (1, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from math import prod
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 
 from pirkit import ProgramBuilder
+from pirkit.dialect.operation import PirOp
 from pirkit.frontend.compile import compile as compile_program
 from pirkit.index.expr import const
 from pirkit.index.index_maps import space
-from pirkit.lowering.fusion.fuse_pass import FusePass
-from pirkit.lowering.fusion.groups import Group
+from pirkit.lowering.fusion.fuse_pass import FusePass, plan_fusion
+from pirkit.lowering.fusion.groups import Group, Policy
 from pirkit.lowering.fusion.index_equations import equations
 from pirkit.lowering.fusion.materialize import (
     CACHE_SHARE,
@@ -182,3 +184,31 @@ def test_reads_along_another_last_axis_are_permuted(rank: int) -> None:
         assert _is_permuted(shape, [turned])
         assert _is_permuted(shape, [here, (*turned, const(0))])
     assert _is_permuted(shape, [(const(0),)])
+
+
+def rows_of(c: Case, policy: Policy, *forced: tuple[str, str]) -> list[str]:
+    """Which loops the values of the kernels share."""
+    named = {op.name: cast(PirOp, op) for op in c.program.block.ops}
+    pairs = [(named[f"pd_op.{a}"], named[f"pd_op.{b}"]) for a, b in forced]
+    texts = [kernel.text for kernel in plan_fusion(c.program.block, policy, pairs).kernels]
+    return [rows for text in texts for rows in re.findall(r"rows (\[.*?\])", text)]
+
+
+@pytest.mark.parametrize("first", ["tanh", "flip", "frame"])
+def test_a_forced_pair_has_the_loops_of_its_reader(first: str) -> None:
+    """Any op between a value and the windows over it, though the windows overlap."""
+    c = Case()
+    turned = c.op("flip", c.op("tanh", c(101)), axis=[0])
+    y = c.sum(c.op("frame", turned, frame_length=5, hop_length=2, axis=-1), 0)
+    c.b("pir.shadow_output", y, output_name="y")
+    assert rows_of(c, Policy(), (first, "sum")) == ["[49]", "[i0]"]
+
+
+@pytest.mark.parametrize(("axis", "row"), [(0, "i1"), (1, "i0")])
+def test_a_value_is_at_the_iteration_at_which_it_is_read_first(axis: int, row: str) -> None:
+    """Read as it is and turned by one sum, it has the loop of another sum of it."""
+    c = Case()
+    x = c.op("tanh", c(8, 8))
+    for k, y in enumerate((c.sum(x * c.t(x), axis), c.sum(x, axis))):
+        c.b("pir.shadow_output", y, output_name=f"y{k}")
+    assert rows_of(c, Policy(recompute=24)) == ["[8]", f"[{row}]", "[i0]"]

@@ -225,3 +225,26 @@ def test_what_is_not_covered_runs_in_torch(capsys: pytest.CaptureFixture[str]) -
     assert told.count("pirkit.deepxde: torch runs this model") == 1
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_condition_without_points_has_the_loss_that_the_framework_gives(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The mean of nothing is NaN, and moves no weight."""
+    bcs = [dde.icbc.DirichletBC(line(), sine, lambda _, on: False)]
+    bcs.append(dde.icbc.DirichletBC(line(), sine, lambda _, on: on))
+    found: list[Any] = []
+    for is_native in (False, True):
+        dde.config.set_random_seed(3)
+        model = dde.Model(poisson(*bcs), net(1, 8, 1))
+        model.compile("adam", lr=1e-3, verbose=0)
+        if is_native:
+            accelerate(model)
+        history, _ = model.train(iterations=5, display_every=1, verbose=0)
+        found.append((history.loss_train, [p.detach().numpy() for p in model.net.parameters()]))
+    (losses, weights), (ours, moved) = found
+    assert "torch runs this model" not in "".join(capsys.readouterr())
+    assert np.isnan(np.asarray(losses)).any(axis=1).all()
+    np.testing.assert_allclose(ours, losses, rtol=1e-9)
+    for have, want in zip(moved, weights, strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-9)

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import PassError, RuntimeFault
+import pirkit
+from pirkit.diag.errors import PassError, RuntimeFault, UnsupportedError
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program, load
 from pirkit.frontend.paddle.text_reader import read_paddle_text
@@ -211,3 +212,11 @@ def test_cotangents_of_an_array() -> None:
 @pytest.mark.parametrize("dump", [DUMP, DIFFERENTIATED], ids=lambda d: d.stem)
 def test_the_text_is_written_back(dump: Path) -> None:
     check_round_trip(dump.read_text())
+
+
+def test_an_array_is_not_mapped_over_rows() -> None:
+    program = load(DUMP)
+    rows, turns = np.stack([X, X]), np.array([2])
+    with pytest.raises(UnsupportedError, match=r"`pd_op\.create_array` cannot") as caught:
+        pirkit.vmap(lambda x: program(x=x, n=turns)[0])(rows)
+    assert caught.value.code == "PK0402"

@@ -24,6 +24,7 @@ from pirkit.runtime.meta import TensorMeta
 from tests.ops.calls import Call, calls, is_gradient, sample_dtypes, table
 from tests.prim.rule_checks import emitted
 from tools.campaigns.hostile import specials
+from tools.campaigns.tensor_lists import listed
 
 Array = np.ndarray[Any, Any]
 
@@ -58,6 +59,8 @@ LENGTHS: Final = (2, 2, 3, 3, 4, 4, 5, 6, 8, 12)
 """Steps of a program. Most are few: what is wrong shows in few, and an hour has more of them."""
 LARGEST: Final = 4096
 """Elements of a value that later steps may read; those of wide programs may have ten times more."""
+LISTING: Final = 0.12
+"""How many programs have arrays of tensors."""
 HUGE: Final = 1 << 22
 """Elements that no value of a program exceeds: the oracle holds several runs at once."""
 UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
@@ -98,6 +101,7 @@ class Maker:
         self.hostile = self.random.random() < 0.35
         self.wide = self.random.random() < 0.25
         self.writing = self.random.random() < 0.25
+        self.listing = random.Random(f"{seed} lists").random() < LISTING  # others are as before
         for _ in range(self.random.randint(1, 3)):
             self.keep(self.fresh(self.shape(), self.dtype))
         steps = self.random.choice(LENGTHS)
@@ -193,6 +197,7 @@ class Maker:
         """One more step; 0 if it could not be made."""
         steps = {**STEPS, **WIDE_STEPS} if self.wide else STEPS
         steps = {**steps, **WRITING_STEPS} if self.writing else steps
+        steps = {**steps, "list": 24} if self.listing else steps
         left_out = {
             *(_OUTSIDE if self.depth else ()),
             *(_NESTING if self.depth >= DEEPEST else ()),
@@ -581,6 +586,9 @@ class Maker:
         last = pirkit.fori_loop(0, turns, turn, first)
         later = self.b(name, last)
         return (later, self.b(name, first)) if self.flip() else (self.b(name, first), later)
+
+    def _list(self) -> Any:
+        return listed(self)
 
     def _cond(self) -> Any:
         condition = self._truth()

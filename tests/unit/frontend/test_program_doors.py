@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pirkit
-from pirkit.diag.errors import ParseError, PirkitError, UsageError
+from pirkit.diag.errors import ParseError, PirkitError, UnsupportedError, UsageError
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
 LENET = Path("tests/corpus/paddle/mlp")
@@ -149,3 +151,23 @@ def test_the_end_of_a_chain_of_a_parameter_is_read_in_the_parameter() -> None:
         np.testing.assert_allclose(found, want, rtol=1e-6)
         np.testing.assert_allclose(p, want, rtol=1e-6)
     assert step.plans()[0].counters.copies == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "f4", np.float32, np.dtype("float32"), dt.float32])
+def test_a_builder_takes_each_spelling_of_an_element_type(dtype: Any) -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (2,), dtype)
+    b.output("y", x + b.const(2.0, dtype))
+    found = pirkit.compile(b.finish())(x=np.ones(2, np.float32))["y"]
+    np.testing.assert_array_equal(found, np.full(2, 3, np.float32))
+
+
+def test_an_element_type_that_there_is_not() -> None:
+    with pytest.raises(UnsupportedError, match="no tensor has elements of type `float7`"):
+        pirkit.ProgramBuilder().const(2.0, "float7")
+
+
+def test_an_attribute_takes_a_scalar_type() -> None:
+    b = pirkit.ProgramBuilder()
+    found: Any = b("pd_op.full", shape=(2,), value=1.0, dtype=np.float32)
+    assert found.dtype is dt.float32

@@ -34,7 +34,7 @@ class Reshape:
 
     C1: `shape` holds no size below -1.
     C2: `shape` holds -1 at most once.
-    C3: a 0 stands for a dimension that `x` has.
+    C3: a 0 stands for a dimension that `x` has; not so where a size is open, and may be 0.
     C4: the number of elements stays.
     """
 
@@ -67,7 +67,7 @@ def reshaped(old: tuple[int, ...], shape: Sequence[int | None]) -> tuple[int, ..
     require(not known or sizes.count(-1) < 2, "C2", f"shape {list(shape)} holds -1 twice")
     if 0 not in old:
         for i, d in enumerate(sizes):
-            if d == 0:
+            if d == 0 and (i < len(old) or UNKNOWN not in old):
                 require(i < len(old), "C3", f"size {i} of {list(shape)} is 0, {show(old)} ends")
                 sizes[i] = old[i]
     total = numel(old)

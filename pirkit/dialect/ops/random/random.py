@@ -164,7 +164,7 @@ def _(
 ) -> Array:
     law = NormalDist(mean, std)
     low, high = law.cdf(a), law.cdf(b)
-    tiny = np.finfo(np.float64).tiny
+    tiny = np.finfo(np.float64).smallest_normal
     drawn = np.clip(low + (high - low) * rng.random(shape), tiny, 1 - 2.0**-53)
     inverse = np.frompyfunc(law.inv_cdf, 1, 1)(drawn)
     return convert(np.clip(np.asarray(inverse, np.float64), a, b), dtype)

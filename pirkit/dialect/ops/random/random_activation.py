@@ -57,7 +57,7 @@ def _(x: Array, *, temperature: float, hard: bool, axis: int, rng: Rng) -> Array
     if not x.ndim:
         return np.ones_like(x)
     shape: tuple[int, ...] = x.shape
-    drawn: Array = np.maximum(np.asarray(rng.random(shape)), np.finfo(np.float64).tiny)
+    drawn: Array = np.maximum(np.asarray(rng.random(shape)), np.finfo(np.float64).smallest_normal)
     scores = (x - np.log(-np.log(drawn))) / temperature
     powers = np.exp(scores - scores.max(axis, keepdims=True, initial=-np.inf))
     if hard:

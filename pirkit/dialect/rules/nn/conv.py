@@ -8,11 +8,13 @@ and dilation are exchanged, and so are batch and channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.rules.movement.movement import END
 from pirkit.dialect.windows import CHANNELS_LAST, Slide, slides
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -92,18 +94,36 @@ def _correlated(c: OpCall, image: Value, filter: Value, moves: Sequence[Slide]) 
 
 
 def _patch_gradient(c: OpCall, g: Value, image: Value, moves: Sequence[Slide]) -> Value:
-    """The cotangent of ``image``; along dynamic lengths it is computed too long, and sliced."""
+    """The cotangent of ``image``; along dynamic lengths it is computed too long, and sliced.
+
+    Where all windows may end in the padding before the image it begins too early, and is sliced.
+    """
     extra = [
         m.stride - 1 if length == UNKNOWN else max(-m.after, 0)
         for m, length in zip(moves, image.shape[2:], strict=True)
     ]
+    missed: list[int] = []
+    fitted: list[Slide] = []
+    for m, count, length in zip(moves, g.shape[2:], image.shape[2:], strict=True):
+        extent = 1 if m.size == UNKNOWN else m.extent
+        last = 0 if UNKNOWN in (count, m.size, length) else (count - 1) * m.stride
+        missed.append(max(m.before - extent - last, 0) if m.stride > 1 else 0)
+        is_cut = length == UNKNOWN and m.stride > 1 and m.before + m.after > extent
+        fitted.append(replace(m, before=m.before - missed[-1], after=0 if is_cut else m.after))
+    moves = fitted
     out = c.b(
         _name(image, "_transpose"), g, c.filter,
         strides=tuple([m.stride for m in moves]), paddings=_padding(moves),
         output_padding=tuple(extra), padding_algorithm="EXPLICIT",
         dilations=tuple([m.dilation for m in moves]), groups=c.groups, data_format=_format(image),
     )  # fmt: skip
-    return _cut(c.b, out, image) if any(extra) and UNKNOWN in image.shape[2:] else out
+    if any(missed):
+        late = {axis: n for axis, n in enumerate(missed, 2) if n}
+        out = c.b.slice(
+            out, axes=tuple(late), starts=tuple(late.values()), ends=(END,) * len(late),
+            infer_flags=(1,) * len(late), decrease_axis=(),
+        )  # fmt: skip
+    return _cut(c.b, out, image) if UNKNOWN in image.shape[2:] and any(extra) else out
 
 
 def _met(b: Builder, image: Value, moves: Sequence[Slide]) -> Value:

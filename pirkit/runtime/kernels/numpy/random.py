@@ -16,7 +16,7 @@ from pirkit.runtime.registry import kernel
 
 Draw = Callable[[np.random.Generator, Array], Any]
 
-_LEAST: Final = np.finfo(np.float64).tiny
+_LEAST: Final = np.finfo(np.float64).smallest_normal
 _MOST: Final = 1 - 2.0**-53
 """Bounds of a share whose quantile is finite."""
 
