@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from pirkit.analysis.declared_types import mismatched_values
-from pirkit.diag.gc_pause import imported
+from pirkit.diag.gc_pause import imported, uncollected
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile_cache import Made
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -34,6 +34,7 @@ _SIMPLIFY: Final = "@simplify"
 _MISMATCHED: Final = "a value does not have the type that the program declares"
 
 
+@uncollected
 def plan_with(
     form: Form,
     program: Program,
