@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from pirkit.analysis.declared_types import mismatched_values
-from pirkit.diag.gc_pause import imported
+from pirkit.diag.gc_pause import imported, uncollected
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile_cache import Made
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -35,6 +35,7 @@ _SIMPLIFY: Final = "@simplify"
 _MISMATCHED: Final = "a value does not have the type that the program declares"
 
 
+@uncollected
 def plan_with(
     form: Form,
     program: Program,

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from pirkit.diag.errors import UsageError
+from pirkit.diag.gc_pause import uncollected
 from pirkit.torch.capture import capture
 from pirkit.torch.captured_graph import Captured
 from pirkit.torch.compiled_graph import LOG, CompiledGraph, Specialized
@@ -83,6 +84,7 @@ WATCH: Final[ContextVar[list[CompiledGraph | Outside] | None]] = ContextVar("wat
 """Where compiled graphs are collected, while `explain` or `export` looks on."""
 
 
+@uncollected  # what is made is kept; the collector would walk the objects of torch again and again
 def pirkit(
     graph: Any, inputs: Sequence[Any], *, mode: str | None = None,
     options: Mapping[str, Any] | None = None,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.diag.forks import renewed
+from pirkit.diag.once import cached_property
 from pirkit.runtime.trace import Entry
 from pirkit.torch.autograd_function import run
 from pirkit.torch.captured_graph import SOURCE, Captured, Result, View
@@ -20,7 +21,7 @@ from pirkit.torch.imported_graph import Imported
 from pirkit.torch.levels import Level
 from pirkit.torch.libtorch import forward_ad, listed, returned_by, symbolic_shapes, torch
 from pirkit.torch.node_error import NodeError
-from pirkit.torch.row_blocks import Blocks, best_block, row_symbol
+from pirkit.torch.row_blocks import Axes, Blocks, best_block, row_symbol
 from pirkit.torch.tensor_runner import Settings
 
 LOG: Final = logging.getLogger("pirkit.torch")
@@ -164,8 +165,11 @@ class CompiledGraph:
         self._met[key] += 1
         if self._met[key] >= OFTEN << (len(held) if is_close else 0):
             return None
-        results = [n.meta["val"] for n in self.captured.outputs]
-        return Blocks(held[block], self._row, rows, block, self.captured.examples, results)
+        return Blocks(held[block], self._axes, rows, block)
+
+    @cached_property
+    def _axes(self) -> Axes:
+        return Axes(self.captured, self._row)
 
     def _is_seldom(self, key: tuple[int, ...]) -> bool:
         at_once = self.settings.sizes

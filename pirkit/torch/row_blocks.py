@@ -238,23 +238,31 @@ class Code(Protocol):
         ...
 
 
+class Axes:
+    """The row axes of the arguments and outputs of a graph along a symbol."""
+
+    def __init__(self, captured: Captured, symbol: Any) -> None:
+        def axis(value: Any) -> int | None:
+            return row_axis(value, symbol) if isinstance(value, torch.Tensor) else None
+
+        self.arguments = [axis(value) for value in captured.examples]
+        self.outputs = [axis(node.meta["val"]) for node in captured.outputs]
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Calls of code for ``block`` rows that compute ``rows`` of them."""
 
     code: Code
-    symbol: Any
+    axes: Axes
     rows: int
     block: int
-    examples: Sequence[Any]
-    results: Sequence[Any]
-    """The outputs, tensors without data."""
 
     def outputs(self, args: Sequence[Any]) -> list[Any]:
         """The outputs for arguments with that many rows."""
         parts = [
             None if axis is None else self._parts(a, axis)
-            for a, axis in zip(args, map(self._axis, self.examples), strict=True)
+            for a, axis in zip(args, self.axes.arguments, strict=True)
         ]
         found = [
             self.code.outputs([a if p is None else p[k] for a, p in zip(args, parts, strict=True)])
@@ -262,11 +270,8 @@ class Blocks:
         ]
         return [
             found[0][k] if axis is None else self._joined([f[k] for f in found], axis)
-            for k, axis in enumerate(map(self._axis, self.results))
+            for k, axis in enumerate(self.axes.outputs)
         ]
-
-    def _axis(self, example: Any) -> int | None:
-        return row_axis(example, self.symbol) if isinstance(example, torch.Tensor) else None
 
     def _parts(self, given: Any, axis: int) -> list[Any]:
         """Blocks of an argument; the last one is filled up."""
@@ -275,7 +280,9 @@ class Blocks:
         missing = -self.rows % self.block
         if missing:
             row = last.detach().narrow(axis, last.shape[axis] - each, each)
-            last = torch.cat([last, *[row] * missing], axis)
+            sizes = [1] * row.dim()
+            sizes[axis] = missing
+            last = torch.cat([last, row.repeat(sizes)], axis)
         return [*parts, last]
 
     def _joined(self, parts: list[Any], axis: int) -> Any:

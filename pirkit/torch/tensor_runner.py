@@ -224,7 +224,10 @@ class Runner:
         return _GUARDS(
             *tensors,
             dynamic_dims_sizes=[list(t.shape) for t in tensors],
-            dynamic_dims_strides=[list(t.stride()) for t in tensors],
+            dynamic_dims_strides=[
+                [None if n == 1 else step for n, step in zip(t.shape, t.stride(), strict=True)]
+                for t in tensors
+            ],
         ).check
 
     def _copies(self, tensors: Sequence[Any]) -> list[Any]:

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 import pirkit.torch  # noqa: E402, F401  registers the backend
 from pirkit.torch.compiled_graph import OFTEN, CompiledGraph  # noqa: E402
+from pirkit.torch.tensor_runner import Runner  # noqa: E402
 
 nn = torch.nn
 
@@ -134,3 +135,23 @@ def test_a_number_that_is_met_often_gets_code_of_its_own(compiled: list[Any]) ->
         x = _rows(None, (3,), count)
         torch.testing.assert_close(call(x), x.tanh())
     assert [list(sizes.values()) for sizes in compiled] == [[100], [3]]
+
+
+def test_strides_of_dimensions_of_one_element_are_not_checked(monkeypatch: Any) -> None:
+    checks: list[Any] = []
+    guard = Runner._guard
+    monkeypatch.setattr(Runner, "_guard", lambda *args: checks.append(args) or guard(*args))
+    graphs: list[CompiledGraph] = []
+    call = CompiledGraph.__call__
+
+    def spy(self: CompiledGraph, *args: Any) -> Any:
+        graphs.append(self)
+        return call(self, *args)
+
+    monkeypatch.setattr(CompiledGraph, "__call__", spy)
+    torch._dynamo.reset()
+    torch.compile(torch.tanh, backend="pirkit")(torch.randn(1, 3, 4))
+    for length in (3, 5, 9):
+        x = torch.randn(1, length, 4)[:, :3]
+        torch.testing.assert_close(graphs[0](x), [x.tanh()])
+    assert len(checks) == 1
