@@ -11,6 +11,7 @@ import pytest
 
 from pirkit import ops
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel
+from pirkit.lowering.codegen.matmul import fused_row_blocks
 from pirkit.lowering.codegen.matmul.deferred_normalization import with_deferred_scales
 from pirkit.lowering.codegen.matmul.fused_row_blocks import native_rows
 from pirkit.lowering.codegen.matmul.row_block_plan import (
@@ -19,7 +20,6 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
     RowGemm,
     RowNest,
 )
-from pirkit.lowering.whole_program import sequence_builder
 from pirkit.runtime.native.target import host
 from tests.whole_program.test_attention_groups import (
     Array,
@@ -45,7 +45,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[RowBlocks]:
         found.append(with_deferred_scales(group, host()))
         return native_rows(group)
 
-    monkeypatch.setattr(sequence_builder, "native_rows", noted)
+    monkeypatch.setattr(fused_row_blocks, "native_rows", noted)
     return found
 
 

@@ -15,7 +15,6 @@ from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul import fused_row_blocks, fused_row_max
 from pirkit.lowering.codegen.matmul.fused_row_max import with_row_max
 from pirkit.lowering.codegen.matmul.row_block_plan import RowBlocks, RowGemm
-from pirkit.lowering.whole_program import sequence_builder
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
 from tests.whole_program.test_attention_groups import (
@@ -38,9 +37,9 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 def group_of(monkeypatch: pytest.MonkeyPatch, function: Any, given: tuple[Array, ...]) -> RowBlocks:
     """The group that a program is."""
     found: list[RowBlocks] = []
-    native_rows = sequence_builder.native_rows
+    native_rows = fused_row_blocks.native_rows
     with monkeypatch.context() as patch:
-        patch.setattr(sequence_builder, "native_rows", lambda g: found.append(g) or native_rows(g))
+        patch.setattr(fused_row_blocks, "native_rows", lambda g: found.append(g) or native_rows(g))
         whole = pirkit.compile(trace(function, given).program, fast_math=True)
     assert whole.native is not None, whole.reasons
     return found[0]
