@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import compile_time
+from benchmarks import compare, compile_time
 
 FAILURES = {
     "import os; os.kill(os.getpid(), 9)": "ended by SIGKILL",
@@ -55,8 +55,9 @@ def test_what_a_process_started_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
-    row = compile_time.row(sys.executable, "pirkit", "no_such_workload", 1, 60.0)
-    assert row == "| `no_such_workload` | pirkit | KeyError: 'no_such_workload' | | | | |"
+    entry = compile_time.Entry("here", "pirkit", sys.executable, str(compile_time.ROOT))
+    (row,) = compile_time.rows([entry], "no_such_workload", 1, 60.0)
+    assert row == "| `no_such_workload` | here | KeyError: 'no_such_workload' | | | | |"
     assert "no_such_workload" in capsys.readouterr().err
 
 
@@ -76,3 +77,8 @@ def test_jax_takes_taylor_series_where_coordinates_are_derived() -> None:
     assert compile_time.variant("jax", "pinn_beam_10") == "jax_jet"
     assert compile_time.variant("jax", "gelu_tanh") == "jax"
     assert compile_time.variant("pirkit", "pinn_beam_10") == "pirkit"
+
+
+def test_a_workload_without_results_is_compared() -> None:
+    empty = [{"size": 0, "sums": [0.0, 0.0], "samples": []}]
+    assert compare.difference(empty, empty) == 0.0

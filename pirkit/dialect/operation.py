@@ -146,7 +146,7 @@ class PirOp(Operation):
         return _arg_attrs(self)
 
     def verify_(self) -> None:
-        from pirkit.dialect.verify import verify_op_for_xdsl  # noqa: PLC0415  room-internal cycle
+        from pirkit.dialect.verify_op import verify_op_for_xdsl  # noqa: PLC0415  room-internal cycle
 
         verify_op_for_xdsl(self)
 

@@ -62,7 +62,7 @@ def cache_key(program: Program, library: KernelLibrary, *settings: object) -> st
     """
     if library.backend != CPU or library.registry is not KERNELS:
         return None
-    load_plugins()
+    load_plugins(families=False)
     _ = KERNELS.backends  # loads the packages that add backends
     sources = SOURCES.known()
     if FOREIGN or not _own_passes() or sources is None or store() is None:

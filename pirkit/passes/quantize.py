@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Final
+from typing import Final, cast
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -61,7 +61,7 @@ class QuantizePass(Pass):
     name = "quantize"
     stats = Stats(
         quantized="products and tables with weights of fewer bits",
-        kept="operations that keep weights in float32",
+        kept="operations that keep their weights",
     )
 
     weights: str = option("int8", "element type of weights: int8, bfloat16 or float16")
@@ -97,6 +97,9 @@ def readers(
 
 
 def _reason(op: PirOp, held: list[SSAValue], keep: tuple[str, ...], exact: bool) -> str:
+    types = {cast(TensorMeta, meta_of(v.type)).dtype for v in held} - {dt.float32}
+    if types:
+        return f"only weights of float32 are quantized, and these are {min(map(str, types))}"
     place = WEIGHT_OPERANDS.get(op.name)
     if place is None:
         return "only matmuls, convolutions and embeddings are quantized"
@@ -167,7 +170,7 @@ class _Quantization:
         for op in self.ctx.each(list(found)):
             if found[op]:
                 self.ctx.count("kept")
-                self.ctx.remark("missed", f"`{op.name}` keeps float32: {found[op]}", op)
+                self.ctx.remark("missed", f"`{op.name}` keeps its weights: {found[op]}", op)
                 continue
             self.ctx.rewrote("quantize", op)
             self.ctx.count("quantized")
@@ -331,7 +334,7 @@ def _scales(b: Builder, largest: Value) -> Value:
 
 def _is_large(value: SSAValue, least: int) -> bool:
     meta = meta_of(value.type)
-    if not isinstance(meta, TensorMeta) or not meta.is_static or meta.dtype is not dt.float32:
+    if not isinstance(meta, TensorMeta) or not meta.is_static or not meta.dtype.is_float:
         return False
     return meta.numel >= least and sum(n > 1 for n in meta.shape) > 1  # a vector is none
 

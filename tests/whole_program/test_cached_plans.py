@@ -343,3 +343,17 @@ def test_a_second_process_needs_no_passes(tmp_path: Path) -> None:
     said = printed_twice(PROGRAM, str(tmp_path))
     assert [lines[0] for lines in said] == ["passes", "kept"]
     assert said[0][1] == said[1][1]
+
+
+_READ = """
+import sys, pirkit
+program = pirkit.load("pirkit/samples/lenet.json")
+pirkit.compile(program)
+print(len([name for name in sys.modules if name.startswith("pirkit.dialect.ops.")]))
+"""
+
+
+def test_a_process_that_reads_a_plan_imports_only_the_ops_of_its_program(tmp_path: Path) -> None:
+    """No package has declared plug-ins, which would need all ops of pirkit before them."""
+    (first,), (again,) = printed_twice(_READ, str(tmp_path))
+    assert int(again) < int(first) / 2

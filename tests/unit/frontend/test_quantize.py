@@ -180,3 +180,14 @@ def test_a_network_of_convolutions(how: dict[str, bool], least: float, tmp_path:
     pirkit.save(pirkit.run_passes(made, "@simplify"), tmp_path / "small.onnx")
     again = pirkit.compile(pirkit.load(tmp_path / "small.onnx")).run(built.inputs)["y0"]
     np.testing.assert_allclose(again, plain, rtol=1e-3, atol=1e-3 * abs(plain).max())
+
+
+def test_weights_of_half_precision_stay_and_that_is_told() -> None:
+    b = pirkit.ProgramBuilder()
+    weights = np.ones((64, 32), np.float16)
+    b.output("y", b.matmul(b.input("x", (2, 64), "float16"), b.parameter("w", weights)))
+    made, report = pirkit.quantize(b.finish())
+    assert made.params["w"].dtype == np.float16
+    (why,) = report.kept
+    assert "`pd_op.matmul` keeps its weights" in why
+    assert "these are float16" in why
