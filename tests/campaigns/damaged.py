@@ -164,7 +164,7 @@ def _alike(part: Any, pool: tuple[Any, ...]) -> Sequence[Any]:
         text = one if isinstance(one, str) else ""
         return type(one), text.isdecimal(), text.isidentifier()
 
-    return [one for one in pool if kind(one) == kind(part) and one is not part] or pool
+    return [one for one in pool if kind(one) == kind(part) and one != part] or pool
 
 
 def damaged_tree(draw: random.Random, tree: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import fsum
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
@@ -97,7 +98,7 @@ def kernel_work(kernel: Kernel, plan: Schedule) -> int:
 def estimated_work(operands: Iterable[Operand], kernels: Iterable[Kernel], lanes: int) -> int:
     """The estimated time in ns of kernels that share these operands: traffic plus arithmetic."""
     bytes_time = sum(o.size for o in operands) / BYTES_PER_NS
-    compute_time = sum(
+    compute_time = fsum(  # since Python 3.12 `sum` rounds floats otherwise than before
         (COSTLY_NS if is_costly(s.primitive) else PLAIN_NS) * kernel.iterations
         for kernel in kernels
         for s in kernel.statements()
