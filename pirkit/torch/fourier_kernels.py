@@ -26,7 +26,8 @@ _SCALES: Final = {"backward": (0, 2), "ortho": (1, 1), "forward": (2, 0)}
 def _settings(b: Binding) -> tuple[list[int], int, bool]:
     """Axes, torch's number for the scale, and whether the transform is the forward one."""
     is_forward = bool(b.attrs["forward"])
-    return list(b.attrs["axes"]), _SCALES[b.attrs["normalization"]][not is_forward], is_forward
+    axes = [axis % b.output().rank for axis in b.attrs["axes"]]  # torch trusts these functions
+    return axes, _SCALES[b.attrs["normalization"]][not is_forward], is_forward
 
 
 def _lent(array: Array) -> Any:

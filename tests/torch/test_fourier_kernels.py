@@ -61,6 +61,15 @@ def test_no_rows(name: str) -> None:
     assert found.shape == FUNCTIONS[name](WHOLE[:0], "ortho").shape
 
 
+@pytest.mark.parametrize("axes", [[-1], [-2, -1], [-1, 0], [2, -3]])
+def test_axes_that_are_counted_from_the_end(axes: list[int]) -> None:
+    """As in programs of Paddle; torch's function knows none."""
+    found = pirkit.jit(
+        lambda x: pirkit.ops.fft_c2c(x, axes=axes, normalization="backward", forward=True)
+    )(WHOLE)
+    np.testing.assert_allclose(found, np.fft.fftn(WHOLE, axes=axes), atol=1e-12)
+
+
 def test_they_are_the_kernels_of_this_process() -> None:
     for name in ("fft_c2c", "fft_r2c", "fft_c2r"):
         sources = {k.source for k in KERNELS.kernels(f"pd_op.{name}")}
