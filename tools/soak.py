@@ -3,7 +3,7 @@
     python tools/soak.py --calls 1000000 --compilations 2000
 
 The first tenth of each, and 1,200 compilations (at most half of them), fill caches: those of types
-and kernels hold 1,024 and more. From there on, the resident memory, open files and threads are
+and kernels hold 1,024 and more. From there on, the anonymous memory, open files and threads are
 compared with those of the end; the exit status is 1 if memory has grown by more than
 ``--mebibytes`` or the others at all. Each compilation is one of another shape, run once, dropped.
 """
@@ -26,9 +26,9 @@ from pirkit import ops
 
 
 class Held(NamedTuple):
-    """What a process holds: resident MiB, open files, threads."""
+    """What a process holds: MiB of anonymous memory, open files, threads."""
 
-    resident: float
+    anonymous: float
     files: int
     threads: int
 
@@ -36,10 +36,11 @@ class Held(NamedTuple):
 def held() -> Held:
     """What this process holds, as Linux says."""
     gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    # Not the pages of libraries and of mapped files, of which the system keeps what it likes.
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     threads = len(os.listdir("/proc/self/task")) or threading.active_count()
     files = len(os.listdir("/proc/self/fd"))
-    return Held(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, files, threads)
+    return Held(int(status["RssAnon"].split()[0]) / 2**10, files, threads)
 
 
 def called() -> Callable[[], None]:
@@ -96,10 +97,10 @@ def main() -> int:
         for _ in range(count - warm):
             run()
         last = held()
-        cells = [f"{first.resident:.1f}", *first[1:], f"{last.resident:.1f}", *last[1:]]
+        cells = [f"{first.anonymous:.1f}", *first[1:], f"{last.anonymous:.1f}", *last[1:]]
         total = options.calls if name == "calls" else count
         print(f"| {name} | {total:,} | {' | '.join(map(str, cells))} |", flush=True)
-        grown |= last.resident > first.resident + options.mebibytes or last[1:] > first[1:]
+        grown |= last.anonymous > first.anonymous + options.mebibytes or last[1:] > first[1:]
     return int(grown)
 
 
