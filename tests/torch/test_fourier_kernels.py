@@ -70,6 +70,17 @@ def test_axes_that_are_counted_from_the_end(axes: list[int]) -> None:
     np.testing.assert_allclose(found, np.fft.fftn(WHOLE, axes=axes), atol=1e-12)
 
 
+@pytest.mark.parametrize("size", [1, 3, 7, 12, 20])
+def test_spectra_that_are_cut_and_padded(size: int) -> None:
+    """Torch's function wants as much as it reads, and does not look."""
+    found = pirkit.jit(
+        lambda x: pirkit.ops.fft_c2r(
+            x, axes=[2], normalization="backward", forward=False, last_dim_size=size
+        )
+    )(WHOLE)
+    np.testing.assert_allclose(found, np.fft.irfft(WHOLE, n=size), atol=1e-12)
+
+
 def test_they_are_the_kernels_of_this_process() -> None:
     for name in ("fft_c2c", "fft_r2c", "fft_c2r"):
         sources = {k.source for k in KERNELS.kernels(f"pd_op.{name}")}
