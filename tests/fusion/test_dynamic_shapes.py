@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Value
@@ -14,7 +15,7 @@ from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel
 from pirkit.dialect.map_expr.verify_kernel import kernel_at, problems
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir
-from pirkit.frontend.compile import compile
+from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.files import Program
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.fusion.fuse_pass import plan_fusion
@@ -428,3 +429,62 @@ def test_a_size_that_the_kernel_does_not_compute_with_is_not_derived() -> None:
     program, x = Program(parse_mlir(SLICED)), np.arange(90, dtype=np.float32).reshape(3, 5, 6) / 90
     found = compile(program, pipeline="@fused").run({"x": x})["y"]
     np.testing.assert_allclose(found, np.exp(x[-2:, :, 1:-1]).reshape(1, 1, 5, 8), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mask", [(0, 1, 1), (0, 0, 0), (1, 1, 1)])
+def test_gradients_of_elements_that_a_mask_overwrites(mask: tuple[int, ...]) -> None:
+    """How many they are is known when the program runs, so `expand` may repeat an axis or not."""
+    case = Case()
+    m, x, u = (
+        case.b("pd_op.data", name=name, shape=shape, dtype=dtype, place=UNDEFINED)
+        for name, shape, dtype in (
+            ("m", (3,), dt.bool_), ("x", (3, 4), dt.float32), ("u", (), dt.float32),
+        )
+    )  # fmt: skip
+    case.b("pir.shadow_output", case.b("pd_op.index_put", x, [m], u), output_name="y")
+    both = run_passes(Program(ModuleOp([case.program]), {}, "test"), "autodiff{seeds=true}")
+    draw = np.random.default_rng(0)
+    inputs = {
+        "m": np.array(mask, bool), "x": draw.random((3, 4), np.float32), "u": np.float32(2),
+        "y_grad": draw.random((3, 4), np.float32),
+    }  # fmt: skip
+    found = compile(both)(**inputs)
+    for name, value in compile(both, backend="reference", pipeline="")(**inputs).items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
+
+
+def test_a_value_is_stored_before_what_only_takes_its_size() -> None:
+    """`full_like` belongs to no kernel: what is computed twice lies behind it."""
+    (program,) = parse_mlir("""builtin.module { pir.program @main(
+      %0 "a" : tensor<4x3xf32>, %1 "b" : tensor<f32>, %2 "c" : tensor<3x4xf32>,
+      %3 "d" : tensor<12xf32>, %4 "rows" : tensor<?x1xi64>, %5 "like" : tensor<?x4xf32>,
+      %6 "e" : tensor<3x4xf32>, %7 "f" : tensor<3x4xf32>, %8 "g" : tensor<12xf32>) {
+        %9 = pd_op.sin(%0) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+        %10 = pd_op.flatten(%9) {start_axis = 0 : i32, stop_axis = 1 : i32}
+          : (tensor<4x3xf32>) -> tensor<12xf32>
+        %11 = pd_op.sigmoid(%10) : (tensor<12xf32>) -> tensor<12xf32>
+        %12 = pd_op.multiply(%11, %3) : (tensor<12xf32>, tensor<12xf32>) -> tensor<12xf32>
+        %13 = pd_op.add(%12, %8) : (tensor<12xf32>, tensor<12xf32>) -> tensor<12xf32>
+        %14 = pd_op.reshape(%13) {shape = array<i64: 4, 3>} : (tensor<12xf32>) -> tensor<4x3xf32>
+        %15 = pd_op.cos(%0) : (tensor<4x3xf32>) -> tensor<4x3xf32>
+        %16 = pd_op.multiply(%14, %15) : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+        %17 = pd_op.transpose(%16) {perm = array<i32: 1, 0>} : (tensor<4x3xf32>) -> tensor<3x4xf32>
+        %18 = pd_op.add(%17, %2) : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+        %19 = pd_op.add(%18, %7) : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+        %20 = pd_op.multiply(%19, %6) : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+        %21 = pd_op.shape64(%5) : (tensor<?x4xf32>) -> tensor<2xi64>
+        %22 = pd_op.expand(%1, %21) : (tensor<f32>, tensor<2xi64>) -> tensor<?x?xf32>
+        %23 = pd_op.shape64(%22) : (tensor<?x?xf32>) -> tensor<2xi64>
+        %24 = pd_op.expand(%4, %23) : (tensor<?x1xi64>, tensor<2xi64>) -> tensor<?x?xi64>
+        %25 = pd_op.take_along_axis(%20, %24) {axis = 0 : i32}
+          : (tensor<3x4xf32>, tensor<?x?xi64>) -> tensor<?x?xf32>
+        %26 = pd_op.full_like(%25) {value = 1.0 : f64}
+          : (tensor<?x?xf32>) -> tensor<?x?xf32>
+        %27 = pd_op.reduce_as(%26, %22) : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+        %28 = pd_op.reduce_as(%27, %1) : (tensor<?x?xf32>, tensor<f32>) -> tensor<f32>
+        pir.shadow_output(%28) {output_name = "y"} : (tensor<f32>) -> () } }""").ops
+    assert isinstance(program, ProgramOp)
+    made = Program(ModuleOp([program.clone()]), {}, "test")
+    shapes = {"a": (4, 3), "b": (), "c": (3, 4), "d": 12, "like": (2, 4), "e": (3, 4), "f": (3, 4)}
+    given = {name: np.ones(shape, np.float32) for name, shape in {**shapes, "g": 12}.items()}
+    assert compile(made)(**given, rows=np.zeros((2, 1), np.int64))["y"] == 8

@@ -135,7 +135,11 @@ class _Partitioner:
         for operand, broadcast in apart.items():
             self.copy(broadcast.moves, own)
             self.is_read([broadcast.value.result], own.level, by=own)
-            self.refusals[cast(PirOp, operand.owner), unit.op] = _broadcast(unit, broadcast)
+            origin = cast(PirOp, operand.owner)
+            if origin not in self.group:  # each reader computes it anew
+                origin = broadcast.value.op
+            if origin in self.group:
+                self.refusals[origin, unit.op] = _broadcast(unit, broadcast)
         if is_in:
             outside = [v for v in unit.tensors if self.at(v) is not own and v not in apart]
             self.copy(

@@ -30,8 +30,12 @@ def _transpose(call: MapCall) -> Load:
 
 
 @index_maps("pd_op.expand", "pd_op.expand_as")
-def _expand(call: MapCall) -> Load:
-    return call.load("x", aligned(call.here(), call.meta("x").shape))
+def _expand(call: MapCall) -> Load | Opaque:
+    shape = call.meta("x").shape
+    for n, m in zip(reversed(shape), reversed(call.out.shape), strict=False):
+        if n != m and (is_sized(n) or n != 1):
+            return Opaque("the run decides which axes it repeats")
+    return call.load("x", aligned(call.here(), shape))
 
 
 @index_maps("pd_op.tile")
