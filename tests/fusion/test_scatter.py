@@ -208,6 +208,20 @@ def test_of_open_sizes() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+def test_updates_of_no_rows_for_an_open_number_of_places() -> None:
+    """There is nothing that a kernel could read."""
+    c = Case()
+    index = c.b("pd_op.data", name="at", shape=(-1, 1), dtype=dt.int64, place=UNDEFINED)
+    c.inputs["at"] = np.zeros((0, 1), np.int64)
+    updates = c.b("pd_op.data", name="u", shape=(0, 4), dtype=dt.float32, place=UNDEFINED)
+    c.inputs["u"] = np.zeros((0, 4), np.float32)
+    x = c.open(-6, 4)
+    total = c.op("scatter_nd_add", c.b.exp(x), index, updates)
+    c.b("pir.shadow_output", total, output_name="y")
+    got = run(fused(c.program)[0], c.inputs)["y"]
+    np.testing.assert_allclose(got, run(c.program, c.inputs)["y"], rtol=1e-6)
+
+
 def open_writes(op: str) -> Case:
     """What is an indirect store, all rows of open numbers."""
     c = Case()

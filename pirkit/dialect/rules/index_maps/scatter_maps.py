@@ -26,6 +26,8 @@ def _scatter_nd_add(call: MapCall) -> Scatter | Opaque:
     if 0 in shape or not count or is_sized(count):
         return Opaque("its places have no number of axes")
     places = index.shape[:-1]
+    if 0 in places or 0 in call.meta("updates").shape:
+        return Opaque("there is no place to write to")
     extents = (*places, *shape[count:])
     point = space(extents, "r")
     lead, rest = point[: len(places)], point[len(places) :]
