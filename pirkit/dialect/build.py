@@ -316,8 +316,8 @@ class Builder:
         """``x`` with the dimensions of ``like``, of which only the shape is read."""
         if x.shape == like.shape and UNKNOWN not in x.shape:
             return x
-        known = like.shape if like.shape.count(UNKNOWN) <= 1 else None
-        return self.reshape(x, known if known is not None else self.shape_of(like))
+        is_one = like.shape.count(UNKNOWN) <= 1 and 0 not in like.shape  # -1 of no elements is any
+        return self.reshape(x, like.shape if is_one else self.shape_of(like))
 
     def sum(self, x: Value, axis: Sequence[int], *, keepdim: bool = False) -> Value:
         """The sum over some axes; over none it is ``x``."""

@@ -171,6 +171,8 @@ class _Planner(StorageTracker):
     generator: Callable[[Call], Callable[[], np.random.Generator]] = field(kw_only=True)
     destinations: set[int] = field(default_factory=set[int])
     """Slots that a region writes in place: their buffer must not change within it."""
+    depth: int = 0
+    """How many regions the current instruction is in."""
     escaping: set[int] = field(default_factory=set[int])
     write_backs: dict[int, int] = field(default_factory=dict[int, int])
     """From the slot of a value that is later stored to a variable, to the variable's slot."""
@@ -211,6 +213,12 @@ class _Planner(StorageTracker):
                 nodes.append(Release(instruction, late))
         return nodes
 
+    def region(self, body: Iterable[Instruction]) -> list[Node]:
+        self.depth += 1
+        nodes = self.block(body)
+        self.depth -= 1
+        return nodes
+
     def is_heap(self, slot: int) -> bool:
         return any(s.owner == "heap" for s in self.storages.get(slot, ()))
 
@@ -226,7 +234,7 @@ class _Planner(StorageTracker):
                 yield self.branch(instruction)
             case While():
                 yield from self.settle(instruction)
-                yield Loop(instruction, tuple(self.block(instruction.body)))
+                yield Loop(instruction, tuple(self.region(instruction.body)))
             case Stack():
                 for slot in slots_of(instruction.outputs):
                     self.metas[slot] = self.plan.slots[slot]
@@ -240,6 +248,9 @@ class _Planner(StorageTracker):
         wanted = tuple(
             [m if o is not None else None for o, m in zip(call.outputs, found, strict=False)]
         )
+        if not self.depth:  # behind a region, a write may give a tensor another type and buffer
+            pairs = [p for o, m in zip(call.outputs, wanted, strict=False) for p in _pairs(o, m)]
+            self.destinations -= {slot for slot, meta in pairs if self.metas.get(slot) != meta}
         bound = None
         if not call.host and all(map(is_static, inputs)):
             bound = self.bind(call, inputs, wanted)
@@ -296,10 +307,12 @@ class _Planner(StorageTracker):
 
     def infer(self, call: Call, inputs: Metas) -> Metas:
         attrs = {**call.attrs, **{h.name: self.unknown(h) for h in call.host}}
+        is_known = all(map(is_static, inputs))
         try:
-            return self.library.infer(call.kernel, inputs, attrs)
+            found = self.library.infer(call.kernel, inputs, attrs)
+            return found if is_known else tuple(map(self.ranked, call.outputs, found))
         except ConstraintError as error:
-            if not all(map(is_static, inputs)):
+            if not is_known:
                 stated = tuple(map(self.declared, call.inputs))
                 with suppress(ConstraintError):
                     return tuple(
@@ -308,6 +321,13 @@ class _Planner(StorageTracker):
             raise call_fault(
                 call, error.message, f"constraint {error.constraint}", error.help
             ) from error
+
+    def ranked(self, output: Operand, found: Meta | None) -> Meta | None:
+        """The number of axes may depend on sizes, of which the program knows more (`squeeze`)."""
+        stated = self.declared(output)
+        if not (isinstance(found, TensorMeta) and isinstance(stated, TensorMeta)):
+            return found
+        return found if found.rank == stated.rank else _with_dynamic_shape(stated)
 
     def unknown(self, host: HostArgument) -> tuple[None, ...] | None:
         """A placeholder for an attribute computed at run time: for a list, its length if known."""
@@ -540,10 +560,10 @@ class _Planner(StorageTracker):
         yield Move(copy, tuple(sources), tuple(targets), tuple(places), overlapping)
 
     def branch(self, branch: If) -> Branch:
-        then = self.block(branch.then)
+        then = self.region(branch.then)
         results = [s for s in _results(branch) if s in self.metas]
         first = [self.metas[s] for s in results]
-        orelse = self.block(branch.orelse)
+        orelse = self.region(branch.orelse)
         for slot, one in zip(results, first, strict=True):
             self.metas[slot] = _join_metas(one, self.metas[slot])
         return Branch(branch, tuple(then), tuple(orelse))

@@ -21,6 +21,7 @@ from pirkit.runtime.place import UNDEFINED
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
+Shape = tuple[int, ...]
 
 CLEAN = "canonicalize,cse,dce,canonicalize,cse,dce"
 
@@ -28,20 +29,26 @@ CLEAN = "canonicalize,cse,dce,canonicalize,cse,dce"
 class Traced:
     """A program under construction, with the arrays that its inputs stand for."""
 
-    def __init__(self, inputs: Sequence[Array], *, known: bool = True) -> None:
-        """``known`` tells whether the program knows the sizes of its floating inputs."""
+    def __init__(self, inputs: Sequence[Array], *, known: bool | Sequence[Shape] = True) -> None:
+        """``known`` are the shapes that the program knows, or whether those of floating inputs."""
         self.inputs = inputs
+        shapes = [
+            tuple(a.shape) if known or a.dtype.kind in "biu" else (UNKNOWN,) * a.ndim
+            for a in inputs
+        ]
         self.program = ProgramOp.build("main")
         self.b = Builder(self.program.block)
         self.args = [
             self.b(
                 "pd_op.data",
                 name=f"x{i}",
-                shape=a.shape if known or a.dtype.kind in "biu" else (UNKNOWN,) * a.ndim,
+                shape=shape,
                 dtype=of_array(a).dtype,
                 place=UNDEFINED,
             )
-            for i, a in enumerate(inputs)
+            for i, (a, shape) in enumerate(
+                zip(inputs, shapes if isinstance(known, bool) else known, strict=True)
+            )
         ]
 
     def grad(self, y: Value, wrt: Sequence[Value], seed: Value | None = None) -> list[Value | None]:

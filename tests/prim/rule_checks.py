@@ -20,7 +20,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import UNKNOWN
 from tests.ops.calls import Call, calls, sample_dtypes
-from tests.prim.differentiation import Array, Traced
+from tests.prim.differentiation import Array, Shape, Traced
 
 WITHOUT_DERIVATIVE: Final = frozenset({("pd_op.warprnnt", 1)})
 """Results that are derivatives themselves, and whose own derivative is refused."""
@@ -54,7 +54,7 @@ class Program:
         return [a for i, a in args if is_differentiable(a.ssa) and i not in self.constant]
 
 
-def program_of(call: Call, *, known: bool = True) -> Program:
+def program_of(call: Call, *, known: bool | Sequence[Shape] = True) -> Program:
     """The program of a call, which knows or does not know the sizes of its inputs."""
     t = Traced(tensors_of(call), known=known)
     return Program(t, emitted(call, t.b, t.args), constants_of(call))

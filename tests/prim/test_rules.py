@@ -7,6 +7,8 @@ numbers, the op is listed with the reason.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -16,8 +18,9 @@ from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.build import Value
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose, lookup, vjp
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 from tests.ops.calls import Call, arrays, calls, sample_dtypes, table
-from tests.prim.differentiation import Array
+from tests.prim.differentiation import Array, Shape
 from tests.prim.rule_checks import (
     Program,
     complex_calls,
@@ -206,6 +209,40 @@ def test_a_decomposition_does_not_need_to_know_sizes(definition: OpDef) -> None:
         )
         for one, other in zip(first, second, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, err_msg=str(call))
+
+
+@pytest.mark.parametrize("definition", COMPOSITE, ids=name)
+def test_some_sizes_may_be_known(definition: OpDef) -> None:
+    """Of each call three kinds: a dimension, a tensor, or an axis of all tensors is unknown."""
+    rng = np.random.default_rng(5)
+    for call in float_calls(definition):
+        known = program_of(call)
+        inputs = known.traced.inputs
+        wanted = runner(known, known.results)([a.copy() for a in inputs])
+        for shapes in partly_known([a.shape for a in inputs], rng):
+            with suppress(ConstraintError):  # the op needs to know a size to be typed
+                p = program_of(call, known=shapes)
+                found = runner(p, p.results, "@default")([a.copy() for a in inputs])
+                for one, other in zip(wanted, found, strict=True):
+                    told = f"{call} {shapes}"
+                    assert one.shape == other.shape, told
+                    np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-12, err_msg=told)
+
+
+def partly_known(shapes: list[Shape], rng: np.random.Generator) -> Iterator[list[Shape]]:
+    places = [(i, axis) for i, shape in enumerate(shapes) for axis in range(len(shape))]
+    if places:
+        i, axis = places[rng.integers(len(places))]
+        yield hidden(shapes, lambda k, a: (k, a) == (i, axis))
+        yield hidden(shapes, lambda k, a: k == i)
+        yield hidden(shapes, lambda k, a: a == axis)
+
+
+def hidden(shapes: list[Shape], hides: Callable[[int, int], bool]) -> list[Shape]:
+    return [
+        tuple([UNKNOWN if hides(k, a) else n for a, n in enumerate(shape)])
+        for k, shape in enumerate(shapes)
+    ]
 
 
 @pytest.mark.parametrize("definition", DERIVED, ids=name)

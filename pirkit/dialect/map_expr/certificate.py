@@ -58,7 +58,9 @@ def differences(kernel: MapExpr) -> Iterator[str]:
 
 
 def admits(kernel: MapExpr) -> bool:
-    """True if the ops that a kernel replaces allow its shapes."""
+    """True if the ops that a kernel replaces allow its shapes, all of which are numbers."""
+    if any(is_sized(n) for origin in kernel.ops for n in origin.meta.shape):
+        return False
     try:
         _Derived(kernel)
     except _Differs:
@@ -103,7 +105,9 @@ class _Derived:
             else:
                 metas.append(None if operand is None else self.meta(operand))
         try:
-            if not self.kernel.is_sized and not _gives(definition, metas, origin):
+            # Of a kernel without symbolic sizes, these records may have some, equal to others.
+            is_sized_call = any(map(is_sized, _sizes(*metas, origin.meta)))
+            if not is_sized_call and not _gives(definition, metas, origin):
                 raise _Differs(f"o{k}, {origin.op}, does not give a {origin.meta}")
             call = MapCall(definition, metas, [origin.meta], dict(origin.attrs), self.sizes)
             found = rule(call)
@@ -270,6 +274,14 @@ def _gives(definition: OpDef, metas: list[Meta | None], origin: Origin) -> bool:
     found = infer_meta.of(definition)(*metas, **origin.attrs)
     first = cast(Meta, found[0] if isinstance(found, tuple) else found)
     return compatible(first, origin.meta)
+
+
+def _sizes(*metas: Meta | None) -> Iterator[int]:
+    for meta in metas:
+        if isinstance(meta, VecMeta):
+            yield from _sizes(*meta.items)
+        elif isinstance(meta, TensorMeta):
+            yield from meta.shape
 
 
 def _equal_op(node: Apply, rule: Apply) -> bool:

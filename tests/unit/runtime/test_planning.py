@@ -249,3 +249,52 @@ def test_an_input_that_is_written_holds_what_was_written(pipeline: str, size: in
     found = exe.run({"x": held.copy()})
     np.testing.assert_allclose(found["y"], held**2 + 1)
     np.testing.assert_allclose(exe.updates["x"], held**2)
+
+
+def test_a_write_behind_a_loop_that_writes_the_same_tensor_may_change_its_shape() -> None:
+    data = 'name = "x", shape = array<i64: 2, 2>, dtype = #pir.dtype<float32>'
+    one = "shape = array<i64>, value = 1.0 : f64"
+    text = f"""builtin.module {{
+      pir.program @main {{
+        %x = pd_op.data() {{{data}, place = #pir.place<undefined:0>}} : () -> tensor<2x2xf32>
+        %t = pd_op.full() {{{one}, dtype = #pir.dtype<bool>}} : () -> tensor<i1>
+        %y = pd_op.while(%t, %x) : (tensor<i1>, tensor<2x2xf32>) -> tensor<2x2xf32> {{
+        ^bb0(%held: tensor<2x2xf32>):
+          %double = pd_op.add_(%x, %x) : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+          %no = pd_op.logical_not(%t) : (tensor<i1>) -> tensor<i1>
+          pir.yield(%no, %double) : (tensor<i1>, tensor<2x2xf32>) -> ()
+        }}
+        %flat = pd_op.flatten_(%x) {{start_axis = 0 : i32, stop_axis = 1 : i32}}
+          : (tensor<2x2xf32>) -> tensor<4xf32>
+        %z = pd_op.exp(%flat) : (tensor<4xf32>) -> tensor<4xf32>
+        pir.shadow_output(%z) {{output_name = "z"}} : (tensor<4xf32>) -> ()
+      }}
+    }}"""
+    for backend in ("cpu", "reference"):
+        found = executable(text, backend).run({"x": np.ones((2, 2), np.float32)})
+        np.testing.assert_allclose(found["z"], np.full(4, np.exp(2.0)), rtol=1e-6)
+
+
+def test_how_many_axes_a_squeeze_removes_of_what_an_array_holds() -> None:
+    data = 'name = "x", shape = array<i64: 1, 2, 2>, dtype = #pir.dtype<float32>'
+    text = f"""builtin.module {{
+      pir.program @main {{
+        %x = pd_op.data() {{{data}, place = #pir.place<undefined:0>}} : () -> tensor<1x2x2xf32>
+        %a = pd_op.create_array() {{dtype = #pir.dtype<float32>}} : () -> !pir.tensor_array<f32>
+        %i = pd_op.full_int_array() {{value = array<i64: 0>, dtype = #pir.dtype<int64>}}
+          : () -> tensor<1xi64>
+        %b = pd_op.array_write_(%a, %x, %i)
+          : (!pir.tensor_array<f32>, tensor<1x2x2xf32>, tensor<1xi64>) -> !pir.tensor_array<f32>
+        %y, %n = pd_op.array_to_tensor(%a) {{axis = 1 : i32, use_stack = false}}
+          : (!pir.tensor_array<f32>) -> (tensor<1x2x2xf32>, tensor<1xi32>)
+        %s = pd_op.squeeze(%y) {{axis = array<i64: 0, 1, 2>}}
+          : (tensor<1x2x2xf32>) -> tensor<2x2xf32>
+        %z = pd_op.roll(%s) {{shifts = array<i64: 1>, axis = array<i64: 1>}}
+          : (tensor<2x2xf32>) -> tensor<2x2xf32>
+        pir.shadow_output(%z) {{output_name = "z"}} : (tensor<2x2xf32>) -> ()
+      }}
+    }}"""
+    x = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
+    for backend in ("cpu", "reference"):
+        found = executable(text, backend).run({"x": x})
+        np.testing.assert_array_equal(found["z"], [[1, 0], [3, 2]])

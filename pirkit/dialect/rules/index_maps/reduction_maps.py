@@ -51,13 +51,15 @@ def _quantify(call: MapCall) -> Reduction | Load | Opaque:
 
 
 @index_maps("pd_op.reduce_as")
-def _as(call: MapCall) -> Reduction | Load:
+def _as(call: MapCall) -> Reduction | Load | Opaque:
     """Axes that the other shape lacks, or has with one element, are summed.
 
     Where only the sizes tell, the sum goes over all elements or over one: the place on such an axis
     is where the result is, or where the sum is, as one of the two is always 0.
     """
     shape, wanted = call.meta("x").shape, call.meta("target").shape
+    if 0 in shape and any(map(is_sized, wanted)):
+        return Opaque("it sums no elements, and the run knows over which axes")
     lead = len(shape) - len(wanted)
     over: dict[int, int] = {axis: shape[axis] for axis in range(lead)}
     for axis, (n, size) in enumerate(zip(shape[lead:], wanted, strict=True), lead):

@@ -64,7 +64,7 @@ def _permutation(b: Builder, pivots: Value, x: Value) -> Value:
     order = arange(b, x, x.rank - 2)
     order = b.expand_like(order, x[..., 0])
     axis = order.rank - 1
-    for i in range(pivots.shape[-1]):
+    for i in range(min(x.shape[-2:])):
         here = _part(b, order, axis, i, i + 1)
         place = b.cast(_part(b, pivots, axis, i, i + 1), dt.int64) - 1
         there = b.take_along_axis(order, place, axis=axis)

@@ -13,6 +13,9 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.operation import origin_of, span_of
 from pirkit.dialect.rules.linalg.solve import adjoint, transposed
+from pirkit.dialect.rules.movement.movement import END, part
+from pirkit.dialect.rules.movement.size_ops import sizes_of
+from pirkit.runtime.meta import UNKNOWN
 
 
 def _refused(c: OpCall, what: str) -> UnsupportedError:
@@ -48,23 +51,27 @@ def _(c: OpCall, g: Value) -> Value:
 
 @vjp("pd_op.qr")
 def _(c: OpCall, of_q: Value | None, of_r: Value | None) -> Value:
-    """A wide matrix is a square one, and columns that only the upper triangle sees."""
+    """A wide matrix is a square one, and columns that only the upper triangle sees.
+
+    So is, with no such columns, one of which is unknown whether it is wide.
+    """
     b, x = c.b, c.x
     rows, columns = x.shape[-2:]
     if c.mode != "reduced":
         raise _refused(c, f"with mode {c.mode!r}")
     of_q = b.zeros_like(c.q) if of_q is None else of_q
     of_r = b.zeros_like(c.r) if of_r is None else of_r
-    if rows >= columns:
+    if rows >= columns and UNKNOWN not in (rows, columns):
         return _square_qr(b, c.q, c.r, of_q, of_r)
-    last = x.rank - 1
-    parts = {"axes": (last,), "infer_flags": (1,), "decrease_axis": ()}
+    last = (x.rank - 1,)
+    least = sizes_of(b, c.q)[-1]
+    border = least if isinstance(least, Value) else (least,)
 
     def head(v: Value) -> Value:
-        return b.slice(v, starts=(0,), ends=(rows,), **parts)
+        return part(b, v, last, (0,), border)
 
     def tail(v: Value) -> Value:
-        return b.slice(v, starts=(rows,), ends=(columns,), **parts)
+        return part(b, v, last, border, (END,))
 
     of_q = of_q + tail(x) @ adjoint(b, tail(of_r))
     left = _square_qr(b, c.q, head(c.r), of_q, head(of_r))

@@ -94,21 +94,20 @@ def _correlated(c: OpCall, image: Value, filter: Value, moves: Sequence[Slide]) 
 
 
 def _patch_gradient(c: OpCall, g: Value, image: Value, moves: Sequence[Slide]) -> Value:
-    """The cotangent of ``image``; along dynamic lengths it is computed too long, and sliced.
+    """The cotangent of ``image``; along unknown sizes it is computed too long, and sliced.
 
     Where all windows may end in the padding before the image it begins too early, and is sliced.
     """
-    extra = [
-        m.stride - 1 if length == UNKNOWN else max(-m.after, 0)
-        for m, length in zip(moves, image.shape[2:], strict=True)
-    ]
+    extra: list[int] = []
     missed: list[int] = []
     fitted: list[Slide] = []
     for m, count, length in zip(moves, g.shape[2:], image.shape[2:], strict=True):
         extent = 1 if m.size == UNKNOWN else m.extent
-        last = 0 if UNKNOWN in (count, m.size, length) else (count - 1) * m.stride
+        is_open = UNKNOWN in (count, m.size, length)
+        extra.append(m.stride - 1 if is_open else max(-m.after, 0))
+        last = 0 if is_open else (count - 1) * m.stride
         missed.append(max(m.before - extent - last, 0) if m.stride > 1 else 0)
-        is_cut = length == UNKNOWN and m.stride > 1 and m.before + m.after > extent
+        is_cut = is_open and m.stride > 1 and m.before + m.after > extent
         fitted.append(replace(m, before=m.before - missed[-1], after=0 if is_cut else m.after))
     moves = fitted
     out = c.b(
@@ -123,7 +122,7 @@ def _patch_gradient(c: OpCall, g: Value, image: Value, moves: Sequence[Slide]) -
             out, axes=tuple(late), starts=tuple(late.values()), ends=(END,) * len(late),
             infer_flags=(1,) * len(late), decrease_axis=(),
         )  # fmt: skip
-    return _cut(c.b, out, image) if UNKNOWN in image.shape[2:] and any(extra) else out
+    return _cut(c.b, out, image) if UNKNOWN in out.shape[2:] and any(extra) else out
 
 
 def _met(b: Builder, image: Value, moves: Sequence[Slide]) -> Value:

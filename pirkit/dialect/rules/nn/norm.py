@@ -121,12 +121,14 @@ def _(c: OpCall) -> tuple[Value, ...]:
     new_mean, new_variance = (
         v * keep + n * (1 - keep) for v, n in ((mean, used), (variance, variance_used))
     )
-    if all(n in (1, UNKNOWN) for n in sizes):  # there may be one element per channel
+    if UNKNOWN in sizes:  # there may be no element or one per channel
         elements = b.value(count(b, x, axes), x)
-        some, single = elements > 1.0, b.equal(elements, b.value(1.0, x))
-        out = b.where(single, b.cast(x, out.dtype), out)
+        some = elements > 1.0
         new_mean = b.where(some, new_mean, mean)
         new_variance = b.where(some, new_variance, variance)
-        used, inverse = (b.where(single, b.zeros_like(v), v) for v in (used, inverse))
+        if all(n in (1, UNKNOWN) for n in sizes):
+            single = b.equal(elements, b.value(1.0, x))
+            out = b.where(single, b.cast(x, out.dtype), out)
+            used, inverse = (b.where(single, b.zeros_like(v), v) for v in (used, inverse))
     moved = b.cast(new_mean, c.mean.dtype), b.cast(new_variance, c.variance.dtype)
     return out, *moved, used, inverse, nothing

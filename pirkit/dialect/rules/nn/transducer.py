@@ -45,7 +45,7 @@ def _(c: OpCall) -> Value:
 
 
 def _is_known(c: OpCall) -> bool:
-    return UNKNOWN not in c.input.shape and 0 not in c.input.shape
+    return UNKNOWN not in (*c.input.shape, *c.label.shape) and 0 not in c.input.shape
 
 
 def _loss_and_slope(c: OpCall, with_slope: bool) -> tuple[Value, Value | None]:
