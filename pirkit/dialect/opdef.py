@@ -31,8 +31,9 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct, field
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.gc_pause import imported, is_imported
@@ -54,8 +55,7 @@ WRITE: Final = "write"
 EFFECTS: Final = (PURE, RANDOM, IO, WRITE)
 
 
-@dataclass(frozen=True, eq=False)
-class OpDef:
+class OpDef(Struct, frozen=True, eq=False, dict=True):
     """Everything static that is known about one op.
 
     ``inplace`` maps a result to the operand whose storage it takes; an op whose name does not end

@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, update_wrapper
 from threading import RLock
 from types import MethodType
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.forks import renewed
@@ -72,8 +72,7 @@ def jit(
     return _jitted(options, function)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """The arguments of one call, sorted."""
 
     positional: tuple[Any, ...]
@@ -91,8 +90,7 @@ class _Call:
         return args, {**by_name, **named}
 
 
-@dataclass(frozen=True, slots=True)
-class _Signature:
+class _Signature(Struct, frozen=True):
     """What decides about a program, and what a user is told of it."""
 
     shape: tree.Shape

@@ -21,9 +21,9 @@ import difflib
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeVar, cast
 
+from msgspec import Struct, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
@@ -43,8 +43,7 @@ REMEMBERED: Final = 100
 """How many of the latest rewrites are examined to name the rules that keep firing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """Something a pass did (``passed``), could not do (``missed``) or found out (``analysis``)."""
 
     kind: RemarkKind
@@ -85,8 +84,7 @@ def require_names(known: Iterable[str], names: Iterable[str], what: str) -> None
             )
 
 
-@dataclass
-class PassContext:
+class PassContext(Struct):
     """The state of one run of a pass: its counters, remarks and limits."""
 
     pass_name: str

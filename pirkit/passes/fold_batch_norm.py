@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -81,8 +82,7 @@ def _root(op: PirOp, frozen: Mapping[SSAValue, bool]) -> _Root | None:
     return _Root(op, frozen, axis, 1 if op.name in _TRANSPOSED else 0)
 
 
-@dataclass(frozen=True)
-class _Root:
+class _Root(Struct, frozen=True):
     """An op with a weight: the axis of channels of its result, and that of its weight."""
 
     op: PirOp

@@ -13,10 +13,10 @@ without; the tables FROM_RESULT and STANDS_FOR say how to compute or replace tho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
+from msgspec import Struct, field
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
@@ -45,8 +45,7 @@ Given = Any
 """An operand: a Value, a list of Values, None, or the Python value of an attribute."""
 
 
-@dataclass
-class _Scope:
+class _Scope(Struct):
     """The forward op and its derivative, in a temporary program of their own.
 
     All operands are arguments of that program, so none depends on another and the derivatives are

@@ -8,10 +8,10 @@ element, NaN, infinities and the sign of zero included; so `x + 0.0 = x` is not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.alias import AliasClasses
@@ -33,8 +33,7 @@ Action = Callable[[PirOp, AliasClasses], Found]
 Guard = Callable[[PirOp, AliasClasses], bool]
 
 
-@dataclass(frozen=True)
-class RewriteRule:
+class RewriteRule(Struct, frozen=True):
     """One equation, for the ops named ``op``."""
 
     op: str

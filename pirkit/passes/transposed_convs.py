@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -20,8 +21,7 @@ PACKING = 4
 """Packing an element of the filter in each call takes as long as moving so many of the result."""
 
 
-@dataclass(frozen=True)
-class _Axis:
+class _Axis(Struct, frozen=True):
     """One spatial axis: the image, the window, what is cut off in front, and the result."""
 
     size: int

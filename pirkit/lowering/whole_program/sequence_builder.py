@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.diag.gc_pause import imported
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.once import cached_property
 from pirkit.runtime.machine_costs import GIL_HOLD_NS
@@ -382,8 +382,7 @@ class BorrowingSession(Session):
         self._within(super().run_at, addresses)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
+class _Bound(Struct, frozen=True):
     """A call on fixed arrays, which it keeps alive."""
 
     run: Callable[[], None]

@@ -15,9 +15,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ArtifactError, InternalError
 from pirkit.diag.progress import delayed_bar
@@ -34,8 +36,7 @@ if TYPE_CHECKING:
 _PROGRESS_AFTER_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A function before compilation: the text of its module, and its `Code` without an image.
 
     ``stages`` are the loops after each rewrite, where the loop IR is not made from a MapExpr.
