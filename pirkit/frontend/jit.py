@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.forks import renewed
-from pirkit.diag.log import LOG
+from pirkit.diag.unheard_log import log
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.compiled_call import Compiled, compiled_call
@@ -269,7 +269,7 @@ class Jitted:
             del versions[:-VERSIONS]
             self._signatures.append((signature, labels))
             self._reasons.append(f"{len(self._reasons) + 1}: {reason}")
-            LOG.info("compiled %r for %s", self, reason)
+            log("info", "compiled %r for %s", self, reason)
             return compiled
 
     def _traced(self, call: _Call) -> Traced:

@@ -169,7 +169,7 @@ Places = tuple[tuple[str, Span], ...]
 
 
 class Pass(ABC):
-    """A transformation of a module; derived classes are frozen dataclasses.
+    """A transformation of a module; derived classes with options are frozen dataclasses.
 
     A pass takes a verified module and leaves a verified one with the same results. It does not
     print, read the environment or depend on the iteration order of a set.
@@ -195,6 +195,12 @@ class Pass(ABC):
     def summary(cls) -> str:
         """The first line of the manual page."""
         return (cls.__doc__ or "").strip().partition("\n")[0]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), str(self)))
 
     def __str__(self) -> str:
         """The pass in pipeline syntax, with only the options that differ from their defaults."""

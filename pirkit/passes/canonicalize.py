@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -18,7 +17,6 @@ from pirkit.passes.replace_ops import erase, may_replace, replace
 from pirkit.passes.rewrite_rules import RewriteRule, rules_by_op
 
 
-@dataclass(frozen=True)
 class CanonicalizePass(Pass):
     """Apply algebraic rewrites until none applies, and take branches whose condition is known.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from msgspec import Struct
@@ -26,7 +25,6 @@ _SCALES: Final = ("pd_op.multiply", "pd_op.divide", "pd_op.batch_norm")
 _SHIFTS: Final = ("pd_op.add", "pd_op.subtract")
 
 
-@dataclass(frozen=True)
 class FoldBatchNormPass(Pass):
     """Fold batch norm in inference, and constant scales of channels, into the weights before it.
 

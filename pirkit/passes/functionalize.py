@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, cast
 
 from msgspec import Struct, field
@@ -35,7 +34,6 @@ def _carries(op: Operation) -> bool:
     return op.name == _IF or declares(op, LOOP)
 
 
-@dataclass(frozen=True)
 class FunctionalizePass(Pass):
     """Replace in-place operations by their pure twins.
 

@@ -228,8 +228,9 @@ def place_of(error: UsageError, places: Places) -> Span | None:
 @lru_cache(256)
 def _option_types(cls: type[Pass]) -> dict[str, Any]:
     # Evaluating annotations took a tenth of compiling a small program.
-    hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in cls.options()}
+    options = cls.options()
+    hints = get_type_hints(cls) if options else {}
+    return {f.name: hints[f.name] for f in options}
 
 
 def _unknown_option(cls: type[Pass], name: _Token, known: list[str]) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from msgspec import Struct
@@ -50,7 +49,6 @@ class _Axis(Struct, frozen=True):
         return self.taps - 1 - self.first, self.first + self.blocks - self.size
 
 
-@dataclass(frozen=True)
 class ConvolveTransposedPass(Pass):
     """Write transposed convolutions with constant filters as convolutions of the image.
 
