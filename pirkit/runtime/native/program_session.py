@@ -94,7 +94,7 @@ class Session:
             *[word for pair in patches for word in pair]
         )
         first_word = ctypes.addressof(self.blocks)
-        self.words: Array = np.ctypeslib.as_array(self.blocks)
+        self.words: Array = np.asarray(self.blocks)
         self.temporary = np.array([(at - first_word) // 8 for at, _ in temporary], np.intp)
         """The argument words in `words` for memory of a call, and where in its block that is."""
         self.first_byte = 0

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from pirkit.diag.errors import ArtifactError, InternalError
 from pirkit.diag.progress import delayed_bar
-from pirkit.lowering.codegen.emit.sanitize import sanitized
 from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
 from pirkit.runtime.native.function import Code, NativeFunction
@@ -193,6 +192,8 @@ def _written_drafts(missing: Sequence[LazyFunction]) -> Iterator[tuple[LazyFunct
         try:
             draft = function.write()
             if host().sanitized:
+                from pirkit.lowering.codegen.emit.sanitize import sanitized  # noqa: PLC0415  rare
+
                 name = f"kernel {function.key[:12]} ({draft.about})"
                 draft = replace(draft, text=sanitized(draft.text, draft.code, name))
         # Reported by `LazyFunction.code`, to the caller who needs this function.
