@@ -18,12 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 from unittest import mock
+
+from msgspec.structs import replace
 
 from pirkit.cli import opt, reduce
 from pirkit.dialect import opdef

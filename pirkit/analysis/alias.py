@@ -8,9 +8,9 @@ loop) alias what they become, whether or not a backend copies them there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
+from msgspec import Struct, field
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
@@ -22,8 +22,7 @@ from pirkit.dialect.types import VecType
 Elements = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class AliasClasses:
+class AliasClasses(Struct, frozen=True):
     """The alias classes of one program, as of the time of the analysis.
 
     A value that was created later aliases nothing. Erasing operations keeps the result correct, but
@@ -86,8 +85,7 @@ def is_overwritten(value: SSAValue) -> bool:
     return False
 
 
-@dataclass
-class _Finder:
+class _Finder(Struct):
     parents: list[int] = field(default_factory=list[int])
     elements: dict[SSAValue, Elements] = field(default_factory=dict[SSAValue, Elements])
     joined: bool = False

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.types import meta_of
@@ -17,8 +17,7 @@ Array = np.ndarray[Any, Any]
 Place = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Direction:
+class Direction(Struct, frozen=True):
     """A direction in which a variable moves: one element of each row, or of all, or a tensor."""
 
     variable: SSAValue
@@ -28,8 +27,7 @@ class Direction:
     """Whether ``by`` is an element of each row (index of the first axis), or of the tensor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(Struct, frozen=True):
     """A value that is differentiated, or one element in each of its rows."""
 
     value: SSAValue
@@ -41,8 +39,7 @@ Sum = dict[tuple[Root, Monomial], float]
 """Derivatives of roots along directions, with factors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """The sums that are the elements of a tensor; those of its first ``lead`` axes are alike."""
 
     lead: int

@@ -7,9 +7,9 @@ arguments, and what is popped from a stack is what was pushed onto it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
+from msgspec import Struct, field
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
@@ -27,8 +27,7 @@ Item = tuple[Operation, int]
 """An index among the operands of a push, with the op that creates the stack."""
 
 
-@dataclass(frozen=True)
-class Paths:
+class Paths(Struct, frozen=True):
     """The ops and values between ``wrt`` and the targets.
 
     ``ops`` are the ops of the block that lie between, in order. ``active`` are the values through
@@ -125,8 +124,7 @@ def push_of(stack: PirOp) -> PirOp | None:
     return next((cast(PirOp, u) for u in users if u.name == "pir.tuple_push"), None)
 
 
-@dataclass
-class _Demand:
+class _Demand(Struct):
     """Backward dependence: what some values depend on, users before definitions."""
 
     needed: set[SSAValue]
@@ -188,8 +186,7 @@ class _Demand:
         return found
 
 
-@dataclass
-class _Flow:
+class _Flow(Struct):
     """Forward dependence: what depends on some values, in execution order."""
 
     active: set[SSAValue]

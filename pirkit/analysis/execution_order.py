@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
 
+from msgspec import Struct
 from xdsl.ir import Block, Operation
 
 from pirkit.dialect.kinds import LOOP
@@ -33,8 +33,7 @@ def operations(block: Block) -> Iterator[PirOp]:
         op = after
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Struct, frozen=True):
     """Positions of the operations of one program; valid while operations are only erased."""
 
     positions: dict[Operation, int]

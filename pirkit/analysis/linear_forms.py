@@ -8,10 +8,10 @@ may be a derivative itself. What moves, adds and scales derivatives is followed 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct, field
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.constant_operands import evaluated, operands_of
@@ -46,8 +46,7 @@ _MOST_CONSTANT: Final = 1 << 20
 _MOST_TRAIL: Final = 16
 
 
-@dataclass
-class Forms:
+class Forms(Struct):
     """The forms of the values of a block that are derivatives."""
 
     block: Block

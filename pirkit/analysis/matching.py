@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, OpResult, SSAValue
 
@@ -24,8 +24,7 @@ from pirkit.dialect.op_ids import OP_ID
 from pirkit.dialect.operation import bodies, with_nested
 
 
-@dataclass(frozen=True)
-class Matching:
+class Matching(Struct, frozen=True):
     """The operations of two modules that correspond."""
 
     pairs: Mapping[Operation, Operation]

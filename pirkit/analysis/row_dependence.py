@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from msgspec import Struct
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import between, block_of
@@ -32,8 +32,7 @@ _SOME_SIZE: Final = 7919
 """The number used for all dynamic sizes: a prime, so that no reshape of static sizes splits it."""
 
 
-@dataclass(frozen=True)
-class Mixed:
+class Mixed(Struct, frozen=True):
     """Why rows are not independent, and the op that mixes them."""
 
     reason: str

@@ -12,9 +12,9 @@ Time is linear in the size of the program, times the depth of its regions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
+from msgspec import Struct, field
 from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
@@ -26,16 +26,14 @@ Content: TypeAlias = tuple[int, int]
 """An alias class and a version number."""
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Struct, frozen=True):
     """A value of a chain, with the version of its storage at its definition."""
 
     value: SSAValue
     version: int
 
 
-@dataclass(frozen=True)
-class Versions:
+class Versions(Struct, frozen=True):
     """The versions in one program; valid as long as the program is not changed."""
 
     classes: AliasClasses
@@ -82,8 +80,7 @@ def chains(versions: Versions) -> dict[int, list[Link]]:
     return found
 
 
-@dataclass
-class _Walk:
+class _Walk(Struct):
     classes: AliasClasses
     now: dict[int, int] = field(default_factory=dict[int, int])
     newest: dict[int, int] = field(default_factory=dict[int, int])

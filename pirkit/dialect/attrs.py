@@ -7,10 +7,10 @@ is its inverse. Encoded attributes are shared, because programs repeat a few of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
 
+from msgspec import Struct
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
@@ -112,8 +112,7 @@ Encode = Callable[[Any], Attribute]
 Decode = Callable[[Attribute], Any]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """How values of one kind are represented. ``decode`` returns None for another kind."""
 
     name: str

@@ -31,8 +31,9 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct, field
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.gc_pause import imported, is_imported
@@ -54,8 +55,7 @@ WRITE: Final = "write"
 EFFECTS: Final = (PURE, RANDOM, IO, WRITE)
 
 
-@dataclass(frozen=True, eq=False)
-class OpDef:
+class OpDef(Struct, frozen=True, eq=False, dict=True):
     """Everything static that is known about one op.
 
     ``inplace`` maps a result to the operand whose storage it takes; an op whose name does not end
@@ -333,6 +333,8 @@ class RuleTable:
         self._package = package
         """The package that holds the rules, if not the families: imported when one is asked for."""
         self._rules: dict[str, Callable[..., Any]] = {}
+        self.otherwise: Callable[[OpDef], Callable[..., Any] | None] = lambda _: None
+        """The rule of an op that has none here."""
         self.origins: dict[str, Origin] = {}
 
     def __call__(self, *ops: OpDef | str, override: bool = False) -> Callable[[F], F]:
@@ -367,7 +369,9 @@ class RuleTable:
     def get(self, definition: OpDef) -> Callable[..., Any] | None:
         """The rule of an op or of its pure twin, or None."""
         self._load_home()
-        return self._rules.get(definition.name) or self._rules.get(definition.base.name)
+        base = definition.base
+        own = self._rules.get(definition.name) or self._rules.get(base.name)
+        return own or self.otherwise(base)
 
     def of(self, definition: OpDef) -> Callable[..., Any]:
         """The rule of an op; raises UnsupportedError, naming op and concern, if there is none."""

@@ -10,14 +10,14 @@ few passes over memory. Ops that close families under differentiation (`pow` wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.dialect.operation import PirOp
 
 
-@dataclass(frozen=True, slots=True)
-class Primitive:
+class Primitive(Struct, frozen=True):
     """A member of the set: the reason, its group, and whether it has a derivative."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from pirkit.dialect.opdef import OpDef
 from pirkit.runtime import dtype as dt
@@ -12,8 +13,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """One call of an op: arrays (lists, None) by position, attributes by keyword."""
 
     args: tuple[Array | list[Array] | None, ...]

@@ -15,8 +15,9 @@ sorted by degree, so that each is computed from earlier ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 Monomial = tuple[int, ...]
 """The directions of a mixed derivative in ascending order: ``(0, 0, 1)`` is ``d3/dx0 dx0 dx1``."""
@@ -25,8 +26,7 @@ Functional = Mapping[Monomial, float]
 """A sum of Taylor coefficients."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Algebra:
+class Algebra(Struct, frozen=True, eq=False):
     """The rows of a series by number; row 0, the value, has degree 0."""
 
     degrees: tuple[int, ...]
@@ -50,8 +50,7 @@ def powers(order: int) -> Algebra:
     return Algebra(tuple(range(order + 1)), tuple(pairs))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class Rows(Struct, frozen=True, eq=False):
     """An algebra, and what its rows are: row m is ``functionals[m]``, 1 at ``pivots[m]``.
 
     No other row has the monomial ``pivots[m]``.

@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from pirkit.diag.once import cached_property
 
@@ -44,8 +45,7 @@ REQUIRED: Final = _Required()
 """Marks an attribute without a default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """One operand slot. ``kind`` is set when an attribute of that kind may take its place."""
 
     name: str
@@ -57,8 +57,7 @@ class Operand:
     variadic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Attr:
+class Attr(Struct, frozen=True):
     """One attribute, with its kind and its default (``REQUIRED`` when there is none)."""
 
     name: str
@@ -66,8 +65,7 @@ class Attr:
     default: Any = REQUIRED
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """One result slot."""
 
     name: str
@@ -78,8 +76,7 @@ class Result:
     variadic: bool = False
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Struct, frozen=True, dict=True):
     """The slots of an op."""
 
     operands: tuple[Operand, ...]

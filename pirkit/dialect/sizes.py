@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -25,8 +25,7 @@ _TERM: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """A sum of symbols with integer factors and a constant; equal sizes are equal objects.
 
     `terms` is sorted by symbol and has no factor 0.

@@ -7,9 +7,9 @@ are unique, stacks have one push and one pop. What holds of one operation is in 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NoReturn, cast
 
+from msgspec import Struct
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.parser.core import ForwardDeclaredValue
@@ -76,8 +76,7 @@ def _is_list(attribute: Attribute | None) -> bool:
     return isinstance(attribute, mlir.ArrayAttr)
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     """A block during the walk."""
 
     ops: Iterator[Operation]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.dialect.opdef import require
 from pirkit.dialect.shapes import show
@@ -36,8 +37,7 @@ def channels_back(x: Array, channels_last: bool) -> Array:
     return np.moveaxis(x, 1, -1) if channels_last else x
 
 
-@dataclass(frozen=True, slots=True)
-class Slide:
+class Slide(Struct, frozen=True):
     """How a window moves along one dimension. ``size`` may be UNKNOWN."""
 
     size: int

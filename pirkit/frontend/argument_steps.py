@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from types import CellType, NoneType
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.marshalling import Ways, is_like, reader
@@ -103,8 +103,7 @@ def _parts(held: Any, flatten: Callable[[Any], tuple[Any, Any]], extra: Any) -> 
     return tuple(parts) if found == extra else None
 
 
-@dataclass
-class _Places:
+class _Places(Struct):
     """Steps to places around a function; each part of the way is one step for all."""
 
     steps: list[Step]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.frontend.numpy_ufuncs import is_number
@@ -70,8 +70,7 @@ def can_cast(from_: Any, to: DTypeLike) -> bool:
     return bool(np.can_cast(dtype_of(from_).np, element_type(to).np))
 
 
-@dataclass(frozen=True, slots=True)
-class FloatLimits:
+class FloatLimits(Struct, frozen=True):
     """What a floating-point type can represent; of a complex type, its parts."""
 
     bits: int
@@ -82,8 +81,7 @@ class FloatLimits:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
-class IntegerLimits:
+class IntegerLimits(Struct, frozen=True):
     """What an integer type can represent."""
 
     bits: int

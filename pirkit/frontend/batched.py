@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.build import Builder, Value
@@ -14,16 +14,14 @@ from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import TensorMeta
 
 
-@dataclass(frozen=True, slots=True)
-class Batched:
+class Batched(Struct, frozen=True):
     """A value, with an axis of rows in front or the same for all rows."""
 
     value: Value
     rows: bool
 
 
-@dataclass(frozen=True, slots=True)
-class OneRow:
+class OneRow(Struct, frozen=True):
     """An op as it was recorded for one row, with what stands for its operands."""
 
     b: Builder

@@ -8,9 +8,9 @@ long as one row wants it, and rows that are done keep their state. That is what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from msgspec import Struct, field
 from xdsl.ir import Block, Region, SSAValue
 
 from pirkit.analysis.differentiation import stack_of
@@ -26,8 +26,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
 
-@dataclass
-class Rows:
+class Rows(Struct):
     """What is emitted for all rows at once; ``values`` says what stands for a value of one row."""
 
     b: Builder

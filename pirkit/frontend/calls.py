@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import Parameter
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import UsageError, VerifyError
 from pirkit.dialect.attrs import decode, encode
@@ -21,8 +21,7 @@ from pirkit.runtime.tensor.meta_cache import element_type
 ABSENT: Final = object()
 
 
-@dataclass(frozen=True)
-class Arguments:
+class Arguments(Struct, frozen=True):
     """A call with every slot filled: tensors by operand slot (None, or a list), all attributes."""
 
     tensors: tuple[Any, ...]

@@ -12,8 +12,8 @@ import numpy as np
 
 from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
-from pirkit.diag.log import LOG
 from pirkit.diag.settings import SETTINGS, check_choices, chosen
+from pirkit.diag.unheard_log import log
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile_cache import (
     Made,
@@ -293,7 +293,7 @@ def _made(
         made = plan_with(form, program, pipeline, entry, library, run_passes)
         if key is not None:
             save_entry(key, made)
-        LOG.debug("lowered @%s in %.1f ms", made[0].name, (perf_counter() - start) * 1e3)
+        log("debug", "lowered @%s in %.1f ms", made[0].name, (perf_counter() - start) * 1e3)
     else:
-        LOG.debug("read @%s from the compile cache", made[0].name)
+        log("debug", "read @%s from the compile cache", made[0].name)
     return made

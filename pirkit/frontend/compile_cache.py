@@ -11,11 +11,12 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from pirkit.diag.limits import current_limits
 from pirkit.diag.plugin_additions import FOREIGN

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
@@ -21,8 +21,7 @@ from pirkit.frontend.tracing import trace as record
 from pirkit.runtime.meta import TensorMeta
 
 
-@dataclass(frozen=True)
-class Marked:
+class Marked(Struct, frozen=True):
     """An argument whose tensors are parameters of the program; see `parameters`."""
 
     tree: Any

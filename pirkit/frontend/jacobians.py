@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from itertools import accumulate
 from operator import getitem
 from typing import Any, Final, cast
 
+from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable
@@ -73,8 +73,7 @@ def hessian(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
 # --- recording -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Once:
+class _Once(Struct, frozen=True):
     """A function, recorded once into a body: its arguments to differentiate and its results."""
 
     body: Body

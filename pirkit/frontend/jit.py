@@ -5,17 +5,17 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, update_wrapper
 from threading import RLock
 from types import MethodType
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.forks import renewed
-from pirkit.diag.log import LOG
+from pirkit.diag.unheard_log import log
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.compiled_call import Compiled, compiled_call
@@ -72,8 +72,7 @@ def jit(
     return _jitted(options, function)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     """The arguments of one call, sorted."""
 
     positional: tuple[Any, ...]
@@ -91,8 +90,7 @@ class _Call:
         return args, {**by_name, **named}
 
 
-@dataclass(frozen=True, slots=True)
-class _Signature:
+class _Signature(Struct, frozen=True):
     """What decides about a program, and what a user is told of it."""
 
     shape: tree.Shape
@@ -271,7 +269,7 @@ class Jitted:
             del versions[:-VERSIONS]
             self._signatures.append((signature, labels))
             self._reasons.append(f"{len(self._reasons) + 1}: {reason}")
-            LOG.info("compiled %r for %s", self, reason)
+            log("info", "compiled %r for %s", self, reason)
             return compiled
 
     def _traced(self, call: _Call) -> Traced:

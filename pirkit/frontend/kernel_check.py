@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec import to_builtins
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.declared_types import mismatched_values
@@ -123,7 +124,7 @@ def check_kernels(
 
     def check(watch: Watch) -> dict[str, Any]:
         run = partial(_check, program, plan, backend, seed, watch)
-        return asdict(on_drawn_inputs(plan, seed, run, inputs, params))
+        return to_builtins(on_drawn_inputs(plan, seed, run, inputs, params))
 
     return _report_of(watched(check, patience) if backend == CPU else check(Watch()))
 

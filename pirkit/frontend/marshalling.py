@@ -8,10 +8,10 @@ out in the order in which the native call wants them, and rebuilds the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct, field
 
 from pirkit.frontend.generated_code import function_of
 from pirkit.frontend.surroundings import Place, same
@@ -45,8 +45,7 @@ Ways = tuple[
 _MISSES: Final = (AttributeError, LookupError, NameError, TypeError, ValueError)
 
 
-@dataclass
-class _Code:
+class _Code(Struct):
     """Lines of a function under construction, and what they name."""
 
     names: dict[str, Any] = field(default_factory=dict[str, Any])

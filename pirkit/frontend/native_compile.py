@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct
 
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.diag.gc_pause import imported, uncollected
@@ -61,8 +62,7 @@ def plan_with(
     return made if native_program(decomposed[0]) is None else decomposed
 
 
-@dataclass(frozen=True)
-class _Maker:
+class _Maker(Struct, frozen=True):
     """The ways from a program to a plan."""
 
     entry: str | None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
@@ -321,7 +323,7 @@ def _with_unwritten(effect: Effect, other: Effect, bound_inputs: Inputs) -> Effe
 
 def _short_loops() -> AbstractContextManager[Any]:
     limits = current_limits()
-    return use_limits(replace(limits, loop_steps=min(limits.loop_steps, _LOOP_STEPS)))
+    return use_limits(dataclasses.replace(limits, loop_steps=min(limits.loop_steps, _LOOP_STEPS)))
 
 
 def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> str | None:

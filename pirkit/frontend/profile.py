@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from statistics import median
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.diag.span import Span
 from pirkit.lowering.call_work import Work, work_of
@@ -31,8 +32,7 @@ _CLOCK: Final = 1e-5
 """Seconds up to which the clock is not precise enough to tell a rate."""
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """What the machine can do: bytes and arithmetic operations per second."""
 
     bandwidth: float
@@ -54,8 +54,7 @@ class Machine:
         )
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """One instruction: its median time in seconds, and its work."""
 
     entry: Entry
@@ -68,8 +67,7 @@ class Row:
         return () if self.entry.span is None else (self.entry.span,)
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """The instructions in order; ``run`` is the median time of a run without the profiler.
 
     For a native segment there are the kernels in it, each with the time of its functions.

@@ -15,10 +15,10 @@ reaches what its numpy form does, and in scratch memory whole rows of a panel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.frontend.proof_questions import (
     Accesses,

@@ -18,10 +18,10 @@ is finite in both has to agree. After Alive2 (N. Lopes et al., PLDI 2021).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
+from msgspec import Struct, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -43,8 +43,7 @@ GIVE_UPS: Final = 6
 TESTED: Final = "tested"
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """How an output of a program was found equal; ``because`` says why it was only tested."""
 
     program: str
@@ -53,8 +52,7 @@ class Verdict:
     because: str = ""
 
 
-@dataclass
-class ProofReport:
+class ProofReport(Struct):
     """The verdicts for one pass, and the ops of the result that no proof covers, by name."""
 
     pass_name: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import RuntimeFault
@@ -23,8 +23,7 @@ from pirkit.runtime.nodes import Bound
 from pirkit.runtime.registry import CPU
 
 
-@dataclass(frozen=True)
-class KernelBounds:
+class KernelBounds(Struct, frozen=True):
     """How many accesses of a kernel were proved to stay in their buffers; ``why`` not all were."""
 
     program: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.frontend.proof_terms import Unprovable
 from pirkit.frontend.proof_values import Values
@@ -26,8 +28,7 @@ def divided(a: Term, b: int) -> Term:
     return a // b if isinstance(a, int) else a / b
 
 
-@dataclass(frozen=True)
-class Outside:
+class Outside(Struct, frozen=True):
     """An access that leaves its buffer, and the loop variables at which it does."""
 
     access: str
@@ -45,8 +46,7 @@ class Outside:
         )
 
 
-@dataclass
-class Accesses:
+class Accesses(Struct):
     """What was found for the accesses of a nest: how many are proved, or why one is not."""
 
     proved: int = 0
@@ -54,8 +54,7 @@ class Accesses:
     open: list[str] = field(default_factory=list[str])
 
 
-@dataclass(frozen=True)
-class ProofPoint:
+class ProofPoint(Struct, frozen=True):
     """An iteration, or a vector of them along ``axis``, in terms of the loop variables."""
 
     index: dict[int, Term]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from inspect import Parameter
 from typing import Any, Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class SameAs:
+
+class SameAs(Struct, frozen=True):
     """The default is the value of another parameter of the call."""
 
     name: str

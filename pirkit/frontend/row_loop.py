@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from pirkit.dialect.types import meta_of
 from pirkit.frontend.batched import Batched, OneRow

@@ -13,13 +13,13 @@ from array import array
 from collections import UserList, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import partial
 from keyword import iskeyword
 from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct, field
 
 from pirkit.frontend.generated_code import function_of, value_of
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -44,8 +44,7 @@ _LIBRARIES: Final = frozenset({*sys.stdlib_module_names, *_THIRD_PARTY.split()})
 """Packages whose globals nobody changes; others are the user's, wherever they are installed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a function finds something: an expression over `Surroundings.roots`."""
 
     expression: str
@@ -63,8 +62,7 @@ class Place:
         return isinstance(self.value, np.ndarray | DenseTensor)
 
 
-@dataclass
-class Surroundings:
+class Surroundings(Struct):
     """The places that a function may read, as they are now."""
 
     roots: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -11,10 +11,10 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
@@ -170,8 +170,7 @@ def _flat(values: Sequence[Any]) -> list[Any]:
     return [v for each in lists for v in each]
 
 
-@dataclass(frozen=True)
-class Traced:
+class Traced(Struct, frozen=True):
     """A function as a program: outputs ``y0``, ``y1``... in the order of the result's leaves."""
 
     program: Program

@@ -8,10 +8,11 @@ iterator for each axis; since all maps use it, equal maps of different ops are t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.index.expr import Expr, Floor, Iter, Read, as_expr, const, floor, iterator, within
 from pirkit.index.extent import EXPECTED, expected, is_sized, reaches, sign
@@ -21,8 +22,7 @@ Index = tuple[Expr, ...]
 """One expression for each axis."""
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """The condition ``0 <= value < bound``."""
 
     value: Expr

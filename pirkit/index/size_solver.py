@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.index.extent import Extent, at, is_sized, names_of
@@ -14,8 +15,7 @@ UNKNOWN: Final = -1
 """The value of a size that is not known yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Derived:
+class Derived(Struct, frozen=True):
     """A size derived from others: ``name = rule(*args)``."""
 
     name: str

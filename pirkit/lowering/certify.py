@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
+
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.certificate import differences

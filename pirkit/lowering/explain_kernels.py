@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pirkit.dialect.kinds import CONVOLUTION
 from pirkit.dialect.opdef import has_trait
@@ -50,8 +51,7 @@ def why_kernels(plan: Plan, library: KernelLibrary) -> str:
     return "\n".join(lines) + "\n"
 
 
-@dataclass
-class _NativeCallNumbers:
+class _NativeCallNumbers(Struct):
     """Numbers the native calls: consecutive native steps are launched as one call."""
 
     number: int = 0

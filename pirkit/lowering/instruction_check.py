@@ -12,10 +12,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.diag.span import Span
@@ -47,8 +48,7 @@ from pirkit.runtime.tolerance import wrong_element
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class KernelFault:
+class KernelFault(Struct, frozen=True):
     """An instruction that is wrong on a backend: what is wrong, and who computes it."""
 
     instruction: str
@@ -96,16 +96,14 @@ _PLAN: Final = (
 _IN_PLACE: Final = f"{_PLAN}, or a kernel that may not run in place: a result lies in an operand"
 
 
-@dataclass
-class _Live:
+class _Live(Struct):
     """A value that is read later: its array, and the bytes that must stay in it."""
 
     array: Array
     content: Array
 
 
-@dataclass
-class InstructionCheck:
+class InstructionCheck(Struct):
     """Collects the faults of one run, whose steps are `Checked`; ``run`` is its runner."""
 
     device: Device
@@ -259,8 +257,7 @@ class InstructionCheck:
         return f"instruction {self._number}: {outs} = {b.op}({ins}) : {shapes}"
 
 
-@dataclass(frozen=True)
-class _Reporting:
+class _Reporting(Struct, frozen=True):
     """Notes what is wrong with a step that ran on copies of what was ``given``."""
 
     check: InstructionCheck
@@ -338,8 +335,7 @@ class _Placed(Checked, PlacedStep):
         )
 
 
-@dataclass(frozen=True)
-class CheckedLibrary(KernelLibrary):
+class CheckedLibrary(KernelLibrary, frozen=True):
     """The kernels of a library, each of which is compared with the reference rules."""
 
     check: InstructionCheck | None = None

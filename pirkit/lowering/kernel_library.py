@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.diag.gc_pause import imported
 from pirkit.dialect.infer import infer_metas
@@ -43,8 +45,7 @@ LAYOUTS: Final = frozenset({"NCHW", "NHWC", "NCDHW", "NDHWC", "NCL", "NLC"})
 """Values of ``data_format`` for which kernels may differ."""
 
 
-@dataclass(frozen=True)
-class KernelLibrary:
+class KernelLibrary(Struct, frozen=True):
     """Implements :class:`pirkit.runtime.library.Library` over the op table and a registry."""
 
     backend: str = CPU

@@ -18,8 +18,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct, field
 
 from pirkit.diag.errors import InternalError
 
@@ -34,8 +35,7 @@ class EndedError(Exception):
     """What a kernel did instead of returning."""
 
 
-@dataclass
-class Watch:
+class Watch(Struct):
     """Which kernel runs. ``ended`` says by number what became of those that never returned."""
 
     ended: Mapping[int, str] = field(default_factory=dict[int, str])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from msgspec import field
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -19,8 +20,7 @@ from pirkit.runtime.planning import plan_memory
 from pirkit.runtime.registry import Choice
 
 
-@dataclass(frozen=True)
-class NotingLibrary(KernelLibrary):
+class NotingLibrary(KernelLibrary, frozen=True):
     """A library that notes which native functions the step of each call is made of."""
 
     functions: dict[int, list[LazyFunction]] = field(default_factory=dict[int, list[LazyFunction]])

@@ -5,11 +5,11 @@ nest for grouped convolutions with few channels.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.dialect.kinds import TRANSPOSED
 from pirkit.dialect.opdef import has_trait

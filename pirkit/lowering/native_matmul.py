@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.matmul.gemm import native_gemm
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch

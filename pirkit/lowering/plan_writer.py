@@ -9,9 +9,9 @@ overwrites.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from msgspec import Struct, field
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
 
@@ -77,8 +77,7 @@ def write_plan(program: ProgramOp, *, library: KernelLibrary | None = None) -> P
     )
 
 
-@dataclass
-class _Writer:
+class _Writer(Struct):
     classes: AliasClasses
     library: KernelLibrary
     slots: list[Meta] = field(default_factory=list[Meta])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.native_ops import MATMUL, ROWS, SMALL_GEMM

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
+
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.lowering.gemm_kernel import is_small

@@ -7,9 +7,10 @@ capture, since eager Paddle reads them at each call.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from pirkit.diag.errors import UsageError
 from pirkit.frontend.generated_code import value_of

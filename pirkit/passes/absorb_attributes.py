@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
@@ -15,7 +13,6 @@ from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import replace, semantic_properties, successor
 
 
-@dataclass(frozen=True)
 class AbsorbAttributesPass(Pass):
     """Turn constant operands that stand for an attribute into that attribute.
 

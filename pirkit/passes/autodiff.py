@@ -8,10 +8,11 @@ represented by None and costs no op; it becomes a tensor of zeros only where it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, cast
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -164,8 +165,7 @@ def latest(value: SSAValue, moved: Mapping[SSAValue, SSAValue]) -> SSAValue:
     return value
 
 
-@dataclass
-class Backward:
+class Backward(Struct):
     """The reverse sweep over one block; ``b`` emits the derivatives."""
 
     b: Builder

@@ -9,9 +9,9 @@ the cotangents and keeps `cse` from merging them with the originals (Griewank an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
+from msgspec.structs import replace
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import paths_between

@@ -7,11 +7,12 @@ that it has; a rule of forward mode is linear in its tangents, so a sweep over i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, Protocol, Self, cast
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
+from msgspec.structs import replace
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import paths_between
@@ -45,8 +46,7 @@ class Sweep(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Custom:
+class Custom(Struct, frozen=True):
     """The operands of an op, by what they are."""
 
     outputs: tuple[SSAValue, ...]

@@ -13,9 +13,9 @@ onto a second stack; the reverse of the push, which runs in the opposite order, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, cast
 
+from msgspec import Struct, field
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from pirkit.analysis.differentiation import Paths, block_of, is_differentiable, stack_of
@@ -31,8 +31,7 @@ from pirkit.passes.autodiff_support import BlockSweep, Cotangent, Part
 from pirkit.runtime.meta import VecMeta
 
 
-@dataclass
-class Shared:
+class Shared(Struct):
     """State that the sweep over a block shares with the sweeps over nested blocks."""
 
     top: Builder
@@ -75,8 +74,7 @@ class Sweep(BlockSweep, Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(Struct, frozen=True):
     """The tokens of a stack: the op that creates it, the end to push to, the end to pop from."""
 
     stack: SSAValue
@@ -264,8 +262,7 @@ def _is_constant(value: SSAValue) -> bool:
 # --- captured values -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A captured tensor, or an element of a captured list, that has a cotangent."""
 
     value: SSAValue

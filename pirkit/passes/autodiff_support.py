@@ -12,10 +12,10 @@ Since the mask is a `where` itself, derivatives of any order through it are righ
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
+from msgspec import Struct
 from xdsl.ir import Block, SSAValue
 
 from pirkit.dialect.build import Builder, Value
@@ -38,8 +38,7 @@ _MOST: Final = 4
 """Conditions in a support; more are computed, as one."""
 
 
-@dataclass(frozen=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """The elements of the operand of a linear op that elements of its result are made of."""
 
     op: PirOp
@@ -51,15 +50,13 @@ Literal = tuple["SSAValue | Moved", bool]
 """A condition, or what is moved from one, and whether it has to hold."""
 
 
-@dataclass(frozen=True)
-class Support:
+class Support(Struct, frozen=True):
     """The elements under one of ``terms``, each of which is conditions that hold together."""
 
     terms: tuple[tuple[Literal, ...], ...]
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """A cotangent that is zero outside its support, which is everywhere if it is None.
 
     If it is ``spoiled``, its elements outside the support are arbitrary instead.

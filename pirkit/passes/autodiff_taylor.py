@@ -10,8 +10,8 @@ cotangent of coefficient j of ``x`` is the sum over k >= j of the cotangent of c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.build import Value
@@ -24,8 +24,7 @@ from pirkit.passes.autodiff_regions import Sweep
 from pirkit.passes.autodiff_support import Part, aligned
 
 
-@dataclass(frozen=True, eq=False)
-class SeriesStep:
+class SeriesStep(Struct, frozen=True, eq=False):
     """The series of an elementwise function of one operand: coefficients 1.. of ``x`` and ``y``.
 
     ``made`` are the ops that compute the coefficients of the result.

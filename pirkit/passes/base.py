@@ -21,9 +21,9 @@ import difflib
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, TypeVar, cast
 
+from msgspec import Struct, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
@@ -43,8 +43,7 @@ REMEMBERED: Final = 100
 """How many of the latest rewrites are examined to name the rules that keep firing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """Something a pass did (``passed``), could not do (``missed``) or found out (``analysis``)."""
 
     kind: RemarkKind
@@ -85,8 +84,7 @@ def require_names(known: Iterable[str], names: Iterable[str], what: str) -> None
             )
 
 
-@dataclass
-class PassContext:
+class PassContext(Struct):
     """The state of one run of a pass: its counters, remarks and limits."""
 
     pass_name: str
@@ -171,7 +169,7 @@ Places = tuple[tuple[str, Span], ...]
 
 
 class Pass(ABC):
-    """A transformation of a module; derived classes are frozen dataclasses.
+    """A transformation of a module; derived classes with options are frozen dataclasses.
 
     A pass takes a verified module and leaves a verified one with the same results. It does not
     print, read the environment or depend on the iteration order of a set.
@@ -197,6 +195,12 @@ class Pass(ABC):
     def summary(cls) -> str:
         """The first line of the manual page."""
         return (cls.__doc__ or "").strip().partition("\n")[0]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), str(self)))
 
     def __str__(self) -> str:
         """The pass in pipeline syntax, with only the options that differ from their defaults."""

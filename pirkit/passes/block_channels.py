@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, SSAValue
 
@@ -71,8 +72,7 @@ class BlockChannelsPass(Pass):
             _Layouts(ctx, program, block).run()
 
 
-@dataclass
-class _Layouts:
+class _Layouts(Struct):
     """One traversal of a program; ``blocked`` holds the blocked form of plain values."""
 
     ctx: PassContext

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeGuard
 
+from msgspec import Struct, field
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.build import Builder, Value
@@ -17,8 +17,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
 
-@dataclass
-class Epilogue:
+class Epilogue(Struct):
     """A convolution and the ops behind it that become part of it, with what they add and apply."""
 
     chain: list[PirOp]

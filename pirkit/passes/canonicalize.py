@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -15,10 +14,9 @@ from pirkit.analysis.execution_order import operations
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import erase, may_replace, replace
-from pirkit.passes.rewrite_rules import RewriteRule, rules_by_op
+from pirkit.passes.rewrite_rules import RewriteRule, rules_of
 
 
-@dataclass(frozen=True)
 class CanonicalizePass(Pass):
     """Apply algebraic rewrites until none applies, and take branches whose condition is known.
 
@@ -38,9 +36,8 @@ class CanonicalizePass(Pass):
     stats = Stats(rules="rewrite rules applied", branches="branches and loops decided")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
-        table = rules_by_op()
         for program in ctx.programs(module):
-            while _Sweep(ctx, program).run(table):
+            while _Sweep(ctx, program).run():
                 pass
 
 
@@ -54,13 +51,13 @@ class _Sweep:
         self.classes: AliasClasses = ctx.analysis(alias_classes, program)
         self.wrong = ctx.analysis(mismatched_values, program.block)
 
-    def run(self, table: dict[str, tuple[RewriteRule, ...]]) -> bool:
+    def run(self) -> bool:
         before = self.ctx.rewrites
         for op in self.ctx.each(operations(self.program.block)):
             if self.wrong and not self.wrong.isdisjoint((*op.operands, *op.results)):
                 continue  # rules match on types
-            if op.name in table:
-                self.apply(op, table[op.name])
+            if rules := rules_of(op.definition):
+                self.apply(op, rules)
             elif op.name == "pd_op.if":
                 self.decide_branch(op)
             elif op.name == "pd_op.while":

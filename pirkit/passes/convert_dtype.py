@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -99,8 +100,7 @@ def _floating(name: str) -> DType:
     return known[name]
 
 
-@dataclass
-class _Conversion:
+class _Conversion(Struct):
     """One traversal of a program in the order of execution."""
 
     ctx: PassContext

@@ -16,10 +16,10 @@ is not decomposed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from msgspec import Struct
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.kinds import CONSTANT_LIKE, COSTLY, ELEMENTWISE, LOOP
@@ -58,8 +58,7 @@ _LONG_RUN: Final = 64
 on the restart of numpy's inner loop does not matter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """Calls in a plan, bytes that they read and write, and their excess time over native code."""
 
     calls: int

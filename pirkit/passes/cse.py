@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation
@@ -25,7 +24,6 @@ PROVENANCE = frozenset(
 """Attributes that record where an operation comes from; equal operations may differ in them."""
 
 
-@dataclass(frozen=True)
 class CsePass(Pass):
     """Merge operations that compute the same value.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -13,14 +12,12 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import assigns_itself, is_quiet, only_writes
 from pirkit.analysis.execution_order import loops_around, operations
-from pirkit.diag.log import LOG
 from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, span_of
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import erase, replace, successor
 
 
-@dataclass(frozen=True)
 class DcePass(Pass):
     """Remove operations whose results nobody uses.
 
@@ -56,6 +53,8 @@ class DcePass(Pass):
 
 def _warn_empty(program: ProgramOp) -> None:
     """Say that nothing is left, as of `str(fn.main_program)`, which names no outputs."""
+    from pirkit.diag.log import LOG  # noqa: PLC0415  slow, and seldom needed
+
     span = span_of(program)
     LOG.warning(
         "%s@%s names no outputs, so `dce` removed every operation: name the values that you want "

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import cast
 
+from msgspec import Struct, field
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.derivative_sums import Direction, Form, Sum
@@ -14,8 +14,7 @@ from pirkit.analysis.linear_forms import GRADIENT, JET, Forms
 from pirkit.dialect.operation import PirOp, with_nested
 
 
-@dataclass
-class Group:
+class Group(Struct):
     """The values to compute, with their forms, and the ops from the variables to the roots."""
 
     wanted: dict[SSAValue, Form] = field(default_factory=dict[SSAValue, Form])

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
+from msgspec import Struct
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block, SSAValue
 
@@ -32,8 +32,7 @@ Report = Callable[[RemarkKind, str], None]
 """Called with the kind and the text of a remark."""
 
 
-@dataclass
-class _Curve:
+class _Curve(Struct):
     """The operands of one `pir.jet`. ``given`` maps inputs to their derivatives; None is zero."""
 
     program: ProgramOp

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -25,7 +25,6 @@ _SCALES: Final = ("pd_op.multiply", "pd_op.divide", "pd_op.batch_norm")
 _SHIFTS: Final = ("pd_op.add", "pd_op.subtract")
 
 
-@dataclass(frozen=True)
 class FoldBatchNormPass(Pass):
     """Fold batch norm in inference, and constant scales of channels, into the weights before it.
 
@@ -81,8 +80,7 @@ def _root(op: PirOp, frozen: Mapping[SSAValue, bool]) -> _Root | None:
     return _Root(op, frozen, axis, 1 if op.name in _TRANSPOSED else 0)
 
 
-@dataclass(frozen=True)
-class _Root:
+class _Root(Struct, frozen=True):
     """An op with a weight: the axis of channels of its result, and that of its weight."""
 
     op: PirOp

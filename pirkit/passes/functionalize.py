@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final, cast
 
+from msgspec import Struct, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
@@ -34,7 +34,6 @@ def _carries(op: Operation) -> bool:
     return op.name == _IF or declares(op, LOOP)
 
 
-@dataclass(frozen=True)
 class FunctionalizePass(Pass):
     """Replace in-place operations by their pure twins.
 
@@ -80,8 +79,7 @@ def write_backs(program: ProgramOp) -> list[PirOp]:
     return found
 
 
-@dataclass
-class _Versions:
+class _Versions(Struct):
     """One traversal of a program that tracks the content of each storage.
 
     A storage is represented by the first value that has it.
@@ -94,6 +92,7 @@ class _Versions:
     carried: frozenset[SSAValue] = frozenset()
     """Storages from outside whose content the enclosing branches and loops yield."""
     outputs: list[PirOp] = field(default_factory=list[PirOp])
+    tail: frozenset[PirOp] = frozenset()
 
     def run(self) -> None:
         self.tail = frozenset(write_backs(self.program))

@@ -7,9 +7,10 @@ is an input of the program. The shapes of the other operands leave few values, m
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import combinations, product
 from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import DynamicAttribute, OpCall

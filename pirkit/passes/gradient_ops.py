@@ -13,10 +13,10 @@ without; the tables FROM_RESULT and STANDS_FOR say how to compute or replace tho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
+from msgspec import Struct, field
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
@@ -24,9 +24,8 @@ from pirkit.diag.errors import ConstraintError, DynamicShapeError, UnsupportedEr
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
 from pirkit.dialect.declared_types import has_mismatched_type
 from pirkit.dialect.gradient_names import forward_of, spelling
-from pirkit.dialect.op_index import load_families
 from pirkit.dialect.opcall import DynamicAttribute, OpCall
-from pirkit.dialect.opdef import OpDef, decompose, find, may_draw
+from pirkit.dialect.opdef import OpDef, decompose, may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, origin_of, span_of
 from pirkit.dialect.ops.gradient.gradients import SOURCES
 from pirkit.dialect.rules.gradient.paddle_gradients import ATTRIBUTES, FROM_RESULT, STANDS_FOR
@@ -45,8 +44,7 @@ Given = Any
 """An operand: a Value, a list of Values, None, or the Python value of an attribute."""
 
 
-@dataclass
-class _Scope:
+class _Scope(Struct):
     """The forward op and its derivative, in a temporary program of their own.
 
     All operands are arguments of that program, so none depends on another and the derivatives are
@@ -396,17 +394,12 @@ def _draws_again(c: OpCall) -> UnsupportedError:
     )
 
 
-def _register() -> None:
-    SCOPED.add(decompose_gradient)
-    load_families()
-    for name in SOURCES:
-        definition = find(name)
-        if definition is None or decompose.get(definition) is not None:
-            continue
-        if forward_of(definition) is not None:
-            decompose(name)(decompose_gradient)
+def _rule_of(definition: OpDef) -> Callable[[OpCall], Any] | None:
+    """That of gradient ops, whose families need no import before one of them is met."""
+    return decompose_gradient if forward_of(definition) is not None else None
 
 
-_register()
+SCOPED.add(decompose_gradient)
+decompose.otherwise = _rule_of
 
 __all__ = ["decompose_gradient"]

@@ -8,10 +8,10 @@ sweep decomposes one of several equal calls, and copies the ops for the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 from xdsl.ir import Attribute, SSAValue
 
 from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
@@ -26,8 +26,7 @@ _PROVENANCE: Final = (SOURCE, RULE, ORDER)
 _Key = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class _Op:
+class _Op(Struct, frozen=True):
     """One op, without its provenance; the sweep may still change the op itself."""
 
     cls: type[PirOp]
@@ -37,8 +36,7 @@ class _Op:
     attributes: Mapping[str, Attribute]
 
 
-@dataclass(frozen=True)
-class _Template:
+class _Template(Struct, frozen=True):
     """The ops of one call and its results by slot.
 
     Values are numbered: first the operands of the call, then the results of the ops.

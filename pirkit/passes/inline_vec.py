@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
@@ -18,7 +17,6 @@ from pirkit.passes.replace_ops import replace
 COMBINE: Final = "pir.combine"
 
 
-@dataclass(frozen=True)
 class InlineVecPass(Pass):
     """Use the elements of a list directly where it is unpacked again.
 

@@ -6,10 +6,10 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TextIO
 
+from msgspec import Struct, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
@@ -40,8 +40,7 @@ Watcher = Callable[[str, Pass, ModuleOp], None]
 """Called with ``before`` or ``after``, the pass and the module."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """How long one pass ran and how long the module took to verify after it, in seconds.
 
     ``start`` is when it began, by ``time.perf_counter``; ``rewrites`` is how many it made.
@@ -54,8 +53,7 @@ class Timing:
     rewrites: int = 0
 
 
-@dataclass(frozen=True)
-class PipelineResult:
+class PipelineResult(Struct, frozen=True):
     """The outcome of a pipeline: times in order, counters by pass, remarks in order."""
 
     timings: tuple[Timing, ...]
@@ -108,8 +106,7 @@ def run_pipeline(
     )
 
 
-@dataclass
-class _Run:
+class _Run(Struct):
     module: ModuleOp
     verify: bool
     watchers: Sequence[Watcher]

@@ -15,10 +15,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isabstract
 from typing import Any, Final, NoReturn, get_type_hints
+
+from msgspec import Struct
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.source import register_source
@@ -32,15 +33,13 @@ FILE: Final = "<pipeline>"
 _TOKEN: Final = re.compile(r'\s*(?:(?P<word>[^\s,{}="]+)|(?P<quoted>"[^"]*")|(?P<mark>[,{}=]))')
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Struct, frozen=True):
     text: str
     span: Span
     is_word: bool
 
 
-@dataclass
-class _Option:
+class _Option(Struct):
     """An option as written in the string; one without values is a flag."""
 
     name: _Token
@@ -229,8 +228,9 @@ def place_of(error: UsageError, places: Places) -> Span | None:
 @lru_cache(256)
 def _option_types(cls: type[Pass]) -> dict[str, Any]:
     # Evaluating annotations took a tenth of compiling a small program.
-    hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in cls.options()}
+    options = cls.options()
+    hints = get_type_hints(cls) if options else {}
+    return {f.name: hints[f.name] for f in options}
 
 
 def _unknown_option(cls: type[Pass], name: _Token, known: list[str]) -> NoReturn:

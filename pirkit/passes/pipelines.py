@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 _SIMPLIFY: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce"
@@ -35,8 +36,7 @@ those of which that makes something; `@storage` is the same for programs whose s
 what writes in place still does, and nothing behind it is fused. `@fused` decomposes all."""
 
 
-@dataclass(frozen=True, slots=True)
-class OrderRule:
+class OrderRule(Struct, frozen=True):
     """If both passes occur, ``second`` must follow the last ``first``.
 
     Violating a strict rule is an error; violating one that is not strict is only a remark.

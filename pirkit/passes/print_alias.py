@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import StringIO
 from typing import cast
 
@@ -17,7 +16,6 @@ from pirkit.dialect.operation import ProgramOp, declares, host_name
 from pirkit.passes.base import Pass, PassContext, Stats
 
 
-@dataclass(frozen=True)
 class PrintAliasPass(Pass):
     """Report which values share storage, in which order they were defined, and what wrote when.
 

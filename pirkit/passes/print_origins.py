@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, cast
 
@@ -18,7 +17,6 @@ from pirkit.passes.base import Pass, PassContext, Stats
 _RULES: Final = {"decompose": "parts of", "vjp": "derivative of", "jet": "series of"}
 
 
-@dataclass(frozen=True)
 class PrintOriginsPass(Pass):
     """Report which operations rules have emitted, and from which source operation.
 

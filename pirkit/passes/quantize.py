@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Final, cast
 
+from msgspec import Struct, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -145,8 +146,7 @@ def weights_name(op: PirOp) -> str:
     return ""
 
 
-@dataclass
-class _Quantization:
+class _Quantization(Struct):
     """One program; weights and activations that several ops read are quantized once."""
 
     ctx: PassContext

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final, NamedTuple
 
@@ -43,7 +42,6 @@ class _Contraction(NamedTuple):
     product: _Product
 
 
-@dataclass(frozen=True)
 class ReassociatePass(Pass):
     """Multiply a factor that several sums share by their weight once, instead of each operand.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, make_dataclass
+from dataclasses import make_dataclass
 from typing import Any, ClassVar, cast
 
 from xdsl.dialects.builtin import ModuleOp
@@ -38,7 +38,6 @@ class PatternCall(OpCall):
         return PatternCall(self.b, maker)
 
 
-@dataclass(frozen=True)
 class RewritePass(Pass):
     """Replaces ops of some names by what ``rule`` emits."""
 

@@ -8,17 +8,18 @@ element, NaN, infinities and the sign of zero included; so `x + 0.0 = x` is not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.alias import AliasClasses
 from pirkit.analysis.constants import UNKNOWN_VALUE, attribute_of, splat_of
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.kinds import IDEMPOTENT, INVOLUTION, SELECTIVE
-from pirkit.dialect.opdef import all_ops
+from pirkit.dialect.opdef import OpDef, all_ops
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.passes.replace_ops import semantic_properties, stops_gradient, successor
@@ -33,8 +34,7 @@ Action = Callable[[PirOp, AliasClasses], Found]
 Guard = Callable[[PirOp, AliasClasses], bool]
 
 
-@dataclass(frozen=True)
-class RewriteRule:
+class RewriteRule(Struct, frozen=True):
     """One equation, for the ops named ``op``."""
 
     op: str
@@ -349,14 +349,17 @@ def every_law() -> Iterator[RewriteRule]:
     """The rules of the table, then those that follow from the traits of the ops."""
     yield from REWRITE_RULES
     for definition in all_ops():
-        for trait, (equation, find) in OF_TRAITS.items():
-            if trait in definition.traits:
-                yield RewriteRule(definition.name, equation, find)
+        yield from _of_traits(definition)
 
 
-def rules_by_op() -> dict[str, tuple[RewriteRule, ...]]:
-    """The rules by the name of their op."""
-    table: dict[str, tuple[RewriteRule, ...]] = {}
-    for rewrite_rule in every_law():
-        table[rewrite_rule.op] = (*table.get(rewrite_rule.op, ()), rewrite_rule)
-    return table
+@cache
+def rules_of(definition: OpDef) -> tuple[RewriteRule, ...]:
+    """The rules of an op, in the order in which they are tried."""
+    listed = [rule for rule in REWRITE_RULES if rule.op == definition.name]
+    return (*listed, *_of_traits(definition))
+
+
+def _of_traits(definition: OpDef) -> Iterator[RewriteRule]:
+    for trait, (equation, find) in OF_TRAITS.items():
+        if trait in definition.traits:
+            yield RewriteRule(definition.name, equation, find)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from io import StringIO
 from typing import TextIO
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, Use
 from xdsl.printer import Printer
@@ -14,8 +14,7 @@ from pirkit.dialect.operation import ProgramOp, span_of
 from pirkit.passes.base import Pass
 
 
-@dataclass(frozen=True)
-class _Before:
+class _Before(Struct, frozen=True):
     """The state of a place that is about to be rewritten."""
 
     op: Operation

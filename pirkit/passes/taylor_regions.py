@@ -8,9 +8,9 @@ effect.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from msgspec import Struct
 from xdsl.ir import Block, Region, SSAValue
 
 from pirkit.analysis.differentiation import is_cut, is_differentiable
@@ -23,8 +23,7 @@ from pirkit.dialect.rules.taylor.series import Series
 Known = dict[SSAValue, Any]
 
 
-@dataclass(frozen=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """How to propagate series up to an order through the ops of a block."""
 
     b: Builder

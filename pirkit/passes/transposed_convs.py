@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
@@ -20,8 +20,7 @@ PACKING = 4
 """Packing an element of the filter in each call takes as long as moving so many of the result."""
 
 
-@dataclass(frozen=True)
-class _Axis:
+class _Axis(Struct, frozen=True):
     """One spatial axis: the image, the window, what is cut off in front, and the result."""
 
     size: int
@@ -50,7 +49,6 @@ class _Axis:
         return self.taps - 1 - self.first, self.first + self.blocks - self.size
 
 
-@dataclass(frozen=True)
 class ConvolveTransposedPass(Pass):
     """Write transposed convolutions with constant filters as convolutions of the image.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 ALIGNMENT: Final = 64
 """Bytes: a cache line, and the widest vector register."""
 
 
-@dataclass
-class Arena:
+class Arena(Struct):
     """A best-fit allocator of offsets; with ``reuse=False`` no byte is allocated twice."""
 
     reuse: bool = True
@@ -59,8 +59,7 @@ def _aligned(nbytes: int) -> int:
 Owner = Literal["caller", "variable", "arena", "fresh", "heap", "once"]
 
 
-@dataclass(eq=False)
-class Storage:
+class Storage(Struct, eq=False):
     """A buffer that slots refer to.
 
     ``owner`` is ``caller`` (an input, never written), ``variable`` (an input that is written),

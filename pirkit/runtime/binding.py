@@ -22,10 +22,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant
@@ -47,8 +48,7 @@ def _fresh(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     return np.empty(shape, dtype)
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """The instruction that a kernel is bound to.
 
     ``inputs`` and ``outputs`` are metas, None for an absent operand or result, a VecMeta for a

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.plan import Call
@@ -13,8 +14,7 @@ from pirkit.runtime.plan import Call
 _WORD: Final = (1 << 64) - 1
 
 
-@dataclass
-class Draws:
+class Draws(Struct):
     """The generator state of a run: the seed, the run number, and how often each op has drawn."""
 
     seed: int = 0

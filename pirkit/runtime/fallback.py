@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.device import HOST, Device

@@ -8,10 +8,10 @@ which move no elements, do not end a segment: they are hoisted before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
+from msgspec import Struct, field
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.runtime.binding import KERNEL_FAULTS
@@ -26,8 +26,7 @@ Maker = tuple[int, Callable[[], Any]]
 """A cell, and the function that allocates its array in each run."""
 
 
-@dataclass
-class PendingLaunch:
+class PendingLaunch(Struct):
     """Native steps that will be one launch, and the calls hoisted before it."""
 
     slot_table: SlotTable

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol, cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault, UnsupportedError
 from pirkit.runtime.binding import KERNEL_FAULTS, Binding, Step, first_dtype

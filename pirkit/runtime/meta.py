@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -15,8 +16,7 @@ UNKNOWN: Final = -1
 """A dynamic dimension: its size is known only at run time."""
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class TensorMeta:
+class TensorMeta(Struct, frozen=True, weakref=True):
     """Shape and element type of a dense tensor; a dimension may be ``UNKNOWN``."""
 
     shape: tuple[int, ...]
@@ -63,8 +63,7 @@ def is_addressable(meta: Meta | None) -> bool:
     return prod([d for d in meta.shape if d > 0]) * meta.dtype.itemsize <= MAX_ARRAY_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class VecMeta:
+class VecMeta(Struct, frozen=True):
     """A list of tensors, created by ``builtin.combine`` and unpacked by ``builtin.split``."""
 
     items: tuple[TensorMeta, ...]
@@ -76,8 +75,7 @@ class VecMeta:
         return f"vec[{', '.join(map(str, self.items))}]"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenMeta:
+class TokenMeta(Struct, frozen=True):
     """A value other than a tensor: ``stack``, ``inlet`` or ``outlet`` of a gradient stack."""
 
     kind: str

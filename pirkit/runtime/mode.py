@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pirkit.runtime.run_block import Runner, execute
 
 
-@dataclass
-class Counters:
+class Counters(Struct):
     """Counters since the executable was created; a run with known shapes changes only ``runs``."""
 
     runs: int = 0
@@ -19,8 +18,7 @@ class Counters:
     """Arrays of dynamic shape that were allocated during runs."""
 
 
-@dataclass(frozen=True)
-class Mode:
+class Mode(Struct, frozen=True):
     """How sessions run: with or without reuse of memory, on how many threads, by which runner.
 
     With ``limit`` None, steps run in order and each may use the whole thread pool.

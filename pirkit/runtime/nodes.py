@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pirkit.runtime.arena import Storage
 from pirkit.runtime.binding import Step
@@ -18,37 +19,32 @@ from pirkit.runtime.registry import Choice
 # --- the buffer of a result -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class InArena:
+class InArena(Struct, frozen=True):
     """A range of the session's arena, at a byte ``offset``."""
 
     meta: TensorMeta
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class NewArray:
+class NewArray(Struct, frozen=True):
     """An array allocated in each run, which escapes to the caller."""
 
     meta: TensorMeta
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """An array of the session, computed when the session is created and constant from then on."""
 
     meta: TensorMeta
 
 
-@dataclass(frozen=True, slots=True)
-class InPlace:
+class InPlace(Struct, frozen=True):
     """The array that is already in a slot."""
 
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
-class Detour:
+class Detour(Struct, frozen=True):
     """A temporary in the arena, under another slot; a `Move` copies it to the destination."""
 
     slot: int
@@ -62,8 +58,7 @@ Targets = tuple["Target | tuple[Target, ...]", ...]
 # --- planned instructions ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """A call with its step; ``targets`` are the buffers of its results, empty if the step returns
     arrays itself.
 
@@ -79,16 +74,14 @@ class Bound:
     destinations: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Dynamic:
+class Dynamic(Struct, frozen=True):
     """A call whose shapes or attributes are known only at run time."""
 
     call: Call
     destinations: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """Copies values into fixed buffers, such as loop state.
 
     A place of None allocates a new array. With ``overlapping``, a source may share memory with
@@ -102,8 +95,7 @@ class Move:
     overlapping: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(Struct, frozen=True):
     """Assigns the arrays of some slots to others, without copying elements."""
 
     instruction: Copy | Call
@@ -111,8 +103,7 @@ class Rename:
     targets: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """Runs one of two blocks."""
 
     instruction: If
@@ -120,23 +111,20 @@ class Branch:
     orelse: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """Runs its block while the condition holds."""
 
     instruction: While
     body: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StackNode:
+class StackNode(Struct, frozen=True):
     """An action on a stack of saved values, or on a tensor array."""
 
     instruction: Stack
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """Drops references to arrays allocated by the run."""
 
     instruction: Instruction
@@ -156,16 +144,14 @@ def every_node(nodes: Iterable[Node]) -> Iterator[Node]:
             yield from every_node(node.body)
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """The slots and storages that a node reads and writes, for parallel execution."""
 
     reads: frozenset[Storage | int]
     writes: frozenset[Storage | int]
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """What one session executes: planned instructions, and the arena size ``nbytes``.
 
     ``owned`` are the output slots whose arrays can be given to the caller without a copy.

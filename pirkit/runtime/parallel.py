@@ -10,12 +10,12 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import call as apply
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.diag.forks import renewed
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """For each step, the number of its predecessors, and its successors."""
 
     waits: tuple[int, ...]
@@ -66,8 +65,7 @@ def dependencies(accesses: Sequence[Access | None]) -> Graph:
     return Graph(tuple(waits), tuple(map(tuple, followers)))
 
 
-@dataclass
-class _Run:
+class _Run(Struct):
     slot_table: SlotTable
     steps: BlockSteps
     graph: Graph

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Place:
+
+class Place(Struct, frozen=True):
     """A device: ``kind`` is ``undefined``, ``cpu``, ``gpu``, ``gpu_pinned`` or ``xpu``."""
 
     kind: str

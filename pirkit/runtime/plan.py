@@ -8,8 +8,9 @@ compared and serialized.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+from msgspec import Struct, field
 
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta
@@ -28,8 +29,7 @@ Operand = int | tuple[int, ...] | None
 """A slot, the slots of a list, or None for an absent operand."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostArgument:
+class HostArgument(Struct, frozen=True):
     """An attribute that is computed at run time: it is read from slots before each call.
 
     ``kind`` is ``array`` (a tuple of ints), ``int`` (one int) or ``scalar`` (one number).
@@ -40,8 +40,7 @@ class HostArgument:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """Runs one kernel. ``outputs`` are the slots of the results, None for an unused one.
 
     ``random`` is the call's number among the random calls, which makes its draws reproducible.
@@ -63,8 +62,7 @@ class Call:
     """The op that was decomposed into this and other calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """Assigns the value of each source to its target slot; all sources are read first."""
 
     sources: tuple[Operand, ...]
@@ -73,8 +71,7 @@ class Copy:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class If:
+class If(Struct, frozen=True):
     """Runs one of two blocks; each ends in the Copy that sets the results."""
 
     condition: int
@@ -84,8 +81,7 @@ class If:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class While:
+class While(Struct, frozen=True):
     """Runs the body while the slot ``condition`` is true; the body updates it."""
 
     condition: int
@@ -94,8 +90,7 @@ class While:
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Struct, frozen=True):
     """An action on the stack, or the tensor array, in ``slot``.
 
     ``action`` is ``create``, ``push`` (the inputs), ``pop`` or ``test`` (to the outputs) for a
@@ -114,8 +109,7 @@ class Stack:
 Instruction = Call | Copy | If | While | Stack
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(Struct, frozen=True):
     """A named input or parameter of a plan."""
 
     name: str
@@ -123,8 +117,7 @@ class Port:
     meta: Meta
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """A named output of a plan."""
 
     name: str
@@ -132,8 +125,7 @@ class Output:
     meta: Meta
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A lowered program, as the executor runs it.
 
     ``written`` are the names of parameters and inputs that the program writes in place.

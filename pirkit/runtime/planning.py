@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from math import prod
 from typing import Final, cast
 
 import numpy as np
+from msgspec import field
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.runtime.arena import Arena, Storage
@@ -164,11 +164,10 @@ def _escaping_slots(plan: Plan, library: Library) -> set[int]:
     return escaping
 
 
-@dataclass
-class _Planner(StorageTracker):
-    library: Library = field(kw_only=True)
-    device: Device = field(kw_only=True)
-    generator: Callable[[Call], Callable[[], np.random.Generator]] = field(kw_only=True)
+class _Planner(StorageTracker, kw_only=True):
+    library: Library
+    device: Device
+    generator: Callable[[Call], Callable[[], np.random.Generator]]
     destinations: set[int] = field(default_factory=set[int])
     """Slots that a region writes in place: their buffer must not change within it."""
     depth: int = 0
@@ -184,6 +183,8 @@ class _Planner(StorageTracker):
     """Whether constant results are computed once for the session."""
     written: frozenset[Storage | int] = frozenset()
     """What the previous instruction wrote."""
+    state: set[int] = field(default_factory=set[int])
+    """Slots that carry a value of a loop to its next iteration."""
 
     def __post_init__(self) -> None:
         loops = [i for i in instructions(self.plan.body) if isinstance(i, While)]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from threading import RLock
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.forks import renewed
@@ -35,8 +36,7 @@ Form = Literal["out", "view", "new"]
 new arrays (which may share memory with inputs)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Struct, frozen=True):
     """A library of kernels for one device.
 
     ``priority`` orders the backends of a device: unless another one is requested, the highest one
@@ -49,8 +49,7 @@ class Backend:
     modules: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KernelKey:
+class KernelKey(Struct, frozen=True):
     """The selection key of a kernel: a backend, a layout (or ``any``), an element type."""
 
     backend: str
@@ -61,8 +60,7 @@ class KernelKey:
         return f"({self.backend}, {self.layout}, {self.dtype})"
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """Device, layout and element type of an operand or result, where they differ from the key.
 
     ``device`` is ``host`` for a tensor that the kernel reads during binding or on the CPU;
@@ -75,8 +73,7 @@ class Argument:
     dtype: DType | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """One registered kernel.
 
     ``inplace`` maps a result to the operands whose memory it may overwrite: the step must be
@@ -102,8 +99,7 @@ class Kernel:
         return foreign_kernel.bound(self.source, self.bind, binding, returns=self.form == "new")
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A kernel and why it was selected: one line for each step of the selection."""
 
     kernel: Kernel

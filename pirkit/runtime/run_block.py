@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import starmap
 from operator import call as apply
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault
 from pirkit.diag.once import cached_property
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class BlockSteps:
+class BlockSteps(Struct, frozen=True, dict=True):
     """The callables of a block, each with the instruction that it belongs to.
 
     A call is a tuple of a function and its arguments rather than a `partial`: a tuple occupies one

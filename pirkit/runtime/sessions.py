@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from pirkit.diag.forks import renewed
 from pirkit.diag.gc_pause import importing, uncollected
@@ -25,8 +26,7 @@ Key = tuple[Meta | None, ...]
 """The metas of inputs and parameters, in the order of the plan; None for a non-tensor."""
 
 
-@dataclass
-class SessionPool:
+class SessionPool(Struct, eq=False):
     """The sessions of one plan: one for each concurrent run.
 
     ``variables`` are the slots of inputs and parameters that runs write in place. Thread-safe.
@@ -37,11 +37,12 @@ class SessionPool:
     counters: Counters
     variables: frozenset[int] = frozenset()
     _idle: OrderedDict[Key, list[Session]] = field(
-        default_factory=OrderedDict[Key, "list[Session]"], repr=False
+        default_factory=OrderedDict[Key, "list[Session]"]
     )
-    _latest: tuple[Key | None, list[Session]] = field(default=(None, []), repr=False)
+    _latest: tuple[Key | None, list[Session]] = field(default_factory=lambda: (None, []))
     """The last key and its sessions: comparing is cheaper than a hash lookup."""
-    _lock: threading.Lock = field(default_factory=lambda: renewed(threading.Lock()), repr=False)
+    _lock: threading.Lock = field(default_factory=lambda: renewed(threading.Lock()))
+    _slots: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
         self._slots = [p.slot for p in (*self.plan.inputs, *self.plan.params)]

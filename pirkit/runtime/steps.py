@@ -8,13 +8,13 @@ from the cells of the slot table when the callable runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 from operator import itemgetter
 from typing import Any, Final, TypeGuard, cast
 
 import numpy as np
+from msgspec import Struct, field
 
 from pirkit.diag.errors import ConstraintError, InternalError, RuntimeFault
 from pirkit.diag.limits import current_limits
@@ -50,8 +50,7 @@ Array = np.ndarray[Any, Any]
 Do = Callable[[], object]
 
 
-@dataclass(frozen=True)
-class Env:
+class Env(Struct, frozen=True):
     """What the callables of one session share. ``run`` runs the blocks of branches and loops."""
 
     slot_table: SlotTable
@@ -77,8 +76,7 @@ def build(env: Env, nodes: Sequence[Node], accesses: Sequence[Access | None] = (
     return BlockSteps(tuple(calls), whose, tuple([a for _, _, a in made]), is_native)
 
 
-@dataclass
-class _Builder:
+class _Builder(Struct):
     """Collects callables with their instructions; ``current`` are the pending native steps."""
 
     env: Env

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import cast
+
+from msgspec import Struct, field
 
 from pirkit.runtime.arena import Arena, Storage
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Operand, Plan
 
 
-@dataclass
-class StorageTracker:
+class StorageTracker(Struct):
     """The metas of slots and the storages of their values, at one point of the plan."""
 
     plan: Plan

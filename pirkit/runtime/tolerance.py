@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -14,8 +14,7 @@ from pirkit.runtime.dtype import DType
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class Tolerance:
+class Tolerance(Struct, frozen=True):
     """``|actual - expected| <= atol + rtol * |expected|``; zero means equal."""
 
     rtol: float
@@ -73,8 +72,7 @@ def loosest_of(dtypes: Iterable[DType]) -> DType | None:
     return max(rounding, key=lambda d: TOLERANCES[d].rtol, default=None)
 
 
-@dataclass(frozen=True)
-class Wrong:
+class Wrong(Struct, frozen=True):
     """The first element of a result that is wrong, and by how much."""
 
     at: tuple[int, ...]

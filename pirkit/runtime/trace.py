@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.diag.span import Span
 from pirkit.runtime.meta import Meta, of_value
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from pirkit.runtime.slots import SlotTable
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One executed instruction. ``seconds`` of a branch or a loop include its body."""
 
     what: str
@@ -46,8 +46,7 @@ class Entry:
         return f"{self.seconds * 1e6:10.1f} us  {'  ' * self.depth}{self.what}  {shown}{where}"
 
 
-@dataclass
-class Trace:
+class Trace(Struct):
     """The entries of one run, in order of their start; ``clock`` tells wall time by default."""
 
     entries: list[Entry] = field(default_factory=list[Entry])

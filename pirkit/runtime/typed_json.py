@@ -1,8 +1,9 @@
 """Records as JSON data and back, by the declared types of their fields.
 
-`packed` and `unpacked` are inverses. A record is a dataclass: a list of its fields, without those
-that comparisons leave out. Where a field may be one of several records, the list begins with the
-name of the class. Reading checks each type; whether the parts fit together is for the caller.
+`packed` and `unpacked` are inverses. A record, a Struct or a dataclass, is a list of its fields,
+without those that comparisons leave out. Where a field may be one of several records, the list
+begins with the name of the class. Reading checks each type; whether the parts fit together is for
+the caller.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from types import NoneType, UnionType
 from typing import Any, Final, cast, get_args, get_origin, get_type_hints
 from zlib import compress, decompress
 from zlib import error as ZlibError
+
+from msgspec import Struct
 
 from pirkit.runtime.dtype import BY_NAME, DType
 from pirkit.runtime.place import Place
@@ -60,8 +63,14 @@ def _codec(kind: Any) -> _Codec:
     if origin is tuple:
         return _record(lambda *values: values, args, tuple)
     hints = get_type_hints(kind)
-    names = [f.name for f in fields(kind) if f.compare]
+    names = _fields(kind)
     return _record(kind, [hints[n] for n in names], lambda v: [getattr(v, n) for n in names])
+
+
+def _fields(kind: Any) -> Sequence[str]:
+    if issubclass(kind, Struct):
+        return kind.__struct_fields__
+    return [f.name for f in fields(kind) if f.compare]
 
 
 def _exact(kind: type) -> _Codec:
@@ -112,7 +121,11 @@ def _mapping(each: Any) -> _Codec:
 def _union(kinds: Sequence[Any]) -> _Codec:
     """One of several types: records by name if there are several, others by their JSON type."""
     classes: dict[Any, Any] = {get_origin(kind) or kind: kind for kind in kinds}
-    records = {c.__name__: c for c in classes if hasattr(c, "__dataclass_fields__")}
+    records = {
+        c.__name__: c
+        for c in classes
+        if issubclass(c, Struct) or hasattr(c, "__dataclass_fields__")
+    }
     by_data = {list if c in records.values() or c is tuple else c: k for c, k in classes.items()}
     is_named = len(records) > 1
 

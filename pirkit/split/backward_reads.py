@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Struct
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
@@ -18,8 +18,7 @@ Place: TypeAlias = tuple[PirOp, int]
 """An operation and the index of an operand."""
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(Struct, frozen=True):
     """What the backward reads: each version once, in the order of the first read."""
 
     data: tuple[Need, ...]

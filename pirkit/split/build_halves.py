@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
+from msgspec import Struct, field
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
+from pirkit.diag.once import cached_property
 from pirkit.dialect.build import Builder
 from pirkit.dialect.op_form import KEYWORD
 from pirkit.dialect.operation import PirOp, ProgramOp, create
@@ -43,16 +44,15 @@ def saved_values(joint: Joint, contents: Contents, demand: Demand, choice: Choic
     return list(taken)
 
 
-@dataclass
-class Steps:
+class Steps(Struct, frozen=True, dict=True):
     """The forward operations that the backward repeats, and what they read."""
 
     contents: Contents
     choice: Choice
-    again: frozenset[PirOp] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.again = frozenset(self.choice.again)
+    @cached_property
+    def again(self) -> frozenset[PirOp]:
+        return frozenset(self.choice.again)
 
     def producer(self, need: Need) -> PirOp | None:
         """The operation to repeat for a version; None if the version is an argument."""
@@ -140,8 +140,7 @@ def backward_half(
     return program
 
 
-@dataclass
-class _Backward:
+class _Backward(Struct):
     block: Block
     steps: Steps
     demand: Demand

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
@@ -16,8 +16,7 @@ from pirkit.passes.functionalize import write_backs
 from pirkit.passes.symbolic_dims import inputs_of
 
 
-@dataclass(frozen=True)
-class Roles:
+class Roles(Struct, frozen=True):
     """Which outputs of a joint program are gradients, and which inputs are gradients of outputs.
 
     Inputs and outputs without a role belong to the forward program.
@@ -33,8 +32,7 @@ class Roles:
     """Number of leading operations that are the forward program; None: derived from the seeds."""
 
 
-@dataclass(frozen=True)
-class Joint:
+class Joint(Struct, frozen=True):
     """A joint program with its operations sorted; the program is the split's own copy."""
 
     program: ProgramOp

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from xdsl.ir import Attribute, SSAValue
 
 from pirkit.diag.errors import UsageError
@@ -17,8 +17,7 @@ from pirkit.split.split_result import Names, SplitNames
 from pirkit.split.storage_versions import Contents, Need
 
 
-@dataclass(frozen=True)
-class Labels:
+class Labels(Struct, frozen=True):
     """The names of everything that both programs take and return."""
 
     names: SplitNames
@@ -183,8 +182,7 @@ def _typed(need: Need, names: tuple[str, ...]) -> list[tuple[str, Attribute]]:
     return list(zip(names, items, strict=True))
 
 
-@dataclass
-class _Fresh:
+class _Fresh(Struct):
     """Allocates names for middles: ``middle_0``, ``middle_1``, in Paddle's numbering."""
 
     used: set[str]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 from weakref import WeakValueDictionary
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.forks import renewed
@@ -79,8 +79,7 @@ class Halves:
         return lowered(module, slots, self._wiring.variables, self.library, self._pipeline)
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(Struct, frozen=True):
     """The two plans of a training step."""
 
     forward: BoundPlan

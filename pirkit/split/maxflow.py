@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 INFINITE: Final = 1 << 200
 """Larger than any sum of the finite capacities of a network."""
 
 
-@dataclass
-class Network:
+class Network(Struct):
     """A directed graph with capacities; nodes are numbered from 0, edges from 0 in pairs.
 
     Edge ``2 k + 1`` is the reverse of edge ``2 k``, and its capacity is the flow through that edge.

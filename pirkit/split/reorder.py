@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec.structs import replace
 
 from pirkit.analysis.effects import is_pure, is_quiet
 from pirkit.dialect.operation import PirOp
@@ -30,7 +30,7 @@ def floated(joint: Joint, contents: Contents, demand: Demand) -> Joint:
         ):
             floating.add(op)
     forward = {*joint.forward, *floating}
-    return dataclasses.replace(
+    return replace(
         joint,
         forward=tuple([op for op in joint.program.operations if op in forward]),
         backward=tuple([op for op in joint.backward if op not in floating]),
@@ -88,7 +88,7 @@ def _moved(joint: Joint, moved: dict[PirOp, PirOp]) -> Joint:
         op.detach()
         block.insert_op_before(op, writer)
     forward = {*joint.forward, *moved}
-    return dataclasses.replace(
+    return replace(
         joint,
         forward=tuple([op for op in joint.program.operations if op in forward]),
         backward=tuple([op for op in joint.backward if op not in moved]),

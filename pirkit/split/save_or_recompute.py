@@ -8,9 +8,9 @@ with regions is one node. Recomputation reads only versions that nothing has ove
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import PassError, UsageError
@@ -36,8 +36,7 @@ _STEPS: Final = 12
 """Bisection steps over the price of a byte, in search of less work within a budget."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What the backward program takes, and what it recomputes."""
 
     saved: frozenset[Need]
@@ -47,8 +46,7 @@ class Choice:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Chooser:
+class Chooser(Struct, frozen=True, dict=True):
     """Computes choices for one joint program."""
 
     joint: Joint
@@ -186,8 +184,7 @@ class Chooser:
         return sum(self.push_cost(v) if is_token(v.type) else bytes_of(v.type) for v in values)
 
 
-@dataclass
-class _Cut:
+class _Cut(Struct):
     """The network of a cut: each version has an entry and an exit node, each operation one node.
 
     The edge from entry to exit costs the bytes, the edge from the source to an operation its work.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pirkit.runtime.scope.labels import Labels
 from pirkit.split.split_result import Names, SplitNames
@@ -11,8 +12,7 @@ from pirkit.split.split_result import Names, SplitNames
 Slots = tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
-class Wiring:
+class Wiring(Struct, frozen=True):
     """The slots of all names, looked up once; a run uses numbers only.
 
     Position i of a tuple of slots belongs to position i of the list of ``names``.

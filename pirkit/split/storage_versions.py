@@ -9,9 +9,9 @@ is the gradient, by name; if there is none, the version that all forward operati
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NoReturn, cast
 
+from msgspec import Struct
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.differentiation import block_of
@@ -24,8 +24,7 @@ from pirkit.split.joint import Joint
 _GRADIENT: Final = "_grad"
 
 
-@dataclass(frozen=True)
-class Need:
+class Need(Struct, frozen=True):
     """A version of a forward value that the backward may read."""
 
     value: SSAValue

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any, Final, cast
 from zlib import crc32
 
+from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import PirkitError
@@ -195,11 +195,11 @@ def scheduled(kernel: Kernel | TiledNest) -> str:
 
 def _count(node: Any, counts: Counter[str], module: str = "") -> None:
     """Nodes by their class (of one module), and the sum of the numbers that stand in them."""
-    if is_dataclass(node) and not isinstance(node, type):
+    if isinstance(node, Struct):
         if module in type(node).__module__:
             counts[type(node).__name__] += 1
-            for field in fields(node):
-                _count(getattr(node, field.name), counts, module)
+            for name in node.__struct_fields__:
+                _count(getattr(node, name), counts, module)
     elif isinstance(node, list | tuple):
         for one in cast("tuple[Any, ...]", node):
             _count(one, counts, module)

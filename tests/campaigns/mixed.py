@@ -10,12 +10,12 @@ lines on purpose, write the file again: only programs that the change is about m
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Final, cast
 from unittest import mock
 from zlib import crc32
 
+from msgspec.structs import replace
 from xdsl.dialects.builtin import ModuleOp
 
 import pirkit
@@ -125,7 +126,7 @@ def options(seed: int) -> FusePass:
 def of_fusion(seed: int) -> Iterator[str]:
     """What fusion makes of a program and says of it, and the code of its kernels."""
     module, fuse = drawn(seed), options(seed)
-    fuse = replace(fuse, forced=tuple(pairs_of(module, seed)))
+    fuse = dataclasses.replace(fuse, forced=tuple(pairs_of(module, seed)))
     texts: list[str] = []
 
     def decided(decision: object) -> None:

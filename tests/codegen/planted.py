@@ -13,12 +13,13 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
 import numpy as np
+from msgspec.structs import replace
 
 import pirkit
 from pirkit import ops

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 from typing import Final, get_args
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.element_types import compute_type
 from pirkit.lowering.codegen.ir.loopnest import (

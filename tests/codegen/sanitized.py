@@ -11,10 +11,10 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 import pirkit
 from pirkit import ops

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.map_expr.kernel_text import parse_kernel

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.lowering.codegen.conv.compile_conv import native_weight_grad

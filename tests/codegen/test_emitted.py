@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit import memory_access
 from pirkit.lowering.codegen.emit.generate import generate

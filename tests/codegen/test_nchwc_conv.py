@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.lowering.codegen.conv import compile_conv

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import pirkit
 from pirkit.dialect.program import Program

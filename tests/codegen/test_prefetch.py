@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.matmul.fused_row_blocks import block_rows, row_blocks_draft
 from pirkit.lowering.codegen.matmul.prefetch import Prefetch, prefetches

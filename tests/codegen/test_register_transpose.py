@@ -6,11 +6,11 @@ import math
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.compile import compile_kernel
 from pirkit.lowering.codegen.emit.schedule import schedule

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import platform
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.diag.errors import UsageError
 from pirkit.lowering.codegen.emit.compile import compile_kernel, key_of
@@ -35,7 +35,7 @@ KERNELS = {
 
 
 def older(cpu: str, features: str, bits: int) -> Target:
-    return dataclasses.replace(host(), cpu=cpu, features=features, vector_bits=bits)
+    return replace(host(), cpu=cpu, features=features, vector_bits=bits)
 
 
 @pytest.mark.skipif(not X86, reason="these are CPUs of the x86 kind")

@@ -7,11 +7,11 @@ import ctypes
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.dialect.map_expr.interpreter import run
 from pirkit.dialect.map_expr.kernel_text import parse_kernel, print_kernel

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.compile import compile_kernel
 from pirkit.lowering.codegen.ir.loopnest import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.compile import estimated_work
 from pirkit.lowering.codegen.emit.schedule import schedule

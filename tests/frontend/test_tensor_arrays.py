@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import pirkit
 from pirkit.diag.errors import PassError, RuntimeFault, UnsupportedError

@@ -6,12 +6,12 @@ import math
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault
 from pirkit.dialect.map_expr import certificate

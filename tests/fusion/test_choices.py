@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from pirkit.dialect.operation import PirOp
 from pirkit.lowering.fusion import horizontal, partition

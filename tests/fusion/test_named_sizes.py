@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.call import MapCall

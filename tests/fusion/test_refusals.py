@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.text import parse_mlir

@@ -6,11 +6,11 @@ Samples are small, so that they only meet the plain path.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ConstraintError, RuntimeFault
 from pirkit.dialect.opdef import lookup

@@ -7,11 +7,11 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import asdict
 
 from pirkit import compile, fori_loop, grad, ops
 from pirkit.frontend.tracing import trace

@@ -8,12 +8,13 @@ these runs are, beyond the tolerance of the element type.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.dialect.kinds import CONSTANT, DATA_MOVEMENT
 from pirkit.dialect.opdef import lookup

@@ -22,10 +22,11 @@ lists the values held in tiles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from math import prod
 from typing import Final
+
+from msgspec import Struct, field
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tree import Apply, Choose, Fill, Load, Node, Position
@@ -52,8 +53,7 @@ def _short(op: str) -> str:
     return NAMES.get(name, name)
 
 
-@dataclass
-class _Nest:
+class _Nest(Struct):
     """Loops around ops and inner nests."""
 
     loops: list[str]

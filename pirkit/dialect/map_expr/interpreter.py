@@ -7,9 +7,10 @@ of the code generators, and runs kernels that have no native code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.guarded_nodes import needs

@@ -26,9 +26,11 @@ others by ``sizes``. `specialize.py` substitutes actual shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.diag.once import cached_property
 from pirkit.dialect.map_expr.tree import Choose, Load, Node, Position, rebuilt, walk
@@ -40,8 +42,7 @@ from pirkit.index.substitution import numbers_of
 from pirkit.runtime.meta import TensorMeta
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Statement:
+class Statement(Struct, frozen=True, eq=False):
     """One materialized value: ``body`` for each element, reduced by ``reduction`` if that is set.
 
     ``op`` is the name of the op of the program whose result the value is.
@@ -115,8 +116,7 @@ Operand = int | TensorMeta | None | tuple["int | TensorMeta", ...]
 for a tensor that is not read; a tuple for a list."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Origin:
+class Origin(Struct, frozen=True, eq=False):
     """An op of the program that a kernel replaces: its call, and the meta of its result.
 
     Every index of the kernel follows from the index rules of these ops (`certificate.py`).
@@ -130,8 +130,7 @@ class Origin:
     """Where the op was written; opaque here."""
 
 
-@dataclass(frozen=True, eq=False)
-class MapExpr:
+class MapExpr(Struct, frozen=True, eq=False, dict=True):
     """A kernel. ``outputs`` are numbers of statements; ``ops`` are the ops that it replaces."""
 
     name: str

@@ -20,9 +20,10 @@ has the tiled iterations (0, 0); (0, 1) with (1, 0); (1, 1).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tree import Load
@@ -43,8 +44,7 @@ class Untiled(Exception):
     """Statements cannot be in one tiled nest; the message is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """Consecutive statements that are in one tiled nest.
 
     ``axes`` maps the axes of each statement to axes of the frame. In image ``k``, the tile

@@ -8,40 +8,38 @@ operands by position; in a kernel, to the kernel's inputs and materialized value
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.index.expr import Expr
 from pirkit.index.index_maps import Guard, Index
 from pirkit.runtime.dtype import DType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Load:
+class Load(Struct, frozen=True, eq=False):
     """The element of tensor ``source`` at ``index``."""
 
     source: int
     index: Index
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fill:
+class Fill(Struct, frozen=True, eq=False):
     """A number."""
 
     value: Any
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Position:
+class Position(Struct, frozen=True, eq=False):
     """The value of an index expression, as an element of type ``dtype`` (as in `arange`)."""
 
     index: Expr
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Choose:
+class Choose(Struct, frozen=True, eq=False):
     """``yes`` where every guard holds, else ``no``; the other side is not evaluated."""
 
     guards: tuple[Guard, ...]
@@ -51,8 +49,7 @@ class Choose:
     """Where the op was written that it comes from; opaque here, and no part of the meaning."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Apply:
+class Apply(Struct, frozen=True, eq=False):
     """A scalar op of the op table with its attributes; the result type is ``dtype``."""
 
     op: str
@@ -66,8 +63,7 @@ class Apply:
 Node = Load | Fill | Position | Choose | Apply
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reduction:
+class Reduction(Struct, frozen=True, eq=False):
     """A reduction by ``op`` over ``r0...`` (of these ``extents``); ``body`` uses ``i0...`` too.
 
     ``op`` defines the combiner and its neutral element: it is applied to the trailing axes.
@@ -80,8 +76,7 @@ class Reduction:
     attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scatter:
+class Scatter(Struct, frozen=True, eq=False):
     """A scatter into ``start`` (over ``i0...``): for each point of ``r0...``, in order, ``body`` is
     combined into the element at the data-dependent ``index``.
 
@@ -115,8 +110,7 @@ def roots(value: Value) -> tuple[Node, ...]:
             return (value,)
 
 
-@dataclass(frozen=True, slots=True)
-class Opaque:
+class Opaque(Struct, frozen=True):
     """The reason why an op has no index maps; ``kind`` is the kind of the refusal."""
 
     reason: str

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final, NoReturn
+
+from msgspec import Struct, field
 
 from pirkit.diag.errors import ParseError, UnsupportedError
 from pirkit.diag.limits import check
@@ -31,8 +32,7 @@ def _is_branch(name: str) -> bool:
     return definition is not None and BRANCH in definition.traits
 
 
-@dataclass(slots=True)
-class Argument:
+class Argument(Struct):
     """A keyword argument of a program, or an argument of a loop body."""
 
     line: int
@@ -40,8 +40,7 @@ class Argument:
     attrs: str
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct):
     """An operation as the texts of its parts. Types are None where the text has none."""
 
     line: int
@@ -55,16 +54,14 @@ class Record:
     id: str | None = None
 
 
-@dataclass(slots=True)
-class Loop:
+class Loop(Struct):
     """The argument line of a while body."""
 
     line: int
     arguments: list[Argument]
 
 
-@dataclass(slots=True)
-class BlockEnd:
+class BlockEnd(Struct):
     """The end of a block; ``other`` if the else block of the same op follows."""
 
     line: int
@@ -74,8 +71,7 @@ class BlockEnd:
 Line = Record | Loop | BlockEnd
 
 
-@dataclass(slots=True)
-class Dump:
+class Dump(Struct):
     """The records of one program."""
 
     arguments: list[Argument] = field(default_factory=list[Argument])

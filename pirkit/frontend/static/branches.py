@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import create
@@ -40,8 +40,7 @@ def branch(site: Site, test: Any, then: Block, otherwise: Block, tell: Callable[
         otherwise()
 
 
-@dataclass
-class _Merge:
+class _Merge(Struct):
     """Two bodies, and what becomes of their results."""
 
     site: Site
@@ -55,8 +54,7 @@ class _Merge:
         return len(self.rows[0]) - 1
 
 
-@dataclass(frozen=True)
-class _Result:
+class _Result(Struct, frozen=True):
     """A leaf that is a result of the op."""
 
     number: int

@@ -6,10 +6,11 @@ import ast
 import inspect
 import linecache
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from threading import RLock
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from pirkit.diag.errors import TraceError
 from pirkit.diag.forks import renewed
@@ -29,8 +30,7 @@ _TEMPLATES: Final[dict[tuple[str, CodeType], Template | TraceError]] = {}
 _CONVERTED: Final[set[CodeType]] = set()
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(Struct, frozen=True):
     """Converted code, and its branches and loops."""
 
     code: CodeType

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Value
@@ -15,8 +16,7 @@ from pirkit.frontend.user_line import user_span
 from pirkit.runtime import dtype as dt
 
 
-@dataclass(frozen=True)
-class TracedRange:
+class TracedRange(Struct, frozen=True):
     """``range`` of which a bound or the step is traced; all are int64 without dimensions."""
 
     start: Any
@@ -43,8 +43,7 @@ class TracedRange:
         raise _refused("a range of traced bounds outside of a `for`", "loop over it directly")
 
 
-@dataclass(frozen=True)
-class TracedRows:
+class TracedRows(Struct, frozen=True):
     """The rows of a tree of tensors with ``count`` rows each, numbered if ``numbered``."""
 
     rows: Any

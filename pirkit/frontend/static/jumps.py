@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, cast
+
+from msgspec import Struct, field
 
 PREFIX: Final = "_pirkit_"
 """How names of our own begin."""
@@ -71,8 +72,7 @@ def _jumps(node: ast.stmt) -> bool:
     return isinstance(node, (*JUMPS, ast.Raise)) or jump_of(node) is not None
 
 
-@dataclass
-class Lowering:
+class Lowering(Struct):
     """The jumps of one function."""
 
     flags: list[str] = field(default_factory=list[str])

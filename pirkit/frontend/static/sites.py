@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pirkit.diag.errors import TraceError
 from pirkit.diag.span import Span
@@ -14,8 +15,7 @@ Live = frozenset[str]
 Lines = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """A branch or loop in the source of a function.
 
     ``names`` are the variables that it may bind, with the line of the first place in each of its

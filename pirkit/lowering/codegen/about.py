@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
 
 from pirkit.lowering.codegen.ir import addressing, llvm_text
 
@@ -21,8 +22,7 @@ _LOWERING: Final = (str(Path(__file__).parent / "lower"), addressing.__file__)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """A native function for people: its strategy, its sizes by name, the file that emits it."""
 
     strategy: str

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.lib.stride_tricks import as_strided
 
 from pirkit.diag.errors import InternalError

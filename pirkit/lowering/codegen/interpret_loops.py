@@ -7,10 +7,11 @@ checked: none may leave its buffer. So each stage of a schedule can be executed 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.interpret import COMBINE, computed, widened
@@ -57,8 +58,7 @@ _PADDING: Final = 64
 """Bytes behind scratch memory: whole vectors are written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
+class _Point(Struct, frozen=True):
     """An iteration, or a vector of them along ``axis``."""
 
     index: dict[int, int]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
+from msgspec.structs import replace
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes

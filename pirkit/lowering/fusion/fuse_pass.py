@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from msgspec import Struct
+from msgspec.structs import replace
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -33,8 +35,7 @@ from pirkit.passes.cost_model import alone as cost_alone
 from pirkit.runtime.meta import TensorMeta
 
 
-@dataclass(frozen=True)
-class Fused:
+class Fused(Struct, frozen=True):
     """The fusion plan of one block."""
 
     equations: Equations
@@ -44,8 +45,7 @@ class Fused:
     """Ops that become dead, as all of their readers are kernels that rematerialize them."""
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What observers of the pass see of each block, before it changes."""
 
     found: Fused

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from xdsl.ir import SSAValue
 
 from pirkit.diag.once import cached_property
@@ -19,8 +20,7 @@ from pirkit.lowering.fusion.refusal import Refusal
 Pair = tuple[PirOp, PirOp]
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """Limits and switches of the fusion; the options of the pass `fuse`."""
 
     recompute: int = 16
@@ -48,8 +48,7 @@ class Policy:
 DEFAULT: Final = Policy()
 
 
-@dataclass(eq=False)
-class Group:
+class Group(Struct, eq=False):
     """The ops of a kernel that is being formed."""
 
     level: int = 0
@@ -110,8 +109,7 @@ class Group:
         return not other.places.isdisjoint(self.units)
 
 
-@dataclass
-class Partition:
+class Partition(Struct, dict=True):
     """The groups of a block, and the refusals of pairs of ops that were not fused."""
 
     groups: list[Group]

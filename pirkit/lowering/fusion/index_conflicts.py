@@ -7,9 +7,9 @@ per element is not enough: the value must be computed twice, or stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.index.index_maps import Index, bindings, compose, space
@@ -21,8 +21,7 @@ VISIT_LIMIT: Final = 512
 """Largest number of (value, index) pairs that are followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A value on the path from a reader to a value that it needs, and the index there."""
 
     unit: Unit
@@ -33,8 +32,7 @@ Derivation = tuple[Step, ...]
 """A path from the reader, at its own iterators, op by op to a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """A value needed at several indices (``instances``), and the derivations of two of them."""
 
     unit: Unit

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Final, cast
 
+from msgspec import Struct, field
 from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
@@ -39,8 +39,7 @@ from pirkit.lowering.fusion.shapes import Shapes
 from pirkit.runtime.meta import TensorMeta
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Read:
+class Read(Struct, frozen=True, eq=False):
     """An element of an operand that a result's element reads. With ``decides`` it is used as an
     index (data-dependent addressing), not as a value. ``shape`` is that of the operand.
     """
@@ -51,8 +50,7 @@ class Read:
     decides: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Unit:
+class Unit(Struct, frozen=True, eq=False, dict=True):
     """An op with index maps and one result. What follows from its value is computed once."""
 
     op: PirOp
@@ -62,7 +60,7 @@ class Unit:
     reads: tuple[Read, ...]
     order: int
     _reads_at: dict[Index, tuple[Index, ...]] = field(
-        default_factory=dict[Index, tuple[Index, ...]], repr=False
+        default_factory=dict[Index, tuple[Index, ...]]
     )
 
     def reads_at(self, index: Index) -> tuple[Index, ...]:
@@ -107,8 +105,7 @@ class Unit:
         )
 
 
-@dataclass
-class Equations:
+class Equations(Struct):
     """The ops of a block: those with index maps (``units``), and for the others the reason."""
 
     units: dict[PirOp, Unit] = field(default_factory=dict[PirOp, Unit])

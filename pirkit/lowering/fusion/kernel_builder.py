@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from typing import cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.diag.once import cached_property
@@ -44,8 +45,7 @@ from pirkit.lowering.fusion.tile_selection import tile_more, with_tiles
 from pirkit.runtime.meta import TensorMeta
 
 
-@dataclass(frozen=True, eq=False)
-class Generated:
+class Generated(Struct, frozen=True, eq=False, dict=True):
     """A kernel, the SSA values that it reads and defines, and the ops that it replaces."""
 
     kernel: MapExpr
@@ -63,8 +63,7 @@ class Generated:
         return text
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UnknownSizes:
+class UnknownSizes(Struct, frozen=True, eq=False):
     """Ops that cannot be in a kernel: its inputs would not determine all of its dynamic sizes."""
 
     units: tuple[Unit, ...]

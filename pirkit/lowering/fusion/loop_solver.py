@@ -11,11 +11,11 @@ two reads disagree is dropped; the group keeps the loops on which all its values
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import count
 from math import prod
 from typing import Final
 
+from msgspec import Struct, field
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tree import Reduction
@@ -44,8 +44,7 @@ def elements(extents: Iterable[int]) -> int:
     return expected(prod(extents))
 
 
-@dataclass
-class Loops:
+class Loops(Struct):
     """The common loops of a group (``extents``) and the iteration mappings of its values."""
 
     extents: dict[int, int] = field(default_factory=dict[int, int])
@@ -67,8 +66,7 @@ class Loops:
                 held[value] = {same.get(a, a): e for a, e in rows.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedLoops:
+class JoinedLoops(Struct, frozen=True):
     """The loops after an op joins: the op's mapping, merged loops, and the extents that are left.
 
     ``new`` is true if the op defines the loops, as the first reduction of a group does.

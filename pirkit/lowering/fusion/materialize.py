@@ -6,10 +6,10 @@ The choice compares the costs per element, in units of one scalar addition.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import factorial, prod
 from typing import Final
 
+from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tiling import MAX_IMAGES, Axes, Untiled, closed
@@ -38,8 +38,7 @@ CACHE_SHARE: Final = 1 << 18
 """Largest size in bytes of all tiles that are live at once: their share of L2."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The decision for values that ``reader`` needs at several indices.
 
     ``way`` is ``again`` (recompute), ``tile``, or ``cut`` (store, which splits the kernel). Costs

@@ -9,11 +9,11 @@ it costs more than the policy allows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from math import prod
 from typing import Final, cast
 
+from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tree import Reduction
@@ -35,8 +35,7 @@ _NEAR: Final = 64
 in the length of a program."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+class Overlap(Struct, frozen=True):
     """A value that a reduction over windows reads several times, through the ops ``moves``.
 
     ``cost`` is the cost of recomputing it in each window instead of once, in additions per result.

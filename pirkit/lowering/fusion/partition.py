@@ -10,9 +10,9 @@ kernels that read the same tensors are joined (`horizontal.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import cast
 
+from msgspec import Struct
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.dialect.opdef import PURE
@@ -43,8 +43,7 @@ def partition(found: Equations, policy: Policy = DEFAULT, forced: Iterable[Pair]
     return _Partitioner(found, policy, frozenset(forced)).run()
 
 
-@dataclass(frozen=True, slots=True)
-class _Materialized:
+class _Materialized(Struct, frozen=True):
     """The tiles of a kernel after an op has joined it, and the choice made for that op."""
 
     tiles: dict[SSAValue, int]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.operation import PirOp, describe
@@ -19,8 +19,7 @@ KINDS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why ``ops`` were not fused.
 
     For an index conflict, ``path1`` and ``path2`` derive the two indices at which one element of

@@ -29,7 +29,6 @@ from pirkit.passes.replace_ops import replace
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 
-@dataclass(frozen=True)
 class SimplifyKernelsPass(Pass):
     """Merge equal scalars of fused kernels, drop unused ones, and write known sizes for symbols.
 

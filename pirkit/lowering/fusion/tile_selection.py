@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
+from msgspec.structs import replace
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement

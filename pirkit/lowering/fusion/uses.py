@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from math import prod
 from typing import cast
 
+from msgspec import Struct, field
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.map_expr.tiling import Axes, permutes
@@ -24,8 +24,7 @@ Indices = dict[Index, None]
 """Distinct indices, in order of first use."""
 
 
-@dataclass
-class Needs:
+class Needs(Struct):
     """The indices at which an op needs members of its kernel, and values from outside.
 
     ``sizes`` are the element sizes in bytes of the latter; ``tiles`` are members that tiles can

@@ -10,9 +10,11 @@ over them (``P^T dO`` in the backward).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Final, NamedTuple, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
@@ -57,8 +59,7 @@ Buffer = int | str
 """A slot of the plan, or the name of a value internal to the group."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
+class RowGroup(Struct, frozen=True):
     """Calls that run as one kernel, at the position of the last of ``members``.
 
     ``operands`` are the slots that the kernel reads and writes.
@@ -133,8 +134,7 @@ class _Matmul(NamedTuple):
     right: bool
 
 
-@dataclass(slots=True)
-class _GroupOperands:
+class _GroupOperands(Struct):
     """The operands of a group in memory, and its values that live in cache-resident tiles."""
 
     operands: list[int] = field(default_factory=list[int])

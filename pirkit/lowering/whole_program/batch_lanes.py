@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
@@ -56,8 +57,7 @@ _BESIDE: Final = (bool_, int32, int64, float32, float64)
 """The element types of values of one element."""
 
 
-@dataclass(frozen=True, slots=True)
-class _FunctionText:
+class _FunctionText(Struct, frozen=True):
     """The LLVM text of a function, its number of parallel blocks, and its estimated time in ns."""
 
     text: str

@@ -14,8 +14,9 @@ over their sum instead of rows, and so do additions of them, which the stage mer
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from pirkit.dialect.kinds import RESHAPE
 from pirkit.lowering.codegen.math.primitives import is_costly

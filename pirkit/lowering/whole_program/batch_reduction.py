@@ -10,8 +10,9 @@ are added in a fixed order: the result does not depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.emit.memory_access import Memory, load, store
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
@@ -31,8 +32,7 @@ _WIDEST: Final = 5
 """Rows and columns of a tile where those of `SUM_TILE` would leave a remainder."""
 
 
-@dataclass(frozen=True, slots=True)
-class VectorRange:
+class VectorRange(Struct, frozen=True):
     """``count`` vectors of batch rows; with ``more`` their sum is added to what memory holds."""
 
     count: Value

@@ -8,10 +8,11 @@ may be as large as the type allows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import count
 from math import inf, prod
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Store
@@ -26,8 +27,7 @@ Parts = tuple[str, str]
 """The real part and the imaginary one; a real operand has the second one, too, which is 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class ComplexNest:
+class ComplexNest(Struct, frozen=True):
     """The nest of a call; for each of its operands, ``slots`` has the slot that it addresses."""
 
     kernel: Kernel

@@ -13,8 +13,10 @@ that an iteration yields are copied at its end::
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.stack_access import entry_bytes, stack_access
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Store
@@ -64,8 +66,7 @@ class Steps(Protocol):
     def is_in_place(self, step: int, result: int, source: int) -> bool: ...
 
 
-@dataclass(slots=True)
-class ControlFlow:
+class ControlFlow(Struct):
     """Adds instructions with blocks to a program. ``loops`` are the steps of each loop."""
 
     made: Steps

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.whole_program.op_graph import Graph, Op
 
@@ -19,8 +21,7 @@ _RANK: Final = {"matmul": 0, "sum": 1, "multiply": 2, "scale": 3}
 """Ops that are linear in an operand; the costliest are factored first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Factor:
+class _Factor(Struct, frozen=True):
     """What terms must have in common to be factored: op, attributes, all operands but one.
 
     ``at`` is the position of the operand that differs; the last one for a commutative op.

@@ -9,8 +9,9 @@ broadcast. The last vector may be partial: its loads and stores from tensors hav
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.emit.memory_access import Memory, load, store
 from pirkit.lowering.codegen.emit.vector_emit import argument
@@ -30,8 +31,7 @@ _MOST_INLINE: Final = 24
 long as it takes for twenty lines of a larger one."""
 
 
-@dataclass(frozen=True, slots=True)
-class VectorPosition:
+class VectorPosition(Struct, frozen=True):
     """The vector that is computed: its first batch ``row``, its ``number`` in the block, and how
     many rows are ``left`` from there; None if all lanes are valid.
     """

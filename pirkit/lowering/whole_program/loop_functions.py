@@ -9,8 +9,9 @@ branch back, if the condition holds        --+     branch back, if ...          
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.loop_function import LoopBody, loop_function
 from pirkit.lowering.codegen.ir.loopnest import Kernel

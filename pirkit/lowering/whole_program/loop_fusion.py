@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
+
+from msgspec import Struct, field
 
 from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.lowering.whole_program.scheduling import BatchGroup, BatchSum, Node, ProgramSchedule
@@ -22,8 +23,7 @@ _MIN_TAIL: Final = 12
 """Operations after a costly function (such as `tanh`) that are worth a loop of their own."""
 
 
-@dataclass(slots=True, eq=False)
-class FusedLoop:
+class FusedLoop(Struct, eq=False):
     """Elementwise nodes in one loop, matmuls by one matrix, one other node, or a `BatchSum`."""
 
     nodes: tuple[Node, ...] = ()
@@ -46,8 +46,7 @@ class FusedLoop:
         return self.nodes[0]
 
 
-@dataclass(slots=True)
-class GroupLoops:
+class GroupLoops(Struct):
     """The loops of one batch group, tiled by blocks of vectors.
 
     Each of ``block`` vectors of batch rows runs through the loops ``body``; then the ``sums``
@@ -73,8 +72,7 @@ class GroupLoops:
         return [*self.body, *self.sums]
 
 
-@dataclass(slots=True)
-class FusedProgram:
+class FusedProgram(Struct):
     """The loops of a program, with the storage of each value that lives between loops.
 
     ``before`` and ``after`` are the loops over values without a batch axis, ``groups`` those over

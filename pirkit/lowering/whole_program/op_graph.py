@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct, field
 
 from pirkit.dialect.opdef import has_trait
 from pirkit.runtime.dtype import DType
@@ -23,8 +23,7 @@ class NotNativeError(Exception):
     """A program has no native form; the message is the reason, for `explain`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Op:
+class Op(Struct, frozen=True, eq=False):
     """An op by its name without the dialect prefix; ``args`` and ``out`` are value numbers."""
 
     name: str
@@ -37,8 +36,7 @@ class Op:
         return has_trait(f"pd_op.{self.name}", trait)
 
 
-@dataclass(slots=True)
-class Graph:
+class Graph(Struct):
     """Ops in execution order. ``fills`` are values whose elements all equal one constant,
     ``tables`` other constants."""
 

@@ -8,13 +8,13 @@ loops of a layer once, whatever the number of layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 
 
-@dataclass(slots=True)
-class OutlinedLoop:
+class OutlinedLoop(Struct):
     """The parameters of a function that is being emitted.
 
     ``bound`` maps the key of each parameter to its name, the callback by which the caller computes

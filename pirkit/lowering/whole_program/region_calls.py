@@ -11,7 +11,8 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pirkit.lowering.liveness import with_frees
 from pirkit.lowering.whole_program.kernel_sequence import attempted

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.dialect.kinds import RESHAPE
 from pirkit.lowering.codegen.lower.scalar_ops import NON_TRAPPING
@@ -38,8 +40,7 @@ Key = tuple[int, ...]
 Kind = Literal["map", "matmul", "across", "columns", "joined", "whole_sum", "whole"]
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(Struct, eq=False):
     """An op with its ``level`` in the schedule; nodes of kind `map`, one level and one ``key``
     (the iteration count) share a loop.
     """
@@ -50,8 +51,7 @@ class Node:
     level: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSum:
+class BatchSum(Struct, frozen=True):
     """A reduction over the batch: the sum of ``a^T b`` over all terms ``(a, b)``, where ``a`` None
     stands for a plain sum of the rows of ``b``.
     """
@@ -60,8 +60,7 @@ class BatchSum:
     terms: tuple[tuple[int | None, int], ...]
 
 
-@dataclass(slots=True)
-class BatchGroup:
+class BatchGroup(Struct):
     """One batch axis: the nodes that run for each of its ``batch`` rows, and the reductions."""
 
     batch: int
@@ -69,8 +68,7 @@ class BatchGroup:
     sums: list[BatchSum] = field(default_factory=list[BatchSum])
 
 
-@dataclass(slots=True)
-class ProgramSchedule:
+class ProgramSchedule(Struct):
     """A program in execution order: ``before``, each of ``groups``, then ``after``.
 
     ``rows`` maps each value with a batch axis to its group; ``has_matmul`` is true if some node

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pirkit.diag.span import lines_of
 from pirkit.runtime.native.program import NativeProgram

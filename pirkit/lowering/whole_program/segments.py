@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.diag.span import Span
 from pirkit.lowering.liveness import with_frees
@@ -37,8 +39,7 @@ from pirkit.runtime.plan import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why calls of one kind have no native code, how many there are, and where the first one is."""
 
     why: str

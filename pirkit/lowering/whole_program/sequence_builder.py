@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.diag.gc_pause import imported
+from pirkit.diag.once import cached_property
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.emit.compile import native_sequence
@@ -51,8 +53,7 @@ _NCHWC: Final = "pir.nchwc_"
 """What the names of ops over blocked channels begin with."""
 
 
-@dataclass(slots=True)
-class SequenceBuilder:
+class SequenceBuilder(Struct, dict=True):
     """Collects steps over buffers. Buffer numbers are slots of the plan, then temporaries."""
 
     plan: Plan
@@ -81,10 +82,10 @@ class SequenceBuilder:
     tokens: dict[int, int] = field(default_factory=dict[int, int])
     calls_libraries: bool = False
     """Whether calls without native code become calls of libraries, to which the program returns."""
-    flow: ControlFlow = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.flow = ControlFlow(self)
+    @cached_property
+    def flow(self) -> ControlFlow:
+        return ControlFlow(self)
 
     def buffer(self, slot: int) -> int:
         return self.aliases.get(slot, slot)

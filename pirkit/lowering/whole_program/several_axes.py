@@ -9,11 +9,11 @@ points become columns, and a move of them (slice, transpose, padding...) a choic
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.dialect.kinds import RESHAPE
 from pirkit.lowering.whole_program.axis_classes import ELEMENTWISE, summed

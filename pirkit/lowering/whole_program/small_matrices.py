@@ -8,10 +8,11 @@ not agree. LAPACK spends most of its time on calls and branches for matrices of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Store
 from pirkit.lowering.codegen.ir.nest_builder import StatementBuilder
@@ -30,8 +31,7 @@ SINGULAR: Final = DataAssertion(message="the matrix is not invertible")
 INDEFINITE: Final = DataAssertion(message="a matrix is not positive definite")
 
 
-@dataclass(frozen=True, slots=True)
-class SmallMatrices:
+class SmallMatrices(Struct, frozen=True):
     """The nest of a call. For each of its operands ``places`` has the number of the operand or
     result of the call that it addresses, operands first; the flags of ``assertions`` follow them.
     """

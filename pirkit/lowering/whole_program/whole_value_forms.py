@@ -6,10 +6,11 @@ Sums are products with ones; moves copy blocks. `whole_values.py` emits both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.lowering.whole_program.axis_classes import summed
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
@@ -19,8 +20,7 @@ MAX_TERMS: Final = 1 << 20
 """Largest number of multiplications of a product; blocked kernels compute larger ones faster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(Struct, frozen=True):
     """An operand of a product, by the distances of its axes in elements; ones if it has none."""
 
     value: int | None
@@ -31,8 +31,7 @@ class Matrix:
         return Matrix(self.value, (self.steps[1], self.steps[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """``rows`` x ``inner`` by ``inner`` x ``columns``."""
 
     rows: int
@@ -47,8 +46,7 @@ class Product:
         return Product(self.columns, self.inner, self.rows, left, right)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Elements that are copied: first ones, and distances of axes in the source, in elements."""
 
     source: int

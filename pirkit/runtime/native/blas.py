@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 
 CORE_VARIABLE: Final = "OPENBLAS_CORETYPE"
 BITS: Final = {
@@ -29,8 +29,7 @@ BITS: Final = {
 """Vector width, in bits, of OpenBLAS's kernels for each core type."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blas:
+class Blas(Struct, frozen=True):
     """An OpenBLAS in this process: the ``core`` whose kernels it uses, and its ``threads``."""
 
     core: str

@@ -16,13 +16,13 @@ import secrets
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import platformdirs
+from msgspec import Struct
 
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.settings import chosen, setting
@@ -40,8 +40,7 @@ _TRIM_EVERY: Final = 256
 """A write triggers a trim for one key in this many; keys are hashes, so this is a random sample."""
 
 
-@dataclass(slots=True)
-class ObjectCache:
+class ObjectCache(Struct):
     """A directory of entries, one file for each key; `limit` bounds the bytes of all entries,
     `array_limit` those of all files of arrays.
 

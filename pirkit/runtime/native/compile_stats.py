@@ -6,12 +6,13 @@ import time
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import Final
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-@dataclass(slots=True)
-class CompileStats:
+
+class CompileStats(Struct):
     """Functions ``compiled`` and ``read`` from the disk cache, and the wall time of both, in s.
 
     ``costs`` are the CPU seconds of the latest functions that this thread emitted and compiled,

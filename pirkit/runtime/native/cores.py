@@ -11,11 +11,11 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.runtime.native.thread_pool import MAX_WORKERS
 
@@ -31,8 +31,7 @@ _PAIRS: Final = (
 """Pairs of functions that get and set the number of threads of a BLAS."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlasThreads:
+class BlasThreads(Struct, frozen=True):
     """The functions that get and set the number of threads of a BLAS."""
 
     get: Callable[[], int]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pirkit.diag.errors import ConstraintError, PirkitError, RuntimeFault
 from pirkit.diag.span import Span
 
 
-@dataclass(frozen=True, slots=True)
-class DataAssertion:
+class DataAssertion(Struct, frozen=True):
     """What data must keep to: numbers that say where to read lie in [0, extent).
 
     Without an extent it is another condition, and ``message`` is the error where it does not hold.

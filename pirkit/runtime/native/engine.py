@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pirkit.diag.errors import InternalError
 from pirkit.diag.forks import taken_by_forks
@@ -21,8 +22,7 @@ taken_by_forks(_lock)  # after that of `llvm.py`, which compilation takes inside
 _names = count()
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """Linked code; it stays in memory as long as this object lives."""
 
     addresses: dict[str, int]

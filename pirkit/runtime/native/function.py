@@ -8,13 +8,12 @@ thread (which selects its part of the scratch memory), and it computes the block
 from __future__ import annotations
 
 import ctypes
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.machine_costs import MIN_SHARED_NS
@@ -35,8 +34,7 @@ _SMALLEST_STACK: Final = 4096
 _KERNEL: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """The object code of a function and its calling information; plain data, for caches.
 
     ``blocks`` is the number of independent blocks that threads can share, ``scratch`` the bytes of
@@ -132,26 +130,24 @@ class NativeFunction:
         return _MultiThreaded(self.address, address, code.blocks, chunk, threads, owned), block
 
 
-class Control(ABC):
+class Control(Struct, frozen=True):
     """A step without code of its own, which the loop over records executes (`records_ir`).
 
     Its one operand has ``operand_bytes`` bytes, if it is no `LibraryCall`.
     """
 
-    __slots__ = ()
     operand_bytes: ClassVar[int]
 
     @property
     def code(self) -> Code:
         return Code(b"", "", 1, 0, 0, (self.operand_bytes,))
 
-    @abstractmethod
     def words(self, begin: int) -> tuple[int, int]:
         """The words ``blocks`` and ``chunk`` of its record, in steps from record ``begin`` on."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
-class Branch(Control):
+class Branch(Control, frozen=True):
     """Continues at step ``target`` if its operand, a byte, is ``when``."""
 
     operand_bytes = 1
@@ -162,8 +158,7 @@ class Branch(Control):
         return begin + self.target, int(self.when)
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve(Control):
+class Reserve(Control, frozen=True):
     """Makes room for ``nbytes`` bytes on the stack that is its operand."""
 
     operand_bytes = STACK_BYTES
@@ -173,8 +168,7 @@ class Reserve(Control):
         return self.nbytes, RESERVES
 
 
-@dataclass(frozen=True)
-class LibraryCall(Control):
+class LibraryCall(Control, frozen=True):
     """A call of a library in a loop or a branch: native code returns to Python, which makes it.
 
     ``metas`` are those of its operands and then of its results, without those that are absent.
@@ -220,8 +214,7 @@ class Stacks:
             self.held[k] = made
 
 
-@dataclass(frozen=True, slots=True)
-class NativeSequence:
+class NativeSequence(Struct, frozen=True):
     """Functions that run in order, over ``operands`` operands and temporaries of these sizes.
 
     Each step is a function with the numbers of its operands; temporaries follow the operands.
@@ -247,8 +240,7 @@ class NativeSequence:
         return run
 
 
-@dataclass(frozen=True, slots=True)
-class _SingleThreaded:
+class _SingleThreaded(Struct, frozen=True):
     kernel: Callable[[int, int, int, int], None]
     arguments: int
     blocks: int
@@ -258,8 +250,7 @@ class _SingleThreaded:
         self.kernel(self.arguments, 0, 0, self.blocks)
 
 
-@dataclass(frozen=True, slots=True)
-class _MultiThreaded:
+class _MultiThreaded(Struct, frozen=True):
     address: int
     arguments: int
     blocks: int

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct, field
 
 from pirkit.diag.once import once
 from pirkit.runtime.machine_costs import GIL_HOLD_NS
@@ -43,8 +43,7 @@ _CALL_BRIEF: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.p
 """The second argument is ignored by native code; it keeps Python objects alive."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchFunction:
+class LaunchFunction(Struct, frozen=True):
     """A function with the numbers of its operands, and the assertion flags to check after it."""
 
     function: NativeFunction | Control
@@ -52,8 +51,7 @@ class LaunchFunction:
     flags: range = range(0)
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchPart:
+class LaunchPart(Struct, frozen=True):
     """The contribution of one step to a launch: functions over the operands that it numbers.
 
     ``own`` are arrays of the step itself, such as temporaries; ``flags`` are the operands that are

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.runtime.meta import TensorMeta, is_unset, of_value
@@ -43,8 +44,7 @@ class ProgramStep:
     """What it computes, for profiles; the cache on disk does not keep it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """Constant bytes at ``offset`` of a program's arena."""
 
     offset: int

@@ -7,8 +7,10 @@ validated: an inconsistent one counts as a miss.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pirkit.runtime.native.function import Branch, Control, LibraryCall, NativeFunction, Reserve
 from pirkit.runtime.native.program import NativeProgram
@@ -19,8 +21,7 @@ from pirkit.runtime.typed_json import INVALID, packed, unpacked
 _OWN: Final = (Branch, Reserve, LibraryCall)
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """A step with the key of its function; those without code of their own have none."""
 
     function: str | Branch | Reserve | LibraryCall

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.once import cached_property
 from pirkit.runtime.machine_costs import GIL_HOLD_NS
@@ -94,7 +94,7 @@ class Session:
             *[word for pair in patches for word in pair]
         )
         first_word = ctypes.addressof(self.blocks)
-        self.words: Array = np.ctypeslib.as_array(self.blocks)
+        self.words: Array = np.asarray(self.blocks)
         self.temporary = np.array([(at - first_word) // 8 for at, _ in temporary], np.intp)
         """The argument words in `words` for memory of a call, and where in its block that is."""
         self.first_byte = 0
@@ -382,8 +382,7 @@ class BorrowingSession(Session):
         self._within(super().run_at, addresses)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
+class _Bound(Struct, frozen=True):
     """A call on fixed arrays, which it keeps alive."""
 
     run: Callable[[], None]

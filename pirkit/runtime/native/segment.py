@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.diag.once import cached_property
@@ -106,8 +106,7 @@ class NativeStep(PlacedStep):
                 target[...] = made
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentMember:
+class SegmentMember(Struct, frozen=True):
     """A step and the cells of its operands and results."""
 
     step: NativeStep

@@ -12,10 +12,11 @@ import ctypes
 import gc
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import FunctionType, ModuleType
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from pirkit.runtime.native.tree_call_ir import TYPE, Found, Step, Use
 from pirkit.runtime.native.tree_reuse_ir import VERSION
@@ -28,8 +29,7 @@ _BEFORE: Final = -24
 """Offset of the pointer to the dict in an instance whose class has none for it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Memo:
+class Memo(Struct, frozen=True, eq=False):
     """What is looked at in front of the steps to the values of one object.
 
     A word is told by where it is: an address, or an offset in the object.
@@ -141,8 +141,7 @@ def _in_classes(kind: type[Any], name: str) -> type[Any] | None:
     return next((_class_of(vars(c)[name]) for c in kind.__mro__ if name in vars(c)), None)
 
 
-@dataclass(frozen=True)
-class _Classes:
+class _Classes(Struct, frozen=True):
     """What changes when an attribute of a class or of one of its bases does, or the bases do."""
 
     fixed: Sequence[tuple[int, int]]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.settings import chosen, setting
@@ -17,8 +18,7 @@ _L2_WHEN_UNKNOWN = 1 << 18
 _L3_WHEN_UNKNOWN = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The properties of a CPU that code generation uses; ``vector_bits`` is the vector width."""
 
     triple: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program_data import expected_metas
@@ -31,8 +31,7 @@ _OF_NUMBERS: Final = {Use.FLOAT: np.float64, Use.INT: np.int64, Use.BOOL: np.boo
 _NUMBERS: Final = (*_OF_NUMBERS, Use.SCALAR)
 
 
-@dataclass(frozen=True)
-class Arguments:
+class Arguments(Struct, frozen=True):
     """The arguments of a call: ``steps`` find the inputs of a program in them."""
 
     positional: int
@@ -41,8 +40,7 @@ class Arguments:
     steps: Sequence[Step]
 
 
-@dataclass(frozen=True)
-class Results:
+class Results(Struct, frozen=True):
     """The tree of the tensors of a call, and what a program needs to know to keep it."""
 
     build: Callable[..., Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -27,7 +26,6 @@ from pirkit.runtime.tensor.dense import DenseTensor
 _DEFAULT: Final = Mode()
 
 
-@dataclass
 class Traffic(Counters):
     """Counters of runs, in addition to those of sessions."""
 

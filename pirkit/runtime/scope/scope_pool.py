@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import weakref
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.diag.forks import renewed
 from pirkit.runtime.scope.labels import Labels
@@ -15,8 +16,7 @@ MAX_IDLE_SCOPES: Final = 2
 """Largest number of idle scopes in a pool."""
 
 
-@dataclass(frozen=True, slots=True)
-class PoolCount:
+class PoolCount(Struct, frozen=True):
     """The number of scopes in use and idle, and the bytes that those in use keep alive."""
 
     live: int

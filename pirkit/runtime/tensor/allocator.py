@@ -7,13 +7,13 @@ import mmap
 import os
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from errno import ENOMEM
 from math import prod
 from threading import Lock
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.runtime.meta import MAX_ARRAY_BYTES
@@ -29,8 +29,7 @@ _LINE: Final = 64
 _CLASSES_PER_DOUBLING_LOG2: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Struct, frozen=True):
     """Counters of an allocator. Small requests count only as ``requests``."""
 
     requests: int = 0

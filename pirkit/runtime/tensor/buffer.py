@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from msgspec import Struct
 from numpy.lib.array_utils import byte_bounds
 
 from pirkit.runtime.place import CPU, Place
@@ -13,8 +13,7 @@ from pirkit.runtime.place import CPU, Place
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(slots=True, eq=False)
-class Buffer:
+class Buffer(Struct, eq=False):
     """A memory range shared by a tensor and its views.
 
     ``owner`` is the object that keeps the memory alive. ``version`` counts the writes through

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pirkit.dialect.opdef import (
     RANDOM,
@@ -88,8 +89,7 @@ def _relu(from_input: Array, from_hidden: Array, _: tuple[Array, ...]) -> tuple[
     return (np.maximum(from_input + from_hidden, 0),)
 
 
-@dataclass(frozen=True)
-class _Mode:
+class _Mode(Struct, frozen=True):
     step: Step
     gates: int
     states: int

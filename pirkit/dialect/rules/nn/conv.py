@@ -8,7 +8,8 @@ and dilation are exchanged, and so are batch and channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value

@@ -7,8 +7,9 @@ float32, as in Paddle, so that the same neighbours are selected.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
+
+from msgspec import Struct
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
@@ -77,8 +78,7 @@ def _times(b: Builder, length: Size, factor: Value) -> Value:
     return b.cast(b.cast(as_list(b, length), dt.float64) * factor, dt.int64)
 
 
-@dataclass
-class _Axis:
+class _Axis(Struct):
     """One dimension of an image: how long it is, and how long it gets."""
 
     b: Builder

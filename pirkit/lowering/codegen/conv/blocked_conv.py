@@ -8,8 +8,10 @@ scratch; at the end it copies the sums to the result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.conv.conv_sums import ClearSums, CopySums
@@ -160,8 +162,7 @@ def _channels(c: ConvProblem, cut: ConvBlocking, lines: Count) -> Iterator[Node]
         yield Loop("v", (_COLUMN,), whole, whole + 1, 1, (stack, *rest))
 
 
-@dataclass(frozen=True, slots=True)
-class FillPanel:
+class FillPanel(Struct, frozen=True):
     """Fills a panel with what the taps read; buffers are images, panel, zeros and tables.
 
     Numbers are the channels, then the range of lines, the place in it and the lines.
@@ -184,8 +185,7 @@ class FillPanel:
         filler(b, self.c, self.cut, panel, zeros).fill(image, numbers[0], lines)
 
 
-@dataclass(frozen=True, slots=True)
-class ConvTile:
+class ConvTile(Struct, frozen=True):
     """Adds products of ``stacked`` tiles of filters and some vectors of a panel to the sums.
 
     Numbers are the channels, and if the panel may be ``partial``, the tile's place along the panel

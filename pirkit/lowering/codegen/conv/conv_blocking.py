@@ -6,10 +6,12 @@ stays in the L2 cache, the part of it that one tile reads in the L1 cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.matmul.register_tile import (
     MAX_ROWS,
@@ -43,8 +45,7 @@ MAX_PANEL_VECTORS: Final = 24
 """Vectors of positions per panel at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taps:
+class Taps(Struct, frozen=True):
     """The taps of a filter along an axis: elements ``first``, ``first + step``..., ``count`` in
     all.
 
@@ -59,8 +60,7 @@ class Taps:
     shift: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConvProblem:
+class ConvProblem(Struct, frozen=True):
     """A convolution, or one phase of a transposed one.
 
     Each of ``groups`` has ``group_filters`` filters of ``depth`` channels. Tuples are by spatial
@@ -109,8 +109,7 @@ class ConvProblem:
         return sums * self.depth * self.terms
 
 
-@dataclass(frozen=True, slots=True)
-class ConvBlocking:
+class ConvBlocking(Struct, frozen=True):
     """The block sizes of a convolution."""
 
     lanes: int

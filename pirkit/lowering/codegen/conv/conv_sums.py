@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.conv.im2col import row_bytes
@@ -18,8 +19,7 @@ from pirkit.lowering.codegen.matmul.blocking import block_extent, clear
 from pirkit.runtime.dtype import DType
 
 
-@dataclass(frozen=True, slots=True)
-class ClearSums:
+class ClearSums(Struct, frozen=True):
     """Stores zeros, in whole vectors."""
 
     dtype: DType
@@ -37,8 +37,7 @@ class ClearSums:
         clear(b, Type(element(self.dtype), self.lanes), addresses[0], self.nbytes)
 
 
-@dataclass(frozen=True, slots=True)
-class CopySums:
+class CopySums(Struct, frozen=True):
     """Copies sums to the result; buffers are sums, result and the tables of the panel's lines.
 
     Numbers are those of the filters, of the range of lines and the place in it, and the lines.

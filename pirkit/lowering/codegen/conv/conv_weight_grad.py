@@ -13,10 +13,12 @@ parts in the order of their windows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.matmul.register_tile import (
@@ -47,8 +49,7 @@ MIN_TASKS: Final = 16
 """Tasks at least, if the problem is large enough, for a balanced load."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeightGrad:
+class WeightGrad(Struct, frozen=True):
     """The problem: ``images`` of ``groups * depth`` channels, ``group_filters`` filters per group.
 
     Tuples are by spatial axis. Output position t of window w reads the image at ``image_stride * t
@@ -99,8 +100,7 @@ class WeightGrad:
         return prod(self.positions[:-1])
 
 
-@dataclass(frozen=True, slots=True)
-class WeightGradBlocking:
+class WeightGradBlocking(Struct, frozen=True):
     """The block sizes of a weight gradient."""
 
     lanes: int
@@ -163,8 +163,7 @@ class WeightGradBlocking:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GradTask:
+class GradTask(Struct, frozen=True):
     """A weight gradient with its blocks, for operands of some strides; sizes are in bytes."""
 
     c: WeightGrad

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.conv.conv_weight_grad import GradTask
 from pirkit.lowering.codegen.emit.memory_access import masked_load
@@ -18,8 +19,7 @@ _MAX_UNROLLED = 8
 """Vectors of an image row up to which its copy is unrolled."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowBlock:
+class WindowBlock(Struct, frozen=True):
     """A block of windows: first plane, row and window, and the extents."""
 
     plane: Value

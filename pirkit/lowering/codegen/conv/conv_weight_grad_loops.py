@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.conv.conv_sums import ClearSums
 from pirkit.lowering.codegen.conv.conv_weight_grad import GradTask, operand_bytes
@@ -133,8 +133,7 @@ def _block(t: GradTask, part: int, number: int) -> tuple[tuple[int, ...], tuple[
     return first, tuple([min(n, e - k) for n, e, k in zip(sizes, extents, first, strict=True)])
 
 
-@dataclass(frozen=True, slots=True)
-class TransposeWindows:
+class TransposeWindows(Struct, frozen=True):
     """Packs the windows of some filters: `[vectors, planes, windows, lanes]`.
 
     Numbers are the part of the windows, the block in it, and the task of filters.
@@ -169,8 +168,7 @@ class TransposeWindows:
         emitter.transpose_windows(addresses[0], addresses[1], numbers[2], block)
 
 
-@dataclass(frozen=True, slots=True)
-class CopyImages:
+class CopyImages(Struct, frozen=True):
     """Copies what the positions of a row read of the images, or of all rows, with padding.
 
     Numbers are the part of the windows, the block in it, the images, and the position along all
@@ -215,8 +213,7 @@ class CopyImages:
         emitter.copy(addresses, emitter.window_block(part, number), count, position)
 
 
-@dataclass(frozen=True, slots=True)
-class PrefetchWindows(PrefetchRoutine):
+class PrefetchWindows(PrefetchRoutine, frozen=True):
     """Prefetches a tile's share of the images and filters of the next block of windows.
 
     Numbers are the part of the windows, the block in it, the output row and the tile of images.
@@ -234,8 +231,7 @@ class PrefetchWindows(PrefetchRoutine):
         emitter.prefetch(addresses, emitter.window_block(part, number), tile)
 
 
-@dataclass(frozen=True, slots=True)
-class GradTile:
+class GradTile(Struct, frozen=True):
     """Adds products of copied images and panels to the sums of some vectors of filters.
 
     Numbers are the part of the windows and the block in it.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 from math import prod
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Reduce, Store
 from pirkit.lowering.codegen.ir.nest_builder import DataAssertion, StatementBuilder
@@ -13,8 +14,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
 
-@dataclass(frozen=True, slots=True)
-class Convolution:
+class Convolution(Struct, frozen=True):
     """Sizes of a convolution of ``n`` images with ``group_filters`` filters in each of ``groups``.
 
     Each filter has ``depth`` channels. Tuples are by spatial axis; ``before`` is the padding in

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.conv.limit_taps import LimitTaps, flags_of
@@ -55,8 +55,7 @@ def filter_steps(c: ConvProblem) -> tuple[int, int]:
     return (many, c.group_filters * many) if c.is_transposed else (c.depth * many, many)
 
 
-@dataclass(frozen=True, slots=True)
-class PackFilters:
+class PackFilters(Struct, frozen=True):
     """Packs a tile of filters, whose number it gets."""
 
     c: ConvProblem

@@ -10,11 +10,11 @@ costs a look at each flag.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvProblem
 from pirkit.lowering.codegen.conv.filter_packing import filter_steps
@@ -46,8 +46,7 @@ def infinite_taps_nest(c: ConvProblem, rows: int, flags: Buffer) -> Nest:
     return task_nest((c.groups, tiles), (), buffers, tasks, body)
 
 
-@dataclass(frozen=True, slots=True)
-class AddInfiniteTaps:
+class AddInfiniteTaps(Struct, frozen=True):
     """Adds the products of taps of a tile that are not finite, where the image is.
 
     Buffers are filter, images, flag and result; the number is that of the tile.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loop_ir import Buffer, Invoke, Loop, Nest
@@ -45,8 +45,7 @@ def is_infinite(b: Builder, value: Value, dtype: DType) -> Value:
     return b.compare("ugt", b.unary("fabs", value), float(np.finfo(dtype.np).max))
 
 
-@dataclass(frozen=True, slots=True)
-class LimitTaps:
+class LimitTaps(Struct, frozen=True):
     """Stores finite numbers in place of infinite ones and NaN, and whether there were any.
 
     Buffers are the source, where to store, and the flag. Without ``copies`` both are the same.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.diag.once import cached_property
 from pirkit.lowering.codegen.ir.llvm_text import Type
@@ -31,8 +33,7 @@ _WIDE_ROWS: Final = 5
 """Positions that a tile of four vectors has at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class NchwcConv:
+class NchwcConv(Struct, frozen=True):
     """A convolution of images with blocked channels; pairs are height and width.
 
     A filter has the shape ``[K/b, C/b, kh, kw, b, b]``, filters last; ``depthwise``
@@ -142,8 +143,7 @@ class NchwcConv:
         return replace(self, lengths=(room // width, width), positions=(room // width, width))
 
 
-@dataclass(frozen=True, slots=True)
-class NchwcBlocking:
+class NchwcBlocking(Struct, frozen=True):
     """Sizes of tiles: positions, vectors; of blocks: filters, channels (in blocks), rows."""
 
     lanes: int
@@ -158,8 +158,7 @@ class NchwcBlocking:
         return c.n * -(-c.positions[0] // self.rows) * -(-c.filter_blocks // self.filters)
 
 
-@dataclass(frozen=True)
-class NchwcFrame:
+class NchwcFrame(Struct, frozen=True, dict=True):
     """What the loops and the tiles of a convolution share: its sizes in bytes, and its epilogue."""
 
     c: NchwcConv
@@ -222,8 +221,7 @@ class NchwcFrame:
         return narrow.get(name, c.wide)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """Columns ``tap``... of a filter, ``taps`` of them, for positions ``first`` to ``end``."""
 
     tap: int

@@ -10,8 +10,9 @@ own at both ends of a row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv, NchwcFrame, Part
 from pirkit.lowering.codegen.conv.nchwc_tile import NchwcTile
@@ -133,8 +134,7 @@ def _split(extent: int, most: int) -> list[int]:
     return [small + 1] * left + [small] * (count - left)
 
 
-@dataclass(frozen=True, slots=True)
-class PrefetchFilters(PrefetchRoutine):
+class PrefetchFilters(PrefetchRoutine, frozen=True):
     """Each row prefetches its ``share`` of the filters that are multiplied next.
 
     They begin ``further`` bytes on, behind the last of ``parts`` ranges of channels ``behind``;

@@ -6,9 +6,10 @@ The loops around it are in `nchwc_conv.py`, what it computes with numpy in `nchw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf, prod
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcFrame, Part
 from pirkit.lowering.codegen.conv.nchwc_reference import run_tile
@@ -26,8 +27,7 @@ _UNROLLED: Final = 4
 """Terms of a tile that are unrolled."""
 
 
-@dataclass(frozen=True, slots=True)
-class NchwcTile:
+class NchwcTile(Struct, frozen=True):
     """Positions of a row by some blocks of filters, as a routine of the loop IR.
 
     ``parts`` are the columns of the filter that the positions meet. Buffers are all operands, at
@@ -76,8 +76,7 @@ class NchwcTile:
         b.emit_void(f"call void @{name}({', '.join(map(str, given.values()))})")
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead(Elements):
+class Ahead(Elements, frozen=True):
     """Elements of a tile that prefetch those of the next one, a block at a time.
 
     Blocks of channels lie too far apart for the hardware to follow.

@@ -7,10 +7,10 @@ each channel and tap.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem
 from pirkit.lowering.codegen.emit.vector_emit import address_at, split_index
@@ -25,8 +25,7 @@ def line_ranges(c: ConvProblem, cut: ConvBlocking) -> tuple[int, int]:
     return images, c.n * prod(c.positions[:-1]) * cut.line_parts // images
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """An image, and where the line begins in it and in the result.
 
     The last one of ``starts`` is the number of its first position, the others lie in the image.
@@ -58,8 +57,7 @@ def image_bytes(c: ConvProblem) -> tuple[int, int]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PanelLines:
+class PanelLines(Struct, frozen=True):
     """The lines of a panel, in scratch tables of i64 with one entry per line.
 
     ``image`` and ``result`` are offsets in bytes; ``starts`` are the image positions along each
@@ -86,8 +84,7 @@ class PanelLines:
         return b.load(I64, b.at(table, b.times(line, 8)), 8)
 
 
-@dataclass(frozen=True, slots=True)
-class LineTables:
+class LineTables(Struct, frozen=True):
     """Stores the tables of a panel; numbers are its range of lines, its place there, its lines."""
 
     c: ConvProblem

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -18,8 +17,7 @@ _MAX_PANELS: Final = 8
 _FIRST: Final = Value("0", I64)
 
 
-@dataclass(frozen=True, slots=True)
-class PanelPrefetch(PrefetchRoutine):
+class PanelPrefetch(PrefetchRoutine, frozen=True):
     """What both have in common: each of ``columns`` by tiles of a panel prefetches its share.
 
     Buffers are the array and the tables of the panel's lines. The first number is 2 in the last
@@ -43,8 +41,7 @@ class PanelPrefetch(PrefetchRoutine):
         return PanelLines.at(b, self.c, self.cut, tables, _FIRST)
 
 
-@dataclass(frozen=True, slots=True)
-class PrefetchImage(PanelPrefetch):
+class PrefetchImage(PanelPrefetch, frozen=True):
     """Prefetches what the panel is filled with next: further channels, or the lines behind it.
 
     Numbers are the block of channels, the tile of filters and that of positions.
@@ -72,8 +69,7 @@ class PrefetchImage(PanelPrefetch):
         _prefetch_lines(b, [b.at(first, k * cut.filter_tiles * channel) for k in range(each)], end)
 
 
-@dataclass(frozen=True, slots=True)
-class PrefetchResult(PanelPrefetch):
+class PrefetchResult(PanelPrefetch, frozen=True):
     """Prefetches a tile's share of the result for writing, in the last block of channels.
 
     Numbers are the block of channels and the tile of positions.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.conv.conv_weight_grad import GradTask
 from pirkit.lowering.codegen.emit.memory_access import Memory, store
@@ -39,8 +39,7 @@ def split_k_nest(t: GradTask) -> Nest:
     return task_nest(extents, (), buffers, loops, body)
 
 
-@dataclass(frozen=True, slots=True)
-class ReduceParts:
+class ReduceParts(Struct, frozen=True):
     """Adds the parts of an image for the filters of a task, whose numbers it gets."""
 
     t: GradTask

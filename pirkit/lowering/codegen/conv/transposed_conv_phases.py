@@ -7,16 +7,16 @@ read the same taps: each phase is an ordinary convolution with stride 1.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 from math import gcd
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.conv.conv_blocking import ConvProblem, Taps
 from pirkit.runtime.dtype import DType
 
 
-@dataclass(frozen=True, slots=True)
-class ConvSizes:
+class ConvSizes(Struct, frozen=True):
     """Sizes of a convolution of ``n`` images; tuples by spatial axis. ``before`` is the padding."""
 
     n: int

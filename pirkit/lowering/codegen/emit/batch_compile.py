@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from pirkit.diag.errors import ArtifactError, InternalError
 from pirkit.diag.progress import delayed_bar
-from pirkit.lowering.codegen.emit.sanitize import sanitized
 from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
 from pirkit.runtime.native.function import Code, NativeFunction
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 _PROGRESS_AFTER_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A function before compilation: the text of its module, and its `Code` without an image.
 
     ``stages`` are the loops after each rewrite, where the loop IR is not made from a MapExpr.
@@ -192,6 +192,8 @@ def _written_drafts(missing: Sequence[LazyFunction]) -> Iterator[tuple[LazyFunct
         try:
             draft = function.write()
             if host().sanitized:
+                from pirkit.lowering.codegen.emit.sanitize import sanitized  # noqa: PLC0415  rare
+
                 name = f"kernel {function.key[:12]} ({draft.about})"
                 draft = replace(draft, text=sanitized(draft.text, draft.code, name))
         # Reported by `LazyFunction.code`, to the caller who needs this function.

@@ -8,8 +8,9 @@ since each addition waits for the one before it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
@@ -30,8 +31,7 @@ SCANNED: Final = frozenset({dt.float32, dt.float64, dt.int32, dt.int64})
 """The element types that have scans."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cumulative:
+class Cumulative(Struct, frozen=True):
     """The form of a cumulative operation.
 
     With ``exclusive`` each result leaves out its own element, and the first one is 0 or 1.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.about import About, about
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
@@ -20,8 +21,7 @@ from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.runtime.native.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class Generated:
+class Generated(Struct, frozen=True):
     """The text of a module with the function ``void SYMBOL(args, slot, lo, hi)``.
 
     ``args`` points to the addresses of the operands and, last, of the scratch memory (``scratch``

@@ -16,8 +16,9 @@ It does not look at assertions: whoever calls it does, when it returns.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, LazyFunction, function_of
@@ -37,8 +38,7 @@ _MOST_ITERATIONS: Final = 1 << 16
 _NAME: Final = re.compile(r"^(?:define [^@]*)?(@[\w.$]+)(?= =|\()", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class LoopBody:
+class LoopBody(Struct, frozen=True):
     """The body of a loop, over operands that do not overlap, by number.
 
     The target of a `Branch` is the number of a step, or of the end; its operand is a byte. The body

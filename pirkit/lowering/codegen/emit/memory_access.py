@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
 from pirkit.lowering.codegen.math.casts import stored, widen
@@ -23,8 +25,7 @@ _NARROW: Final = 4
 """Bytes of an element below which LLVM may truncate values as part of a masked store."""
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """The elements of an operand at a vector of iterations.
 
     ``step`` is the distance of neighboring lanes in bytes; 0 is one element for all lanes, and a

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.nest_reductions import NestReductions
 from pirkit.lowering.codegen.emit.nest_state import ZERO, Move, Point, Scope

@@ -7,8 +7,10 @@ each loop adds its stride.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.vector_emit import argument, split_index
@@ -46,8 +48,7 @@ Move = tuple[Loop, Value, Value | None]
 """A loop, how many iterations further along it, and for a parallel one the number of the block."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """An iteration, or a vector of them along ``axis``: indices, addresses, the active lanes."""
 
     index: dict[int, Value]

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.lane_axis import (
     lane_axis_of,
@@ -79,8 +81,7 @@ _MAX_REGISTER_TILES = 2
 """Operands that are transposed in registers; more of them would spill."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """A kernel with its axes in loop order; the vectorized axis is the last of its group."""
 
     kernel: Kernel

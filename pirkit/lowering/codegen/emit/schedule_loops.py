@@ -6,8 +6,9 @@ Each stage is a program of its own, so that a wrong one can be found by running 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.about import defining_file
 from pirkit.lowering.codegen.emit.schedule import (
@@ -40,8 +41,7 @@ _WRITTEN_OUT: Final = 8
 """Tiles with predicated loads up to which each is unrolled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """A nest, and the rewrite that gave it; ``file`` has the rewrite."""
 
     rewrite: str

@@ -9,11 +9,12 @@ nothing else (the operands of a `concat`, a `roll`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.memory_access import MAX_WINDOWS, windows_of
 from pirkit.lowering.codegen.ir.element_types import LINE
@@ -62,8 +63,7 @@ _INDEX_ARITHMETIC: Final[dict[str, Any]] = {
 """What indices and predicates consist of."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
+class RowGroup(Struct, frozen=True):
     """A row is the last ``axes`` outer axes; ``rows`` rows fill all lanes of their vectors."""
 
     axes: int
@@ -78,8 +78,7 @@ class RowGroup:
         return prod(kernel.outer[-self.axes :])
 
 
-@dataclass(frozen=True, slots=True)
-class _Access:
+class _Access(Struct, frozen=True):
     """A load or a store with the byte offset of each lane; None for lanes that have no element."""
 
     statement: Load | Store

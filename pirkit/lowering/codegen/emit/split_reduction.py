@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.element_types import compute_type, types_of
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -39,16 +41,14 @@ _MIN_ACCUMULATED_BLOCK: Final = 16
 """Outer iterations of a part at least: each part writes and reads an accumulator once more."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelStep:
+class KernelStep(Struct, frozen=True):
     """A kernel and the buffer of each operand: the operands of the whole, then temporaries."""
 
     kernel: Kernel
     buffers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SplitKernel:
+class SplitKernel(Struct, frozen=True):
     """Kernels that, one after the other, compute what one would; ``temporaries`` in bytes."""
 
     steps: tuple[KernelStep, ...]

@@ -7,8 +7,9 @@ tile, is first transposed in registers into a scratch tile of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.lane_axis import lanes_for

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.memory_access import Memory, load, load_at_offsets, store
@@ -37,8 +39,7 @@ class TypedOperand(Protocol):
     def dtype(self) -> DType: ...
 
 
-@dataclass(slots=True)
-class VectorEmitter:
+class VectorEmitter(Struct):
     """One vector of iterations (or a single one: one lane) and the values computed for it.
 
     ``memory`` gives the address of an operand, ``outer_value`` a value that is defined outside,

@@ -8,7 +8,8 @@ what a call has, and so gives an ordinary nest, for the interpreter and the proo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loop_ir import Bound, Buffer, Invoke, Loop, Nest, Node, Table, Word
 from pirkit.lowering.codegen.ir.loop_tree import changed, inside

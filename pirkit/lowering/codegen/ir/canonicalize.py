@@ -8,7 +8,9 @@ phase. Only the order of terms in reductions changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -23,8 +25,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
+class _Axis(Struct, frozen=True):
     extent: int
     strides: tuple[int, ...]
     number: int | None

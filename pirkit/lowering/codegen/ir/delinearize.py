@@ -7,9 +7,11 @@ the two, all addresses are affine again: strides replace index arithmetic and ga
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -35,8 +37,7 @@ kernels cross shorter ones (`emit/short_rows.py`)."""
 _INT32: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class AffineIndex:
+class AffineIndex(Struct, frozen=True):
     """An affine integer: a sum of new loop indices times factors, plus a constant."""
 
     factors: Mapping[int, int]
@@ -56,8 +57,7 @@ class AffineIndex:
         )
 
 
-@dataclass(slots=True)
-class _DigitLoops:
+class _DigitLoops(Struct):
     """The new loops: for each old axis its parts as (new axis, extent, weight)."""
 
     kernel: Kernel

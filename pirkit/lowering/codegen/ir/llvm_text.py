@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
 from pirkit.lowering.codegen.ir.constant_folding import constant_of as whole
 from pirkit.lowering.codegen.ir.constant_folding import fold_constant, trip_count
 from pirkit.runtime.native.object_compiler import SIMPLIFY
@@ -22,8 +24,7 @@ _EXTREMA: Final = {"smin": min, "umin": min, "smax": max, "umax": max}
 _SUFFIX: Final = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(Struct, frozen=True):
     """An LLVM element type in ``lanes`` lanes; one lane is a scalar."""
 
     elem: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import cast
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loop_ir import (
     NESTED,

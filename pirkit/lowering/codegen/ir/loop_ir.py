@@ -10,8 +10,10 @@ is a loop with a step around a loop over the tile, and no index has to be rewrit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.ir.loopnest import Effect, Kernel, Reduce, Statement
@@ -21,8 +23,7 @@ from pirkit.runtime.dtype import DType
 LoopKind = Literal["serial", "parallel", "vector", "unroll", "interleave"]
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct, frozen=True):
     """Iterations of a block that begins at the loop variable ``block``, rounded down.
 
     They are ``min(size, extent - block)``, rounded down to a multiple of ``multiple``. Of
@@ -38,8 +39,7 @@ class Count:
     within: Count | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """A number that is known when the nest is called: int64 ``number`` of the buffer `Nest.words`.
 
     It is rounded down to a multiple of ``multiple``, and 0 if it is below ``least``.
@@ -51,8 +51,7 @@ class Word:
     least: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Offsets in place of a stride: that of index i is word ``first + i * step`` of a call.
 
     ``offsets`` are those of a nest for one call. One loop alone runs along such an axis.
@@ -66,8 +65,7 @@ class Table:
 Bound = int | Count | Word
 
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
+class Iteration(Struct, frozen=True):
     """The present value of a loop variable in steps of its loop.
 
     Of a loop ``of`` some iterations: 0 for the first one, 2 for the last one, 1 between them.
@@ -83,8 +81,7 @@ class Iteration:
         return least(number, 1) + most(number - (self.of - 2), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """Which taps of a window lie on an axis of an image with ``length`` elements.
 
     Tap t of the window at index i of ``axis`` lies at ``i * stride - before + t * dilation``. The
@@ -116,8 +113,7 @@ Number = Bound | Iteration | Window
 """What a routine gets, beside addresses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """Memory: the element of an iteration is at ``offset + sum(index * stride)``, in bytes.
 
     ``strides`` has a stride for each axis, outer ones first. ``space`` says where the buffer is:
@@ -152,15 +148,13 @@ class Buffer:
         return [block for block in self.per_block if block[0] == var]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Statements in order, at one iteration of the enclosing loops (at all lanes of a vector)."""
 
     statements: tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Prefetch:
+class Prefetch(Struct, frozen=True):
     """Prefetches the line ``distance`` bytes after the element of a buffer, into L2 or L1."""
 
     buffer: int
@@ -169,8 +163,7 @@ class Prefetch:
     write: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(Struct, frozen=True):
     """Copies ``rows`` by ``columns`` elements of a buffer into scratch, transposed in registers.
 
     They begin at the element of the enclosing loops, along the axes ``row_axis`` (contiguous in
@@ -188,8 +181,7 @@ class Pack:
     ahead: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PrefetchTile:
+class PrefetchTile(Struct, frozen=True):
     """Prefetches the tile of ``lanes`` rows and columns that lies ``ahead`` columns further on.
 
     Behind the last of ``columns`` it prefetches the first ones, ``rows`` further on.
@@ -204,8 +196,7 @@ class PrefetchTile:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """``for var in range(start, stop, step)`` over the row-major product of ``axes``.
 
     ``parallel``: iterations are independent, and shared by threads.
@@ -232,8 +223,7 @@ class Loop:
     moved_back: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reducing:
+class Reducing(Struct, frozen=True):
     """Accumulators in registers for the `Reduce` statements of the body; afterwards the results.
 
     They begin with the identity, or with the values of their names if ``resumed``.
@@ -244,16 +234,14 @@ class Reducing:
     resumed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NonTemporal:
+class NonTemporal(Struct, frozen=True):
     """A body whose stores to some buffers bypass the caches, if these begin at cache lines."""
 
     buffers: tuple[int, ...]
     body: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Invoke:
+class Invoke(Struct, frozen=True):
     """Calls a routine, such as a microkernel, on the elements of buffers at this iteration.
 
     In place of the address of a buffer in registers it gets the vectors of that.
@@ -264,8 +252,7 @@ class Invoke:
     numbers: tuple[Number, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OnChange:
+class OnChange(Struct, frozen=True):
     """A body that a thread skips while the loops ``vars`` stand where they did at its last block.
 
     It comes first in the innermost of parallel loops, of which ``vars`` are the outermost: so what
@@ -276,8 +263,7 @@ class OnChange:
     body: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CallRows:
+class CallRows(Struct, frozen=True):
     """Runs ``count`` rows of another nest: iterations of its parallel loops, numbered in order.
 
     The number of the first one is that of the present iteration over ``axes``. ``buffers`` are
@@ -292,16 +278,14 @@ class CallRows:
     count: Bound
 
 
-@dataclass(frozen=True, slots=True)
-class OncePerOrbit:
+class OncePerOrbit(Struct, frozen=True):
     """A body that runs only where the block comes first among its images (see `Images`)."""
 
     images: tuple[tuple[int, ...], ...]
     body: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Images:
+class Images(Struct, frozen=True):
     """The body at each distinct image of a block: permutations of its indices.
 
     At image ``p`` the block begins along axis ``k`` where the present one does along ``p[k]``;
@@ -333,8 +317,7 @@ Path = tuple[tuple[int, int], ...]
 """Copies of unrolled loops: the axis of each loop, and the index of the copy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Nest:
+class Nest(Struct, frozen=True):
     """A program over buffers: first the operands of ``kernel``, then scratch memory.
 
     ``words`` is the operand with the numbers of a call (`call_words.py`), if it has any.

@@ -9,7 +9,8 @@ Rewrites that add, move or fill buffers are in `memory_rewrites.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loop_edits import (
     Nodes,

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.dtype import DType, int64
@@ -27,8 +29,7 @@ from pirkit.runtime.dtype import DType, int64
 ReduceKind = Literal["sum", "prod", "max", "min"]
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """Strided memory: the element of an iteration is at ``offset + sum(index * stride)``, in bytes.
 
     A stride of 0 broadcasts. ``size`` is the size of the buffer in bytes. With ``stream`` stores
@@ -43,8 +44,7 @@ class Operand:
     stream: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """The element of an operand; fp16 and bf16 are widened to float32.
 
     With ``at`` the load is a gather: the element is ``at`` elements further on, where indices
@@ -59,8 +59,7 @@ class Load:
     predicate: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A constant of the given element type."""
 
     name: str
@@ -68,8 +67,7 @@ class Constant:
     value: float | int | bool
 
 
-@dataclass(frozen=True, slots=True)
-class LaneConstants:
+class LaneConstants(Struct, frozen=True):
     """A constant of each lane of a vector; only rewrites of loops make it."""
 
     name: str
@@ -77,8 +75,7 @@ class LaneConstants:
     values: tuple[float | int | bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Struct, frozen=True):
     """The index along an axis, outer axes first, as int64 or int32."""
 
     name: str
@@ -86,8 +83,7 @@ class Index:
     dtype: DType = int64
 
 
-@dataclass(frozen=True, slots=True)
-class Compute:
+class Compute(Struct, frozen=True):
     """A primitive of `primitives.py` applied to names; ``dtype`` is that of the result."""
 
     name: str
@@ -96,8 +92,7 @@ class Compute:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
-class Reduce:
+class Reduce(Struct, frozen=True):
     """Reduces a value over the inner axes; only in a body, and readable only after the loops.
 
     A sum with ``times`` adds the product of two values by FMA; only rewrites of loops set it.
@@ -109,16 +104,14 @@ class Reduce:
     times: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """Stores a value to an operand, rounded once to its element type."""
 
     operand: int
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Accumulate:
+class Accumulate(Struct, frozen=True):
     """Combines a value with an element of an operand, over all iterations that address the element.
 
     They are the outer axes along which the operand has stride 0, the same axes for all
@@ -134,8 +127,7 @@ class Accumulate:
     block_stride: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeAssert:
+class RuntimeAssert(Struct, frozen=True):
     """Stores 1 to an operand if a bool value is false, and nothing otherwise.
 
     All iterations may share the one byte, since they store the same value.
@@ -145,8 +137,7 @@ class RuntimeAssert:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Scatter:
+class Scatter(Struct, frozen=True):
     """Combines a value with the element of an operand that is ``at`` elements further on.
 
     Without a ``kind`` the value is assigned. Iterations run in order, so that duplicates are
@@ -169,16 +160,14 @@ Effect = (Store, Accumulate, Scatter, RuntimeAssert)
 """Statements that write memory; they define no name."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoopPhase:
+class LoopPhase(Struct, frozen=True):
     """One loop over the inner axes, and the statements after it."""
 
     body: tuple[Statement, ...] = ()
     after: tuple[Statement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """A loop nest. Two operands never overlap unless they are the same operand."""
 
     outer: tuple[int, ...]

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
@@ -32,8 +34,7 @@ _MAX_COEFFICIENT: Final = 12
 Polynomial = dict[int, float]
 
 
-@dataclass(frozen=True, slots=True)
-class CompositeFunction:
+class CompositeFunction(Struct, frozen=True):
     """``primitive(x) = function(inner(x))``; ``inner`` has coefficients by power."""
 
     function: str

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.runtime.dtype import DType
@@ -64,7 +65,7 @@ class Routine(Protocol):
         ...
 
 
-class PrefetchRoutine:
+class PrefetchRoutine(Struct, frozen=True):
     """A routine that only prefetches: it changes no memory, and any address is valid."""
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:

@@ -8,8 +8,10 @@ together with tile (j, i). Each phase runs at all images of a group before the n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand, Statement, with_numbered_names
 from pirkit.runtime.dtype import DType
@@ -17,24 +19,21 @@ from pirkit.runtime.dtype import DType
 Axes = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """A value in scratch tiles; its axes are those of the iteration space, -1 for extent 1."""
 
     dtype: DType
     axes: Axes
 
 
-@dataclass(frozen=True, slots=True)
-class TileAccess:
+class TileAccess(Struct, frozen=True):
     """The tile that a phase reads or writes, relative to the image at which the phase runs."""
 
     tile: int
     image: int
 
 
-@dataclass(frozen=True, slots=True)
-class TilePhase:
+class TilePhase(Struct, frozen=True):
     """An elementwise nest over a tile; ``axes`` maps its axes to those of the iteration space.
 
     ``places`` gives for each operand of the nest an operand of the `TiledNest`, or a tile.
@@ -45,8 +44,7 @@ class TilePhase:
     places: tuple[int | TileAccess, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TiledNest:
+class TiledNest(Struct, frozen=True):
     """Phases over the tiles (``block``) of an iteration space (``extents``) and their images."""
 
     extents: tuple[int, ...]

@@ -8,8 +8,9 @@ of their own kind. What no nest computes is left to the interpreter, with the re
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import takewhile
+
+from msgspec.structs import replace
 
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tiling import Untiled, tiles_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.dialect.kinds import EXACT, INTEGRAL
 from pirkit.dialect.map_expr.guarded_nodes import divides

@@ -6,9 +6,11 @@ One more nest applies the updates in order, so that duplicate indices are determ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.dialect.map_expr import tree
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
@@ -39,8 +41,7 @@ _KINDS: Final[dict[str, ReduceKind | None]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class SplitKernel:
+class SplitKernel(Struct, frozen=True):
     """A kernel without scatters, and the scatters into its values.
 
     Each scatter comes with its operands: the values it combines into, indices and updates. They are

@@ -7,10 +7,11 @@ inner ones. A reduction ends a loop phase.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from math import inf, prod
 from typing import cast
+
+from msgspec import Struct
 
 from pirkit.dialect.map_expr.guarded_nodes import needs
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
@@ -52,8 +53,7 @@ def extremum_of(reduction: str) -> ReduceKind | None:
     return cast("ReduceKind | None", lookup(reduction).extremum or None)
 
 
-@dataclass(frozen=True, slots=True)
-class Nest:
+class Nest(Struct, frozen=True):
     """A loop nest or tiled nest, and the array number of each of its operands.
 
     Inputs come first, then values (those of `laid_out`), then one flag byte for each of

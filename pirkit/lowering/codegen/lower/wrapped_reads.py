@@ -6,8 +6,9 @@ the division written out each lane would look up its element; with a guard each 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from pirkit.dialect.map_expr.tree import Apply, Choose, Load, Node, walk
 from pirkit.index.expr import Expr, Floor, Iter, floor

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.kinds import COSTLY
@@ -205,8 +206,7 @@ def _threefry(word: int) -> Emit:
     return emit
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(Struct, frozen=True):
     """A value with the operators of the cipher."""
 
     b: Builder

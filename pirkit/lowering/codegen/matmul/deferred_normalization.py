@@ -14,9 +14,11 @@ float. If an element is NaN, so is ``s``, and every result that is scaled by its
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -104,8 +106,7 @@ def _feeds_gemms_only(group: RowBlocks, nest: int, tile: ScratchRows) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
+class Deferred(Struct, frozen=True):
     """A kernel that stores unnormalized values.
 
     ``scales`` maps an operand with such values to an operand with one scale per row.

@@ -12,8 +12,10 @@ of B would be a column of memory pages, each of them read for a few cache lines.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.vector_emit import reduce_lanes, tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Value
@@ -133,8 +135,7 @@ class FewRows:
         return Tile(self.shape, strides, extent, None, 0, accumulates, p.b.strides[0])
 
 
-@dataclass(frozen=True, slots=True)
-class DotTile:
+class DotTile(Struct, frozen=True):
     """The function ``(a, b, c, k, fresh)``: dot products of contiguous rows of A and columns of B.
 
     ``extent`` are the rows and columns of C; ``a_row``, ``b_column`` and ``c_row`` are distances in

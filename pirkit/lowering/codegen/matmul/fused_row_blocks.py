@@ -14,9 +14,10 @@ matrix of the batch, else a block of rows: the bits do not depend on the number 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Final
+
+from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.about import about, defining_file

@@ -8,9 +8,10 @@ the bits are the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf, prod
 from typing import Final
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,

@@ -11,9 +11,11 @@ products depend on the lanes, and on the L2 cache where A is larger than half of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
@@ -65,8 +67,7 @@ _PACKING: Final = 10
 """Cost of packing an element, in multiplications."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blocking:
+class Blocking(Struct, frozen=True):
     """The block sizes: ``rows`` by ``columns`` of C per task, ``depth`` of a panel.
 
     ``inner`` rows of A at a time are multiplied by all panels of the block; they are packed before

@@ -11,9 +11,9 @@ is read from panels of as many columns as a tile has, packed row by row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
@@ -28,8 +28,7 @@ Strides = tuple[int, int]
 """Bytes from a row to the next one, and from a column to the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class TileShape:
+class TileShape(Struct, frozen=True):
     """The register tile: ``rows`` of A by ``vectors`` of ``lanes`` columns of B."""
 
     dtype: DType
@@ -73,8 +72,7 @@ def tile_shape_for(dtype: DType, target: Target, columns: int | None = None) -> 
 # --- tiles ---
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """The function ``(a, panel, c, k, fresh)`` of a tile of ``extent`` rows and columns.
 
     ``strides`` are those of A and the row stride of C; if None, they are last parameters. With

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.ir.loop_ir import Loop, Node
 from pirkit.lowering.codegen.matmul.macrokernel import Strides
@@ -13,8 +14,7 @@ from pirkit.runtime.dtype import DType
 Block = tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixBatch:
+class MatrixBatch(Struct, frozen=True):
     """The matrices of an operand: strides and the ``size`` of the buffer, in bytes."""
 
     batch: tuple[int, ...]
@@ -22,8 +22,7 @@ class MatrixBatch:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Gemm:
+class Gemm(Struct, frozen=True):
     """``c = a b`` of ``rows`` by ``columns`` for each element of the batch; operands are a, b, c.
 
     a and b are contiguous along one of their axes, c along rows. With ``panel`` columns, b is in

@@ -13,8 +13,10 @@ packing and threads belong to the families.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial, reduce
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value, constant_value
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
@@ -30,8 +32,7 @@ _SCALES = (1, 2, 4, 8)
 """Factors of an index in the addresses of x86."""
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
+class Elements(Struct, frozen=True):
     """An operand in memory: the vectors of a term, or its scalars, which are broadcast.
 
     Element i lies at ``base + offset`` of ``places[i]``; an iteration of a loop over the terms
@@ -71,8 +72,7 @@ class Elements:
             yield value if self.widen is None else self.widen(b, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Computed:
+class Computed(Struct, frozen=True):
     """An operand that its family reads: ``read`` emits the elements for indices of the loops."""
 
     read: Callable[[Sequence[Value]], Iterable[Value]]

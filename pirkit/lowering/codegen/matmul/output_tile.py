@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.emit.memory_access import masked_load
 from pirkit.lowering.codegen.ir.element_types import LINE
@@ -18,8 +19,7 @@ L2: Final = 2
 """Locality hints of `llvm.prefetch`; CPUs drop prefetches beyond the pending misses of L1."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputTile:
+class OutputTile(Struct, frozen=True):
     """A register tile in memory: the address of each vector, row by row.
 
     ``masks`` are the lanes of each vector of a row that exist, None for all of them.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
@@ -24,19 +23,18 @@ from pirkit.lowering.codegen.matmul.panel_packing import (
 from pirkit.runtime.dtype import DType
 
 
-class PanelCopy(ABC):
+class PanelCopy(Struct, frozen=True):
     """A routine that is a function of the addresses and numbers of its invocation, in order."""
 
-    @abstractmethod
-    def function(self, functions: Functions) -> str: ...
+    def function(self, functions: Functions) -> str:
+        raise NotImplementedError
 
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         given = ", ".join(map(str, [*addresses, *numbers]))
         b.emit_void(f"call void @{self.function(functions)}({given})")
 
 
-@dataclass(frozen=True, slots=True)
-class PackPanel(PanelCopy):
+class PackPanel(PanelCopy, frozen=True):
     """Packs rows and columns of B, whose numbers it gets, into panels of ``depth`` rows.
 
     With ``scale_row`` rows are multiplied by scalars in a third buffer, so many bytes apart.
@@ -68,8 +66,7 @@ class PackPanel(PanelCopy):
         return pack_function(functions, *given)
 
 
-@dataclass(frozen=True, slots=True)
-class UnpackPanel(PanelCopy):
+class UnpackPanel(PanelCopy, frozen=True):
     """Widens a panel of fewer bits, and multiplies its columns if it ``scales``.
 
     Numbers are the rows and columns; the last panel has ``rest`` columns.
@@ -97,8 +94,7 @@ class UnpackPanel(PanelCopy):
         return unpack_function(functions, self.shape, self.kind, self.rest, self.scales)
 
 
-@dataclass(frozen=True, slots=True)
-class PackTiles(PanelCopy):
+class PackTiles(PanelCopy, frozen=True):
     """Packs column-major A, ``column`` bytes between its columns, into tiles of ``depth`` columns.
 
     Numbers are columns and rows.
@@ -125,8 +121,7 @@ class PackTiles(PanelCopy):
         return pack_tiles_function(functions, self.shape, self.column, self.depth)
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleRows(PanelCopy):
+class ScaleRows(PanelCopy, frozen=True):
     """Multiplies rows, ``row`` bytes apart, by scalars in a second buffer, ``factor_row`` apart.
 
     Numbers are rows and their length.
@@ -148,8 +143,7 @@ class ScaleRows(PanelCopy):
         return scale_function(functions, self.shape, self.row, self.factor_row)
 
 
-@dataclass(frozen=True, slots=True)
-class InitRowMax(PanelCopy):
+class InitRowMax(PanelCopy, frozen=True):
     """Sets a vector of maxima for each row, ``row`` bytes apart, to -inf; the number is of rows."""
 
     shape: TileShape
@@ -167,8 +161,7 @@ class InitRowMax(PanelCopy):
         return init_row_max(functions, self.shape, self.row)
 
 
-@dataclass(frozen=True, slots=True)
-class EndRowMax(PanelCopy):
+class EndRowMax(PanelCopy, frozen=True):
     """Reduces a vector of maxima for each row into its first lane; the number is of rows."""
 
     shape: TileShape
@@ -186,8 +179,7 @@ class EndRowMax(PanelCopy):
         return end_row_max(functions, self.shape, self.row)
 
 
-@dataclass(frozen=True, slots=True)
-class PrefetchBlock(PrefetchRoutine):
+class PrefetchBlock(PrefetchRoutine, frozen=True):
     """Each tile prefetches ``lines`` cache lines of what the next block or matrix reads.
 
     That begins ``distance`` bytes further on, and ``per_block`` for each block of the matrix.
@@ -211,8 +203,7 @@ class PrefetchBlock(PrefetchRoutine):
         prefetch_bytes(b, b.at(base, first), self.lines * LINE, L2)
 
 
-@dataclass(frozen=True, slots=True)
-class PrefetchPanel(PrefetchRoutine):
+class PrefetchPanel(PrefetchRoutine, frozen=True):
     """Prefetches the share of one of ``tiles`` of the next panel of B, or of its source.
 
     The next panel lies ``distance`` bytes further on: ``lines`` pieces of ``length`` bytes,

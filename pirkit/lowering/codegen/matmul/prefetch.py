@@ -6,8 +6,9 @@ block, and, spread over the blocks of this matrix, the right operand of the next
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
@@ -18,8 +19,7 @@ _MAX_LINES: Final = 64
 """Cache lines that a tile prefetches at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prefetch:
+class Prefetch(Struct, frozen=True):
     """Memory that tiles prefetch, ``lines`` each: ``nbytes`` of an operand per block.
 
     With ``next_matrix`` it belongs to the next matrix of the batch, else to the next block of rows.

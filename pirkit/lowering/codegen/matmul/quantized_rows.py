@@ -11,10 +11,11 @@ zeros, is subtracted from its sums. Elsewhere rows are widened to i16, and pairs
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
@@ -166,8 +167,7 @@ class _Blocks:
                 yield Loop("m1", (0,), start, stop, size, (Invoke(tile, buffers, ()),))
 
 
-@dataclass(frozen=True, slots=True)
-class WidenRows(PanelCopy):
+class WidenRows(PanelCopy, frozen=True):
     """Rows of bytes become rows ``wide_row`` bytes apart, filled up with 0: of i16, or of unsigned
     bytes for ``quads``, which are 128 more if the rows are not ``unsigned``.
     """
@@ -227,8 +227,7 @@ class WidenRows(PanelCopy):
         return functions.add("widen", "ptr %from, ptr %to, i64 %rows", write)
 
 
-@dataclass(frozen=True, slots=True)
-class ZeroRow:
+class ZeroRow(Struct, frozen=True):
     """The function ``(zeros)``: a row of zeros with 128 added."""
 
     wide_row: int

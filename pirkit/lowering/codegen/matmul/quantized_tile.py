@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
@@ -27,8 +27,7 @@ ZERO: Final = 0x80
 """A row's 0 with 128 added."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowsProduct:
+class RowsProduct(Struct, frozen=True):
     """``rows`` by ``depth`` times panels of ``columns`` in all; operands are x, panels, the result,
     and the scales of columns if it ``scales``, those of rows if it is ``exact``, what is added to
     the sums of columns if it ``adds``.
@@ -68,8 +67,7 @@ class RowsProduct:
         return self.quads and not self.unsigned
 
 
-@dataclass(frozen=True, slots=True)
-class PanelSums:
+class PanelSums(Struct, frozen=True):
     """Sums over the depth of rows times the columns of a panel."""
 
     p: RowsProduct
@@ -118,8 +116,7 @@ class PanelSums:
         return found[: p.depth, :columns].astype(np.int32 if p.exact else np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class ZeroSums(PanelSums):
+class ZeroSums(PanelSums, frozen=True):
     """The function ``(panel, zeros)``: the negated sums of the row of zeros, behind it."""
 
     @property
@@ -146,8 +143,7 @@ class ZeroSums(PanelSums):
         b.emit_void(f"call void @{name}({addresses[0]}, {addresses[1]})")
 
 
-@dataclass(frozen=True, slots=True)
-class RowsTile(PanelSums):
+class RowsTile(PanelSums, frozen=True):
     """The function ``(x, panel, out, scales, row_scales, added, zeros)`` of a tile of rows by
     columns.
 

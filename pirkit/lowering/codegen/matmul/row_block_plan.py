@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.schedule import schedule
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Operand, Store
@@ -14,8 +16,7 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRows:
+class MemoryRows(Struct, frozen=True):
     """Rows of an operand in memory: its number, batch strides and matrix strides in bytes."""
 
     operand: int
@@ -23,8 +24,7 @@ class MemoryRows:
     strides: Strides
 
 
-@dataclass(frozen=True, slots=True)
-class ScratchRows:
+class ScratchRows(Struct, frozen=True):
     """Rows of the present block in scratch, by the number of the tile."""
 
     number: int
@@ -33,8 +33,7 @@ class ScratchRows:
 Rows = MemoryRows | ScratchRows
 
 
-@dataclass(frozen=True, slots=True)
-class RowGemm:
+class RowGemm(Struct, frozen=True):
     """``out = x y`` for the rows of a block; ``depth`` elements per row of x, ``columns`` per row
     of out.
 
@@ -52,8 +51,7 @@ class RowGemm:
     row_max: ScratchRows | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RowAccumulation:
+class RowAccumulation(Struct, frozen=True):
     """``out += x' y`` over all blocks; ``rows`` elements per row of x, ``columns`` per row of y.
 
     With ``row_scale`` each row of y is multiplied by the scalar in that tile.
@@ -67,8 +65,7 @@ class RowAccumulation:
     row_scale: ScratchRows | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RowNest:
+class RowNest(Struct, frozen=True):
     """A loop nest whose outer iterations are the rows of the batch, and where its operands are.
 
     Operands in tiles are dense: their strides are those of an array of all rows in memory.
@@ -81,8 +78,7 @@ class RowNest:
 RowStep = RowGemm | RowAccumulation | RowNest
 
 
-@dataclass(frozen=True, slots=True)
-class RowBlocks:
+class RowBlocks(Struct, frozen=True):
     """``steps`` for blocks of the ``rows`` rows of each matrix of the batch.
 
     ``sizes`` are bytes of the operands, ``tiles`` the columns of the scratch tiles.

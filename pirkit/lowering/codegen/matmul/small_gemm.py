@@ -10,9 +10,11 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
@@ -63,8 +65,7 @@ _X, _Y, _OUT, _BIAS, _WORDS = range(5)
 _MATRIX, _ROW, _COLUMN, _DEPTH = range(4)
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """``short``: fewer columns than a vector has lanes; ``strided``: gaps between columns of y."""
 
     short: bool
@@ -235,8 +236,7 @@ class _Tiles:
         return (Invoke(tile, (_X, panel, _OUT, self.bias), numbers),)
 
 
-@dataclass(frozen=True, slots=True)
-class SmallTile:
+class SmallTile(Struct, frozen=True):
     """The microkernel of a tile of ``extent`` rows and vectors; only a ``short`` one has a tail.
 
     Buffers are x, a panel, the result, and the bias in registers; numbers are the depth, all

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.routine import Array, Functions, Location, matrix
@@ -15,8 +15,7 @@ from pirkit.lowering.codegen.matmul.output_tile import OutputTile
 from pirkit.runtime.dtype import DType
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """How a tile function reads an operand, in bytes from a base that is a parameter.
 
     ``offsets`` are those of the elements of a term, ``strides`` those of the loops over the terms.
@@ -39,8 +38,7 @@ class Access:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class TileUpdate:
+class TileUpdate(Struct, frozen=True):
     """``C += A B`` for a tile in memory.
 
     ``vector`` is the type of B and C, ``output`` the offsets of the vectors of C, row by row.

@@ -7,7 +7,7 @@ registers them; all have run on a stand-in for cupy, and not on a GPU.
 """
 
 # pyright: reportUnusedImport=false
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pirkit.runtime.kernels.cupy import (  # noqa: F401
     convolutions,

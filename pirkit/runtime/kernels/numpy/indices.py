@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding
@@ -15,8 +15,7 @@ from pirkit.runtime.indexing import check_index
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """Reads indices in two ways; both raise ConstraintError for one that is out of range.
 
     ``flat`` gives the number of each place among all of ``shape``, in scratch memory that the next

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, Step

@@ -7,8 +7,9 @@ that all gates of an LSTM pass one call of tanh.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
@@ -18,8 +19,7 @@ Advance = Callable[[Array, Array, list[Array]], None]
 """Takes the gates from the input, those from the hidden state, and the states, which it changes."""
 
 
-@dataclass(frozen=True)
-class _Mode:
+class _Mode(Struct, frozen=True):
     """``halved``: the gates that are sigmoids. ``joined``: the hidden bias may join the input's."""
 
     gates: int

@@ -13,10 +13,10 @@ without a gradient it does not scale epsilon.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.runtime import dtype as dt
@@ -30,8 +30,7 @@ _SHARED: Final = frozenset({"learning_rate", "beta1_pow", "beta2_pow", "skip_upd
 """Operands that are no part of a row."""
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """Operands and results of an op in their order; results have the names of what they replace."""
 
     operands: tuple[str, ...]

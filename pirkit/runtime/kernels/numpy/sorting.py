@@ -9,11 +9,11 @@ fast as a stable ``argsort``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Bind, Binding, Step

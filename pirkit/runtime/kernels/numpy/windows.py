@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from pirkit.runtime.binding import Binding
 
 CHANNELS_LAST: Final = ("NHWC", "NDHWC", "NLC", "NWC")
 
 
-@dataclass(frozen=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """One call: sizes by spatial dimension, channels counted apart."""
 
     lengths: tuple[int, ...]
