@@ -98,7 +98,11 @@ class _Layouts:
             "pd_op.concat": self.concat,
             "pd_op.batch_norm": self.batch_norm,
         }
-        for op in self.ctx.each([o for o in self.program.block.ops if isinstance(o, PirOp)]):
+        ops = [o for o in self.program.block.ops if isinstance(o, PirOp)]
+        for op in ops:
+            if self.rules.get(op.name) == self.convolution:
+                block_plain.absorb_padding(self, op)
+        for op in self.ctx.each(ops):
             if op.parent is None:
                 continue  # it has become part of a convolution
             rule = self.rules.get(op.name)
