@@ -13,7 +13,6 @@ from pirkit.dialect.types import meta_of
 from pirkit.dialect.windows import padding_pairs
 from pirkit.passes.block_values import Epilogue, Layouts, image_meta, is_image
 from pirkit.passes.replace_ops import erase
-from pirkit.runtime.native.target import host
 
 
 def absorb_padding(at: Layouts, op: PirOp) -> None:
@@ -64,8 +63,7 @@ def is_better(at: Layouts, op: PirOp, end: Epilogue) -> bool:
     taps, channels = prod(sizes), image_meta(x).shape[1]
     few = taps <= 2 and taps * width * filters < 100 * (channels + filters)
     if op.attribute("groups") > 1:
-        large = image_meta(x).numel * image_meta(x).dtype.itemsize > host().l2_bytes
-        few |= 1 < width < at.block or (width == 1 and (taps < 16 or large))
+        few |= 1 < width < at.block or (width == 1 and taps < 16)
     few &= channels >= at.block  # others are read as they are
     wasteful = 7 * (-filters % at.block) > filters
     if not (few or wasteful) or x in at.blocked or end.residual is not None:
