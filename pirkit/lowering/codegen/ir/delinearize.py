@@ -159,9 +159,7 @@ def affine_forms_of(kernel: Kernel, loops: DigitLoops) -> dict[str, AffineIndex]
     return affine_forms
 
 
-def _computed(
-    primitive: str, args: Sequence[AffineIndex], loops: DigitLoops
-) -> AffineIndex | None:
+def _computed(primitive: str, args: Sequence[AffineIndex], loops: DigitLoops) -> AffineIndex | None:
     """The affine result of a primitive; None if it is not affine."""
     match primitive, args:
         case "add", [a, b]:

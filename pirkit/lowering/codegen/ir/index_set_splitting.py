@@ -27,7 +27,6 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Statement,
     Store,
 )
-from pirkit.runtime import dtype as dt
 
 _COPIES = (Load, Constant, Index, Compute, Store)
 
