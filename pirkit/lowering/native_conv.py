@@ -178,8 +178,8 @@ def _has_dense_channels(a: Array) -> bool:
 
 
 def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
-    """A loop nest for groups of few channels or filters; None for strides other than 1."""
-    if prod(s.strides) != 1:
+    """A loop nest for groups of few channels or filters; None for transposed ones with strides."""
+    if is_transposed and prod(s.strides) != 1:
         return None
     before = s.before
     # A transposed convolution is a convolution with the reversed filter and the remaining padding.
@@ -189,7 +189,7 @@ def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
         )
     if any(p < 0 for p in before):
         return None
-    sides = s.lengths, s.sizes, s.positions, s.dilations, before
+    sides = s.lengths, s.sizes, s.positions, s.strides, s.dilations, before
     found = native_sequence(
         convolution(
             Convolution(s.n, s.groups, s.group_filters, s.depth, *sides, s.dtype, is_transposed)

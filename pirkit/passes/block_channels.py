@@ -98,7 +98,11 @@ class _Layouts(Struct):
             "pd_op.concat": self.concat,
             "pd_op.batch_norm": self.batch_norm,
         }
-        for op in self.ctx.each([o for o in self.program.block.ops if isinstance(o, PirOp)]):
+        ops = [o for o in self.program.block.ops if isinstance(o, PirOp)]
+        for op in ops:
+            if self.rules.get(op.name) == self.convolution:
+                block_plain.absorb_padding(self, op)
+        for op in self.ctx.each(ops):
             if op.parent is None:
                 continue  # it has become part of a convolution
             rule = self.rules.get(op.name)
@@ -293,13 +297,15 @@ class _Layouts(Struct):
         self.kept(op, b, _again(b, op, operands))
 
     def follows(self, value: SSAValue, channels: int) -> bool:
-        """True for an operand with a blocked form, and for one number for each channel or all."""
+        """True for an operand with a blocked form, and for one number for each channel (of an image
+        or of all) or for everything.
+        """
         meta = meta_of(value.type)
         if value in self.blocked:
             return True
         if not isinstance(meta, TensorMeta) or not meta.is_static:
             return False
-        each = meta.rank in (3, 4) and meta.numel == meta.shape[-3] == channels
+        each = meta.rank in (3, 4) and meta.shape[-3:] == (channels, 1, 1)
         return meta.numel == 1 or each
 
     def spread(self, b: Builder, value: SSAValue) -> Value:
@@ -307,7 +313,11 @@ class _Layouts(Struct):
         found, given = self.blocked.get(value), b.wrap(value)
         if found is not None or given.meta.numel == 1:
             return found or (b.reshape(given, (1,)) if given.rank > 1 else given)
-        return self.spread_vector(b, b.reshape(given, (given.meta.numel,)))
+        channels = given.shape[-3]
+        if given.meta.numel == channels:
+            return self.spread_vector(b, b.reshape(given, (channels,)))
+        filled = self.filled(b, b.reshape(given, (-1, channels)), 1)
+        return b.reshape(filled, (given.shape[0], -1, 1, 1, self.block))
 
     def spread_vector(self, b: Builder, vector: Value) -> Value:
         """One number for each channel, as an operand of ops on blocked images."""

@@ -1,4 +1,4 @@
-"""Convolutions between plain images that `block-channels` leaves plain."""
+"""Convolutions between plain images that `block-channels` leaves plain, and what pads them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,49 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
+from pirkit.dialect.attrs import encode
 from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
+from pirkit.dialect.windows import padding_pairs
 from pirkit.passes.block_values import Epilogue, Layouts, image_meta, is_image
 from pirkit.passes.replace_ops import erase
-from pirkit.runtime.native.target import host
+
+
+def absorb_padding(at: Layouts, op: PirOp) -> None:
+    """Give a convolution the zeros that a `pad` adds to height and width.
+
+    They are neither copied nor, over blocks, multiplied.
+    """
+    x = op.operands[0]
+    lifted, images = x.owner, image_meta(x).shape
+    if isinstance(lifted, PirOp) and lifted.name in ("pd_op.unsqueeze", "pd_op.reshape"):
+        x = lifted.operands[0]  # a signal as an image of one row
+    pad, given = x.owner, image_meta(x).shape
+    if (
+        not isinstance(pad, PirOp)
+        or pad.name != "pd_op.pad"
+        or len(pad.operands) > 1
+        or pad.attribute("pad_value") != 0
+        or op.attribute("padding_algorithm") != "EXPLICIT"
+        or not str(op.attribute("data_format")).startswith("NC")
+        or images not in (given, (*given[:2], 1, *given[2:]))
+    ):
+        return
+    widths = list(pad.attribute("paddings"))
+    if any(widths[:4]):
+        return
+    widths = [0, 0, *widths[4:]][-2 * (len(images) - 2) :]
+    pairs = padding_pairs(op.attribute("paddings"), len(images) - 2, "C3")
+    own = [n for pair in pairs for n in pair]
+    b, source = at.builder(op), pad.operands[0]
+    shape = image_meta(source).shape
+    plain = source if len(shape) == len(images) else (
+        b.reshape(b.wrap(source), (*shape[:2], 1, *shape[2:])).ssa
+    )  # fmt: skip
+    total = [m + n for m, n in zip(own, widths, strict=True)]
+    op.properties["paddings"] = encode("i32[]", total)
+    op.operands[0] = plain
 
 
 def is_better(at: Layouts, op: PirOp, end: Epilogue) -> bool:
@@ -26,8 +63,7 @@ def is_better(at: Layouts, op: PirOp, end: Epilogue) -> bool:
     taps, channels = prod(sizes), image_meta(x).shape[1]
     few = taps <= 2 and taps * width * filters < 100 * (channels + filters)
     if op.attribute("groups") > 1:
-        large = image_meta(x).numel * image_meta(x).dtype.itemsize > host().l2_bytes
-        few |= 1 < width < at.block or (width == 1 and (taps < 16 or large))
+        few |= 1 < width < at.block or (width == 1 and taps < 16)
     few &= channels >= at.block  # others are read as they are
     wasteful = 7 * (-filters % at.block) > filters
     if not (few or wasteful) or x in at.blocked or end.residual is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from math import prod
@@ -26,7 +27,7 @@ from pirkit.index.substitution import reads_of
 from pirkit.lowering import native_fused as lowering_native
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Store
-from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.explain_kernels import why_kernels
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -58,11 +59,10 @@ def check(kernel: MapExpr, inputs: Sequence[Array]) -> bool:
         return False
     statements = without_scatters(kernel).kernel.statements
     values = [np.full(s.meta.shape, 113, s.meta.dtype.np) for s in statements]
+    writes_once(nests)
     for nest in nests:
         flags = [np.zeros(1, np.uint8) for _ in nest.assertions]
         arrays = [*inputs, *values, *flags]
-        if isinstance(nest.kernel, Kernel):
-            writes_once(nest.kernel)
         run_nest = native_sequence(nest.kernel)
         run_nest.bind([arrays[k] for k in nest.arrays])()
         assert not any(flags)
@@ -90,14 +90,23 @@ def three(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([at(n, dict.fromkeys(names_of(shape), 3)) for n in shape])
 
 
-def writes_once(kernel: Kernel) -> None:
+def writes_once(nests: Sequence[Nest]) -> None:
     """There are as many stores as elements: with poison beneath, none is written twice."""
-    for phase in kernel.loop_phases:
-        for lines, points in ((phase.body, kernel.iterations), (phase.after, prod(kernel.outer))):
-            for store in lines:
-                if isinstance(store, Store):
-                    operand = kernel.operands[store.operand]
-                    assert operand.size == points * operand.dtype.itemsize
+    written, sizes = Counter[int](), dict[int, int]()
+    for nest in nests:
+        if not isinstance(kernel := nest.kernel, Kernel):
+            continue
+        for phase in kernel.loop_phases:
+            for lines, points in (
+                (phase.body, kernel.iterations),
+                (phase.after, prod(kernel.outer)),
+            ):
+                for store in lines:
+                    if isinstance(store, Store):
+                        operand, array = kernel.operands[store.operand], nest.arrays[store.operand]
+                        written[array] += points * operand.dtype.itemsize
+                        sizes[array] = operand.size
+    assert written == sizes
 
 
 def drawn(kernel: MapExpr, seed: int = 0) -> list[Array]:

@@ -112,14 +112,16 @@ def test_short_folds(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "each", "depth", "lengths", "sizes", "before", "dilations"),
+    ("groups", "each", "depth", "lengths", "sizes", "before", "dilations", "strides"),
     [
-        (5, 1, 1, (9, 11), (3, 3), (1, 1), (1, 1)),
-        (3, 2, 1, (6, 40), (5, 3), (2, 0), (1, 2)),
-        (2, 3, 4, (7, 17), (3, 3), (1, 1), (1, 1)),
-        (4, 4, 2, (14, 14), (1, 1), (0, 0), (1, 1)),
-        (2, 2, 2, (4, 5, 18), (2, 3, 3), (1, 1, 2), (1, 1, 2)),
-        (3, 1, 1, (3, 3), (3, 3), (0, 0), (1, 1)),
+        (5, 1, 1, (9, 11), (3, 3), (1, 1), (1, 1), (1, 1)),
+        (5, 1, 1, (9, 70), (3, 3), (1, 1), (1, 1), (2, 2)),
+        (3, 2, 1, (6, 40), (5, 3), (2, 0), (1, 2), (1, 1)),
+        (3, 2, 1, (8, 43), (2, 3), (0, 2), (1, 1), (3, 5)),
+        (2, 3, 4, (7, 17), (3, 3), (1, 1), (1, 1), (1, 1)),
+        (4, 4, 2, (14, 14), (1, 1), (0, 0), (1, 1), (1, 1)),
+        (2, 2, 2, (4, 5, 18), (2, 3, 3), (1, 1, 2), (1, 1, 2), (1, 1, 1)),
+        (3, 1, 1, (3, 3), (3, 3), (0, 0), (1, 1), (1, 1)),
     ],
 )
 @pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=repr)
@@ -131,13 +133,15 @@ def test_convolutions(
     sizes: tuple[int, ...],
     before: tuple[int, ...],
     dilations: tuple[int, ...],
+    strides: tuple[int, ...],
     dtype: DType,
 ) -> None:
     positions = tuple(
-        n + 2 * p - d * (k - 1)
-        for n, p, d, k in zip(lengths, before, dilations, sizes, strict=True)
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, p, d, k, s in zip(lengths, before, dilations, sizes, strides, strict=True)
     )
-    c = Convolution(2, groups, each, depth, lengths, sizes, positions, dilations, before, dtype)
+    moves = strides, dilations, before
+    c = Convolution(2, groups, each, depth, lengths, sizes, positions, *moves, dtype)
     check(convolution(c), rtol=1e-4, atol=1e-4)
 
 

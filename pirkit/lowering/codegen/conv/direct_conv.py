@@ -29,6 +29,7 @@ class Convolution(Struct, frozen=True):
     lengths: tuple[int, ...]
     sizes: tuple[int, ...]
     positions: tuple[int, ...]
+    strides: tuple[int, ...]
     dilations: tuple[int, ...]
     before: tuple[int, ...]
     dtype: DType
@@ -36,7 +37,7 @@ class Convolution(Struct, frozen=True):
 
 
 def convolution(c: Convolution) -> Kernel:
-    """The nest of a convolution with strides of 1; operands are images, filters, result."""
+    """The nest of a convolution; operands are images, filters, result."""
     size = c.dtype.itemsize
     rows, taps, places = _dense(c.lengths), _dense(c.sizes), _dense(c.positions)
     area, many, room = prod(c.lengths), prod(c.sizes), prod(c.positions)
@@ -52,7 +53,8 @@ def convolution(c: Convolution) -> Kernel:
 
     moved = [d * s for d, s in zip(c.dilations, rows, strict=True)]
     start = -sum(p * s for p, s in zip(c.before, rows, strict=True))
-    image = (channels * area, c.depth * area, 0, *rows)
+    image = (channels * area, c.depth * area, 0,
+             *[n * s for n, s in zip(rows, c.strides, strict=True)])  # fmt: skip
     group = c.group_filters * c.depth * many
     to_filter, to_channel = (
         (many, c.group_filters * many) if c.is_transposed else (c.depth * many, many)
@@ -80,10 +82,13 @@ def convolution(c: Convolution) -> Kernel:
 def _is_inside(c: Convolution, builder: StatementBuilder) -> str | None:
     """The predicate that a padded position is inside the image; None if all are."""
     holds: str | None = None
-    for axis, (length, extent, positions, d, before) in enumerate(
-        zip(c.lengths, c.sizes, c.positions, c.dilations, c.before, strict=True)
+    for axis, (length, extent, positions, stride, d, before) in enumerate(
+        zip(c.lengths, c.sizes, c.positions, c.strides, c.dilations, c.before, strict=True)
     ):
         place = builder.index(3 + axis, dt.int32)
+        if stride != 1:
+            factor = builder.constant(stride, dt.int32)
+            place = builder.compute("multiply", [place, factor], dt.int32)
         step = builder.index(4 + len(c.lengths) + axis, dt.int32)
         if d != 1:
             step = builder.compute("multiply", [step, builder.constant(d, dt.int32)], dt.int32)
@@ -92,7 +97,7 @@ def _is_inside(c: Convolution, builder: StatementBuilder) -> str | None:
             bound = builder.constant(before, dt.int32)
             holds = builder.both(holds, builder.compute("greater_equal", [place, bound], dt.bool_))
         # Compare only with bounds that some position crosses.
-        if positions - 1 + d * (extent - 1) - before >= length:
+        if (positions - 1) * stride + d * (extent - 1) - before >= length:
             bound = builder.constant(before + length, dt.int32)
             holds = builder.both(holds, builder.compute("less_than", [place, bound], dt.bool_))
     return holds

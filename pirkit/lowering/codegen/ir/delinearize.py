@@ -57,7 +57,7 @@ class AffineIndex(Struct, frozen=True):
         )
 
 
-class _DigitLoops(Struct):
+class DigitLoops(Struct):
     """The new loops: for each old axis its parts as (new axis, extent, weight)."""
 
     kernel: Kernel
@@ -91,7 +91,7 @@ def delinearized(kernel: Kernel, arrays: Sequence[int]) -> tuple[Kernel, tuple[i
     loops = _loops(kernel) if loads else None
     if loops is None:
         return unchanged
-    affine_forms = _forms(kernel, loops)
+    affine_forms = affine_forms_of(kernel, loops)
     made = _Rewriter(kernel, arrays, loops, affine_forms)
     for load in loads:
         if not made.place(load):
@@ -102,14 +102,14 @@ def delinearized(kernel: Kernel, arrays: Sequence[int]) -> tuple[Kernel, tuple[i
     return made.result()
 
 
-def _terms(affine: AffineIndex, loops: _DigitLoops) -> Iterator[int]:
+def _terms(affine: AffineIndex, loops: DigitLoops) -> Iterator[int]:
     """The largest magnitudes of the terms."""
     yield affine.constant
     yield from (f * loops.extents[a] for a, f in affine.factors.items())
 
 
-def _loops(kernel: Kernel) -> _DigitLoops | None:
-    """The split loops; None if no outer axis splits."""
+def _loops(kernel: Kernel) -> DigitLoops | None:
+    """The loops, split by the divisors of indices; None if these do not divide each other."""
     constants = {s.name: s.value for s in kernel.statements() if isinstance(s, Constant)}
     axes = {s.name: s.axis for s in kernel.statements() if isinstance(s, Index)}
     divisors: dict[int, set[int]] = {}
@@ -118,8 +118,8 @@ def _loops(kernel: Kernel) -> _DigitLoops | None:
             by = constants.get(s.args[1])
             if isinstance(by, int) and by > 0:
                 divisors.setdefault(axes[s.args[0]], set()).add(by)
-    loops = _DigitLoops(kernel)
-    split, innermost = False, len(kernel.outer) - 1
+    loops = DigitLoops(kernel)
+    innermost = len(kernel.outer) - 1
     is_elementwise = not kernel.inner and not kernel.accumulations()
     for axis, extent in enumerate((*kernel.outer, *kernel.inner)):
         ends = [1, extent]
@@ -130,16 +130,15 @@ def _loops(kernel: Kernel) -> _DigitLoops | None:
         short = short and not is_elementwise
         if any(b % a for a, b in pairwise(ends)) or short:
             return None
-        split = split or len(ends) > 2
         loops.digits[axis] = []
         # Divisors 1 | d1 | d2 | extent give loops of extent/d2, d2/d1, d1, outermost first.
         for low, high in reversed(list(pairwise(ends)) if extent > 1 else [(1, extent)]):
             loops.digits[axis].append((len(loops.extents), high // low, low))
             loops.extents.append(high // low)
-    return loops if split else None
+    return loops
 
 
-def _forms(kernel: Kernel, loops: _DigitLoops) -> dict[str, AffineIndex]:
+def affine_forms_of(kernel: Kernel, loops: DigitLoops) -> dict[str, AffineIndex]:
     """The integer values that are affine in the new loops."""
     affine_forms: dict[str, AffineIndex] = {}
     for s in kernel.statements():
@@ -160,9 +159,7 @@ def _forms(kernel: Kernel, loops: _DigitLoops) -> dict[str, AffineIndex]:
     return affine_forms
 
 
-def _computed(
-    primitive: str, args: Sequence[AffineIndex], loops: _DigitLoops
-) -> AffineIndex | None:
+def _computed(primitive: str, args: Sequence[AffineIndex], loops: DigitLoops) -> AffineIndex | None:
     """The affine result of a primitive; None if it is not affine."""
     match primitive, args:
         case "add", [a, b]:
@@ -186,7 +183,7 @@ class _Rewriter:
         self,
         kernel: Kernel,
         arrays: Sequence[int],
-        loops: _DigitLoops,
+        loops: DigitLoops,
         affine_forms: Mapping[str, AffineIndex],
     ) -> None:
         self.kernel, self.arrays, self.loops, self.affine_forms = (
@@ -246,13 +243,7 @@ class _Rewriter:
         loop_phases = [
             LoopPhase(self.lines(s.body), self.lines(s.after)) for s in self.kernel.loop_phases
         ]
-        used = _used(s for phase in loop_phases for s in (*phase.body, *phase.after))
-        live_phases = tuple(
-            LoopPhase(
-                *(tuple([s for s in part if _is_live(s, used)]) for part in (s.body, s.after))
-            )
-            for s in loop_phases
-        )
+        live_phases = live(loop_phases)
         extents = self.loops.extents
         cut = self.first_inner if self.first_inner is not None else len(extents)
         kernel = replace(
@@ -317,6 +308,15 @@ class _Rewriter:
         # The old name stays defined: predicates and computed values may read an index too.
         found.append(Constant(last := next(self.fresh), dtype, affine.constant))
         return [*found, Compute(name, "add", (total, last), dtype)]
+
+
+def live(loop_phases: Sequence[LoopPhase]) -> tuple[LoopPhase, ...]:
+    """The phases without what no store and no reduction depends on."""
+    used = _used(s for phase in loop_phases for s in (*phase.body, *phase.after))
+    return tuple(
+        LoopPhase(*(tuple([s for s in part if _is_live(s, used)]) for part in (s.body, s.after)))
+        for s in loop_phases
+    )
 
 
 def _used(statements: Iterator[Statement]) -> set[str]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.tiling import Untiled, tiles_of
 from pirkit.index.index_maps import space
-from pirkit.lowering.codegen.ir.delinearize import delinearized
+from pirkit.lowering.codegen.ir.index_set_splitting import split_index_sets
 from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.codegen.ir.nest_builder import NotLowerableError
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
@@ -53,9 +53,10 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
             limit = min((k for k in ends if k > start), default=last)
             nest, start = _longest_fusible(split.kernel, start, limit)
             if isinstance(nest.kernel, Kernel):
-                delinearized_kernel, arrays = delinearized(nest.kernel, nest.arrays)
-                nest = replace(nest, kernel=delinearized_kernel, arrays=arrays)
-            nests.append(nest)
+                parts = split_index_sets(nest.kernel, nest.arrays)
+                nests += [replace(nest, kernel=part, arrays=arrays) for part, arrays in parts]
+            else:
+                nests.append(nest)
     except (NotLowerableError, Untiled) as reason:
         return str(reason)
     return tuple(nests)

@@ -1,0 +1,80 @@
+"""Copies into and out of blocks that the last channels do not fill: most of it has plain loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.frontend.tracing import trace
+from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load
+from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from tests.codegen.test_fused import check, drawn, kernels
+from tests.fusion.test_random import fused
+
+
+def into_blocks(x: Any) -> Any:
+    n, channels, *sides = x.shape
+    filled = ops.pad(x * 2.0, paddings=[0, 0, 0, -channels % 8, 0, 0, 0, 0], pad_value=3.0)
+    return ops.transpose(ops.reshape(filled, [n, -1, 8, *sides]), [0, 1, 3, 4, 2])
+
+
+def out_of_blocks(x: Any, channels: int) -> Any:
+    n, blocks, *sides, block = x.shape
+    plain = ops.reshape(ops.transpose(x, [0, 1, 4, 2, 3]), [n, blocks * block, *sides])
+    return ops.slice(plain, axes=[1], starts=[0], ends=[channels]) + 1.0
+
+
+def behind(x: Any) -> Any:
+    return ops.pad(x, paddings=[0, 0, 0, 0, 0, 3, 0, 2], pad_value=0.0)
+
+
+def kernel_of(function: Any, *shape: int) -> MapExpr:
+    given = np.zeros(shape, np.float32)
+    decomposed = pirkit.run_passes(trace(function, (given,)).program, "decompose,dce")
+    (found,) = kernels(fused(decomposed.entry(None), single=True)[0])
+    return found
+
+
+def nests(kernel: MapExpr) -> list[Kernel]:
+    found = nests_of(kernel)
+    assert not isinstance(found, str)
+    return [n.kernel for n in found if isinstance(n.kernel, Kernel)]
+
+
+def is_plain(kernel: Kernel) -> bool:
+    loads = [s for s in kernel.statements() if isinstance(s, Load)]
+    places = [s for s in kernel.statements() if isinstance(s, Compute) and s.dtype.is_integer]
+    return not places and all(s.at is None and s.predicate is None for s in loads)
+
+
+@pytest.mark.parametrize("channels", [17, 21, 31, 36])
+def test_most_blocks_are_filled_without_a_guard(channels: int) -> None:
+    kernel = kernel_of(into_blocks, 2, channels, 5, 6)
+    whole, rest = nests(kernel)
+    assert is_plain(whole)
+    assert (whole.outer[1], rest.outer[1]) == (channels // 8, 1)
+    assert check(kernel, drawn(kernel))
+
+
+@pytest.mark.parametrize("channels", [17, 21, 31, 36])
+def test_channels_of_whole_blocks_are_read_at_strides(channels: int) -> None:
+    kernel = kernel_of(lambda x: out_of_blocks(x, channels), 2, -(-channels // 8), 5, 6, 8)
+    assert [is_plain(nest) for nest in nests(kernel)] == [True, True]
+    assert check(kernel, drawn(kernel))
+
+
+@pytest.mark.parametrize("channels", [9, 32])
+def test_a_small_part_and_whole_blocks_are_no_reason(channels: int) -> None:
+    kernel = kernel_of(into_blocks, 2, channels if channels == 32 else 7, 5, 6)
+    assert len(nests(kernel)) == 1
+
+
+def test_rows_with_a_guard_stay_in_one_nest() -> None:
+    kernel = kernel_of(behind, 2, 3, 20, 20)
+    assert len(nests(kernel)) == 1
+    assert check(kernel, drawn(kernel))
