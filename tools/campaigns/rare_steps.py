@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 
-SIZES: Final = ((130, 24, 140, 17), (33, 16, 40, 8), (64, 32, 64, 32), (5, 4, 7, 3))
+SIZES: Final = ((130, 24, 140, 17), (64, 32, 64, 32), (70, 16, 130, 20), (5, 4, 7, 3))
 """Rows, depth, columns and width of an attention."""
 PRODUCTS: Final = ((1, 40, 33), (4, 64, 32), (9, 33, 17), (40, 96, 65), (3, 7, 5))
 """Rows, depth and columns of a product of bytes."""
@@ -83,4 +83,4 @@ def divided(maker: Any) -> tuple[Value, ...]:
 
 
 def rare(maker: Any) -> Any:
-    return maker.random.choice((attention, of_bytes, divided))(maker)
+    return maker.random.choice((attention, attention, of_bytes, divided))(maker)
