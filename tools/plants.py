@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import CodeType
@@ -83,7 +84,8 @@ install(json.loads(os.environ[{variable!r}]))
 
 
 def run(command: list[str], plant: dict[str, str] | None, seconds: int) -> tuple[int, str]:
-    """The exit status and output of a command with a planted bug; 124 if it takes too long."""
+    """The exit status of a command with a planted bug, 124 if it takes too long, and what it
+    prints: the output, and the last line of the errors."""
     with tempfile.TemporaryDirectory() as folder:
         if plant is not None:
             site = SITE.format(root=str(ROOT), variable=VARIABLE)
@@ -98,7 +100,8 @@ def run(command: list[str], plant: dict[str, str] | None, seconds: int) -> tuple
         found = subprocess.run(
             limited, capture_output=True, text=True, env=environment, cwd=ROOT, check=False
         )
-    return (124 if found.returncode in (-9, -24, 137, 152) else found.returncode), found.stdout
+    status = 124 if found.returncode in (-9, -24, 137, 152) else found.returncode
+    return status, found.stdout + "".join(found.stderr.splitlines(keepends=True)[-1:])
 
 
 def sliced(words: str, seconds: float = float("inf")) -> int:
@@ -106,15 +109,25 @@ def sliced(words: str, seconds: float = float("inf")) -> int:
     driver = import_module("tools.campaigns.driver")  # not before there is the hook
     name, _, only = words.partition(" ")
     campaign = import_module(f"tools.campaigns.{name}").CAMPAIGN
+    start = time.process_time()
+
+    def numbers() -> Iterator[int]:
+        for number in range(CASES):
+            if time.process_time() - start > seconds:
+                return
+            told(number, ["the process ended"])
+            yield number
+
+    def told(number: int, found: list[str]) -> None:
+        print(json.dumps({"case": number, "found": found}), flush=True)
+
     number = 0
-    while number < CASES and time.process_time() < seconds:
-        print(json.dumps({"case": number, "found": ["the process ended"]}), flush=True)
-        for f in driver.served(campaign, 99, number, only):
+    for number, findings in driver.cases(campaign, 99, numbers(), only):
+        for f in findings:
             if f.kind in driver.SEVERE:
-                print(json.dumps({"case": number, "found": [f.kind, f.way, f.what[:150]]}))
+                told(number, [f.kind, f.way, f.what[:150]])
                 return 1
-        number += 1
-    print(json.dumps({"case": number, "found": []}))
+    told(number, [])
     return 0
 
 
@@ -150,7 +163,7 @@ def examined_in_code(name: str, options: argparse.Namespace) -> dict[str, Any]:
         command = [sys.executable, __file__, "--code", *slice_of]
         status, said = run(command, None, 4 * options.seconds)
         lines = [x for x in said.splitlines() if x.startswith(("{", "FAILED", "ERROR"))]
-        told[words or "tests"] = [status, *lines[-1:]]
+        told[words or "tests"] = [status, *(lines[-1:] or said.splitlines()[-1:])]
     return told
 
 

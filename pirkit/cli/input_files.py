@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -69,7 +70,7 @@ def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any
         if equals and not name:
             raise _malformed(part)
         yield name or _input_of(path, exe), read_npy(path)
-    elif "=" in part and not Path(part).exists():
+    elif "=" in part and not os.path.exists(part):
         raise _malformed(part)
     else:
         yield from read_npz(part).items()

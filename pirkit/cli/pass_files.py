@@ -31,7 +31,7 @@ def load_passes(arguments: argparse.Namespace) -> int:
 
 
 def _load(path: str) -> None:
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise unreadable(path)
     name = f"<{path}>"  # no other module has that name
     spec = spec_from_file_location(name, path)

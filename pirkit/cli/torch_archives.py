@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pirkit.frontend.files import load, read_text
 def is_torch_archive(path: str) -> bool:
     """Whether a file is such an archive, by its content: a zip file that names its format."""
     file = Path(path)
-    if not file.is_file():  # to look into a pipe would take what it has
+    if not os.path.isfile(file):  # to look into a pipe would take what it has
         return False
     try:
         with file.open("rb") as begin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,9 @@ from typing import Final
 from pirkit.diag.errors import ArtifactError
 from pirkit.diag.span import Span
 
+# `Path.exists` and its like raise for names that are too long; the functions of `os.path` do not.
 _SHOWN: Final = 4
+_SHORTER: Final = "name a file with a shorter path"
 
 
 def unreadable(path: str, error: OSError | None = None) -> ArtifactError:
@@ -20,7 +23,7 @@ def unreadable(path: str, error: OSError | None = None) -> ArtifactError:
         f"cannot read {path}: {reason}",
         code="PK0506",
         span=Span(path),
-        help=_other_file(Path(path)),
+        help=remedy(path, error),
     )
 
 
@@ -28,21 +31,27 @@ def unwritable(path: str, error: OSError) -> ArtifactError:
     """The error (PK0506) of a file that cannot be written."""
     folder = Path(path).parent
     help = "name a file in a folder that you may write to"
-    if folder.exists() and not folder.is_dir():
+    if error.errno == errno.ENAMETOOLONG:
+        help = _SHORTER
+    elif os.path.exists(folder) and not os.path.isdir(folder):
         help = f"{folder} is a file: name a file in a folder"
-    elif not folder.is_dir():
+    elif not os.path.isdir(folder):
         help = f"there is no folder {folder}: make it first"
-    elif Path(path).is_dir():
+    elif os.path.isdir(path):
         help = f"that is a folder: name a file in it, such as {Path(path) / 'out'}"
     return ArtifactError(
         f"cannot write {path}: {error.strerror}", code="PK0506", span=Span(path), help=help
     )
 
 
-def remedy(path: str, error: OSError) -> str:
+def remedy(path: str, error: OSError | None) -> str:
     """What to do about a path that cannot be used."""
-    if isinstance(error, FileExistsError | NotADirectoryError):
+    if isinstance(error, FileExistsError):
         return "a file is there already: name another folder"
+    if isinstance(error, NotADirectoryError):
+        return "a part of the path is a file, not a folder"
+    if error is not None and error.errno == errno.ENAMETOOLONG:
+        return _SHORTER
     return _other_file(Path(path))
 
 
@@ -50,12 +59,12 @@ def _other_file(path: Path) -> str:
     """Which file may be meant: one with a near name, or what the folder holds."""
     if str(path).startswith(("http:/", "https:/")):
         return "files are read, not addresses: download it first"
-    if path.is_dir():
+    if os.path.isdir(path):
         return f"that is a folder: name a file in it{_listed(path)}"
     folder = path.parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return f"there is no folder {folder}"
-    if path.exists():
+    if os.path.exists(path):
         return "its permissions forbid it"
     others = [name for name in _names(folder) if name != path.name]
     near = difflib.get_close_matches(path.name, others, n=1)

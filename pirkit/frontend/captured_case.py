@@ -6,6 +6,7 @@ The format is described in ``tests/corpus/paddle/README.md``.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,7 +123,7 @@ def open_case(folder: str | Path) -> Case:
     """
     path = Path(folder)
     for file in ("meta.json", "names.json"):
-        if not (path / file).is_file():
+        if not os.path.isfile(path / file):
             raise ArtifactError(
                 f"{path} is no captured case: it has no {file}",
                 code="PK0602",

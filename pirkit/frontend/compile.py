@@ -32,6 +32,7 @@ from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.mode import Mode
 from pirkit.runtime.native.array_file import map_arrays, save_arrays
+from pirkit.runtime.native.float_environment import default_environment
 from pirkit.runtime.registry import CPU
 from pirkit.runtime.tensor.allocator import HOST
 
@@ -287,10 +288,11 @@ def _made(
     made = load_entry(key) if key is not None else None
     start = perf_counter()
     if made is None:
-        with importing():
-            from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  unless cached
+        with default_environment():
+            with importing():
+                from pirkit.frontend.native_compile import plan_with  # noqa: PLC0415  unless cached
 
-        made = plan_with(form, program, pipeline, entry, library, run_passes)
+            made = plan_with(form, program, pipeline, entry, library, run_passes)
         if key is not None:
             save_entry(key, made)
         log("debug", "lowered @%s in %.1f ms", made[0].name, (perf_counter() - start) * 1e3)

@@ -251,7 +251,7 @@ def load(
         register_source(source, text)
     program = _read(text, format, source, outputs)
     params_file = Path(name).with_suffix(".pdiparams")
-    if params is None and name.endswith(".json") and params_file.is_file():
+    if params is None and name.endswith(".json") and os.path.isfile(params_file):
         params = params_file
     if params is not None:
         program.params.update(_load_params(str(params), program.module))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes
 from pirkit.analysis.effects import is_named
@@ -140,7 +140,7 @@ class _Facts:
         found = alias_classes(program)
         self.classes = dict(found.elements)
         self.host = set(found.host)
-        self.writers = dict(found.writers)
+        self.writers = {element: list(ops) for element, ops in found.writers.items()}
         self.members: dict[int, list[SSAValue]] = {}
         for value, elements in self.classes.items():
             for element in elements:
@@ -148,6 +148,8 @@ class _Facts:
         self.positions: dict[Operation, int] = {
             op: i for i, op in enumerate(operations(program.block))
         }
+        self.reaches: dict[int, tuple[int, Block | None]] = {}
+        """What `reach` has found: long chains are one class, which would be searched for each."""
 
     def join(self, old: PirOp, new: PirOp, pairs: Mapping[SSAValue, SSAValue]) -> None:
         """Record that the results of an operation now have the storage of operands."""
@@ -162,9 +164,12 @@ class _Facts:
                 continue
             (element,) = self.classes[after]
             (into,) = self.classes[operand]
-            self.writers[into] = [*self.writers.get(into, ()), new]
+            self.writers.setdefault(into, []).append(new)
             if element == into:
                 continue
+            reaches = self.reach(element), self.reach(into)
+            home = reaches[0][1] if reaches[0][1] is reaches[1][1] else None
+            self.reaches[into] = max(reaches[0][0], reaches[1][0]), home
             for value in self.members.pop(element):
                 elements = self.classes[value]
                 self.classes[value] = tuple([into if e == element else e for e in elements])
@@ -177,6 +182,7 @@ class _Facts:
         for result in op.results:
             for element in self.classes.pop(result):
                 self.members[element].remove(result)
+                self.reaches.pop(element, None)
                 self.writers[element] = [w for w in self.writers.get(element, ()) if w is not op]
 
     def aliases(self, value: SSAValue) -> Iterator[SSAValue]:
@@ -187,19 +193,27 @@ class _Facts:
         """True if nothing can read the storage of an operand after the op."""
         if any(element in self.host for element in self.classes[operand]):
             return False
-        return self.is_local(operand, op) and not any(
-            self.positions[reader] > self.positions[op] for reader in self.readers(operand)
-        )
+        last = max(self.reach(element)[0] for element in self.classes[operand])
+        return self.is_local(operand, op) and last <= self.positions[op]
 
     def is_local(self, value: SSAValue, op: PirOp) -> bool:
         """True if all aliases of a value are defined and read in the op's own block."""
-        block = op.parent
-        makers = [v.owner for v in self.aliases(value)]
-        readers = list(self.readers(value))
-        return all(
-            isinstance(o, Operation) and o.parent is block and o.name not in REGIONS
-            for o in (*makers, *readers)
-        )
+        return all(self.reach(element)[1] is op.parent for element in self.classes[value])
+
+    def reach(self, element: int) -> tuple[int, Block | None]:
+        """Where a class is read last, and the block in which all of it is made and read."""
+        found = self.reaches.get(element)
+        if found is None:
+            members = self.members[element]
+            readers = [use.operation for value in members for use in value.uses]
+            owners = [*(value.owner for value in members), *readers]
+            blocks = {
+                o.parent if isinstance(o, Operation) and o.name not in REGIONS else None
+                for o in owners
+            }
+            last = max((self.positions[reader] for reader in readers), default=-1)
+            found = self.reaches[element] = last, blocks.pop() if len(blocks) == 1 else None
+        return found
 
     def readers(self, value: SSAValue) -> Iterator[Operation]:
         for alias in self.aliases(value):

@@ -18,7 +18,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,16 +98,26 @@ def main(campaign: Campaign, arguments: list[str] | None = None) -> int:
 
 
 def _serve(campaign: Campaign, options: argparse.Namespace) -> None:
+    numbers = range(options.start, options.start + options.count)
+    for number, found in cases(campaign, options.seed, numbers, options.only):
+        os.write(1, f"{json.dumps({'case': number, 'found': found})}\n".encode())
+
+
+def cases(
+    campaign: Campaign, seed: int, numbers: Iterable[int], only: str = ""
+) -> Iterator[tuple[int, list[Found]]]:
+    """Each case with its findings, in this process, which has limits of memory and time then."""
     limit = campaign.gibibytes << 30
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
-    for number in range(options.start, options.start + options.count):
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    for number in numbers:
         # Native code that never returns to Python does not see the first signal.
         used = int(time.process_time()) + 10 * campaign.seconds
-        resource.setrlimit(resource.RLIMIT_CPU, (used, resource.RLIM_INFINITY))
-        found = served(campaign, options.seed, number, options.only)
-        os.write(1, f"{json.dumps({'case': number, 'found': found})}\n".encode())
+        used = used if most == resource.RLIM_INFINITY else min(used, most)
+        resource.setrlimit(resource.RLIMIT_CPU, (used, most))
+        yield number, served(campaign, seed, number, only)
 
 
 def served(campaign: Campaign, seed: int, number: int, only: str = "") -> list[Found]:

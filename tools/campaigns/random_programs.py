@@ -24,6 +24,7 @@ from pirkit.runtime.meta import TensorMeta
 from tests.ops.calls import Call, calls, is_gradient, sample_dtypes, table
 from tests.prim.rule_checks import emitted
 from tools.campaigns.hostile import specials
+from tools.campaigns.rare_steps import rare
 from tools.campaigns.tensor_lists import listed
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +61,8 @@ LENGTHS: Final = (2, 2, 3, 3, 4, 4, 5, 6, 8, 12)
 LARGEST: Final = 4096
 """Elements of a value that later steps may read; those of wide programs may have ten times more."""
 LISTING: Final = 0.12
-"""How many programs have arrays of tensors."""
+"""How many programs have arrays of tensors, and how many of the others have rare steps."""
+RARE: Final = 0.12
 HUGE: Final = 1 << 22
 """Elements that no value of a program exceeds: the oracle holds several runs at once."""
 UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
@@ -101,7 +103,9 @@ class Maker:
         self.hostile = self.random.random() < 0.35
         self.wide = self.random.random() < 0.25
         self.writing = self.random.random() < 0.25
-        self.listing = random.Random(f"{seed} lists").random() < LISTING  # others are as before
+        self.listing = random.Random(f"{seed} lists").random() < LISTING
+        chance = random.Random(f"{seed} rare").random()
+        self.rare = not self.listing and chance < RARE  # others are as they were before both
         for _ in range(self.random.randint(1, 3)):
             self.keep(self.fresh(self.shape(), self.dtype))
         steps = self.random.choice(LENGTHS)
@@ -198,6 +202,7 @@ class Maker:
         steps = {**STEPS, **WIDE_STEPS} if self.wide else STEPS
         steps = {**steps, **WRITING_STEPS} if self.writing else steps
         steps = {**steps, "list": 24} if self.listing else steps
+        steps = {**steps, "rare": 24} if self.rare else steps
         left_out = {
             *(_OUTSIDE if self.depth else ()),
             *(_NESTING if self.depth >= DEEPEST else ()),
@@ -590,6 +595,9 @@ class Maker:
     def _list(self) -> Any:
         return listed(self)
 
+    def _rare(self) -> Any:
+        return rare(self)
+
     def _cond(self) -> Any:
         condition = self._truth()
         x = self.pick()
@@ -656,7 +664,7 @@ WRITING_STEPS: Final = {
     "inplace": 12, "alias": 6, "rewrite": 12, "views": 12, "outlives": 6, "carried": 4, "table": 3,
 }  # fmt: skip
 """The same of programs that overwrite much of what others read."""
-_OUTSIDE: Final = frozenset({"table", "gather", "scatter", "matmul", "rows", "window"})
+_OUTSIDE: Final = frozenset({"table", "gather", "scatter", "matmul", "rows", "window", "rare"})
 """Steps that are made outside of branches and loops only: they need inputs."""
 _NESTING: Final = frozenset({"cond", "while", "carried", "turns"})
 DEEPEST: Final = 2

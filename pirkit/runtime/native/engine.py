@@ -14,6 +14,7 @@ from pirkit.diag.errors import InternalError
 from pirkit.diag.forks import taken_by_forks
 from pirkit.runtime.native import object_compiler
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
+from pirkit.runtime.native.float_environment import default_environment
 from pirkit.runtime.native.llvm import llvm
 from pirkit.runtime.native.target import Target, host
 
@@ -50,7 +51,7 @@ def _linker() -> Any:
 def compile_ir(text: str, target: Target | None = None) -> bytes:
     """Object code of a module. Raises InternalError for a module that LLVM refuses."""
     made_for = target or host()
-    with _lock:
+    with _lock, default_environment():
         try:
             return object_compiler.object_code(
                 text, made_for.triple, made_for.cpu, made_for.features

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+import pirkit
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.cases import check_case, open_case
-from pirkit.frontend.compile import DEFAULT_PIPELINE
+from pirkit.frontend.compile import DEFAULT_PIPELINE, run_passes
 from pirkit.frontend.compile import compile as compile_program
 from pirkit.frontend.files import load
 from pirkit.passes import run_pipeline
@@ -55,3 +57,21 @@ def test_an_operand_that_occurs_twice_is_not_written(operands: str, is_written: 
         }}""")
     run_pipeline(module, "inplace")
     assert ("pd_op.add_(" in print_mlir(module)) is is_written
+
+
+def test_a_chain_that_is_four_times_as_long_takes_no_sixteen_times_as_long() -> None:
+    def seconds(length: int) -> float:
+        b = pirkit.ProgramBuilder()
+        value = b.input("x", (5,), "float32")
+        for _ in range(length):
+            value = b.tanh(value)
+        b.output("y", value)
+        program = b.finish()
+        start = time.process_time()
+        changed = run_passes(program, "inplace")
+        took = time.process_time() - start
+        written = sum(op.name == "pd_op.tanh_" for op in changed.module.walk())
+        assert written == length - 1
+        return took
+
+    assert min(seconds(4000) for _ in range(2)) < 10 * min(seconds(1000) for _ in range(3))

@@ -25,6 +25,7 @@ from pirkit.diag.errors import ArtifactError, InternalError
 from pirkit.diag.progress import delayed_bar
 from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
+from pirkit.runtime.native.float_environment import default_environment
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import host
 
@@ -163,9 +164,10 @@ def _make(pending: Sequence[LazyFunction]) -> None:
 
     drafts: dict[LazyFunction, Draft] = {}
     costs: list[float] = []
-    for function, draft, cost in _written_drafts(missing):
-        drafts[function] = draft
-        costs.append(cost)
+    with default_environment():
+        for function, draft, cost in _written_drafts(missing):
+            drafts[function] = draft
+            costs.append(cost)
     texts = [draft.text for draft in drafts.values()]
 
     def cpu_seconds(number: int, seconds: float) -> None:
