@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import constant_scalar, infer_result_types
-from pirkit.dialect.opdef import OpDef, find, lookup
+from pirkit.dialect.opdef import OpDef, find, lookup, unknown_op
 from pirkit.dialect.operation import PirOp, create
 from pirkit.dialect.series_algebra import Algebra, powers
 from pirkit.dialect.subscript import indexed
@@ -103,7 +103,8 @@ class Builder:
         word = name[:-1] if name.endswith("_") and iskeyword(name[:-1]) else name
         definition = None if name.startswith("_") else find(f"pd_op.{word}")
         if definition is None:
-            raise AttributeError(f"there is no op pd_op.{name}", name=name, obj=self)
+            error = unknown_op(f"pd_op.{name}")
+            raise AttributeError(f"{error.message}: {error.help}", name=name, obj=self)
         emit = partial(self, definition)
         self.__dict__[name] = emit
         return emit

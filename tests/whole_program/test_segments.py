@@ -82,8 +82,10 @@ def test_what_is_required_is_refused_with_all_reasons() -> None:
         pirkit.compile(program, require_native=True)
     assert caught.value.code == "PK0407"
     first, second = caught.value.notes
-    assert first.startswith("`pd_op.topk` has no native form (2 times, first at ")
-    assert second.startswith("`pd_op.cummax` has no native form (at ")
+    assert first.startswith(
+        "`pd_op.topk` is in no kernel and has no native form (2 times, first at "
+    )
+    assert second.startswith("`pd_op.cummax` is in no kernel and has no native form (at ")
     assert pirkit.compile(program).reasons == caught.value.notes
     with pytest.raises(UnsupportedError, match="not one native call"):
         pirkit.compile(program, require_native=True, backend="reference")

@@ -164,7 +164,7 @@ class SequenceBuilder:
         out = call.outputs[0] if len(call.outputs) == 1 else None
         found = constant_of(call, self.meta(out)) if isinstance(out, int) else None
         if not isinstance(out, int) or found is None:
-            raise NotNativeError(f"`{call.kernel}` has no native form")
+            raise NotNativeError(f"`{call.kernel}` is in no kernel and has no native form")
         self.constants[out] = found
 
     def rows(self, group: RowGroup, calls: Sequence[Call]) -> None:
