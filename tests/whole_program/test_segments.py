@@ -92,6 +92,13 @@ def test_what_is_required_is_refused_with_all_reasons() -> None:
     assert pirkit.compile(trace(alone, (X,)).program, require_native=True).native is not None
 
 
+def test_unknown_sizes_are_refused_at_the_first_operation() -> None:
+    b = pirkit.ProgramBuilder()
+    b.output("y", b.tanh(b.input("x", (-1, 3), "float32")))
+    (reason,) = pirkit.compile(b.finish()).reasons
+    assert reason.startswith(f"sizes are known only when the program runs (at {__file__}:")
+
+
 WRITES = """pir.program @p(%x "x" : tensor<4xf32>) {
   %w = pir.parameter() {parameter_name = "w"} : () -> tensor<4xf32>
   %a = pd_op.exp(%w) : (tensor<4xf32>) -> tensor<4xf32>
