@@ -313,7 +313,7 @@ class _Loaded:
 
 
 def load_plugins(*, families: bool = True) -> None:
-    """Import the packages that declare plug-ins in their entry points, behind pirkit's own ops.
+    """Import the packages that declare plug-ins in their entry points, after pirkit's own ops.
 
     Without ``families`` these are not imported if no package declares any: that takes 50 ms.
     """

@@ -30,7 +30,7 @@ LOWERED: Final[Mapping[str, Callable[[mlir.ModuleOp], str]]] = {
     "map-expr": print_map_exprs,
     **{stage: partial(_native, stage) for stage in ("nest", "llvm", "llvm-locations", "asm")},
 }
-"""The values of ``pirkit-opt -t`` behind the lowering."""
+"""The values of ``pirkit-opt -t`` after the lowering."""
 
 
 def explain_kernels(module: mlir.ModuleOp, backend: str = "cpu") -> str:

@@ -63,7 +63,7 @@ def _give(back: Sweep, op: PirOp, name: str, x: SSAValue, which: SSAValue) -> No
 
 
 def _claimed(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
-    """Nothing is left at the place behind the op, so nothing flows to it from there."""
+    """Nothing is left at the place after the op, so nothing flows to it from there."""
     array, place, zeros = op.operands
     beside = _beside(back, array)
     emptied = create("pir.array_claim", [beside, place, zeros], [zeros.type])
@@ -109,7 +109,7 @@ def _popped(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
 
 
 def _length_behind(back: Sweep, op: PirOp) -> tuple[Builder, Value]:
-    """The length of the array behind an op of the forward, and a builder at that place."""
+    """The length of the array after an op of the forward, and a builder at that place."""
     block, after = cast(Block, op.parent), cast(PirOp, op.next_op)
     forward = Builder(block, after, location=op.location, attributes=back.b.attributes)
     length = create("pd_op.array_length", [op.operands[0]], [tensor_type((1,), dt.int64)])

@@ -252,7 +252,7 @@ class _Gradient:
         return made
 
     def computed(self, inner: OpDef, name: str) -> Given:
-        """Recompute a result of the op behind a forward op that is a gradient op itself.
+        """Recompute a result of the op after a forward op that is a gradient op itself.
 
         None if an operand of that op is missing.
 
@@ -377,7 +377,7 @@ def _reads_shape(op: PirOp, value: SSAValue) -> bool:
 
 def _lacks(c: OpCall, name: str) -> UnsupportedError:
     return UnsupportedError(
-        f"the derivative behind `{c.definition.name}` reads `{name}`, which the op does not hold",
+        f"the derivative of `{c.definition.name}` reads `{name}`, which the op does not hold",
         code="PK0402",
         span=span_of(c.op),
         notes=origin_of(c.op),
@@ -387,7 +387,7 @@ def _lacks(c: OpCall, name: str) -> UnsupportedError:
 
 def _draws_again(c: OpCall) -> UnsupportedError:
     return UnsupportedError(
-        f"the derivative behind `{c.definition.name}` reads random numbers that its forward op "
+        f"the derivative of `{c.definition.name}` reads random numbers that its forward op "
         "drew, and the op does not hold them",
         code="PK0402",
         span=span_of(c.op),

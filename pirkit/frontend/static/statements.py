@@ -96,7 +96,7 @@ class Statements(Expressions):
             if jump is not None:
                 raise TraceError(
                     "a jump out of `finally` cannot be converted", code="PK0709",
-                    span=Span(self.file, jump.lineno), help="move it behind the `try`",
+                    span=Span(self.file, jump.lineno), help="move it after the `try`",
                 )  # fmt: skip
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:

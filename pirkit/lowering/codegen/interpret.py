@@ -193,7 +193,7 @@ class Evaluation:
                     self.statement(statement, after=True)
 
     def operand(self, number: int, after: bool) -> Array:
-        # Behind a reduction there is one point, even where nothing was reduced.
+        # After a reduction there is one point, even where nothing was reduced.
         inner = (1,) * len(self.inner) if after else self.kernel.inner
         operand = self.kernel.operands[number]
         return _view(self.buffers[number], operand, (*self.kernel.outer, *inner))
@@ -266,7 +266,7 @@ class Evaluation:
     def load(self, load: Load) -> Array:
         """Elements that lie where values say, or that are read only in places; byte by byte."""
         operand = self.kernel.operands[load.operand]
-        # Behind a reduction nothing varies along its axes, whose strides are 0.
+        # After a reduction nothing varies along its axes, whose strides are 0.
         moving = [(k, n) for k, n in enumerate((*operand.outer, *operand.inner)) if n]
         place = operand.offset + sum(self.along(k) * stride for k, stride in moving)
         if load.at is not None:

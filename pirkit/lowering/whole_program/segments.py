@@ -121,9 +121,9 @@ class _Parts:
         return isinstance(instruction, Call) and renames(instruction)
 
     def _phases(self) -> dict[int, int]:
-        """The phase of each instruction. In a phase the members run behind all others.
+        """The phase of each instruction. In a phase the members run after all others.
 
-        What writes variables runs behind all that stands before it, and before all behind it.
+        What writes variables runs after all that stands before it, and before all after it.
         """
         found: dict[int, int] = {}
         least = 0

@@ -1,4 +1,4 @@
-"""Sums of a blocked convolution in scratch memory: zeros before, copies to the result behind."""
+"""Sums of a blocked convolution in scratch memory: zeros before, copies to the result after."""
 
 from __future__ import annotations
 

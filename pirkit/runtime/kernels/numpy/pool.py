@@ -134,7 +134,7 @@ def _no_elements(g: Geometry) -> tuple[Array, ...] | None:
 def _counts(b: Binding, g: Geometry) -> Array:
     """The number of elements that each window averages over.
 
-    As in Paddle, an image ends after the padding in front of it, whatever is behind
+    As in Paddle, an image ends after the padding in front of it, whatever is after
     (``phi/kernels/funcs/pooling.cc``).
     """
     sizes: list[Array] = []
