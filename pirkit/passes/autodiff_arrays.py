@@ -146,7 +146,7 @@ def _refused(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
         f"`{op.name}` has no derivative, as in Paddle",
         code="PK0402",
         span=span_of(op),
-        help="differentiate the program in front of it, with `array_to_tensor`, twice",
+        help="differentiate the program before it, with `array_to_tensor`, twice",
     )
 
 
@@ -170,7 +170,7 @@ _RULES: Final[dict[str, Callable[[Sweep, PirOp, Cotangent], None]]] = {
 
 
 def _beside(back: Sweep, array: SSAValue) -> SSAValue:
-    """The array of cotangents of an array, which is made in front of the whole reverse sweep."""
+    """The array of cotangents of an array, which is made before the whole reverse sweep."""
     owner = array.owner
     while isinstance(owner, PirOp) and owner.name in SAME_ARRAY:
         array = owner.operands[0]

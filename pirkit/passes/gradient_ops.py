@@ -304,7 +304,7 @@ class _Gradient:
                 value.ssa.replace_all_uses_with(given.ssa)
 
     def carry_out(self, results: Sequence[Value]) -> None:
-        """Move the live ops of the scope in front of the gradient op."""
+        """Move the live ops of the scope before the gradient op."""
         block, b = self.scope.program.block, self.call.b
         live = {v.ssa for v in results}
         # Dead ops go first: a draw of random numbers matters only if something reads it.

@@ -91,7 +91,7 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
         raise UsageError(
             "`rewrite` takes the names of ops",
             code="PK0701",
-            help='`@rewrite("relu")` in front of a function',
+            help='`@rewrite("relu")` above a function',
         )
     names = frozenset(require_op(name).name for name in ops)
 
