@@ -33,8 +33,8 @@ LOWERED: Final[Mapping[str, Callable[[mlir.ModuleOp], str]]] = {
 """The values of ``pirkit-opt -t`` after the lowering."""
 
 
-def explain_kernels(module: mlir.ModuleOp, backend: str = "cpu") -> str:
+def explain_kernels(module: mlir.ModuleOp) -> str:
     """Which kernel runs each operation of the module's programs, and why."""
-    library = KernelLibrary(backend)
+    library = KernelLibrary()
     programs = (op for op in module.ops if isinstance(op, ProgramOp))
     return "".join(why_kernels(write_plan(p, library=library), library) for p in programs)
