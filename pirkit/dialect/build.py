@@ -45,7 +45,7 @@ ORDER: Final = "comp_order"
 
 
 class Builder:
-    """Emits ops in front of an op, or at the end of a block.
+    """Emits ops before an op, or at the end of a block.
 
     ``b.exp(x)`` is ``b("pd_op.exp", x)``: tensor operands by position, in the order of the
     signature; attributes, and operands that may be attributes, by name (a `Value` makes the latter
@@ -140,6 +140,10 @@ class Builder:
     def _sorted(
         self, definition: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]
     ) -> tuple[list[SSAValue | None], dict[str, Attribute]]:
+        """The operand slots and the attributes of a call. Raises TypeError for what is left over.
+
+        What may be either (`axis`) is an operand if a value of the program is given for it.
+        """
         if (
             definition.takes_tensors_alone
             and not attrs

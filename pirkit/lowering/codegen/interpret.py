@@ -199,6 +199,7 @@ class Evaluation:
         return _view(self.buffers[number], operand, (*self.kernel.outer, *inner))
 
     def statement(self, statement: Statement, after: bool = False) -> None:
+        """Run a statement at all points at once; ``after`` the reductions, once a row."""
         match statement:
             case Load(name, operand, None, _, None):
                 loaded = self.operand(operand, after)
@@ -216,7 +217,7 @@ class Evaluation:
             case Reduce(name, kind, value):
                 shape = (*self.kernel.outer, *self.kernel.inner)
                 array = np.broadcast_to(self.values[value], shape)
-                if kind in ("max", "min") and array.size == 0:
+                if kind in ("max", "min") and array.size == 0:  # numpy has none; native code does
                     worst = -np.inf if kind == "max" else np.inf
                     kept = np.full([*self.kernel.outer, *[1] * len(self.inner)], worst)
                     self.values[name] = kept.astype(array.dtype)

@@ -174,6 +174,11 @@ class SequenceBuilder:
         self.control(rows.native_rows(group.blocks), group.operands)
 
     def fused(self, call: Call) -> None:
+        """Add the nests of a fused kernel. Values that only its nests exchange get temporaries;
+        results whose readers read the source (`transposed`) are not computed.
+
+        Large results that nothing of the program reads later bypass the caches.
+        """
         given, results = cast("tuple[int, ...]", call.inputs), call.outputs
         kernel = fused_kernel(call, self.meta)
         written = [

@@ -78,6 +78,10 @@ def _even(b: Binding, is_max: bool) -> Step:
 
 
 def _windows(b: Binding, g: Geometry, is_max: bool) -> Step:
+    """One pass for each element of the window, over some planes at a time that fit the cache.
+
+    A cut is the strided view of the padded images that holds this element of every window.
+    """
     xp = b.xp
     shape = b.input().shape
     n, channels = shape[0], shape[-1 if g.last else 1]
