@@ -188,7 +188,7 @@ class Bug:
     named: tuple[str, ...]
 
     def program(self, around: int = 0) -> str:
-        """The program; with ``around``, so many right operations stand before it and behind it."""
+        """The program; with ``around``, so many right operations stand before it and after it."""
         if "%" not in self.body:
             return (CORPUS / self.body / "program.txt").read_text()
         first, last = ["%x", "%y"] if not around else ["%x0", f"%y{around}"]
@@ -280,7 +280,7 @@ def pushed_in_another_order(old: Any) -> Any:
 
 
 def growing(series: Any) -> Any:
-    """The coefficients of a series behind the first, 10 % too large."""
+    """The coefficients of a series after the first, 10 % too large."""
     return [series[0], *(c if c is None else c * 1.1 for c in series[1:])]
 
 

@@ -31,7 +31,7 @@ What `import pirkit` gives, made from signatures and docstrings. `pirkit.numpy` 
 OPS_INTRODUCTION = """\
 # Ops
 
-Every op of the table, made from its record: operands, attributes with types and defaults behind the
+Every op of the table, made from its record: operands, attributes with types and defaults after the
 semicolon, results. C1, C2... are the constraints that the verifier checks. The examples are samples
 that the tests run. Gradient ops (`..._grad`) are left out, and in-place forms, which end in `_`.
 """

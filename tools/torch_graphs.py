@@ -246,7 +246,7 @@ def in_a_process(
 
 
 def append(table: Path, columns: Sequence[str], row: dict[str, Any]) -> None:
-    """Write a row behind those that a table holds."""
+    """Write a row after those that a table holds."""
     is_new = not table.exists()
     with table.open("a", newline="") as file:
         writer = csv.DictWriter(file, columns)

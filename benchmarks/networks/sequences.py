@@ -101,7 +101,7 @@ def gpt_decode(
     capacity: int = 1024, width: int = 768, heads: int = 12, layers: int = 12,
     vocabulary: int = 50257, held: bool = True,
 ) -> Built:  # fmt: skip
-    """One token of GPT-2: the logits behind ``token`` at ``place``, and a cache of keys and values.
+    """One token of GPT-2: the logits after ``token`` at ``place``, and a cache of keys and values.
 
     If it is ``held``, the program writes the rows of the token to the caches, which are parameters.
     Otherwise caches are inputs, and the rows are outputs: whoever runs it writes them.

@@ -295,7 +295,7 @@ def _scale(forms: Forms, op: PirOp) -> Form | None:
 
 
 def _reduced(forms: Forms, op: PirOp) -> Form | None:
-    """A sum or mean along axes behind the rows."""
+    """A sum or mean along axes after the rows."""
     form = forms.of[op.operands[0]]
     rank = form.lead + form.elements.ndim
     axes = sorted({a % rank for a in op.attribute("axis") or range(rank)})

@@ -76,9 +76,9 @@ class ArgumentParser(argparse.ArgumentParser):
         )  # fmt: skip
 
     def add_optional_value(self, group: Any, flag: str, **options: Any) -> None:
-        """Add a flag that may have a value behind ``=``: "" if it has none, None if it is absent.
+        """Add a flag that may have a value after ``=``: "" if it has none, None if it is absent.
 
-        Never behind a blank, as there stands the file.
+        Never after a blank, as there stands the file.
         """
         self._optional_values.add(flag)
         group.add_argument(flag, **options)
@@ -127,7 +127,7 @@ class ArgumentParser(argparse.ArgumentParser):
         elif self.prog == "pirkit" and word in ("opt", "run", "reduce", "lsp"):
             near = f"it is a command of its own: `pirkit-{word}`"
         elif word.startswith("-") and "--pipeline" in words and word.strip("-") in pass_names():
-            near = f"passes stand behind -p: `-p {word.strip('-')}`"
+            near = f"passes come after -p: `-p {word.strip('-')}`"
         hint = self._hint(message) or near or self._described(message)
         raise UsageError(
             message, code="PK0701", help=hint or f"`{self.prog} --help` describes the arguments"
@@ -173,7 +173,7 @@ class ArgumentParser(argparse.ArgumentParser):
         given = next((a for a in sys.argv[1:] if a in self._optional_values), None)
         is_extra = _UNKNOWN.search(message) is not None
         return (
-            f"the value of {given} stands behind `=`: `{given}=...`" if given and is_extra else None
+            f"the value of {given} comes after `=`: `{given}=...`" if given and is_extra else None
         )
 
     def _choices_of(self, flags: str) -> list[str]:

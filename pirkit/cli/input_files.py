@@ -80,7 +80,7 @@ def _malformed(part: str) -> UsageError:
     name, _, value = part.partition("=")
     hint = f"one input is `{name or 'NAME'}=FILE.npy`; files of several have no name before them"
     if value.startswith(RANDOM):
-        hint = f"`{value}` without a name draws all inputs; what is given behind it replaces some"
+        hint = f"`{value}` without a name draws all inputs; what is given after it replaces some"
     return UsageError(f"`{part}` is no input", code="PK0701", help=hint)
 
 

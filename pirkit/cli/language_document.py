@@ -58,7 +58,7 @@ class Document:
 
     @cached_property
     def reading(self) -> Reading:
-        """All errors that can be found, also behind the first, and the operations."""
+        """All errors that can be found, also after the first, and the operations."""
         try:
             return self._read()
         except PirkitError as error:
@@ -187,7 +187,7 @@ class Document:
         return [n for n in self.names if n.definition is name.definition]
 
     def completions(self, line: int, character: int) -> list[Json]:
-        """Values behind `%`, attributes inside the braces of an operation, else names of ops.
+        """Values after `%`, attributes inside the braces of an operation, else names of ops.
 
         Kinds are those of the protocol: 6 a variable, 10 a property, 3 a function.
         """

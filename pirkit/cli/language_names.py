@@ -35,7 +35,7 @@ class Name:
 
 
 def names_of(text: str) -> tuple[list[Name], dict[str, Name]]:
-    """All occurrences of values in order, and the definitions that are visible behind the text."""
+    """All occurrences of values in order, and the definitions that are visible after the text."""
     found: list[Name] = []
     scopes: list[dict[str, Name]] = [{}]
     for number, line in enumerate(text.split("\n")):

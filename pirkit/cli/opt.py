@@ -57,7 +57,7 @@ def _run() -> int:
         raise UsageError(
             f"there is no --check={arguments.check}",
             code="PK0701",
-            help="--check looks at the result, --check=each behind each pass, --check=proof proves",
+            help="--check looks at the result, --check=each after each pass, --check=proof proves",
         )
     if arguments.why_kernel and arguments.target != "plan":
         raise UsageError(
@@ -87,7 +87,7 @@ def _require_companions(given: set[str]) -> None:
     if {"--bisect", "--check"} <= given:
         raise UsageError(
             "--check does nothing beside --bisect", code="PK0701",
-            help="leave it out: --bisect compares the numbers behind each pass",
+            help="leave it out: --bisect compares the numbers after each pass",
         )  # fmt: skip
     prints = [flag for flag in _PRINTS if flag in given]
     if len(prints) > 1:

@@ -61,7 +61,7 @@ def _load(path: str) -> None:
             f"{path} defines no op and no pass",
             code="PK0701",
             span=Span(path),
-            help="an op is a class behind `@pirkit.dialect.opdef.op`; a pass is a function behind "
+            help="an op is a class with `@pirkit.dialect.opdef.op`; a pass is a function with "
             "`@pirkit.passes.rewrite`, or a class of passes",
         )
     for cls in passes:

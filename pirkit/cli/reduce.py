@@ -30,7 +30,7 @@ def _parser() -> ArgumentParser:
         nargs="+",
         metavar="ORACLE",
         help="error: the same error code; numbers: wrong numbers of a pass or a kernel; slower:"
-        " more time behind the passes; or behind `--` a command that exits as it does for FILE,"
+        " more time after the passes; or after `--` a command that exits as it does for FILE,"
         " {} being the smaller file",
     )
     parser.add_argument("-p", "--pipeline", default="", help="passes that the oracle runs")

@@ -1,4 +1,4 @@
-"""The oracle `slower` of ``pirkit-reduce``: the program takes longer behind the passes."""
+"""The oracle `slower` of ``pirkit-reduce``: the program takes longer after the passes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RUNS: Final = 7
 
 
 def slower_oracle(module: ModuleOp, arguments: argparse.Namespace) -> Callable[[ModuleOp], bool]:
-    """Whether a module takes ``arguments.times`` as long behind the pipeline as before it.
+    """Whether a module takes ``arguments.times`` as long after the pipeline as before it.
 
     Raises UsageError (PK0701) if the whole module does not.
     """
@@ -41,7 +41,7 @@ def slower_oracle(module: ModuleOp, arguments: argparse.Namespace) -> Callable[[
 
     if (found := ratio_of(module)) < arguments.times:
         raise UsageError(
-            f"behind the passes the program takes {found:.2f} of the time, less than"
+            f"after the passes the program takes {found:.2f} of the time, less than"
             f" {arguments.times:g}",
             code="PK0701",
             help="name the passes with -p and the ratio with --times; 0 means that it does not run",

@@ -70,6 +70,11 @@ def _constants(imported: Imported) -> list[tuple[str, Any]]:
 def _consisting(
     function: Callable[..., Any], leaves: Sequence[Any], structure: Any, kinds: Sequence[Any]
 ) -> tuple[Captured, Imported, Any]:
+    """The ATen ops of a function of torch, and the structure of its results.
+
+    It is captured on tensors without content, of the shapes and types ``kinds``. Raises NotCovered
+    for a function that is more than operations on its arguments.
+    """
     pytree: Any = torch.utils._pytree
     structures: list[Any] = []
 

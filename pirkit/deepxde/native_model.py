@@ -222,6 +222,6 @@ class NativeModel(ABC):
 
 
 def _first_line(message: str) -> str:
-    """The line that tells the reason: Paddle puts it behind the lines of the captured code."""
+    """The line that tells the reason: Paddle puts it after the lines of the captured code."""
     lines = message.strip().splitlines() or ["an error without message"]
     return lines[-1 if lines[0].startswith("In transformed code") else 0].strip()

@@ -30,7 +30,7 @@ ADVICE: Final[Mapping[str, str]] = {
     "PK0304": _LIMITS,
     "PK0400": "write that part in another form, or open an issue with a small program",
     "PK0402": "write it with other ops, or add the rule: `pirkit explain PK0402`",
-    "PK0403": "write the program in another form, for instance with a cast in front of the op",
+    "PK0403": "write the program in another form, for instance with a cast before the op",
     "PK0407": "leave `require_native` out: the rest is native code all the same",
     "PK0409": "leave `strict` out, or write the line with other ops",
     "PK0500": "write the file again, with the program that made it",

@@ -8,7 +8,8 @@
     │   ├── VerifyError       IR that breaks a rule of the dialect
     │   ├── LimitError        larger than a limit of pirkit.diag.limits
     │   ├── UnsupportedError  legal, but pirkit has no rule for it
-    │   │   └── OpenError     known only when the program runs
+    │   │   ├── DynamicShapeError  known only when the program runs
+    │   │   └── NotNativeError     not one native call, where that is required
     │   ├── ArtifactError     a damaged or foreign file (JSON model, weights, plan)
     │   └── MismatchError     numbers that differ from the expected ones
     ├── UsageError            wrong flags or arguments                              exit 2

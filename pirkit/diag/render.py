@@ -119,7 +119,7 @@ def _excerpt(span: Span, gutter: str, width: int) -> Iterator[Text]:
     if line is None or not line.strip():
         return
     bar = Text.assemble(gutter, (" |", "blue"))
-    room = width - len(gutter) - len(" | ") - 1  # one more: a caret may stand behind the line
+    room = width - len(gutter) - len(" | ") - 1  # one more: a caret may come after the line
     before, marked, after = _window(line, span, max(room, 16))
     yield bar
     yield Text.assemble((f"{span.line} | ", "blue"), f"{before}{marked}{after}")

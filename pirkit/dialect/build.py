@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.infer import constant_scalar, infer_result_types
-from pirkit.dialect.opdef import OpDef, find, lookup
+from pirkit.dialect.opdef import OpDef, find, lookup, unknown_op
 from pirkit.dialect.operation import PirOp, create
 from pirkit.dialect.series_algebra import Algebra, powers
 from pirkit.dialect.subscript import indexed
@@ -45,7 +45,7 @@ ORDER: Final = "comp_order"
 
 
 class Builder:
-    """Emits ops in front of an op, or at the end of a block.
+    """Emits ops before an op, or at the end of a block.
 
     ``b.exp(x)`` is ``b("pd_op.exp", x)``: tensor operands by position, in the order of the
     signature; attributes, and operands that may be attributes, by name (a `Value` makes the latter
@@ -103,7 +103,8 @@ class Builder:
         word = name[:-1] if name.endswith("_") and iskeyword(name[:-1]) else name
         definition = None if name.startswith("_") else find(f"pd_op.{word}")
         if definition is None:
-            raise AttributeError(f"there is no op pd_op.{name}", name=name, obj=self)
+            error = unknown_op(f"pd_op.{name}")
+            raise AttributeError(f"{error.message}: {error.help}", name=name, obj=self)
         emit = partial(self, definition)
         self.__dict__[name] = emit
         return emit
@@ -139,6 +140,10 @@ class Builder:
     def _sorted(
         self, definition: OpDef, operands: Sequence[Any], attrs: Mapping[str, Any]
     ) -> tuple[list[SSAValue | None], dict[str, Attribute]]:
+        """The operand slots and the attributes of a call. Raises TypeError for what is left over.
+
+        What may be either (`axis`) is an operand if a value of the program is given for it.
+        """
         if (
             definition.takes_tensors_alone
             and not attrs

@@ -90,7 +90,9 @@ def metas_of_call(
             keywords[attr.name] = default_value(attr.kind, attr.default)
         else:
             raise ConstraintError(
-                "attributes", f"`{definition.name}` lacks its attribute `{attr.name}`"
+                "attributes",
+                f"`{definition.name}` lacks its attribute `{attr.name}`",
+                help=f"its signature is: {definition.signature_text}",
             )
     slots = definition.operands
     last = len(slots) - 1

@@ -108,7 +108,7 @@ class OpCall:
         return self.b.split_vec(Value(self.b, value)) if slot.is_vec else Value(self.b, value)
 
     def result_meta(self, name: str) -> Any:
-        """The meta of a result, for rules that stand in front of the op and cannot read it."""
+        """The meta of a result, for rules that stand before the op and cannot read it."""
         slot = next(s for s in self.definition.results if s.name == name)
         value = self.op.result_slots[slot.index]
         return None if value is None else meta_of(value.type)

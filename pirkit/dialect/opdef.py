@@ -266,16 +266,21 @@ def lookup(name: str) -> OpDef:
     """
     definition = find(name)
     if definition is None:
-        is_full = "." in name  # else a word of another language, or an op without its dialect
-        full, cutoff = (name, 0.6) if is_full else (f"pd_op.{name}", 0.9)
-        near = difflib.get_close_matches(full, OPS, n=3, cutoff=cutoff)
-        hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
-        raise UnsupportedError(
-            f"unknown op `{name}`",
-            code="PK0401",
-            help=hint or "`pirkit-opt --list-ops` prints every op that pirkit knows",
-        )
+        raise unknown_op(name)
     return definition
+
+
+def unknown_op(name: str) -> UnsupportedError:
+    """The error for a name that no op has, with the nearest declared names."""
+    is_full = "." in name  # else a word of another language, or an op without its dialect
+    full, cutoff = (name, 0.6) if is_full else (f"pd_op.{name}", 0.9)
+    near = difflib.get_close_matches(full, OPS, n=3, cutoff=cutoff)
+    hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
+    return UnsupportedError(
+        f"unknown op `{name}`",
+        code="PK0401",
+        help=hint or "`pirkit-opt --list-ops` prints every op that pirkit knows",
+    )
 
 
 def find(name: str) -> OpDef | None:
@@ -308,7 +313,7 @@ class _Loaded:
 
 
 def load_plugins(*, families: bool = True) -> None:
-    """Import the packages that declare plug-ins in their entry points, behind pirkit's own ops.
+    """Import the packages that declare plug-ins in their entry points, after pirkit's own ops.
 
     Without ``families`` these are not imported if no package declares any: that takes 50 ms.
     """

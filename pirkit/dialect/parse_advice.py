@@ -19,7 +19,7 @@ _MESSAGES: Final = (
      _COMMENT),
     (r"unexpected character: (.+)", r"the character `\1` stands outside of a string",
      f"remove it: a program has letters, digits, marks and blanks; {_COMMENT}"),
-    (r"could not parse entire input.*", "text stands behind the last program",
+    (r"could not parse entire input.*", "text comes after the last program",
      "remove it; if it is a `}` too many, look for the one that closes the program too early; "
      + _COMMENT),
     (r"SSA value (\S+) is already defined", r"value `\1` is defined twice", None),

@@ -77,6 +77,10 @@ def _guard_lines(text: str, file: str) -> None:
 
 
 def _guard_tokens(text: str, file: str) -> None:
+    """Refuse what xDSL's parser takes too long for, or too much stack, from the tokens alone.
+
+    Raises LimitError and ParseError.
+    """
     depth, nesting = 0, current_limits().nesting
     for m in _TOKEN.finditer(text):
         match m.lastgroup:

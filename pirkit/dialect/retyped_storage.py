@@ -75,7 +75,7 @@ class RetypedStorage:
             code="PK0208",
             span=span_of(op),
             notes=origin_of(op),
-            help=f"behind it, the type would depend on the run; use `{op.definition.base.name}`",
+            help=f"after it, the type would depend on the run; use `{op.definition.base.name}`",
         )
 
     def fail(self, op: PirOp, value: SSAValue, made: SSAValue, write: PirOp) -> NoReturn:

@@ -145,7 +145,7 @@ def parse_mlir(text: str, file: str = "<text>") -> mlir.ModuleOp:
         number = _POINTLESS.match(text, error.span.start)
         if number is not None:
             raise ParseError(
-                f"`{number[0]}` stands behind a number without a point",
+                f"`{number[0]}` comes after a number without a point",
                 code="PK0106",
                 span=replace(parser.place(number.start()), length=len(number[0])),
                 help="a number with an exponent has a point, as in `1.0e-05`",

@@ -100,7 +100,7 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
                 op,
                 "PK0205",
                 f"`{op.name}` lacks its attribute `{attr.name}`",
-                f"write it behind the operands: `{{{attr.name} = {example}}}`",
+                f"write it after the operands: `{{{attr.name} = {example}}}`",
             )
 
 

@@ -48,7 +48,7 @@ class Rows(Struct):
         return cls(b, count, {}, placeholders, list(_read(block)), alike)
 
     def run(self, op: PirOp | None) -> None:
-        """Emit an op and those behind it, up to the end of its block."""
+        """Emit an op and those after it, up to the end of its block."""
         while op is not None and op.name != "pir.yield":
             if op.results and op.results[0] in self.placeholders:
                 meta = self.b.wrap(op.results[0]).meta

@@ -239,7 +239,7 @@ def labels_of(program: ProgramOp) -> set[str]:
 
 
 def _plan(program: ProgramOp, pipeline: str = "", *, differentiates_all: bool = False) -> Plan:
-    """The plan of a copy behind a pipeline, perhaps of one in which nothing stops gradients."""
+    """The plan of a copy after a pipeline, perhaps of one in which nothing stops gradients."""
     module = ModuleOp([program.clone()])
     for op in module.walk() if differentiates_all else ():
         op.attributes.pop("stop_gradient", None)

@@ -284,6 +284,11 @@ _QUIET: Final = _Quiet()
 def _writing(
     metas: tuple[Meta | None, ...], outs: tuple[Meta | None, ...], step: Any, shown: list[int]
 ) -> Run:
+    """A run that computes into new tensors.
+
+    Calls on one, two or several dense tensors with one result are functions of their own, without
+    the lists of the general one: on small tensors such overhead takes longer than the kernel.
+    """
     plain = all(isinstance(m, TensorMeta) for m in metas)
     if not plain or len(outs) != 1 or not isinstance(outs[0], TensorMeta):
 
@@ -349,6 +354,12 @@ def _in_place(
     form: str,
     overwrites: Mapping[int, tuple[int, ...]],
 ) -> Run:
+    """A run of an op that writes operands.
+
+    ``overwrites`` has the operands over which a kernel may compute a result. Other results are
+    computed beside and stored then, since a kernel may read an operand after it began to write.
+    Raises UnsupportedError for a write that would change shape or type.
+    """
     operands = [o.name for o in definition.operands if o.kind is None]
     pairs = {
         i: operands.index(definition.inplace[r.name])

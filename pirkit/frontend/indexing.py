@@ -55,7 +55,7 @@ def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
 
 
 def _along_one_axis(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value | None:
-    """``x[parts]`` with one array of integers, and slices before and behind it; None for others."""
+    """``x[parts]`` with one array of integers, and slices before and after it; None for others."""
     lists = [k for k, p in enumerate(parts) if not _is_basic(p)]
     others = [p for p in parts if _is_basic(p)]
     if len(lists) != 1 or not all(p is Ellipsis or isinstance(p, slice) for p in others):

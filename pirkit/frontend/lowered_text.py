@@ -30,11 +30,11 @@ LOWERED: Final[Mapping[str, Callable[[mlir.ModuleOp], str]]] = {
     "map-expr": print_map_exprs,
     **{stage: partial(_native, stage) for stage in ("nest", "llvm", "llvm-locations", "asm")},
 }
-"""The values of ``pirkit-opt -t`` behind the lowering."""
+"""The values of ``pirkit-opt -t`` after the lowering."""
 
 
-def explain_kernels(module: mlir.ModuleOp, backend: str = "cpu") -> str:
+def explain_kernels(module: mlir.ModuleOp) -> str:
     """Which kernel runs each operation of the module's programs, and why."""
-    library = KernelLibrary(backend)
+    library = KernelLibrary()
     programs = (op for op in module.ops if isinstance(op, ProgramOp))
     return "".join(why_kernels(write_plan(p, library=library), library) for p in programs)

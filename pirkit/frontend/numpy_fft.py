@@ -123,7 +123,7 @@ def _shift(sign: int) -> Rule:
     def rule(b: Builder, x: Any, axes: Axis = None) -> Value:
         x = value_of(b, x)
         places = axes_of(x, axes)
-        # The middle of an odd size is behind its half in one direction, in front in the other.
+        # The middle of an odd size is after its half in one direction, in front in the other.
         steps = [x.shape[a] // 2 if sign > 0 else -(x.shape[a] // 2) for a in places]
         return roll(b, x, steps, places) if places else x
 

@@ -20,6 +20,11 @@ _REDUCED = {"add": "add", "multiply": "mul", "min": "amin", "max": "amax"}
 
 @function("updated")
 def _updated(b: Builder, x: Any, index: tuple[Any, ...], how: str, value: Any) -> Value:
+    """``x.at[index].how(value)``: one scatter into the flat elements, at numpy's positions.
+
+    Raises TraceError for an index that `x` does not have, and for an update that no scatter
+    combines where a position may be named twice.
+    """
     x = value_of(b, x)
     parts = plain_index(index)
     if len(parts) == 1 and isinstance(parts[0], Value) and parts[0].dtype is dt.bool_:

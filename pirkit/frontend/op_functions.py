@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pirkit.dialect.opdef import all_ops, find, lookup
+from pirkit.dialect.opdef import all_ops, find, lookup, unknown_op
 from pirkit.frontend.eager import KINDS, EagerOp, KindOp
 from pirkit.runtime.registry import KERNELS
 
@@ -29,8 +29,8 @@ def attribute(name: str) -> Any:
     for full in (f"pd_op.{name}", f"strings.{name}"):
         if any(next(KERNELS.kernels(full, kind=k), None) is not None for k in KINDS):
             return KindOp(full)
-    home = sys.modules["pirkit.ops"]  # for Python's "did you mean"
-    raise AttributeError(f"module 'pirkit.ops' has no op {name!r}", name=name, obj=home)
+    error = unknown_op(f"pd_op.{name}")  # Python's own "did you mean" takes few names only
+    raise AttributeError(f"{error.message}: {error.help}", name=name, obj=sys.modules["pirkit.ops"])
 
 
 def op_names() -> list[str]:

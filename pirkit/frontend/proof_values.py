@@ -28,7 +28,7 @@ class Known(NamedTuple):
 
 
 class Values:
-    """Values by name; those of a loop body are forgotten behind it."""
+    """Values by name; those of a loop body are forgotten after it."""
 
     def __init__(self, z3: Any, nest: Nest) -> None:
         self.z3, self.nest, self.types = z3, nest, types_of(nest.kernel)

@@ -64,8 +64,11 @@ class Recording(Builder):
             return super().emit(definition, operands, attrs, wanted)
         except PirkitError as error:
             if error.span is None:
-                is_rule = isinstance(error, ConstraintError)
-                which = f"constraint {error.constraint} of " if is_rule else ""
+                which = ""
+                if isinstance(error, ConstraintError):
+                    which = f"constraint {error.constraint} of "
+                    if definition.name not in error.message:
+                        error.message = f"`{definition.name}`: {error.message}"
                 error.span = user_span()
                 error.notes = (*error.notes, f"{which}`{definition.name}`")
             raise

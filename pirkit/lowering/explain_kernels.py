@@ -84,7 +84,8 @@ def explain(plan: Plan) -> str:
         return f"one native call, {sequence_program(plan).summary}"
     except NotNativeError as reason:
         kernels = f"kernel sequence: {reason}"
-        return f"this plan as it stands has no single native call ({batch_lanes}; {kernels})"
+        why = f"not one native call ({batch_lanes}; {kernels})"
+        return f"{why}; `pirkit.compile` first gives each operation a kernel, and may find one"
 
 
 def _why_separate(node: Bound) -> str:

@@ -84,7 +84,7 @@ class KernelFault(Struct, frozen=True):
             yield f"  wrong stage: {self.stage}"
         if self.span is not None:
             yield f"  at {self.span}"
-        yield from (f"  note: {note}" for note in self.origin)
+        yield from (f"  {note}" for note in self.origin)
         if verbose and self.map_expr:
             yield from (f"  | {line}" for line in self.map_expr.strip().splitlines())
 

@@ -90,7 +90,7 @@ def _require_live(body: Body, dead: frozenset[int]) -> frozenset[int]:
         after = [_require_live(block, dead) for block in blocks(instruction)]
         if isinstance(instruction, While):  # the second iteration
             _require_live(instruction.body, after[0])
-        # What a block writes is alive behind it, also if an iteration before has freed it.
+        # What a block writes is alive after it, also if an iteration before has freed it.
         dead = after[0].union(*after[1:]) if after else dead
         dead = dead.difference(writes(instruction)).union(instruction.frees)
     return dead

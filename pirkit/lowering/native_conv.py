@@ -51,7 +51,7 @@ def bind_convolution(b: Binding) -> Step | None:
     """Bind a convolution; None for small ones and those without native form.
 
     float16 and bfloat16 operands are computed in float32. Images whose channels are the last
-    dimension are copied before and behind: native code has them in front.
+    dimension are copied before and after: native code has them in front.
     """
     first = _channels_first(b)
     step = (widened(_bind) if b.dtype in HALF_TYPES else _bind)(first)

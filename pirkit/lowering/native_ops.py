@@ -14,11 +14,11 @@ NAME: Final = NATIVE
 FUSED: Final = "pir.map_expr"
 MATMUL: Final = "pd_op.matmul"
 ROWS: Final = "pir.rows"
-"""Calls of a rewritten plan that stand for products and kernels between them."""
+"""Calls of a rewritten plan that stand for matmuls and the kernels between them."""
 NESTS: Final = "nest"
 FUSED_BY: Final = (NAME, NESTS, "interpret")
 """What may run fused kernels: native code, the interpreter of loop nests, that of MapExpr."""
-SMALL_GEMM: Final = "pir.product"
+SMALL_GEMM: Final = "pir.small_matmul"
 """Call of a rewritten plan: a small matmul with an optional bias row."""
 QUANTIZED: Final = "pir.quantized_matmul"
 PANELS: Final = ("pir.packed_matmul", QUANTIZED)

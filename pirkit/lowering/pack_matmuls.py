@@ -77,7 +77,7 @@ class PackMatmulsPass(Pass):
             columns = self.panel or product_tile(host(), exact, width, kind).columns
             panels = done.get((weights.ssa, transposed, group))
             if panels is None:
-                # in front of the loops around the matmul
+                # before the loops around the matmul
                 top = Builder(program.block, _outermost(op, program.block), location=op.location)
                 panels = _packed(top, weights, transposed, columns, group)
                 done[weights.ssa, transposed, group] = panels

@@ -100,7 +100,7 @@ def _while(
     importer: Any, body: Any, iterations: Value | None, condition: Value | None, state: list[Any],
     scope: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The test stands in front of the loop and at the end of each iteration."""
+    """The test stands before the loop and at the end of each iteration."""
     b = importer.b
     if not all(isinstance(v, Value) for v in state):
         raise b.unsupported("carries a sequence through a loop whose length is not known")

@@ -176,7 +176,7 @@ class Importer:
         if name not in scope:
             raise ArtifactError(f"nothing computes `{name}` before it is read", code="PK0506",
                                 span=self.span(),
-                                help="nodes stand behind those whose results they read: export the"
+                                help="nodes come after those whose results they read: export the"
                                 " model again, and `onnx.checker.check_model` it")  # fmt: skip
         return scope[name]
 

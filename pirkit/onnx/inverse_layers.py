@@ -19,7 +19,7 @@ def _is_first(w: GraphWriter, op: PirOp) -> None:
 
 
 def _pads(w: GraphWriter, op: PirOp, rank: int) -> list[int]:
-    """Padding before each dimension, then behind; Paddle states pairs if both differ."""
+    """Padding before each dimension, then after; Paddle states pairs if both differ."""
     if op.attribute("padding_algorithm") not in ("EXPLICIT", ""):
         raise w.unsupported(op, "has a padding by algorithm")
     return _sides(w.numbers(op, "paddings"), rank)

@@ -36,10 +36,10 @@ def _(w: GraphWriter, op: PirOp) -> Any:
         if "activations" in attributes:
             attributes["activations"] = attributes["activations"] * 2
 
-    def of_layer(layer: int, first: int, stride: int) -> str:
+    def of_layer(layer: int, first: int) -> str:
         """Weights of the cells of a layer, gates in the order of ONNX, [directions, rows, ...]."""
         cells = range(layer * directions, (layer + 1) * directions)
-        each = [w.node("Gather", weights[first + stride * c], rows, axis=0) for c in cells]
+        each = [w.node("Gather", weights[first + 2 * c], rows, axis=0) for c in cells]
         return w.node("Concat", *(w.node("Unsqueeze", v, w.integers([0])) for v in each), axis=0)
 
     def of_state(state: str, layer: int) -> str:
@@ -49,8 +49,8 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     value, matrices = w(x), 2 * layers * directions
     finals: list[tuple[str, ...]] = []
     for layer in range(layers):
-        w_r = (of_layer(layer, 0, 2), of_layer(layer, 1, 2))
-        biases = [of_layer(layer, matrices + k, 2) for k in (0, 1)]
+        w_r = (of_layer(layer, 0), of_layer(layer, 1))
+        biases = [of_layer(layer, matrices + k) for k in (0, 1)]
         out, *final = w.node(
             kind, value, *w_r, w.node("Concat", *biases, axis=1), length,
             *(of_state(s, layer) for s in states),

@@ -233,7 +233,7 @@ class NodeBuilder(Builder):
         return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        """Values one behind the other."""
+        """Values one after the other."""
         return values[0] if len(values) == 1 else self("pd_op.concat", list(values), axis=axis)
 
     def static(self, x: Value, what: str = "a known shape") -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def model_of_program(program: Program, entry: str | None = None) -> Any:
     """The ModelProto of a program, checked by `onnx.checker`.
 
     Parameters become initializers, inputs and outputs keep their names, but an output that is
-    named as an input, or as another output, gets a number behind it. A parameter without a weight
+    named as an input, or as another output, gets a number after it. A parameter without a weight
     is an input. Writes in place become values, operands that are constants attributes, and an op
     without a form in ONNX is decomposed. Raises UnsupportedError (PK0402) if that does not help.
     """

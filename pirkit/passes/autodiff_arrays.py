@@ -63,7 +63,7 @@ def _give(back: Sweep, op: PirOp, name: str, x: SSAValue, which: SSAValue) -> No
 
 
 def _claimed(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
-    """Nothing is left at the place behind the op, so nothing flows to it from there."""
+    """Nothing is left at the place after the op, so nothing flows to it from there."""
     array, place, zeros = op.operands
     beside = _beside(back, array)
     emptied = create("pir.array_claim", [beside, place, zeros], [zeros.type])
@@ -109,7 +109,7 @@ def _popped(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
 
 
 def _length_behind(back: Sweep, op: PirOp) -> tuple[Builder, Value]:
-    """The length of the array behind an op of the forward, and a builder at that place."""
+    """The length of the array after an op of the forward, and a builder at that place."""
     block, after = cast(Block, op.parent), cast(PirOp, op.next_op)
     forward = Builder(block, after, location=op.location, attributes=back.b.attributes)
     length = create("pd_op.array_length", [op.operands[0]], [tensor_type((1,), dt.int64)])
@@ -146,7 +146,7 @@ def _refused(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
         f"`{op.name}` has no derivative, as in Paddle",
         code="PK0402",
         span=span_of(op),
-        help="differentiate the program in front of it, with `array_to_tensor`, twice",
+        help="differentiate the program before it, with `array_to_tensor`, twice",
     )
 
 
@@ -170,7 +170,7 @@ _RULES: Final[dict[str, Callable[[Sweep, PirOp, Cotangent], None]]] = {
 
 
 def _beside(back: Sweep, array: SSAValue) -> SSAValue:
-    """The array of cotangents of an array, which is made in front of the whole reverse sweep."""
+    """The array of cotangents of an array, which is made before the whole reverse sweep."""
     owner = array.owner
     while isinstance(owner, PirOp) and owner.name in SAME_ARRAY:
         array = owner.operands[0]

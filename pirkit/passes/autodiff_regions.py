@@ -224,7 +224,7 @@ def _save(
     """Make the forward values that the backward block reads available in it.
 
     Constants are cloned into the backward block. All other values go over a stack, which is created
-    in front of ``op`` unless ``tokens`` are given.
+    before ``op`` unless ``tokens`` are given.
     """
     saved_uses: dict[SSAValue, list[tuple[Operation, int]]] = {}
     for user in operations(backward):

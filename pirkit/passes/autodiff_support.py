@@ -220,7 +220,7 @@ def _branch(b: Builder, part: Part, op: PirOp, slot: str) -> Part | None:
 
 
 def _through(op: PirOp, slot: str, support: Support) -> Support | None:
-    """The support behind an op that moves or adds elements."""
+    """The support after an op that moves or adds elements."""
     linear = op.name.removeprefix("pd_op.") in LINEAR and vjp.get(op.definition) is not None
     kind, alone = op.definition.kind, len(op.results) == 1
     if linear and alone and (kind in DATA_MOVEMENT or kind == "reduction"):

@@ -39,7 +39,7 @@ class BlockChannelsPass(Pass):
     An image ``[N, C, H, W]`` becomes ``[N, C/b, H, W, b]`` (Liu et al., USENIX ATC 2019), so that
     native code has the channels of a block in the lanes of a register. The last block is
     padded if that adds at most half of the channels. A convolution includes its bias, and a summand
-    and an activation behind it. Elementwise operations, pooling and
+    and an activation after it. Elementwise operations, pooling and
     concatenation of channels keep the layout; others get the plain one back. `hoist-constants`
     takes the packing of filters out of the program.
 
@@ -134,7 +134,7 @@ class _Layouts(Struct):
         return 2 * (-channels % self.block) <= channels
 
     def filled(self, b: Builder, value: Value, *axes: int, block: int = 0) -> Value:
-        """A tensor with zeros behind its elements along axes, up to whole blocks."""
+        """A tensor with zeros after its elements along axes, up to whole blocks."""
         size = block or self.block
         more = [-n % size if k in axes else 0 for k, n in enumerate(value.shape)]
         if not any(more):

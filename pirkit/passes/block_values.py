@@ -18,7 +18,7 @@ from pirkit.runtime.meta import TensorMeta
 
 
 class Epilogue(Struct):
-    """A convolution and the ops behind it that become part of it, with what they add and apply."""
+    """A convolution and the ops after it that become part of it, with what they add and apply."""
 
     chain: list[PirOp]
     biases: list[SSAValue] = field(default_factory=list[SSAValue])

@@ -173,7 +173,7 @@ class _Conversion(Struct):
     # --- operations ---
 
     def compute(self, op: PirOp) -> None:
-        """Infer the result types again, and insert casts in front if the op needs them."""
+        """Infer the result types again, and insert casts before it if the op needs them."""
         if infer_meta.get(op.definition) is None:
             self.retype_results(op)
             return
@@ -241,7 +241,7 @@ class _Conversion(Struct):
     # --- casts ---
 
     def cast(self, value: SSAValue, given: DType, wanted: DType, before: PirOp) -> SSAValue:
-        """The value, its tensors of type ``given`` cast by an op in front of ``before``."""
+        """The value, its tensors of type ``given`` cast by an op before ``before``."""
         meta = meta_of(value.type)
         changed = _with(meta, given, wanted)
         if changed == meta or before.parent is None:

@@ -173,7 +173,7 @@ class _Emitter:
     def _tensor(self, b: Builder, seed: SSAValue, first: PirOp) -> Value:
         owner = seed.owner
         if isinstance(owner, PirOp) and self.place.get(owner, -1) >= self.place[first]:
-            raise UnsupportedError("a tangent is computed behind what it is a tangent of")
+            raise UnsupportedError("a tangent is computed after what it is a tangent of")
         return b.wrap(seed)
 
     def value(

@@ -95,7 +95,7 @@ class _Root(Struct, frozen=True):
         return meta
 
     def chain(self) -> list[PirOp]:
-        """The ops behind that are part of the affine map, up to the last factor."""
+        """The ops after that are part of the affine map, up to the last factor."""
         found: list[PirOp] = []
         value: SSAValue = self.op.results[0]
         last = 0

@@ -39,7 +39,7 @@ class FunctionalizePass(Pass):
 
     Later reads of the written storage, through any alias, read the new value. If the storage is
     that of an input or parameter, one `assign_out_` at the end of the program writes the last value
-    to it, and outputs that show the storage are moved behind the last write. Storage from outside
+    to it, and outputs that show the storage are moved after the last write. Storage from outside
     that a branch or loop writes becomes a further result of it. Operations without a pure twin
     stay.
 
@@ -294,7 +294,7 @@ def _name_elements(op: PirOp) -> None:
 
 
 def _elements(vec: SSAValue) -> Sequence[SSAValue]:
-    """The values of which a list was made, also behind ops that write them; none if unknown."""
+    """The values of which a list was made, also after ops that write them; none if unknown."""
     owner = vec.owner
     if not isinstance(owner, PirOp):
         return ()

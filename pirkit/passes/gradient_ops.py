@@ -250,7 +250,7 @@ class _Gradient:
         return made
 
     def computed(self, inner: OpDef, name: str) -> Given:
-        """Recompute a result of the op behind a forward op that is a gradient op itself.
+        """Recompute a result of the op after a forward op that is a gradient op itself.
 
         None if an operand of that op is missing.
 
@@ -302,7 +302,7 @@ class _Gradient:
                 value.ssa.replace_all_uses_with(given.ssa)
 
     def carry_out(self, results: Sequence[Value]) -> None:
-        """Move the live ops of the scope in front of the gradient op."""
+        """Move the live ops of the scope before the gradient op."""
         block, b = self.scope.program.block, self.call.b
         live = {v.ssa for v in results}
         # Dead ops go first: a draw of random numbers matters only if something reads it.
@@ -375,7 +375,7 @@ def _reads_shape(op: PirOp, value: SSAValue) -> bool:
 
 def _lacks(c: OpCall, name: str) -> UnsupportedError:
     return UnsupportedError(
-        f"the derivative behind `{c.definition.name}` reads `{name}`, which the op does not hold",
+        f"the derivative of `{c.definition.name}` reads `{name}`, which the op does not hold",
         code="PK0402",
         span=span_of(c.op),
         notes=origin_of(c.op),
@@ -385,7 +385,7 @@ def _lacks(c: OpCall, name: str) -> UnsupportedError:
 
 def _draws_again(c: OpCall) -> UnsupportedError:
     return UnsupportedError(
-        f"the derivative behind `{c.definition.name}` reads random numbers that its forward op "
+        f"the derivative of `{c.definition.name}` reads random numbers that its forward op "
         "drew, and the op does not hold them",
         code="PK0402",
         span=span_of(c.op),

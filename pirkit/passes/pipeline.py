@@ -128,18 +128,18 @@ class _Parser:
         found: list[_Option] = []
         while self.peek() != "}":
             if found and self.next == len(self.tokens):
-                self.expect("}", "behind options")
+                self.expect("}", "after options")
             if found:
                 self.expect(",", "between options")
             token = self.word("an option or a value")
             if self.peek() == "=":
-                self.expect("=", "behind an option")
+                self.expect("=", "after an option")
                 found.append(_Option(token, [self.word("a value")]))
             elif found and found[-1].values:
                 found[-1].values.append(token)
             else:
                 found.append(_Option(token, []))
-        self.expect("}", "behind options")
+        self.expect("}", "after options")
         return found
 
     def peek(self) -> str | None:

@@ -33,7 +33,7 @@ PIPELINES: Final[dict[str, str]] = {
 `@simplify` leaves the results of every program unchanged, bit by bit.
 `@default` also fuses operators into kernels, which run in native code, and decomposes
 those of which that makes something; `@storage` is the same for programs whose storage is watched:
-what writes in place still does, and nothing behind it is fused. `@fused` decomposes all."""
+what writes in place still does, and nothing after it is fused. `@fused` decomposes all."""
 
 
 class OrderRule(Struct, frozen=True):

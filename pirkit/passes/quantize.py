@@ -43,9 +43,9 @@ class QuantizePass(Pass):
     a table); bfloat16 and float16 have none. Products are float32. With `activations=int8` the
     left operand is quantized too, and products are sums of integers: each row by its largest
     magnitude in each run, or by the magnitude that `ranges` states. So are those of `conv2d`. Its
-    image becomes uint8, with 128 for 0, or with 0 where no element is negative, such as behind
+    image becomes uint8, with 128 for 0, or with 0 where no element is negative, such as after
     `relu`. If `ranges` states its magnitude, all readers of the image read the same bytes, also
-    behind a maximum of windows. Other ops keep their weights, and a remark names each.
+    after a maximum of windows. Other ops keep their weights, and a remark names each.
     The result is for inference: `pir.quantized_matmul` and `pir.quantized_conv2d` have no
     derivative.
 
@@ -301,7 +301,7 @@ def _four(paddings: Sequence[int]) -> Sequence[int]:
 
 
 def _behind(program: ProgramOp, value: SSAValue) -> Builder:
-    """A builder directly behind the op that makes a value."""
+    """A builder directly after the op that makes a value."""
     owner = value.owner
     at = owner.next_op if isinstance(owner, PirOp) else program.block.first_op
     return Builder(program.block, before=at, location=at.location if at else None)

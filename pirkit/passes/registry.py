@@ -121,7 +121,7 @@ def pass_named(name: str, span: Span | None = None) -> type[Pass]:
             f"pass `{name}` cannot be imported from `{package}`: {error}",
             code="PK0702",
             span=span,
-            help="the package that declares it in its entry points is broken or incomplete",
+            help=f"correct `{module}`, or the entry point or table that names it",
         ) from error
 
 

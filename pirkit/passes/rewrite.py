@@ -21,7 +21,7 @@ from pirkit.passes.decompose import expand, require_op
 
 
 class PatternCall(OpCall):
-    """The call at the root of a pattern, from which a rule goes to the calls behind it."""
+    """The call at the root of a pattern; a rule walks from it to those that define its operands."""
 
     def made_by(self, operand: str, *ops: str) -> PatternCall | None:
         """The call whose result is this operand, if it is one of these ops; else None.
@@ -80,9 +80,9 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
     The function gets the call as rules of decompositions do (`pirkit.dialect.opcall.OpCall`):
     ``call.x`` is an operand or an attribute by its name, ``call.b`` builds ops. It returns the
     result, a tuple of several, or NotImplemented to leave this call as it is. A pattern of several
-    ops is rooted at the last one: ``call.made_by("x", "matmul")`` is the call behind ``x`` if that
-    is a matmul, and None if not. The function's name, with "-" for "_", is that of the pass, its
-    docstring the manual page, and its parameters that are given by keyword are the options.
+    ops is rooted at the last one: ``call.made_by("x", "matmul")`` is the call that defines ``x`` if
+    that is a matmul, and None if not. The function's name, with "-" for "_", is that of the pass,
+    its docstring the manual page, and its parameters that are given by keyword are the options.
 
     Raises UsageError (PK0703) for an op that does not exist, and (PK0701) if no op is named.
     """
@@ -90,7 +90,7 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
         raise UsageError(
             "`rewrite` takes the names of ops",
             code="PK0701",
-            help='`@rewrite("relu")` in front of a function',
+            help='`@rewrite("relu")` above a function',
         )
     names = frozenset(require_op(name).name for name in ops)
 

@@ -83,7 +83,7 @@ def push(
 
     Coefficients are rows 1.. of the algebra; None is zero. A value that is given and computed has
     the sum of both. ``series_steps`` receives the elementwise functions that a reverse sweep can
-    differentiate as one unit. ``behind`` emits the series of each op right behind it.
+    differentiate as one unit. ``behind`` emits the series of each op right after it.
 
     Raises UnsupportedError, with the name and location of the op, for an op without a series.
     """

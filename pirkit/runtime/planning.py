@@ -244,6 +244,13 @@ class _Planner(StorageTracker, kw_only=True):
                 yield StackNode(instruction)
 
     def call(self, call: Call) -> Iterator[Node]:
+        """The nodes of a call: a kernel bound to its shapes, or a dynamic call.
+
+        A kernel that does not write into outputs returns views or new arrays. Of others, small
+        constants are computed once; any other result gets a place: its destination, an operand
+        that the kernel may overwrite, or the arena. Moves follow for results whose destination is
+        still in use while the kernel runs.
+        """
         inputs = tuple([self.meta(o) for o in call.inputs])
         found = self.infer(call, inputs)
         wanted = tuple(

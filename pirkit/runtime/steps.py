@@ -341,6 +341,11 @@ def _dynamic(env: Env, node: Dynamic) -> Do:
 
 
 def _move(env: Env, node: Move) -> Do | None:
+    """Copies values between slots; None if nothing has to be copied.
+
+    All sources are read before the first target is written, since a slot may be both, and copied
+    where their memory overlaps the targets'. A target without a place gets an array of its own.
+    """
     slot_table = env.slot_table.values
     sources = [env.slot_table.cell(i) for i in node.sources]
     fresh: list[tuple[int, TensorMeta]] = []
@@ -421,6 +426,10 @@ def _loop(env: Env, node: Loop) -> Do:
 
 
 def _on_stack(env: Env, node: StackNode) -> Do:
+    """What an instruction does to a stack, or to an array of tensors.
+
+    A push copies, as the memory of a value is reused in the next iteration.
+    """
     slot_table, stack = env.slot_table.values, node.instruction
     pick = picker(slot_table, [env.slot_table.cells(o) for o in stack.inputs])
     store = _store(env, stack.outputs, False, frozenset())

@@ -100,7 +100,7 @@ def joint_of(program: ProgramOp, roles: Roles) -> Joint:
                 f"output `{name}` of @{program.symbol} is computed in the backward",
                 code="PK0701",
                 span=span_of(program),
-                help="it depends on a seed, or on what stands behind the first `forward_ops`"
+                help="it depends on a seed, or on what comes after the first `forward_ops`"
                 " operations",
             )
     writers = (op for op in operations(program.block) if op.definition.writes)

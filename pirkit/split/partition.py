@@ -161,7 +161,7 @@ def _reader(need: Need, joint: Joint, uses: dict[tuple[PirOp, int], Need]) -> Pi
 def _copied(need: Need, contents: Contents) -> str:
     writer = contents.overwriter(need)
     assert writer is not None, "what can be kept is overwritten by something"
-    return f"copied {describe(need.value)} in front of `{writer.name}`{at(writer)}"
+    return f"copied {describe(need.value)} before `{writer.name}`{at(writer)}"
 
 
 def _saved(labels: Labels, choice: Choice, chooser: Chooser) -> list[Saved]:

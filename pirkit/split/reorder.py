@@ -42,7 +42,7 @@ def reordered(joint: Joint, contents: Contents, demand: Demand) -> tuple[Joint, 
     """Move some backward operations into the forward program; returns notes about them.
 
     If a version is overwritten before the backward begins, it would have to be copied. An operation
-    that depends on no gradient can instead run in front of the write. This is done if all readers
+    that depends on no gradient can instead run before the write. This is done if all readers
     of the version in the backward can be moved, and their results are no larger than the version.
     """
     by_need: dict[Need, list[PirOp]] = {}
@@ -61,12 +61,12 @@ def reordered(joint: Joint, contents: Contents, demand: Demand) -> tuple[Joint, 
             continue
         for op in dict.fromkeys(users):
             moved[op] = writer
-            notes.append(f"moved `{op.name}`{at(op)} in front of `{writer.name}`{at(writer)}")
+            notes.append(f"moved `{op.name}`{at(op)} before `{writer.name}`{at(writer)}")
     return (_moved(joint, moved), notes) if moved else (joint, [])
 
 
 def _may_move(op: PirOp, writer: PirOp, contents: Contents, demand: Demand) -> bool:
-    """True if the operation reads only forward versions that exist in front of the write."""
+    """True if the operation reads only forward versions that exist before the write."""
     if not is_pure(op) or op.parent is not contents.joint.program.block:
         return False
     needs = [demand.uses.get((op, index)) for index in range(len(op.operands))]

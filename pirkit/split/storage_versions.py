@@ -86,7 +86,7 @@ class Contents:
         return self.can_keep(self.read(op, index)) and not any(e in rewritten for e, _ in contents)
 
     def overwriter(self, need: Need) -> PirOp | None:
-        """The forward operation in front of which an overwritten version can be copied.
+        """The forward operation before which an overwritten version can be copied.
 
         None if the version exists only inside a region.
         """

@@ -192,7 +192,7 @@ class HloBuilder(Builder):
         return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        """Values one behind the other."""
+        """Values one after the other."""
         return values[0] if len(values) == 1 else self("pd_op.concat", list(values), axis=axis)
 
     def cut(self, x: Value, axis: int, start: int, end: int, step: int = 1) -> Value:

@@ -16,7 +16,7 @@ _STEPS: Final = 100
 
 
 def places_in(text: str) -> Mapping[str, str]:
-    """The aliases of locations that a text defines, before or behind their uses."""
+    """The aliases of locations that a text defines, before or after their uses."""
     return dict(_ALIAS.findall(text))
 
 

@@ -288,7 +288,7 @@ class ModuleReader(Reader):
         node.attributes["strides"] = [r[2] if len(r) > 2 else 1 for r in rows]
 
     def _types(self, node: Node, short: str) -> None:
-        """Types behind the colon: of a function, of all operands and results, or of each."""
+        """Types after the colon: of a function, of all operands and results, or of each."""
         if self.token.text == "(":
             node.given = self.types_of()
             if self.accept("->"):

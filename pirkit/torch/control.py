@@ -44,7 +44,7 @@ def _cond(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
 
 
 def _while(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
-    """The test is recorded in front of the loop and at the end of each turn."""
+    """The test is recorded before the loop and at the end of each iteration."""
     test, turn, state, *rest = args
     outer: list[Any] = list(rest[0]) if rest else []
     carried: list[Value] = list(state)

@@ -99,7 +99,7 @@ class Explanation:
     graphs: tuple[GraphReport, ...]
 
     def __str__(self) -> str:
-        lines = [f"{len(self.graphs)} graphs"]
+        lines = [f"graphs: {len(self.graphs)}"]
         for number, graph in enumerate(self.graphs):
             total = graph.ops.total()
             lines.append(

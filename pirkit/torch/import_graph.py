@@ -157,6 +157,12 @@ class _Importer:
         return self.sizes.number(given)
 
     def call(self, node: Any) -> None:
+        """Emit the operations of a node by the first of these that knows it.
+
+        They are: a draw of random numbers, control flow, the table of rules, torch now if no
+        argument is a tensor, and at last torch when the program runs. A node of a number
+        is evaluated if its value is known, an assertion about sizes is left out.
+        """
         fake = node.meta.get("val")
         target = str(node.target)
         if is_number(fake):

@@ -448,7 +448,7 @@ PLANTS: Final = {
     ),
     "small matmul": Plant(
         emitter("small_gemm.py"),
-        "pir.product",
+        "pir.small_matmul",
         small_gemm,
         "tail_mask",
         short_mask,
@@ -458,7 +458,7 @@ PLANTS: Final = {
     ),
     "small matmul's loops": Plant(
         emitter("small_gemm.py"),
-        "pir.product",
+        "pir.small_matmul",
         small_gemm,
         "_word",
         even_depth,

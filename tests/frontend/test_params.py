@@ -195,8 +195,6 @@ def test_bytes_behind_the_last_parameter_are_refused(tmp_path: Path) -> None:
     metas = {name: of_array(array) for name, array in arrays.items()}
     assert read_params(path, metas).keys() == arrays.keys()
     path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(
-        ArtifactError, match="1 bytes are left behind the last parameter"
-    ) as refused:
+    with pytest.raises(ArtifactError, match="1 bytes are left after the last parameter") as refused:
         read_params(path, metas)
     assert refused.value.code == "PK0504"

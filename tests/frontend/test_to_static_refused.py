@@ -308,7 +308,7 @@ REFUSED: Final[dict[Callable[..., Any], tuple[str, str, str]]] = {
     array_written: ("PK0706", "assignment to elements", "pirkit.where"),
     raised: ("PK0709", "`raise` in a branch", "`assert`"),
     tried: ("PK0709", "inside a `try`", "out of it"),
-    left_by_finally: ("PK0709", "out of `finally`", "behind the `try`"),
+    left_by_finally: ("PK0709", "out of `finally`", "after the `try`"),
     without_end: ("PK0709", "may have no end", "`while`"),
     recursion: ("PK0709", "recursion", "a loop"),
     walrus: ("PK0709", "`:=`", "assignment before"),

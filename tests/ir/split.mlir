@@ -39,7 +39,7 @@ pir.program @main(%x "x" : tensor<3xf32>, %g "y_grad" : tensor<3xf32>) {
 
 // -----
 // A buffer is read, then written; the backward needs what was read, so a copy of it is kept.
-// CHECK:         copied %b in front of `pd_op.assign_out_`
+// CHECK:         copied %b before `pd_op.assign_out_`
 // CHECK:         saves middle_0: 12 bytes, copy
 // CHECK-LABEL:   pir.program @forward
 // CHECK:           [[OLD:%.*]] = pd_op.assign(%b)

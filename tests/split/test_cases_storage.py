@@ -193,7 +193,7 @@ def test_case_08_a_value_is_read_before_it_is_written() -> None:
 
     parts = train(text, eager, {"x": (2, 3)}, {"buf": (2, 3)}, frozen=["buf"], modes=["save-all"])
     assert [s.how for s in parts.saved] == ["copy"]
-    assert "copied %buf in front of `pd_op.assign_out_`" in parts.report.notes[0]
+    assert "copied %buf before `pd_op.assign_out_`" in parts.report.notes[0]
 
 
 IMPORTED = f"""

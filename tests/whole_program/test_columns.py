@@ -78,5 +78,5 @@ def test_numbers_that_differ_from_row_to_row() -> None:
         batch_lane_program(graph(behind, given))(*given)[0], expected(behind, given)[0]
     )
     x = np.zeros((20_000, 3), "float32")
-    with pytest.raises(NotNativeError, match="behind each"):
+    with pytest.raises(NotNativeError, match="one after the other"):
         batch_lane_program(graph(behind, (x, np.concatenate([x, x]))))

@@ -82,12 +82,21 @@ def test_what_is_required_is_refused_with_all_reasons() -> None:
         pirkit.compile(program, require_native=True)
     assert caught.value.code == "PK0407"
     first, second = caught.value.notes
-    assert first.startswith("`pd_op.topk` has no native form (2 times, first at ")
-    assert second.startswith("`pd_op.cummax` has no native form (at ")
+    assert first.startswith(
+        "`pd_op.topk` is in no kernel and has no native form (2 times, first at "
+    )
+    assert second.startswith("`pd_op.cummax` is in no kernel and has no native form (at ")
     assert pirkit.compile(program).reasons == caught.value.notes
     with pytest.raises(UnsupportedError, match="not one native call"):
         pirkit.compile(program, require_native=True, backend="reference")
     assert pirkit.compile(trace(alone, (X,)).program, require_native=True).native is not None
+
+
+def test_unknown_sizes_are_refused_at_the_first_operation() -> None:
+    b = pirkit.ProgramBuilder()
+    b.output("y", b.tanh(b.input("x", (-1, 3), "float32")))
+    (reason,) = pirkit.compile(b.finish()).reasons
+    assert reason.startswith(f"sizes are known only when the program runs (at {__file__}:")
 
 
 WRITES = """pir.program @p(%x "x" : tensor<4xf32>) {

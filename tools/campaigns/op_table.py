@@ -148,7 +148,7 @@ def _compiled(
 def between(call: Call, behind: bool = True, **options: Any) -> list[Array]:
     """The call in front of ops that are fused with it, and ``behind`` some; each changes all bits.
 
-    What lookups read has to be stored behind others, so that only one in front fuses with them.
+    What lookups read has to be stored after others, so that only one in front fuses with them.
     """
     around = (_changed_value if behind else _same), _changed_value
     given = {f"x{k}": _changed(a) if behind else a for k, a in enumerate(tensors_of(call))}

@@ -563,7 +563,7 @@ class Maker:
         return (read, written) if self.flip() else read
 
     def _outlives(self) -> Any:
-        """A view is read behind the last read of the value below, whose memory is free by then."""
+        """A view is read after the last read of the value below, whose memory is free by then."""
         x = self.pick(lambda v: v.dtype.is_float)
         names = [f"pd_op.{self.random.choice(SMOOTH)}" for _ in range(4)]
         made = self.b(names[0], x)

@@ -79,7 +79,7 @@ class PartReport:
         }
 
     def step(self, name: str, module: ModuleOp) -> None:
-        """Note the module behind a pass that changed it."""
+        """Note the module after a pass that changed it."""
         ops = {p.symbol: list(operations(p.block)) for p in programs(module)}
         sizes = {
             symbol: (len(held), sum(bytes_of(r.type) for op in held for r in op.results))

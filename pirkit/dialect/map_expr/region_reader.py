@@ -190,6 +190,7 @@ class _StatementReader:
         return indices_of(index, values)
 
     def inner(self, op: Operation) -> None:
+        """Enter what an operation of the statement defines: an index, or a node of the tree."""
         source = self.around.source
         match op:
             case IterationOp():

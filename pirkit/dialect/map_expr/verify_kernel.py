@@ -97,6 +97,10 @@ def _chosen(count: int) -> Iterator[tuple[int, ...]]:
 
 
 def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
+    """What is wrong with rows, reads, outputs, and (``with_order``) the order of statements.
+
+    A read that a selection guards may leave its tensor: it is not evaluated there.
+    """
     count = len(kernel.inputs)
     for k, statement in enumerate(kernel.statements):
         if statement.rows is not None and len(statement.rows) != len(kernel.rows):

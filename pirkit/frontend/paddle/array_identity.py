@@ -1,7 +1,7 @@
 """Tensor arrays that loops and branches hand on: they are the arrays that were handed in.
 
 Paddle's programs change arrays in place, and yet carry them through the loops and branches that do.
-Behind the reader an array has one name.
+After the reader an array has one name.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def read_params(path: str | Path, metas: Mapping[str, TensorMeta]) -> dict[str, 
             arrays = {name: file.tensor(name, metas[name]) for name in sorted(metas)}
             if file.at != file.size:
                 raise ArtifactError(
-                    f"{file.size - file.at} bytes are left behind the last parameter, "
+                    f"{file.size - file.at} bytes are left after the last parameter, "
                     f"at byte {file.at}",
                     code="PK0504",
                     span=span,

@@ -208,7 +208,7 @@ class Lines:
     def _body(self, record: Record, body: str, tail: int) -> None:
         """Split the attributes and types of an operation."""
         if not body.startswith("{"):
-            self.fail(record.line, "expected `{attributes}` behind the operands", tail + 1)
+            self.fail(record.line, "expected `{attributes}` after the operands", tail + 1)
         if _is_branch(record.name):
             close = body.rfind("} ->")
             if close < 0 or not body.endswith("{"):

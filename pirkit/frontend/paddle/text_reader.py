@@ -210,6 +210,11 @@ class _Builder:
                 block = outer
 
     def _op(self, record: Record) -> PirOp:
+        """The operation of a record. Raises ParseError for one that does not fit its op.
+
+        The dump has no types for the arguments of a loop, so results of `while` have the types of
+        its operands.
+        """
         reader = self.reader
         definition = reader.definition(record)
         operands = [self._use(record, name) for name in record.operands]

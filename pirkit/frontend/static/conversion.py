@@ -117,7 +117,7 @@ def _template(function: FunctionType) -> Template:
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
-    # Defaults are those of the function; a parameter needs some for those behind it.
+    # Defaults are those of the function; a parameter needs some for those after it.
     node.args.defaults = [at(ast.Constant(None), node) for _ in node.args.defaults]
     node.args.kw_defaults = [d and at(ast.Constant(None), node) for d in node.args.kw_defaults]
     node = Statements(code.co_filename, sites).function(node)

@@ -207,7 +207,7 @@ def _binds(node: ast.AST) -> bool:
 def _test_inside(node: ast.While) -> None:
     """``while (x := f()): A`` as ``while True: if not (x := f()): break; A``.
 
-    So the variable is one of the body, with the value that ended the loop behind it.
+    So the variable is one of the body, with the value that ended the loop after it.
     """
     own = own_statements(node.orelse, into_loops=False)
     if any(isinstance(n, ast.Break | ast.Continue) for n in own):

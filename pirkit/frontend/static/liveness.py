@@ -1,7 +1,7 @@
 """Which variables are read later, at each branch and loop of a function.
 
 A backward analysis of variables, as in the dragon book (Aho et al., section 9.2.5), over statements
-whose jumps are flags (`jumps`): behind a jump is what its target reads.
+whose jumps are flags (`jumps`): after a jump is what its target reads.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Site(Struct, frozen=True):
     lines: tuple[Lines, Lines]
     needed: tuple[Live, Live]
     after: Live = frozenset()
-    """What is read behind a loop."""
+    """What is read after a loop."""
     captured: Live = frozenset()
     """Names that functions inside the function use."""
     mutated: Lines = field(default_factory=dict[str, int])

@@ -96,7 +96,7 @@ class Statements(Expressions):
             if jump is not None:
                 raise TraceError(
                     "a jump out of `finally` cannot be converted", code="PK0709",
-                    span=Span(self.file, jump.lineno), help="move it behind the `try`",
+                    span=Span(self.file, jump.lineno), help="move it after the `try`",
                 )  # fmt: skip
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -153,6 +153,11 @@ class Statements(Expressions):
         needed: tuple[frozenset[str], frozenset[str]],
         after: frozenset[str] = frozenset(),
     ) -> tuple[ast.Constant, tuple[str, ...]]:
+        """Note a branch or loop for the call that replaces it.
+
+        Returns its number, by which the call finds what is noted, and the names of the variables
+        that its blocks may set: those of the function, and of the flags of `jumps`.
+        """
         mutated = {**blocks[1].mutated, **blocks[0].mutated}
         local = self.names.bound.keys() | self.parameters | self.names.outer.keys()
         written = {**blocks[0].bound, **blocks[1].bound, **mutated}

@@ -193,12 +193,13 @@ class Evaluation:
                     self.statement(statement, after=True)
 
     def operand(self, number: int, after: bool) -> Array:
-        # Behind a reduction there is one point, even where nothing was reduced.
+        # After a reduction there is one point, even where nothing was reduced.
         inner = (1,) * len(self.inner) if after else self.kernel.inner
         operand = self.kernel.operands[number]
         return _view(self.buffers[number], operand, (*self.kernel.outer, *inner))
 
     def statement(self, statement: Statement, after: bool = False) -> None:
+        """Run a statement at all points at once; ``after`` the reductions, once a row."""
         match statement:
             case Load(name, operand, None, _, None):
                 loaded = self.operand(operand, after)
@@ -216,7 +217,7 @@ class Evaluation:
             case Reduce(name, kind, value):
                 shape = (*self.kernel.outer, *self.kernel.inner)
                 array = np.broadcast_to(self.values[value], shape)
-                if kind in ("max", "min") and array.size == 0:
+                if kind in ("max", "min") and array.size == 0:  # numpy has none; native code does
                     worst = -np.inf if kind == "max" else np.inf
                     kept = np.full([*self.kernel.outer, *[1] * len(self.inner)], worst)
                     self.values[name] = kept.astype(array.dtype)
@@ -266,7 +267,7 @@ class Evaluation:
     def load(self, load: Load) -> Array:
         """Elements that lie where values say, or that are read only in places; byte by byte."""
         operand = self.kernel.operands[load.operand]
-        # Behind a reduction nothing varies along its axes, whose strides are 0.
+        # After a reduction nothing varies along its axes, whose strides are 0.
         moving = [(k, n) for k, n in enumerate((*operand.outer, *operand.inner)) if n]
         place = operand.offset + sum(self.along(k) * stride for k, stride in moving)
         if load.at is not None:

@@ -55,7 +55,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 
 Array = np.ndarray[Any, Any]
 _PADDING: Final = 64
-"""Bytes behind scratch memory: whole vectors are written."""
+"""Bytes after scratch memory: whole vectors are written."""
 
 
 class _Point(Struct, frozen=True):

@@ -57,6 +57,7 @@ def _scratch(buffer: Buffer) -> str:
 
 
 def _lines(nodes: Sequence[Node], names: Sequence[str], axes: Sequence[str]) -> Iterator[str]:
+    """The lines of nodes. Leaves `continue`; the others have a body, which is indented below."""
     for node in nodes:
         match node:
             case Block():

@@ -129,7 +129,7 @@ def with_tiles(kernel: MapExpr, in_tiles: Collection[int]) -> MapExpr:
 
 
 def _grouped(kernel: MapExpr, tied: Sequence[set[int]]) -> list[int]:
-    """An order in which tied statements stand together, behind all that does not read them.
+    """An order in which tied statements stand together, after all that does not read them.
 
     Raises Untiled if a statement that reads one of them is read by another one.
     """

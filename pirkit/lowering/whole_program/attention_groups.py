@@ -170,6 +170,11 @@ class _GroupFinder:
         self.values = _GroupOperands()
 
     def group(self) -> RowGroup | None:
+        """The row kernel with the matmuls before and after it; None if it is no group.
+
+        It is none if there is no matmul before it, if one of its nests is not by rows, or if the
+        group would not be faster.
+        """
         call = cast(Call, self.flow.calls[self.middle])
         self._producing_matmuls()
         if not self.before:

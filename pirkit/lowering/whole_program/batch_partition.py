@@ -164,7 +164,7 @@ def _with_repeated(own: list[Op], graph: Graph, times: _Times) -> list[Op]:
     again: dict[int, list[Op]] = {}
 
     def closure(value: int) -> list[Op] | None:
-        """The cheap ops behind a value, if they read nothing else."""
+        """The cheap ops that compute a value, if they read nothing else."""
         if value in read or value not in times.rows or graph.is_constant(value):
             return []
         if not is_cheap(value):

@@ -109,6 +109,8 @@ class BatchSums:
 
             return one(_ZERO, sums) if count is None else b.loop(0, count, 1, sums, one)
 
+        # Terms of one form are added by a loop over a table of addresses (`like`), which keeps the
+        # code small however many derivatives there are; each of the others has code of its own.
         alike = TermsInScratch(w, batch_sum.terms)
 
         def tile(row: Value, column: Value, tile_rows: int, tile_columns: int) -> None:

@@ -1,6 +1,6 @@
 """Elementwise operations on complex numbers in native programs: loops over their parts.
 
-An element is two numbers behind each other, so a complex operand of a call is two of the nest, of
+An element is two numbers one after the other, so a complex operand of a call is two of the nest, of
 twice the stride. Quotients are computed by Smith's method and sizes by scaling, as in numpy: parts
 may be as large as the type allows.
 """

@@ -157,7 +157,7 @@ def _allocated(made: SequenceBuilder, inputs: list[int], results: list[int]) -> 
         tuple(offsets),
         arena.size,
         (tuple([p.name for p in ports]), tuple([o.name for o in plan.outputs])),
-        f"{len(steps)} functions, {arena.size:,} bytes between them",
+        f"functions: {len(steps)}, with {arena.size:,} bytes between them",
         frozenset(_in_place(made, inputs, results)),
         tuple(contents),
         begin,

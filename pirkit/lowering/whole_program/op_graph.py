@@ -116,6 +116,10 @@ def _check(graph: Graph, value: int) -> None:
 
 
 def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Iterator[Op]:
+    """The ops of an instruction, which enter the graph. Renames and fills only change the tables.
+
+    Raises NotNativeError for an instruction that is no pure op of single tensors.
+    """
     if not isinstance(instruction, Call):
         raise NotNativeError("the program branches or loops")
     name = instruction.kernel.partition(".")[2]

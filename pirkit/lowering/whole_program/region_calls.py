@@ -1,7 +1,7 @@
 """Loops and branches of a plan as native calls of their own, where not all of the plan is one.
 
 A loop is one call with all that is in it, and so is a branch. Where there are calls without native
-code in it, native code returns to Python for each of them (`LibraryCall`), and goes on behind it.
+code in it, native code returns to Python for each of them (`LibraryCall`), and goes on after it.
 Loops that share a stack, as a loop and its derivative do, are one call together with what is
 between them.
 """

@@ -305,7 +305,7 @@ def _row_node(made: ProgramSchedule, op: Op) -> Node:
         return Node(Op("across", op.args, op.out), "across", (1,))
     if op.name == "concat":
         if op.attrs["axis"] % made.graph.metas[op.out].rank == 0:
-            raise NotNativeError("`concat` puts rows behind each other")
+            raise NotNativeError("`concat` puts rows one after the other")
         return Node(op, "joined", (made.columns(op.out),))
     if op.name == "choose":
         return Node(op, "joined", (made.columns(op.out),))

@@ -80,13 +80,14 @@ def segmented(plan: Plan, known_metas: KnownMetas) -> tuple[Plan, tuple[Reason, 
 
 
 def _summed(plan: Plan, reasons: Mapping[int, str]) -> Iterator[Reason]:
-    """Each reason once, in the order of the calls."""
-    count = Counter(reasons.values())
-    first: dict[str, int] = {}
+    """Each reason once, in the order of the calls; that of the plan has no place of its own."""
+    count = Counter(why for number, why in reasons.items() if number != PLAN)
+    first: dict[str, Span | None] = {}
     for number, why in sorted(reasons.items()):
-        first.setdefault(why, number)
-    for why, number in first.items():
-        yield Reason(why, count[why], plan.body[number].span if number != PLAN else None)
+        if first.get(why) is None:
+            first[why] = plan.body[number].span if number != PLAN else None
+    for why, span in first.items():
+        yield Reason(why, max(count[why], 1), span)
 
 
 class _Parts:
@@ -121,9 +122,9 @@ class _Parts:
         return isinstance(instruction, Call) and renames(instruction)
 
     def _phases(self) -> dict[int, int]:
-        """The phase of each instruction. In a phase the members run behind all others.
+        """The phase of each instruction. In a phase the members run after all others.
 
-        What writes variables runs behind all that stands before it, and before all behind it.
+        What writes variables runs after all that stands before it, and before all after it.
         """
         found: dict[int, int] = {}
         least = 0

@@ -165,7 +165,7 @@ class SequenceBuilder(Struct, dict=True):
         out = call.outputs[0] if len(call.outputs) == 1 else None
         found = constant_of(call, self.meta(out)) if isinstance(out, int) else None
         if not isinstance(out, int) or found is None:
-            raise NotNativeError(f"`{call.kernel}` has no native form")
+            raise NotNativeError(f"`{call.kernel}` is in no kernel and has no native form")
         self.constants[out] = found
 
     def rows(self, group: RowGroup, calls: Sequence[Call]) -> None:
@@ -175,6 +175,11 @@ class SequenceBuilder(Struct, dict=True):
         self.control(rows.native_rows(group.blocks), group.operands)
 
     def fused(self, call: Call) -> None:
+        """Add the nests of a fused kernel. Values that only its nests exchange get temporaries;
+        results whose readers read the source (`transposed`) are not computed.
+
+        Large results that nothing of the program reads later bypass the caches.
+        """
         given, results = cast("tuple[int, ...]", call.inputs), call.outputs
         kernel = fused_kernel(call, self.meta)
         written = [

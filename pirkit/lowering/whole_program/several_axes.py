@@ -2,7 +2,7 @@
 
 Point-by-point functions give values of more axes than rows and columns: Jacobians (points x 3 x 3),
 and nodes of a quadrature inside of each element (elements x nodes x width). Where all operations
-treat the leading axes alike, they become one axis of more rows; otherwise the axes behind the
+treat the leading axes alike, they become one axis of more rows; otherwise the axes after the
 points become columns, and a move of them (slice, transpose, padding...) a choice of columns.
 """
 
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 _MAX_COLUMNS: Final = 256
 """Largest number of columns of a value of several axes."""
 _MAX_PARTS: Final = 64
-"""Largest number of terms of a sum along an axis behind the points."""
+"""Largest number of terms of a sum along an axis after the points."""
 _MAX_RUNS: Final = 2048
 """Largest number of copies of adjacent columns in a program; each is code of its own."""
 
@@ -97,7 +97,7 @@ def _merges(graph: Graph, op: Op, merged: set[int]) -> bool:
     )
 
 
-# --- axes behind the points as columns ---
+# --- axes after the points as columns ---
 
 
 class _Columns:

@@ -15,7 +15,7 @@ def around(
     b: NodeBuilder, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
     dilations: Sequence[int], pads: Sequence[int] | None, auto_pad: str,
 ) -> list[Pair]:  # fmt: skip
-    """Zeros before and behind each spatial dimension."""
+    """Zeros before and after each spatial dimension."""
     rank = len(kernel)
     if auto_pad in ("NOTSET", ""):
         listed = list(pads or [0] * 2 * rank)

@@ -182,7 +182,7 @@ def _(
                        padding_algorithm="EXPLICIT")  # fmt: skip
         held = b.quantized.get(x.ssa)
         if held is not None and held.scale.meta.numel == 1 and held.values.dtype.itemsize == 1:
-            # The maximum of integers, which is what a quantization behind it gives again.
+            # The maximum of integers, which is what a quantization after it gives again.
             found = _pooled_bytes(b, held.values, pool)
             return dequantized(b, found, held.scale, held.zero)
         if x.dtype in (dt.int8, dt.uint8):
@@ -324,7 +324,7 @@ def _(
 ) -> Value:  # fmt: skip
     padding = list(pads or (0, 0, 0, 0))
     if x.rank != 4 or padding[:2] != padding[2:]:
-        raise b.unsupported("with another padding behind than before has no rule")
+        raise b.unsupported("with another padding after than before has no rule")
     out = b.deformable_conv(x, offset, weight, mask, strides=tuple(strides or (1, 1)),
                             paddings=tuple(padding[:2]), dilations=tuple(dilations or (1, 1)),
                             deformable_groups=offset_group, groups=group,

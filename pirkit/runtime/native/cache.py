@@ -124,10 +124,7 @@ class ObjectCache(Struct):
 
 
 def open_cache(
-    folder: Path,
-    secret_folder: Path,
-    limit: int = _DEFAULT_LIMIT,
-    sources: Sources | None = None,
+    folder: Path, secret_folder: Path, sources: Sources | None = None
 ) -> ObjectCache | None:
     """The cache in a directory; None if others may write there or no secret can be stored."""
     try:
@@ -136,7 +133,7 @@ def open_cache(
         secret = _secret(secret_folder / "native.key")
     except OSError:
         return None
-    return ObjectCache(folder, secret, limit, sources) if secret else None
+    return ObjectCache(folder, secret, sources=sources) if secret else None
 
 
 def user_cache() -> ObjectCache | None:
@@ -154,11 +151,7 @@ def cache_folder() -> Path:
 
 @cache
 def _opened(folder: Path) -> ObjectCache | None:
-    return open_cache(
-        folder / "native",
-        platformdirs.user_state_path("pirkit"),
-        sources=SOURCES,
-    )
+    return open_cache(folder / "native", platformdirs.user_state_path("pirkit"), SOURCES)
 
 
 def _age(entry: tuple[os.stat_result, str]) -> tuple[int, str]:

@@ -40,7 +40,7 @@ class Routine:
     def on(self, *arguments: Any) -> Callable[..., int]:
         """A call on these arguments, for many runs: it takes the arrays for which ``...`` stands.
 
-        All go by address. Fortran takes the lengths of strings behind all other arguments.
+        All go by address. Fortran takes the lengths of strings after all other arguments.
         """
         name, function, info, later = self._name, self._function, ctypes.c_int64(), list[Any]()
         given: list[Any] = []

@@ -83,7 +83,7 @@ define hidden half @__truncdfhf2(double %x) {
 """
 """LLVM's name for a conversion that no x86-64 without AVX512-FP16 has an instruction for.
 
-No emitter asks for it, but LLVM moves the sign of a scalar (`copysign`) behind the conversions to
+No emitter asks for it, but LLVM moves the sign of a scalar (`copysign`) after the conversions to
 float and to half, and then merges these two. This rounds twice, as the two do."""
 
 

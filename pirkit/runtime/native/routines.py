@@ -7,8 +7,8 @@
         return found
 
 Types are ``i1``, ``i8``, ``i32``, ``i64``, ``double``, ``ptr`` and the names of structures, which
-are pointers. ``i64[p, k]`` is the word ``k`` words behind the address ``p``, ``p + n`` the address
-``n`` bytes behind it, ``p.name`` a field of a structure. A word of the structure ``Header`` is a
+are pointers. ``i64[p, k]`` is the word ``k`` words after the address ``p``, ``p + n`` the address
+``n`` bytes after it, ``p.name`` a field of a structure. A word of the structure ``Header`` is a
 name of its own in a routine that has a ``header``: its value when the routine began. ``and`` and
 ``or`` do not evaluate their second operand where the first one decides.
 

@@ -54,9 +54,9 @@ class Memo(Struct, frozen=True, eq=False):
 
 
 def with_memos(steps: Sequence[Step]) -> list[Step]:
-    """The steps with a memo for each object that can have one, whose values come right behind it.
+    """The steps with a memo for each object that can have one, whose values come right after it.
 
-    Behind those is a step that says that all were found.
+    After those is a step that says that all were found.
     """
     if not versions_are_known():
         return list(steps)
@@ -152,7 +152,7 @@ class _Classes(Struct, frozen=True):
     def of(cls, kind: type[Any]) -> _Classes:
         order = kind.__mro__
         changeable = [c for c in order if c.__flags__ & _CAN_CHANGE]
-        dicts = [next(iter(gc.get_referents(vars(c)))) for c in changeable]  # behind their proxies
+        dicts = [next(iter(gc.get_referents(vars(c)))) for c in changeable]  # after their proxies
         in_class = (id(kind) + _order_at(), id(order))
         return cls((in_class,), [id(d) + VERSION for d in dicts], (order, dicts))
 

@@ -65,7 +65,7 @@ TENSOR_CONSTANTS: Final = {
 }  # fmt: skip
 
 # References: `new_array` takes one of the dtype. `made` has the arrays, which their tensors own,
-# and behind them new references to the tensors, which the tuple takes at the end.
+# and after them new references to the tensors, which the tuple takes at the end.
 TENSOR_CALL: Final = """
 # Make the results and run. Returns 0, and there are tensors; 1 if nothing has run; 2 if an
 # exception is set.

@@ -58,13 +58,13 @@ class Use(IntEnum):
     SCALAR = 6
     """The bytes of a scalar of numpy, of which ``size`` is minus the number, are the content."""
     RECALL = 7
-    """If the memo ``target`` holds for it, the steps behind it that the memo covers find what they
+    """If the memo ``target`` holds for it, the steps after it that the memo covers find what they
     found last; they and one more, whose use is `NOTE`, are skipped (see `step_memos`)."""
     NOTE = 8
     """The steps that the memo ``target`` covers have been taken."""
     CONTENT = 9
     """An array that has to be like the array ``target``, with the same bytes; native code has the
-    words of `program_ir.WANTED` about it, and the bytes behind them."""
+    words of `program_ir.WANTED` about it, and the bytes after them."""
 
 
 class Step(NamedTuple):
@@ -194,14 +194,14 @@ def found(header: Header, args: ptr, step: Step) -> ptr:
         keep(header, borrowed)
     return borrowed
 
-# Whether an array is like another one, with the same bytes, which are behind the words about it.
+# Whether an array is like another one, with the same bytes, which are after the words about it.
 @inline
 def has_content(header: Header, object: Array, want: Wanted) -> i1:
     if not fits(object, array, want):
         return False
     return memcmp(object.data, want + WANTED_BYTES, want.bytes) == i32(0)
 
-# The step behind the ones that a memo covers, if it holds for an object; else the given one.
+# The step after the ones that a memo covers, if it holds for an object; else the given one.
 @inline
 def recall(header: Header, memo: Memo, object: ptr, k: i64) -> i64:
     pairs = memo + MEMO_WORDS

@@ -14,7 +14,7 @@ from typing import Final
 from pirkit.runtime.native.routines import words
 
 VERSION: Final = object.__basicsize__ + 8
-"""Offset of the version in a dict, behind the number of its elements."""
+"""Offset of the version in a dict, after the number of its elements."""
 
 NODE: Final = ("type", "kind", "size", "at")
 """Words about a container, parents first: its class, the kind, the number of its elements, and

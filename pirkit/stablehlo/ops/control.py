@@ -150,7 +150,7 @@ def _(b: HloBuilder, index: Value) -> list[Value]:
 
 @rule("while")
 def _(b: HloBuilder, *state: Value) -> list[Value]:
-    """The test stands in front of the loop and at the end of each iteration."""
+    """The test stands before the loop and at the end of each iteration."""
     test, iteration = b.node.regions
     (holds,) = b.run(test, state)
     if holds.dtype is not dt.bool_ or holds.shape:

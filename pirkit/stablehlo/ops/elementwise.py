@@ -177,7 +177,7 @@ def _(b: HloBuilder, low: Value, x: Value, high: Value) -> Value:
 
 @rule("convert")
 def _(b: HloBuilder, x: Value) -> Value:
-    """A number as another element type; floats lose what is behind the point."""
+    """A number as another element type; floats lose what is after the point."""
     source, to = b.ins[0], b.outs[0]
     if to.dtype is dt.bool_:
         return b.apply("not_equal", x, b.filled(0, x.dtype)) if x.dtype is not dt.bool_ else x

@@ -160,7 +160,7 @@ def _(
     )  # fmt: skip
     size = operands[0].meta.numel
     fits, at = windows.inside(), windows.flat()
-    if fits is not None:  # windows outside are written behind the end
+    if fits is not None:  # windows outside are written after the end
         at = b.where(fits, at, b.const(size, dt.int64))
     at = b.reshape(b.expanded(at, updates[0].shape), (-1,))
     how = combiner_of(b.node.regions[0]) if count == 1 else None

@@ -124,7 +124,7 @@ def _(b: HloBuilder, x: Value) -> Value:
 
 @rule("count_leading_zeros")
 def _(b: HloBuilder, x: Value) -> Value:
-    """The first one moved down to all places behind it; zeros are what is left."""
+    """The first one moved down to all places after it; zeros are what is left."""
     word, new = _widened(b, x)
     bits = 8 * word.dtype.itemsize
     by = 1

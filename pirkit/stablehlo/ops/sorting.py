@@ -93,7 +93,7 @@ def _(
 ) -> tuple[Value, ...]:
     """By the last key first, and then by those before it, which leaves the order of equal ones.
 
-    NaN stands behind the numbers, and in front of them in a descending order; zeros are equal.
+    NaN comes after the numbers, and in front of them in a descending order; zeros are equal.
     """
     axis = normalize_axis_index(dimension, values[0].rank)
     keys = keys_of(b.node.regions[0])

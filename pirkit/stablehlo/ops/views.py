@@ -124,7 +124,7 @@ def _block(b: HloBuilder, x: Value, value: Value, axis: int, size: int) -> Value
 
 
 def _spread(b: HloBuilder, x: Value, value: Value, axis: int, inner: int) -> Value:
-    """Elements with ``inner`` others behind each, but for the last."""
+    """Elements with ``inner`` others after each, but for the last."""
     shape = x.shape
     rows = b.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
     widths = [0] * (2 * rows.rank)

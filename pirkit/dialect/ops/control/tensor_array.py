@@ -1,6 +1,6 @@
 """Growing lists of tensors, which loops of Paddle's programs write and read by index.
 
-An array is a value that is changed in place: whoever reads it behind a write finds what was
+An array is a value that is changed in place: whoever reads it after a write finds what was
 written. So its ops have no `infer_meta`, which tells results from operands: what is read has the
 type that the program states. They are instructions of the plan, not calls of kernels.
 """

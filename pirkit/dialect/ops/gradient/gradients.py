@@ -6,7 +6,7 @@
     "relu_grad: out, out_grad -> x_grad=out@out_grad"
 
     row     = NAME ":" operands [";" attributes] "->" results
-    operand = as in a signature; a "~" behind it: only shape and dtype are read
+    operand = as in a signature; a "~" after it: only shape and dtype are read
     result  = NAME ["[]"] ["=" SOURCE] ["@" OPERAND]
 
 A gradient has shape and dtype of what it is the gradient of, so a result names the operand that has

@@ -74,7 +74,7 @@ declare_gradients(
 
 @paddle_meta("pd_op.multiplex_grad")
 def _(inputs: VecMeta, index: TensorMeta, out_grad: TensorMeta) -> VecMeta:
-    """Paddle counts as many rows as were picked; those behind have the gradient zero."""
+    """Paddle counts as many rows as were picked; those after have the gradient zero."""
     return VecMeta((out_grad,) * len(inputs))
 
 

@@ -80,6 +80,8 @@ def _(
     time, batch = int(logits.shape[0]), int(logits.shape[1])
     shifted = logits - logits.max(axis=-1, keepdims=True, initial=0)
     logs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    # Forward-backward over paths of labels with a blank around each, in logarithms. A step stays,
+    # moves on by one, or skips a blank between different labels.
     path = np.full((batch, 2 * label.shape[1] + 1), blank)
     numbers: Array = np.arange(int(label.shape[1]))
     path[:, 1::2] = np.where(np.less(numbers, lengths[:, None]), label, blank)
@@ -101,6 +103,8 @@ def _(
         forward[t] = state
     total: Array = np.logaddexp.reduce(np.where(ends, state, NEVER), axis=1)
 
+    # Back from the end: `share` is the probability of each class at each time, given the labels,
+    # and the derivative of a softmax is what it predicts less that.
     state = np.where(ends, logits.dtype.type(0), NEVER)
     skipped = np.flip(_at_end(np.flip(skips, 1).astype(logits.dtype), 2), 1) > 0
     share = np.zeros_like(logits)

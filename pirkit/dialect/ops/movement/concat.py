@@ -20,7 +20,7 @@ Sizes = Sequence[int | None] | None
 
 @op
 class Concat:
-    """The tensors of a list one behind the other along `axis`.
+    """The tensors of a list one after the other along `axis`.
 
     C1: the list is not empty.
     C2: `axis` names a dimension.

@@ -156,7 +156,7 @@ def _(input: Sequence[Array]) -> list[Array]:
 
 @op
 class RepeatInterleave:
-    """Each slice of `x` along `axis` `repeats` times, one behind the other.
+    """Each slice of `x` along `axis` `repeats` times, one after the other.
 
     C1: `axis` names a dimension of `x`.
     C2: `repeats` is not negative.

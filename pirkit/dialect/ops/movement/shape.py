@@ -196,7 +196,7 @@ class Flatten:
     """`x` with the dimensions `start_axis` to `stop_axis` made one.
 
     C1: both axes name a dimension of `x`.
-    C2: `start_axis` does not stand behind `stop_axis`.
+    C2: `start_axis` does not come after `stop_axis`.
     """
 
     name = "pd_op.flatten"

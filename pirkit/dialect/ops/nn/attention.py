@@ -120,6 +120,7 @@ def _(
         places: Array = np.arange(rows)[:, None] + (columns - rows)
         hidden: Array = np.asarray(np.arange(columns) > places)
         scores = np.where(hidden, kind(-np.inf), scores)
+    # A row that the mask hides entirely has the maximum -inf and the sum 0; its weights are zeros.
     top: Array = np.max(scores, axis=-1, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, kind(0))
     powers: Array = np.exp(scores - top)
@@ -131,7 +132,7 @@ def _(
         scaled: Array = weights / kind(max(1 - dropout, 1e-30))
         weights = np.where(keep_mask, scaled, kind(0))
     out: Array = (weights @ values).transpose(0, 2, 1, 3)
-    long = (_rounded(rows), _rounded(columns))
+    long = (_rounded(rows), _rounded(columns))  # Paddle pads these two results
     lse = np.zeros((*scores.shape[:2], long[0]), np.float32)
     lse[..., :rows] = (top + np.log(total))[..., 0]
     shown: Array = np.broadcast_to(np.zeros((), q.dtype), (*scores.shape[:2], *long))

@@ -19,11 +19,11 @@ class HsigmoidLoss:
     """Cross entropy of a hierarchical sigmoid: the decisions on the way to `label [N, 1]`.
 
     A node of the tree has a row of `w` and an element of `bias`; Their products with
-    `x [N, D]` are cut to [-40, 40], and are 0 behind the last node of a way; `pre_out [N, L]` is
+    `x [N, D]` are cut to [-40, 40], and are 0 after the last node of a way; `pre_out [N, L]` is
     `log(1 + exp(product))`, as Paddle's kernel stores it. The way to class c in a
     complete tree follows from the digits of `c + num_classes`; `path [N, L]` and `code [N, L]` tell
-    other ones, nodes and decisions, with -1 behind the end. As in Paddle each way costs as many
-    decisions as the longest: those behind its end cost log(2). `is_sparse` changes how training
+    other ones, nodes and decisions, with -1 after the end. As in Paddle each way costs as many
+    decisions as the longest: those after its end cost log(2). `is_sparse` changes how training
     stores gradients only; `w_out` is `w`.
 
     C1: `x` is a matrix, `label` has a number for each of its rows.
@@ -78,7 +78,7 @@ def _(
 
 
 def _way(label: Array, num_classes: int) -> tuple[Array, Array]:
-    """Nodes and decisions, from the node above the leaf to the root; -1 behind the end."""
+    """Nodes and decisions, from the node above the leaf to the root; -1 after the end."""
     bits: Array = np.arange(depth(num_classes))
     number = label.reshape(-1, 1) + num_classes
     node = (number >> (bits + 1)) - 1

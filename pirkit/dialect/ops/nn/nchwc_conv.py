@@ -33,7 +33,7 @@ class NchwcConv2d:
     filter for each channel. An image `[N, C, H, W]` has a filter `[K/b, 1, kh, kw, C, b]`. The
     result is `[N, K/b, OH, OW, b]`. An image with g times the blocks of a filter of six dimensions
     has g groups, and so have the filters. If `channels` is not 0, only so many are multiplied:
-    those behind them in the last block may be anything. Programs of inference get this op from
+    those after them in the last block may be anything. Programs of inference get this op from
     the pass `block-channels`; the layout is that of Liu et al. (USENIX ATC 2019) and of MLAS.
 
     C1: `input` has four or five dimensions, `filter` four or six, with the same dtype.

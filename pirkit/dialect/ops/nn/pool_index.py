@@ -119,7 +119,7 @@ def _(
 
 
 def first_maxima(x: Array, every: Sequence[Windows]) -> tuple[Array, Array]:
-    """The largest element of each window of the dimensions behind the second, and its number."""
+    """The largest element of each window of the dimensions after the second, and its number."""
     lengths = x.shape[2:]
     best = widened(x)
     numbers: Array = np.arange(prod(lengths), dtype=np.int32)

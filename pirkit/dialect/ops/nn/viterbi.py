@@ -21,7 +21,7 @@ class ViterbiDecode:
     A path is scored by `potentials [B, T, N]` at its labels, and by `transition_params [N, N]` from
     each label to the next. `lengths` tells how many steps of a sequence count. With
     `include_bos_eos_tag` the last row of the transitions is added at the first step, the row before
-    it at the last. `path` has as many columns as the longest sequence has steps, 0 behind the end
+    it at the last. `path` has as many columns as the longest sequence has steps, 0 after the end
     of a shorter one. Of equal scores the label with the smallest number is chosen.
 
     C1: `potentials` has three dimensions, `transition_params` fits its labels.

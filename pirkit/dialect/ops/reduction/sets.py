@@ -332,7 +332,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class SearchSorted:
-    """Where each value would be inserted into an ascending sequence: before its equals, or behind.
+    """Where each value would be inserted into an ascending sequence: before its equals, or after.
 
     C1: `sorted_sequence` is one sequence, or one for each row of `values`.
     C2: the dtypes are equal.

@@ -139,6 +139,7 @@ def _(
     if iou_aware:
         overlap = _sigmoid(x[:, :count])
         confidence = confidence ** kind(1 - iou_aware_factor) * overlap ** kind(iou_aware_factor)
+    # From cells of the grid to pixels of the image, whose size is given as height and width.
     entire = img_size[:, ::-1].astype(x.dtype).reshape(images, 1, 2, 1, 1)
     grid = np.array([width, height], x.dtype).reshape(2, 1, 1)
     at = cell_centres(width, height).astype(x.dtype)

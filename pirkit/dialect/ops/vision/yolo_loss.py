@@ -124,6 +124,8 @@ def _(
     use_label_smooth: bool,
     scale_x_y: float,
 ) -> tuple[Array, Array, Array]:
+    # Sizes are shares of the image. Each predicted box is compared with all true boxes: one that
+    # overlaps any of them well (`shared`) is ignored and does not count as background.
     kind = x.dtype.type
     n, _, h, w = x.shape
     e: Array = x.reshape(n, len(anchor_mask), 5 + class_num, h, w)
@@ -144,6 +146,7 @@ def _(
     shared = _overlaps([v[..., None] for v in predicted], true)
     shared = np.where(is_box[:, None, None, None], shared, 0).max(axis=-1, initial=0)
     mask: Array = -(shared > kind(ignore_thresh)).astype(x.dtype)
+    # The anchor of a true box is the one of the most similar shape: all are centred at 0.
     zero = np.zeros_like(gw)[..., None]
     shapes = _overlaps(
         (zero, zero, gw[..., None], gh[..., None]), (zero, zero, pairs[:, 0], pairs[:, 1])
@@ -164,7 +167,9 @@ def _(
         where += abs(width - found[2]) + abs(height - found[3])
         wanted = np.where(np.arange(class_num) == gt_label[i, t], yes, no).astype(x.dtype)
         classes = np.sum(_entropy(found[5:], wanted))
+        # The factor, from 1 to 2, gives small boxes more weight.
         loss[i] += (where * (2 - gw[i, t] * gh[i, t]) + classes) * score[i, t]
+    # As in Paddle, a mask within 1e-5 of 0 is background; one below that is ignored.
     is_there = e[:, :, 4]
     counted = np.where(mask > kind(1e-5), _entropy(is_there, kind(1)) * mask, 0)
     counted += np.where(np.abs(mask) <= kind(1e-5), _entropy(is_there, kind(0)), 0)

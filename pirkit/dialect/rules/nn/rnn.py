@@ -83,7 +83,7 @@ def _(c: OpCall) -> Any:
 
 
 def _masked(c: OpCall, x: Value, layers: int, directions: int) -> Value | None:
-    """True for what the dropout in front of each layer but the first keeps; None without one."""
+    """True for what the dropout before each layer but the first keeps; None without one."""
     if not may_draw(c.definition, c.op.attribute_values()):
         return None
     b = c.b

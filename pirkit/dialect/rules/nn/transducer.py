@@ -134,7 +134,7 @@ def _one_hot(b: Builder, number: int, classes: int, like: Value) -> Value:
 
 
 def _labels(c: OpCall, classes: int, like: Value) -> Value:
-    """``[B, 1, U + 1, V]``: one at the next label, nothing behind the last."""
+    """``[B, 1, U + 1, V]``: one at the next label, nothing after the last."""
     b = c.b
     label = b.pad(b.cast(c.label, dt.int64), paddings=(0, 0, 0, 1), pad_value=-1.0)
     places = b.arange(start=0, end=classes, step=1, dtype=dt.int64)

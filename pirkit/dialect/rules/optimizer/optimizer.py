@@ -165,6 +165,7 @@ def _adam(
     if greatest and moment2_max is not None:
         top = b.maximum(b.wide(moment2_max), square)
         moment2_max = b.cast(top, moment2_max.dtype)
+    # Paddle's form: the corrections of both means are in the rate, and epsilon is scaled likewise.
     root = b.sqrt(1 - number(b, beta2_pow))
     size = rate * root / (1 - number(b, beta1_pow))
     step = size * (mean / (b.sqrt(top) + root * epsilon))

@@ -21,7 +21,7 @@ from pirkit.runtime.meta import UNKNOWN
 @vjp("pd_op.prod")
 @analytic
 def _(c: OpCall, g: Value) -> Value:
-    """The product of the other elements: of those before and of those behind, in one row."""
+    """The product of the other elements: of those before and of those after, in one row."""
     b, x = c.b, c.x
     axes = axes_of(x, () if c.reduce_all else c.axis)
     if not axes:
@@ -106,7 +106,7 @@ def _(c: OpCall) -> Value:
         other = _shifted(b, x, axis, step, backwards, -inf)
         greater = _finite(b, b.maximum(x, other))
         x = greater + b.log(b.exp(x - greater) + b.exp(other - greater))
-    # Shifted behind the scan: the least number would be a summand that infinities do not absorb.
+    # Shifted after the scan: the least number would be a summand that infinities do not absorb.
     return _shifted(b, x, axis, 1, backwards, least) if c.exclusive else x
 
 

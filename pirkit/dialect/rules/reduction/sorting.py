@@ -98,7 +98,7 @@ def _(c: OpCall) -> tuple[Value, Value]:
 
 
 def _between(b: Builder, low: Value, high: Value) -> Value:
-    """The mean of two; of integers without what is behind the point."""
+    """The mean of two; of integers without what is after the point."""
     if low.dtype.is_float:
         return (low + high) * 0.5
     wide = (b.cast(low, dt.float64) + b.cast(high, dt.float64)) * 0.5

@@ -48,7 +48,7 @@ def _places(b: Builder, x: Value) -> Value:
 
 
 def _combined(c: OpCall, x: Value, y: Value) -> Value:
-    """Rows of both combined; those with fewer dimensions get some behind the first."""
+    """Rows of both combined; those with fewer dimensions get some after the first."""
     b, rank = c.b, max(x.rank, y.rank)
     x, y = (
         b.unsqueeze(v, axis=tuple(range(1, 1 + rank - v.rank))) if v.rank < rank else v

@@ -37,7 +37,7 @@ def _(c: OpCall, g: Value) -> Value:
 
 
 def frames(b: Builder, x: Value, axis: int, length: int, hop: int) -> Value:
-    """Windows along an axis of known size, with their elements in a new one behind it."""
+    """Windows along an axis of known size, with their elements in a new one after it."""
     size, rank = x.shape[axis], x.rank
     if size % length == 0 and hop == length:
         sizes = sizes_of(b, x)

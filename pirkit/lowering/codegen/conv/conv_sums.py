@@ -1,4 +1,4 @@
-"""Sums of a blocked convolution in scratch memory: zeros before, copies to the result behind."""
+"""Sums of a blocked convolution in scratch memory: zeros before, copies to the result after."""
 
 from __future__ import annotations
 
@@ -76,6 +76,8 @@ class CopySums(Struct, frozen=True):
             results[line.image][(slice(None), *outer, last)] = found
 
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
+        # Loops over filters, lines, and vectors along a line. A line that is a part of a row of the
+        # image may reach beyond the end of that row (`left`): these lanes are masked.
         c, cut, size = self.c, self.cut, self.c.dtype.itemsize
         sums, result, tables = addresses
         lines = PanelLines.at(b, c, cut, tables, numbers[3])

@@ -197,7 +197,7 @@ class WeightGradEmitter:
     ) -> tuple[Value, Value]:
         """The addresses of the next block of windows, in the first image and the first filter.
 
-        Behind the last segment of a row is the next row.
+        After the last segment of a row is the next row.
         """
         b, c, cut = self.b, self.c, self.cut
         if c.segments > 1:

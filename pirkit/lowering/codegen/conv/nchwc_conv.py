@@ -137,7 +137,7 @@ def _split(extent: int, most: int) -> list[int]:
 class PrefetchFilters(PrefetchRoutine, frozen=True):
     """Each row prefetches its ``share`` of the filters that are multiplied next.
 
-    They begin ``further`` bytes on, behind the last of ``parts`` ranges of channels ``behind``;
+    They begin ``further`` bytes on, after the last of ``parts`` ranges of channels ``behind``;
     ``starts`` are those of blocks. Numbers are the range of channels and the row.
     """
 
@@ -166,7 +166,7 @@ class PrefetchFilters(PrefetchRoutine, frozen=True):
 
 
 def _prefetch(e: NchwcFrame) -> PrefetchFilters:
-    """The prefetch of filters for ranges of channels, and behind them for the next filters."""
+    """The prefetch of filters for ranges of channels, and after them for the next filters."""
     c, cut = e.c, e.cut
     piece = e.filter_bytes // e.summed_blocks
     rows, part = min(cut.rows, c.positions[0]), piece * min(cut.channels, e.summed_blocks)

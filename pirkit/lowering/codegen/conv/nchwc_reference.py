@@ -74,7 +74,7 @@ def _add_products(
     block, row, column, channel = e.image
     size, taps = e.size, part.taps
     tap_bytes = c.depth * c.block * size
-    # Channels of the last block behind the ``tail`` are padding.
+    # Channels of the last block after the ``tail`` are padding.
     ranges = [(0, blocks, c.depth)]
     if c.tail and last:
         ranges = [(0, blocks - 1, c.depth), (blocks - 1, 1, c.tail)]

@@ -42,7 +42,7 @@ class PanelPrefetch(PrefetchRoutine, frozen=True):
 
 
 class PrefetchImage(PanelPrefetch, frozen=True):
-    """Prefetches what the panel is filled with next: further channels, or the lines behind it.
+    """Prefetches what the panel is filled with next: further channels, or the lines after it.
 
     Numbers are the block of channels, the tile of filters and that of positions.
     """
@@ -55,7 +55,7 @@ class PrefetchImage(PanelPrefetch, frozen=True):
         channel = prod(c.lengths) * c.dtype.itemsize
         lines = self.lines(b, addresses[1])
         first = b.at(addresses[0], lines.entry(b, lines.image, _FIRST))
-        # Behind the last channels are the next lines of the first channel.
+        # After the last channels are the next lines of the first channel.
         before = (c.depth - 1) // cut.channel_block * cut.channel_block * channel
         behind = self.line_bytes(c.lengths, c.image_stride) - before
         distances = [Value(str(n), I64) for n in (behind, cut.channel_block * channel)]

@@ -221,7 +221,7 @@ def _masked_gather(b: Builder, type_: Type, address: Value, size: int, mask: Val
 def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | None) -> None:
     """Store values in the element type of memory; strided ones are scattered."""
     size = dtype.itemsize
-    if memory.lanes is not None:  # one lane behind the other
+    if memory.lanes is not None:  # one lane after the other
         address = b.at(memory.address, memory.lanes[0] or 0)
         memory = replace(memory, address=address, step=size, lanes=None)
     if value.type.lanes == 1 or memory.step == size:

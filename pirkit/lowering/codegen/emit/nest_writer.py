@@ -131,7 +131,7 @@ class _NestWriter(NestBlocks):
                     first = b.binary("smin", first, Value(str(last), I64))
                 if loop.align is not None:
                     # Block k has the iterations from (k - 1) * step + shift on, within the axis:
-                    # behind the first, shorter one all vectors are aligned.
+                    # after the first, shorter one all vectors are aligned.
                     extent = Value(str(_known(loop.stop) - loop.step), I64)
                     end = b.binary("smin", b.plus(first, shift), extent)
                     first = b.binary("smax", b.plus(b.plus(first, -loop.step), shift), ZERO)
@@ -277,7 +277,7 @@ class _NestWriter(NestBlocks):
         begin, count = at.begins[node.columns.block], self.bound(node.columns, at)
         along, across = buffer.strides[node.row_axis], buffer.strides[node.column_axis]
         column = b.plus(b.emit(I64, f"sub {at.index[node.column_axis]}, {begin.text}"), node.ahead)
-        # Behind the last column of the block comes the first one of the next strip of rows.
+        # After the last column of the block comes the first one of the next strip of rows.
         over = b.compare("sge", column, count)
         back = b.times(b.select(over, count, ZERO), across)
         here = b.at(self.address(node.buffer, at), node.ahead * across)

@@ -39,7 +39,7 @@ class Routines:
         return self._names[key]
 
     def define(self, head: str, b: Builder, first: tuple[str, ...] = ()) -> None:
-        """Add a function whose body a builder holds, behind the lines ``first``."""
+        """Add a function whose body a builder holds, after the lines ``first``."""
         lines = [f"define {head} {{", "entry:", *first, *b.lines, "  ret void", "}"]
         self._texts.append("\n".join(lines))
         self._declared |= b.declared

@@ -116,7 +116,7 @@ def row_group(kernel: Kernel, lanes: int) -> RowGroup | None:
 
 
 def _stores_rows(kernel: Kernel, columns: int, axes: int) -> bool:
-    """Whether each stored operand has one row behind the other."""
+    """Whether each stored operand has one row after the other."""
     first = len(kernel.outer) - 1 - axes
     strides = [prod(kernel.outer[k + 1 :]) for k in range(first, len(kernel.outer))]
     assert strides[0] == columns

@@ -95,7 +95,7 @@ def _split(
     first = len(kernel.operands)
     places = range(first, first + len(reductions))
     steps = [_partial_reductions(kernel, reductions, types, axis, (0, length, count), sizes)]
-    # The last, shorter part is a kernel of its own that writes behind the others.
+    # The last, shorter part is a kernel of its own that writes after the others.
     if rest:
         steps.append(
             _partial_reductions(kernel, reductions, types, axis, (count * length, rest, 1), sizes)

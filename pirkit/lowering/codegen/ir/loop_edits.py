@@ -74,7 +74,7 @@ def lane_var(var: str) -> str:
 
 
 def padded(bound: Bound, lanes: int) -> int:
-    """Iterations in whole vectors: one that is partial must not overwrite what lies behind it."""
+    """Iterations in whole vectors: one that is partial must not overwrite what lies after it."""
     return -(-most(bound) // lanes) * lanes
 
 

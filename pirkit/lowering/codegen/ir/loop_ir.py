@@ -184,7 +184,7 @@ class Pack(Struct, frozen=True):
 class PrefetchTile(Struct, frozen=True):
     """Prefetches the tile of ``lanes`` rows and columns that lies ``ahead`` columns further on.
 
-    Behind the last of ``columns`` it prefetches the first ones, ``rows`` further on.
+    After the last of ``columns`` it prefetches the first ones, ``rows`` further on.
     """
 
     buffer: int

@@ -243,7 +243,7 @@ def interchange(nest: Nest, row: str, var: str) -> Nest:
 
 
 def hoist(nest: Nest, moving: set[str]) -> Nest:
-    """Move what varies along no inner axis in front of the loops over them.
+    """Move what varies along no inner axis before the loops over them.
 
     ``moving`` are the names that do vary. The others need no scratch memory: they are known later.
     """

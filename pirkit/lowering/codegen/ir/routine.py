@@ -25,7 +25,7 @@ class Reach:
         self.matrices: list[tuple[int, int, tuple[int, ...], tuple[int, ...], bool]] = []
 
     def spans(self, scratch: bool) -> Iterator[tuple[int, int]]:
-        """The first byte of each matrix and the one behind it; in scratch memory whole panels."""
+        """The first byte of each matrix and the one after it; in scratch memory whole panels."""
         for offset, size, shape, strides, panel in self.matrices:
             reach = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
             low, high = (sum(r for r in reach if r * sign > 0) for sign in (-1, 1))
@@ -83,7 +83,7 @@ def matrix(
     """
     memory, offset = location
     # The interpreter relies on numpy to refuse what leaves the buffer, but an empty matrix reads
-    # nothing and may begin behind the end.
+    # nothing and may begin after the end.
     if 0 in shape:
         return np.empty(shape, dtype.np)
     if isinstance(memory, Reach):

@@ -364,7 +364,7 @@ class _Rewriter:
 
 
 def _fused(loop_phases: Sequence[LoopPhase], first: int) -> list[LoopPhase]:
-    """Merge phases behind the first one into the phase before, unless they read its reductions."""
+    """Merge phases after the first one into the phase before, unless they read its reductions."""
     found = list(loop_phases[: first + 1])
     for phase in loop_phases[first + 1 :]:
         before = found[-1]

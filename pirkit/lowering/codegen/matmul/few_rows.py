@@ -211,7 +211,7 @@ class DotTile(Struct, frozen=True):
 def sums_of_lanes(b: Builder, vectors: Sequence[Value], dtype: DType) -> Value:
     """The sums of the lanes of up to as many vectors as one has lanes, as one vector or scalar.
 
-    Behind the sums there may be others, so that their number is a power of two. Pairs of lanes are
+    After the sums there may be others, so that their number is a power of two. Pairs of lanes are
     added, then pairs of pairs: two vectors become one at a third of the cost of two reductions.
     """
     if len(vectors) == 1:

@@ -79,7 +79,7 @@ class Tile(Struct, frozen=True):
     ``source_row`` B is read from rows so many bytes apart at a last parameter ``source``, and the
     panel is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
     parameter. If it ``accumulates``, results are added to C unless it is fresh. With ``panel_row``
-    rows of the panel are so many bytes apart, and have nothing behind the last column.
+    rows of the panel are so many bytes apart, and have nothing after the last column.
 
     As a routine of the loop IR its buffers are a, panel and c, then the maxima or the source, and
     its numbers k, the part of the depth, which is fresh if it is the first, then the strides.

@@ -40,7 +40,7 @@ def pack_function(
     One of the strides of B is the size of an element. Columns beyond n in the last panel are
     undefined. ``divisible`` says whether k is a multiple of the lanes, and n of a panel. With
     ``scales`` B is row-major and its rows are multiplied by scalars, so many bytes apart, at a
-    parameter behind ``panels``.
+    parameter after ``panels``.
     """
     size = shape.dtype.itemsize
 
@@ -190,7 +190,7 @@ def as_float(b: Builder, value: Value, dtype: DType) -> Value:
 def pack_tiles_function(functions: Functions, shape: TileShape, column: int, depth: int) -> str:
     """The function ``(a, tiles, k, rows)``: packs column-major A into tiles of the height of C's.
 
-    A tile holds its rows of ``depth`` columns, one column behind the other: a microkernel reads it
+    A tile holds its rows of ``depth`` columns, one column after the other: a microkernel reads it
     in order, where each column of A is in another cache line, and often in another page. Columns
     of A are ``column`` bytes apart.
     """

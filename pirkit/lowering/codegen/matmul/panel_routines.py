@@ -222,7 +222,7 @@ class PrefetchPanel(PrefetchRoutine, frozen=True):
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         per_tile = -(-self.lines // self.tiles)
         next_panel = b.at(addresses[0], self.distance)
-        # One piece per tile: behind the last one a prefetch is harmless, a loop around it is not.
+        # One piece per tile: after the last one a prefetch is harmless, a loop around it is not.
         if per_tile == 1:
             prefetch_bytes(b, b.at(next_panel, b.times(numbers[0], self.stride)), self.length, L2)
             return

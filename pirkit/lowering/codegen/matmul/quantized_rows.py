@@ -192,6 +192,10 @@ class WidenRows(PanelCopy, frozen=True):
         wide[:, : self.depth] = rows.view(np.uint8) ^ ZERO if moved else rows
 
     def function(self, functions: Functions) -> str:
+        """Rows as the products read them: unsigned bytes for quads, else int16; then zeros.
+
+        Signed bytes become unsigned by adding 128, which flips their first bit.
+        """
         depth, lanes = self.depth, self.lanes
         width, size = (4 * lanes, 1) if self.quads else (2 * lanes, 2)
 

@@ -117,7 +117,7 @@ class PanelSums(Struct, frozen=True):
 
 
 class ZeroSums(PanelSums, frozen=True):
-    """The function ``(panel, zeros)``: the negated sums of the row of zeros, behind it."""
+    """The function ``(panel, zeros)``: the negated sums of the row of zeros, after it."""
 
     @property
     def row_bytes(self) -> int:
@@ -147,7 +147,7 @@ class RowsTile(PanelSums, frozen=True):
     """The function ``(x, panel, out, scales, row_scales, added, zeros)`` of a tile of rows by
     columns.
 
-    Rows of x are ``pitch`` bytes apart, as long as the row of zeros. Its sums lie behind it if they
+    Rows of x are ``pitch`` bytes apart, as long as the row of zeros. Its sums lie after it if they
     are ``summed_first``.
     """
 

@@ -114,7 +114,7 @@ def round_(b: Binding) -> Unary | None:
 
 @computes("floor_divide", "remainder", dtypes=dt.REAL, widen=True)
 def integer_type(b: Binding) -> Step | None:
-    """One function, for integers behind a look at the divisor."""
+    """One function, for integers after a look at the divisor."""
     if b.input(0).dtype is not b.input(1).dtype:
         return None
     function = b.xp.remainder if b.op == "pd_op.remainder" else b.xp.floor_divide

@@ -109,7 +109,7 @@ def round_(b: Binding) -> Step:
 
 @kernel("floor_divide", "remainder", dtypes=dt.REAL, inplace={"out": ("x", "y")}, widen=True)
 def entire(b: Binding) -> Step | None:
-    """One ufunc, for integers behind a look at the divisor."""
+    """One ufunc, for integers after a look at the divisor."""
     if b.input(0).dtype is not b.input(1).dtype:
         return None
     ufunc = np.remainder if b.op == "pd_op.remainder" else np.floor_divide

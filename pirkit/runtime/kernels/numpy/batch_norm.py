@@ -80,6 +80,7 @@ def batch_norm(b: Binding) -> Step | None:
                 move(running_out, old, new)
         if saved_mean is not None:
             saved_mean[...] = used
+        # scale / sqrt(variance + epsilon) for each channel, so that an element takes one product.
         xp.add(variance_used, epsilon, factor)
         xp.sqrt(factor, factor)
         xp.reciprocal(factor, factor)

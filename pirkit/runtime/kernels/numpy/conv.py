@@ -55,6 +55,13 @@ def _pointwise(b: Binding) -> Step:
 
 
 def _columns(b: Binding, g: Geometry, groups: int) -> Step:
+    """im2col: windows as the columns of a matrix, a block at a time, times the filter by BLAS.
+
+    Views over the padded image have an axis for each tap, so that one copy fills the columns.
+    Without strides (`is_dense`) the row of a tap is one contiguous run of the padded image, from
+    the first position to the last: what lies in the padding between is multiplied too, and left
+    out by ``rows``. A block of columns stays in the cache.
+    """
     xp = b.xp
     n = b.input(0).shape[0]
     filters, depth = b.input(1).shape[:2]

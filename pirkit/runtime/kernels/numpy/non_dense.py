@@ -65,7 +65,7 @@ def scale_csr(b: Binding) -> Step:
 
 @kernel("add", dtypes=dt.NUMBERS, kind="selected_rows", form="new")
 def add_rows(b: Binding) -> Step:
-    """Rows behind rows, nothing is added up yet; with a dense operand the sum is dense."""
+    """Rows after rows, nothing is added up yet; with a dense operand the sum is dense."""
 
     def step(x: Any, y: Any) -> Any:
         if not isinstance(x, SelectedRows) or not isinstance(y, SelectedRows):

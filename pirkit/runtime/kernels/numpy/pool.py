@@ -78,6 +78,10 @@ def _even(b: Binding, is_max: bool) -> Step:
 
 
 def _windows(b: Binding, g: Geometry, is_max: bool) -> Step:
+    """One pass for each element of the window, over some planes at a time that fit the cache.
+
+    A cut is the strided view of the padded images that holds this element of every window.
+    """
     xp = b.xp
     shape = b.input().shape
     n, channels = shape[0], shape[-1 if g.last else 1]
@@ -134,7 +138,7 @@ def _no_elements(g: Geometry) -> tuple[Array, ...] | None:
 def _counts(b: Binding, g: Geometry) -> Array:
     """The number of elements that each window averages over.
 
-    As in Paddle, an image ends after the padding in front of it, whatever is behind
+    As in Paddle, an image ends after the padding in front of it, whatever is after
     (``phi/kernels/funcs/pooling.cc``).
     """
     sizes: list[Array] = []
