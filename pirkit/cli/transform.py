@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ def transform(arguments: argparse.Namespace) -> int:
     results: list[PipelineResult] = []
     reports: list[PartReport] = []
     for part in parts:
-        report = _reporting().PartReport() if arguments.report else None
+        report = _late("report.page").PartReport() if arguments.report else None
         module, result = _one(part, name, arguments, report)
         results += [result] if result is not None else []
         reports += [report] if report is not None else []
@@ -58,7 +59,7 @@ def transform(arguments: argparse.Namespace) -> int:
     if arguments.report:
         title = f"{name}: {arguments.pipeline}"
         pages = list(zip(reports, results, strict=False))
-        write_file(arguments.report, _reporting().page(title, pages))
+        write_file(arguments.report, _late("report.page").page(title, pages))
     if arguments.timing:
         write_file(arguments.timing, chrome_trace([r.timings for r in results]))
     entire = "// -----\n".join(printed)
@@ -130,7 +131,7 @@ def _one(
             report.end(module)
         _number(module, arguments)  # operations that stand in for none
     if arguments.check is not None:
-        _kernel_views().check_kernels(module, arguments)
+        _late("kernel_views").check_kernels(module, arguments)
     return module, result
 
 
@@ -154,12 +155,12 @@ def _print(module: mlir.ModuleOp, arguments: argparse.Namespace) -> str:
     if arguments.verify_roundtrip:
         _verify_roundtrip(module)
     if arguments.why_not:
-        return _kernel_views().why_not(module, arguments.why_not)
+        return _late("kernel_views").why_not(module, arguments.why_not)
     if arguments.count:
         return _count(module, as_json=arguments.json)
     text = WRITERS[arguments.target](module)
     if arguments.why_kernel:
-        text += _kernel_views().explain_kernels(module)
+        text += _late("kernel_views").explain_kernels(module)
     return text if text.endswith("\n") else text + "\n"
 
 
@@ -179,16 +180,9 @@ def _count(module: mlir.ModuleOp, *, as_json: bool) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _reporting() -> ModuleType:
-    from pirkit.cli.report import page  # noqa: PLC0415  imports the code generator
-
-    return page
-
-
-def _kernel_views() -> ModuleType:
-    from pirkit.cli import kernel_views  # noqa: PLC0415  imports the code generator
-
-    return kernel_views
+def _late(name: str) -> ModuleType:
+    """A module of the commands that imports the code generator, for options that need it."""
+    return import_module(f"pirkit.cli.{name}")
 
 
 def _verify_roundtrip(module: mlir.ModuleOp) -> None:
