@@ -8,7 +8,6 @@ these runs are, beyond the tolerance of the element type.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -43,8 +42,7 @@ CANCELLING: Final = frozenset({"pd_op.gelu", "pd_op.tanh_shrink"})
 """Ops that subtract numbers as large as their operand where their result is small."""
 
 
-@dataclass(frozen=True)
-class Noisy(KernelLibrary):
+class Noisy(KernelLibrary, frozen=True):
     """The reference rules, whose floating results are off by about a unit in the last place."""
 
     draw: np.random.Generator | None = None
