@@ -36,6 +36,7 @@ from pirkit.lowering.whole_program.choose_form import SINGLE
 from pirkit.lowering.whole_program.search_kernels import SEARCH
 from pirkit.lowering.whole_program.segments import segmented
 from pirkit.lowering.whole_program.small_matrices import WRITERS
+from pirkit.lowering.whole_program.sort_kernels import SORTS
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
@@ -228,6 +229,8 @@ def _segment_files(plan: Plan) -> Iterator[str]:
             yield f"its `{name}`: {room}/cumulative_kernels.py and codegen/emit/cumulative.py"
         elif name == SEARCH:
             yield f"its `{name}`: {room}/search_kernels.py"
+        elif name in SORTS:
+            yield f"its `{name}`: {room}/sort_kernels.py"
         elif name in WRITERS:
             yield f"its `{name}`: {room}/small_matrices.py"
 

@@ -61,6 +61,7 @@ from pirkit.lowering.whole_program import (
     search_kernels,
     segments,
     small_matrices,
+    sort_kernels,
 )
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.dtype import int8, uint8
@@ -648,6 +649,16 @@ PLANTS: Final = {
         shortened,
         lambda x, v: ops.cast(ops.searchsorted(ops.cumsum(ops.exp(x), 0), v * 99), "float32"),
         ((33,), (40,)),
+        ("each instruction is right alone",),
+    ),
+    "places of a sort": Plant(
+        "its `pd_op.argsort`: whole_program/sort_kernels.py",
+        "",
+        sort_kernels,
+        "_in_front",
+        lambda old: lambda dtype, descending: old(dtype, not descending),
+        lambda x: ops.tanh(ops.argsort(ops.sin(x), axis=0)[0]),
+        ((30, 7),),
         ("each instruction is right alone",),
     ),
     "elimination": Plant(

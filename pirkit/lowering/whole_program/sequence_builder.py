@@ -34,6 +34,7 @@ from pirkit.lowering.whole_program.cumulative_kernels import cumulative_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.search_kernels import search_of
 from pirkit.lowering.whole_program.small_matrices import small_matrices_of
+from pirkit.lowering.whole_program.sort_kernels import sort_of
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.native.function import (
@@ -151,6 +152,7 @@ class SequenceBuilder(Struct, dict=True):
             renames(call)
             or self.cumulative(call)
             or self.search(call)
+            or self.sort(call)
             or self.matrices(call)
             or self.complex(call)
         ):
@@ -248,6 +250,15 @@ class SequenceBuilder(Struct, dict=True):
         if found is not None:
             slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
             self.kernel(found, [self.buffer(s) for s in slots])
+        return found is not None
+
+    def sort(self, call: Call) -> bool:
+        found = sort_of(call, self.meta)
+        if found is not None:
+            x, *results = map(self.buffer, found.slots)
+            places = self.temporary(found.place_bytes)
+            self.kernel(found.places, (x, x, places))
+            self.kernel(found.select, (places, x, *results))
         return found is not None
 
     def matrices(self, call: Call) -> bool:
