@@ -1,7 +1,7 @@
 """Counts the lines of `pirkit` by room at some commits: `python tools/count_lines.py REV...`.
 
-Ops with their rules and kernels are counted apart, and so are the doors: rooms and files that read
-the programs or follow the interface of another project.
+Ops with their rules and kernels are counted apart, and so are the interfaces to other projects:
+rooms and files that read their programs or offer their functions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 
-DOORS = {"torch", "onnx", "stablehlo", "deepxde", "paddle", "frontend/paddle"}
+INTERFACES = {"torch", "onnx", "stablehlo", "deepxde", "paddle", "frontend/paddle"}
 GROUPS = (("pirkit/dialect/ops", "ops, rules"), ("pirkit/dialect/rules", "ops, rules"),
           ("pirkit/runtime/kernels", "kernels"), ("pirkit/frontend/numpy", "frontend/numpy_*"),
           ("pirkit/frontend/array_", "frontend/numpy_*"),
@@ -41,12 +41,12 @@ def main() -> None:
     columns = {commit: lines_of(commit) for commit in sys.argv[1:] or ["HEAD"]}
     counts = list(columns.values())
     groups = sorted({g for c in counts for g in c}, key=lambda g: -max(c[g] for c in counts))
-    is_door = {g: g in DOORS or g == "frontend/numpy_*" for g in groups}
-    core = [g for g in groups if not is_door[g] and g not in ("ops, rules", "kernels")]
-    doors = [g for g in groups if is_door[g]]
+    is_interface = {g: g in INTERFACES or g == "frontend/numpy_*" for g in groups}
+    core = [g for g in groups if not is_interface[g] and g not in ("ops, rules", "kernels")]
+    interfaces = [g for g in groups if is_interface[g]]
     rows = [(g, [g]) for g in ("ops, rules", "kernels")] + [(g, [g]) for g in core]
-    rows += [("without ops, rules, kernels, doors", core)] + [(g, [g]) for g in doors]
-    rows += [("doors", doors), ("all", groups)]
+    rows += [("without ops, rules, kernels, interfaces", core)] + [(g, [g]) for g in interfaces]
+    rows += [("interfaces", interfaces), ("all", groups)]
     print(f"{'':36}" + "".join(f"{commit[:10]:>12}" for commit in columns))
     for title, parts in rows:
         print(f"{title:36}" + "".join(f"{sum(c[p] for p in parts):12,}" for c in counts))

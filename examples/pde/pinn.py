@@ -54,8 +54,8 @@ def adam(loss, rate=1e-3):
     @pirkit.jit
     def step(state, *data):
         params, moments = state
-        value, slopes = pirkit.value_and_grad(loss)(params, *data)
-        updates, moments = optimizer.update(slopes, moments)
+        value, gradients = pirkit.value_and_grad(loss)(params, *data)
+        updates, moments = optimizer.update(gradients, moments)
         return value, (optim.apply_updates(params, updates), moments)
 
     return step

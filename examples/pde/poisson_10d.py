@@ -1,4 +1,4 @@
-"""Poisson's equation in ten dimensions: one row for the Laplacian, besides the ten slopes."""
+"""Poisson's equation in ten dimensions: one row for the Laplacian beside ten first derivatives."""
 
 from pinn import box, d, edges, mlp, parameters, train
 

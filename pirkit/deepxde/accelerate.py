@@ -18,7 +18,7 @@ def accelerate(model: Any) -> Any:
     transforms, losses) is recorded once for each set of points; weights, moments and steps stay
     the framework's tensors, which native code updates in place, so saving, restoring and callbacks
     work as before. With Adam the whole step is native; other optimizers are the framework's, on
-    native losses and slopes. What is not covered runs in the framework as before, and one line
+    native losses and gradients. What is not covered runs in the framework as before, and one line
     says why.
 
     Raises UsageError for a model that is not compiled, or of another backend than PyTorch and

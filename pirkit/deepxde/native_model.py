@@ -90,8 +90,8 @@ class NativeModel(ABC):
         """Count a step; gives its rate, and the root of the correction of second moments."""
 
     @abstractmethod
-    def with_slopes(self, slopes: list[Array], losses: Callable[[], Array]) -> None:
-        """A step of the framework's optimizer; ``losses()`` computes the loss and the slopes."""
+    def with_gradients(self, gradients: list[Array], losses: Callable[[], Array]) -> None:
+        """A step of the framework's optimizer; ``losses()`` computes the loss and the gradients."""
 
     @abstractmethod
     def schedule(self) -> None:
@@ -145,16 +145,16 @@ class NativeModel(ABC):
         return bound.write_to({f"y{i + 2}": a for i, a in enumerate(places)})
 
     def _slopes_step(self, data: Any) -> None:
-        bound = self._program("slopes", self._losses, data, lambda: self._with_slopes(data))
-        slopes = [bound.results[f"y{i + 2}"] for i in range(len(self.variables))]
+        bound = self._program("gradients", self._losses, data, lambda: self._with_gradients(data))
+        gradients = [bound.results[f"y{i + 2}"] for i in range(len(self.variables))]
 
         def losses() -> Array:
             bound.run()
             return bound.results["y0"].copy()
 
-        self.with_slopes(slopes, losses)
+        self.with_gradients(gradients, losses)
 
-    def _with_slopes(self, data: Any) -> Bound:
+    def _with_gradients(self, data: Any) -> Bound:
         bound = self.programs.bound(self._losses, data, None, self._scalars[:1])
         places = [np.zeros_like(self.memory(v)) for v in self.variables]
         return bound.write_to({f"y{i + 2}": a for i, a in enumerate(places)})

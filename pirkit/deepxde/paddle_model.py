@@ -85,14 +85,14 @@ class Accelerated(NativeModel):
                 power *= beta
         return self.model.opt.get_lr() / (1 - one), (1 - two) ** 0.5
 
-    def with_slopes(self, slopes: list[Array], losses: Callable[[], Array]) -> None:
+    def with_gradients(self, gradients: list[Array], losses: Callable[[], Array]) -> None:
         """See `NativeModel`."""
         opt = self.model.opt
 
         def closure() -> Any:
             found = paddle.to_tensor(losses())
-            for v, slope in zip(self.variables, slopes, strict=True):
-                v.grad = paddle.to_tensor(slope)
+            for v, gradient in zip(self.variables, gradients, strict=True):
+                v.grad = paddle.to_tensor(gradient)
             return found
 
         if isinstance(opt, paddle.optimizer.LBFGS):

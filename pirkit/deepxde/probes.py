@@ -238,7 +238,7 @@ def _writes(name: str) -> bool:
 
 
 def _stopped(found: Any) -> Any:
-    """Results under ``torch.no_grad()``: no slope flows through them."""
+    """Results under ``torch.no_grad()``: no gradient flows through them."""
     if isinstance(found, Probe):
         return Probe.of(pirkit.stop_gradient(found.value), found.rows)
     if isinstance(found, list | tuple):

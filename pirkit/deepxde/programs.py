@@ -1,4 +1,4 @@
-"""The native programs of a model: its losses, their slopes, and a step of Adam."""
+"""The native programs of a model: its losses, their gradients, and a step of Adam."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ class Programs:
             learns = [*map(self.learns, self.variables)]
             found = iter(_slopes(total, list(compress(values, learns))))
             b: Any = total.b
-            slopes: list[Value] = [
+            gradients: list[Value] = [
                 next(found) if learned else b.zeros_like(v)
                 for v, learned in zip(values, learns, strict=True)
             ]
             if adam is None:
-                return total, whole[1], slopes
-            return total, whole[1], _updated(adam, values, slopes, held)
+                return total, whole[1], gradients
+            return total, whole[1], _updated(adam, values, gradients, held)
 
         try:
             traced = trace(recorded, (arrays, weights, list(state)))
@@ -113,7 +113,7 @@ def _slopes(total: Value, values: Sequence[Value]) -> list[Value]:
 
 
 def _updated(
-    adam: Adam, values: Sequence[Value], slopes: Sequence[Value], held: Sequence[Value]
+    adam: Adam, values: Sequence[Value], gradients: Sequence[Value], held: Sequence[Value]
 ) -> list[Any]:
     """Parameters and moments after a step, as ``torch.optim.Adam`` computes them."""
     (rate, correction), moments = held[:2], held[2:]
@@ -122,7 +122,7 @@ def _updated(
     weights: list[Any] = []
     first: list[Any] = []
     second: list[Any] = []
-    rows = zip(values, slopes, moments[:count], moments[count:], adam.decays, strict=True)
+    rows = zip(values, gradients, moments[:count], moments[count:], adam.decays, strict=True)
     for w, g, m, v, decay in rows:
         g = g + w * decay if decay else g
         first.append(m + (g - m) * (1 - one))

@@ -91,15 +91,15 @@ class Accelerated(NativeModel):
         one, two = adam.betas
         return self.model.opt.param_groups[0]["lr"] / (1 - one**step), (1 - two**step) ** 0.5
 
-    def with_slopes(self, slopes: list[Array], losses: Callable[[], Array]) -> None:
+    def with_gradients(self, gradients: list[Array], losses: Callable[[], Array]) -> None:
         """See `NativeModel`."""
         if type(self.model.opt).__name__ == "NNCG":
-            raise NotCovered("NNCG differentiates slopes in torch")
-        held = [torch.from_numpy(slope) for slope in slopes]
+            raise NotCovered("NNCG differentiates gradients in torch")
+        held = [torch.from_numpy(gradient) for gradient in gradients]
 
         def closure() -> Any:
-            for v, slope in zip(self.variables, held, strict=True):
-                v.grad = slope
+            for v, gradient in zip(self.variables, held, strict=True):
+                v.grad = gradient
             return torch.from_numpy(losses())
 
         self.model.opt.step(closure)

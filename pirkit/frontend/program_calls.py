@@ -3,7 +3,7 @@
 A network from a file is a function of its inputs then, of which pirkit takes derivatives::
 
     net = pirkit.load("net.json")
-    slope = pirkit.grad(lambda x: net(x).sum())(x)
+    gradient = pirkit.grad(lambda x: net(x).sum())(x)
 """
 
 from __future__ import annotations

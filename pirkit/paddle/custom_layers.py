@@ -78,10 +78,10 @@ def custom_layers() -> Generator[list[Custom]]:
             if _is_value(y)
         }
         given = [x for x in paddle.utils.flatten(list(inputs)) if _is_value(x)]
-        slopes = listed(backward_fn(*seeds.values()))
+        gradients = listed(backward_fn(*seeds.values()))
         pairs = [
             (x, paddle.zeros_like(x) if g is None else _defined(g))
-            for x, g in zip(given, slopes, strict=True)
+            for x, g in zip(given, gradients, strict=True)
             if _varies(x)
         ]
         outputs = [_defined(leaves[i]) for i in at]

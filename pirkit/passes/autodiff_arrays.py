@@ -2,7 +2,7 @@
 
 An array of cotangents stands beside each array. What reads a place adds to it, and what writes a
 place claims what is there, which leaves none: a place that is written again, or an array that is
-made again in the next turn of a loop, begins anew.
+made again in the next iteration of a loop, begins anew.
 """
 
 from __future__ import annotations

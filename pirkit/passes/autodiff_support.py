@@ -1,12 +1,12 @@
 """On which elements a cotangent may be other than zero.
 
-The cotangent of a branch of `where` is zero on the elements that are taken from the other branch.
-A rule multiplies it by a slope, which may be infinite or NaN there: ``where(x > 0, sqrt(x), 0)`` at
-0 gives ``0 * inf``. So a reverse sweep carries, beside a cotangent, the conditions under which an
-element of it counts (its support), through the elementwise ops that compute the branch. Where the
-cotangent leaves them, ``where(support, cotangent, 0)`` removes what the local derivatives have made
-of the zeros. This is the "double where" that people write by hand, at the other end of the branch.
-Since the mask is a `where` itself, derivatives of any order through it are right as well.
+The cotangent of a branch of `where` is zero on the elements that are taken from the other branch. A
+rule multiplies it by a derivative, which may be infinite or NaN there: ``where(x > 0, sqrt(x), 0)``
+at 0 gives ``0 * inf``. So a reverse sweep carries, beside a cotangent, the conditions under which
+an element of it counts (its support), through the elementwise ops that compute the branch. Where
+the cotangent leaves them, ``where(support, cotangent, 0)`` removes what the local derivatives have
+made of the zeros. This is the "double where" that people write by hand, at the other end of the
+branch. Since the mask is a `where` itself, derivatives of any order through it are right as well.
 """
 
 from __future__ import annotations

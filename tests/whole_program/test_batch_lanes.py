@@ -289,21 +289,21 @@ def test_updates_may_be_in_place() -> None:
         (
             lambda x: ops.exp(sliced(x, 0, 5, 15) * 2.0) + 1.0,
             (normal(21, 4),),
-            "makes rows of what are none",
+            "makes batch rows",
         ),
         (
             lambda x: ops.exp(sliced(x, -2, -10, 99) * 2.0) + 1.0,
             (normal(21, 4),),
-            "makes rows of what are none",
+            "makes batch rows",
         ),
-        (lambda x: x[1:] - x[:-1], (normal(21, 4),), "makes rows of what are none"),
-        (lambda x: padded(x, 1, 1, 0, 0) * 2.0, (normal(21, 4),), "makes rows of what are none"),
+        (lambda x: x[1:] - x[:-1], (normal(21, 4),), "makes batch rows"),
+        (lambda x: padded(x, 1, 1, 0, 0) * 2.0, (normal(21, 4),), "makes batch rows"),
         (
             lambda x, y: padded(ops.full_like(x, 2.0), 1, 1, 0, 0) * y,
             (normal(2000, 4), normal(2002, 4)),
             "`pad` moves rows",
         ),
-        (lambda x: ops.dropout(x, p=0.5), (normal(8, 3),), "more than a function"),
+        (lambda x: ops.dropout(x, p=0.5), (normal(8, 3),), "random numbers"),
         (
             lambda x, w, b: ops.relu(ops.matmul(x, w) + b),
             (normal(999, 30), normal(30, 20), normal(20)),

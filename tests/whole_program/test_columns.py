@@ -64,7 +64,7 @@ def test_a_result_of_joined_columns() -> None:
 
 def test_why_a_program_has_none() -> None:
     x = np.arange(60, dtype="f").reshape(20, 3)
-    with pytest.raises(NotNativeError, match="makes rows of what are none"):
+    with pytest.raises(NotNativeError, match="makes batch rows of a value without a batch axis"):
         batch_lane_program(graph(lambda x, y: ops.concat([x, y], 0) * 2.0, (x, x + 1)))
 
 

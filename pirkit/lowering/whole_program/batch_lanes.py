@@ -341,7 +341,7 @@ def _float_of(steps: ProgramSchedule) -> DType:
         names = sorted(d.name for d in dtypes | beside)
         raise NotNativeError(f"element types {', '.join(names)}")
     if any(graph.dtype(s.out) not in floats for s in steps.sums):
-        raise NotNativeError("a sum of what are no floats")
+        raise NotNativeError("a sum of numbers that are no floats")
     for op in graph.ops:
         if op.name in ("scale", "pow") and not graph.dtype(op.out).is_float:
             raise NotNativeError(f"`{op.name}` of {graph.dtype(op.out).name}")

@@ -90,7 +90,7 @@ def matmul_of(
         return gemm
     if rows * columns * depth > MAX_NEST_SIZE and min(rows, columns) >= MAX_THIN_EXTENT:
         raise NotNativeError(
-            f"a product of {c.numel * depth:,} multiplications in {c.dtype} has no native form"
+            f"a matmul of {c.numel * depth:,} multiplications in {c.dtype} has no native form"
         )
     return _nest((*batch, rows, columns), depth, (a, b, c), (*ab, result))
 
@@ -117,9 +117,9 @@ def panel_product(
     kind = dt.float32 if exact else x.dtype
     depth, columns, rows = x.shape[-1], out.shape[-1], out.numel // max(out.shape[-1], 1)
     if kind not in (dt.float32, dt.float64) or not (out.numel and depth):
-        raise NotNativeError(f"a product of {x} and panels has no native form")
+        raise NotNativeError(f"a matmul of {x} by packed weights has no native form")
     if weights.rank != 3 + exact:
-        raise NotNativeError("a product with small weights in rows has no native form")
+        raise NotNativeError("a matmul by quantized weights that are not packed has no native form")
     width = product_tile(target, exact, columns, kind).columns
     if weights.shape[2] != width:
         raise NotNativeError(f"panels of {weights.shape[2]} columns have no native form here")

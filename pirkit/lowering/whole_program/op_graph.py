@@ -126,7 +126,7 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
     if instruction.host:
         raise NotNativeError(f"an attribute of `{name}` is known only when the program runs")
     if instruction.random is not None or instruction.is_ordered:
-        raise NotNativeError(f"`{name}` is more than a function of its operands")
+        raise NotNativeError(f"`{name}` draws random numbers, or has another effect")
     if len(instruction.outputs) != 1 or not isinstance(instruction.outputs[0], int):
         raise NotNativeError(f"`{name}` has no single result")
     given = [i for i in instruction.inputs if i is not None]
@@ -179,7 +179,7 @@ def _of_matrices(op: Op, graph: Graph) -> tuple[Op, ...]:
         return (op,)
     x, y = shapes
     if max(len(x), len(y)) > 2:
-        raise NotNativeError("a matmul of a vector and of what is no matrix")
+        raise NotNativeError("a matmul of a vector by an operand that is no matrix")
     wide = ((1, *x) if len(x) == 1 else x, (*y, 1) if len(y) == 1 else y)
     ops: list[Op] = []
     args: list[int] = []
@@ -219,7 +219,7 @@ def _constant(call: Call, graph: Graph, out: int) -> Op | None:
     meta = graph.metas[out]
     if values.ndim != 2 or len(values) == 1 or not (values == values[:1]).all():
         if values.size > _MAX_TABLE:
-            raise NotNativeError(f"a table of {values.size} numbers")
+            raise NotNativeError(f"a constant of {values.size} elements")
         graph.tables[out] = np.ascontiguousarray(values, meta.dtype.np)
         return None
     columns = [graph.new(meta.with_shape((meta.shape[0], 1))) for _ in values[0]]

@@ -213,7 +213,9 @@ def _small_enough(made: ProgramSchedule, value: int) -> None:
         if made.graph.metas[value].rank > 2:
             raise NotNativeError("a row has several axes")
     elif made.graph.metas[value].numel > MAX_WHOLE_ELEMENTS and value not in made.graph.fills:
-        raise NotNativeError(f"a value that is no row has {made.graph.metas[value].numel} elements")
+        raise NotNativeError(
+            f"a value without a batch axis has {made.graph.metas[value].numel} elements"
+        )
 
 
 def _sum_over_points(made: ProgramSchedule, op: Op) -> BatchSum:
@@ -300,7 +302,7 @@ def _row_node(made: ProgramSchedule, op: Op) -> Node:
             return Node(Op("multiply", op.args, op.out), "map", (made.columns(op.out),))
         return Node(op, "matmul", (made.columns(op.out),))
     if any(a not in made.rows and a not in made.graph.fills for a in op.args):
-        raise NotNativeError(f"`{op.name}` makes rows of what are none")
+        raise NotNativeError(f"`{op.name}` makes batch rows of a value without a batch axis")
     if op.name == "sum":
         return Node(Op("across", op.args, op.out), "across", (1,))
     if op.name == "concat":

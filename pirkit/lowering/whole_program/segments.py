@@ -1,8 +1,8 @@
 """Partitions a plan into native segments and library calls.
 
-A segment is a set of calls that have native code and that can run together, with no library call in
-between that one of them needs and that needs another one: each is one native call over memory of
-its own. The partition follows dependences, not textual order. Views and constants cost a native
+A segment is a set of calls with native code, which run as one native call over memory of its own.
+No library call has to run between two of them, that is, reads a result of one and gives an operand
+to another. The partition follows dependences, not textual order. Views and constants cost a native
 call nothing, so they are cloned into each segment that reads them.
 """
 

@@ -125,7 +125,7 @@ class SequenceBuilder(Struct, dict=True):
 
     def call(self, call: Call) -> None:
         if call.host or call.random is not None or call.is_ordered:
-            raise NotNativeError(f"`{call.kernel}` is more than a function of its operands")
+            raise NotNativeError(f"`{call.kernel}` draws random numbers, or has another effect")
         self.current = (call,)
         try:
             self.native(call)

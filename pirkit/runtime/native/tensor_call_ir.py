@@ -3,11 +3,11 @@
 It is a C function of Python (`METH_FASTCALL`): it makes the tensors of the results and runs the
 program, which would take longer in Python than a small program does.
 
-A program keeps small results of its last calls. One that nobody else holds, neither the tensor nor
-its array, is the result of a later call again, so that a loop which drops what it got some turns
-before allocates nothing. What anybody can still see is never written.
+A program keeps the small results of its last calls. If nobody else holds a result, neither the
+tensor nor its array, a later call returns it again: a loop that drops results after some iterations
+allocates nothing. What anybody can still see is never written.
 
-A run that pauses (`records_ir`) goes on in ``goes_on``, a function of Python that ends it.
+A run that pauses (`records_ir`) is continued by ``goes_on``, a function of Python.
 """
 
 from __future__ import annotations

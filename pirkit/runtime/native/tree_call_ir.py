@@ -1,12 +1,12 @@
 """The call of a native program from trees of arguments to a tree of results, as native routines.
 
 It is a C function of Python (`METH_FASTCALL | METH_KEYWORDS`). A list of steps says where each
-object of a call is found, what it has to be and what becomes of it; where one is not as it should
-be nothing runs, and the call is that of a function of Python, ``otherwise``.
+object of a call is found, what it has to be and what becomes of it. If an object is not as it
+should be, nothing runs, and the call goes to a function of Python, ``otherwise``.
 
 Every object that a step finds is held until the call ends, as other threads may change the
-containers while the program runs. A call that begins while another one runs is that of
-``otherwise``.
+containers while the program runs. A call that begins while another one runs goes to ``otherwise``,
+too.
 """
 
 from __future__ import annotations

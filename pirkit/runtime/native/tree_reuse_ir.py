@@ -1,10 +1,10 @@
-"""Trees of results of earlier calls that nobody else sees, as results again.
+"""Reuses trees of results of earlier calls that nobody else holds.
 
 To build a tree of dicts and lists takes longer than a small program runs. So a compiled function
-keeps the trees of its last calls. One whose containers and tensors nobody else holds is the result
-of a later call: a container has one reference, and is what it was when the call returned. A dict
-tells that by its version (PEP 509), lists and tuples by their elements. A tree that its receiver
-has changed is dropped at the next call.
+keeps the trees of its last calls. A later call returns one of them again if nobody else holds its
+containers and tensors, and if the containers are what they were when the call returned: a container
+has one reference, a dict has the same version (PEP 509), lists and tuples the same elements. A tree
+that its receiver has changed is dropped at the next call.
 """
 
 from __future__ import annotations

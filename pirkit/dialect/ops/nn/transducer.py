@@ -81,16 +81,16 @@ def _(
 ) -> tuple[Array, Array]:
     shifted = input - input.max(axis=-1, keepdims=True, initial=0)
     logs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    loss, slope = np.zeros(len(input), input.dtype), np.zeros_like(input)
+    loss, gradient = np.zeros(len(input), input.dtype), np.zeros_like(input)
     for n, (steps, count) in enumerate(zip(input_lengths, label_lengths, strict=True)):
         fits = 0 < steps <= input.shape[1] and 0 <= count < input.shape[2]
         require(bool(fits), "C5", f"sequence {n} has {steps} steps and {count} labels")
         known = (label[n, :count] >= 0) & (label[n, :count] < input.shape[3])
         require(bool(known.all()), "C6", f"labels {label[n, :count].tolist()} of {input.shape[3]}")
-        loss[n], slope[n, :steps, : count + 1] = _sequence(
+        loss[n], gradient[n, :steps, : count + 1] = _sequence(
             logs[n, :steps, : count + 1], label[n, :count], blank, fastemit_lambda
         )
-    return loss, slope
+    return loss, gradient
 
 
 def _sequence(logs: Array, label: Array, blank: int, weight: float) -> tuple[Array, Array]:
@@ -117,10 +117,10 @@ def _sequence(logs: Array, label: Array, blank: int, weight: float) -> tuple[Arr
     started = ahead[:time, :width] - total
     blanks = np.exp(started + stay + after[1:, :width])
     labels = np.exp(started + emit + after[:time, 1:]) * kind(1 + weight)
-    slope = np.exp(logs) * (blanks + labels)[:, :, None]
-    slope[:, :, blank] -= blanks
-    slope[:, places, label] -= labels[:, :-1]
-    return np.asarray(-total), slope
+    gradient = np.exp(logs) * (blanks + labels)[:, :, None]
+    gradient[:, :, blank] -= blanks
+    gradient[:, places, label] -= labels[:, :-1]
+    return np.asarray(-total), gradient
 
 
 @samples(WarpRnnt)
