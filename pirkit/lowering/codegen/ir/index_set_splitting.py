@@ -8,7 +8,8 @@ whose blocks are full there is neither, so that part is transposed in tiles.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.delinearize import (
     AffineIndex,
