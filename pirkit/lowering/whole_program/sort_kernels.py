@@ -59,11 +59,12 @@ def sort_of(call: Call, meta: Callable[[int], TensorMeta]) -> Sort | None:
     x = meta(x_slot)
     if not x.rank or x.dtype not in _TYPES or not x.numel:
         return None
-    axis, how = call.attrs["axis"] % x.rank, call.attrs
+    how = call.attrs
+    axis = int(how["axis"]) % x.rank
     before, size, behind = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
     if size > _SHORT and x.numel * size > _PAIRS:
         return None
-    count, descending = how.get("k", size), bool(how.get("largest", how.get("descending")))
+    count, descending = int(how.get("k", size)), bool(how.get("largest", how.get("descending")))
     step, item = behind * x.dtype.itemsize, x.dtype.itemsize
     rows, whole = (size * step, item), before * size * step
     place_rows = behind * size * 4, size * 4

@@ -11,7 +11,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, widened
-from pirkit.runtime.indexing import check_fills, fitted, part_shown, put_places, window
+from pirkit.runtime.indexing import check_fills, fitted, part_shown, places, put_places, window
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
@@ -35,6 +35,12 @@ def _check_part(
         same = bounds is None or len(bounds) == len(axes)
         require(same, "C2", f"{0 if bounds is None else len(bounds)} bounds for {len(axes)} axes")
     require(steps is None or 0 not in steps, "C3", "a step is 0")
+    gone = {axis % x.rank for axis in decrease_axes}
+    for axis, start, end, step in zip(axes, starts or (), ends or (), steps or (), strict=False):
+        size = x.shape[axis]
+        if axis % x.rank in gone and UNKNOWN != size and None not in (start, end, step):
+            count = len(range(size)[places(size, start or 0, end or 0, step or 1)])
+            require(count == 1, "C5", f"{count} elements along axis {axis}, which is dropped")
 
 
 def _written(
@@ -69,6 +75,7 @@ class SetValue:
     C2: there is one start, end and step per axis.
     C3: no step is 0.
     C4: there are as many values as `shape` has elements, or one.
+    C5: a dimension of `decrease_axes` has one element from its start to its end.
     """
 
     name = "pd_op.set_value"
@@ -125,6 +132,7 @@ class SetValueWithTensor:
     C2: there is one start, end and step per axis.
     C3: no step is 0.
     C4: `values` has the dtype of `x`.
+    C5: a dimension of `decrease_axes` has one element from its start to its end.
     """
 
     name = "pd_op.set_value_with_tensor"
@@ -267,6 +275,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(x, **_part((0,), (0, 1), (1,), (1,)), **one)
     yield "C3", s(x, **_part((0,), (0,), (1,), (0,)), **one)
     yield "C4", s(x, **_part((0,), (0,), (1,), (1,)), shape=(3,), values=(1.0, 2.0))
+    yield "C5", s(x, **_part((0,), (3,), (4,), (1,), decrease_axes=(0,)), **one)
 
 
 @bad_samples(SetValueWithTensor)
@@ -276,6 +285,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(x, s.tensor(), **_part((0,), (0, 1), (1,), (1,)))
     yield "C3", s(x, s.tensor(), **_part((0,), (0,), (1,), (0,)))
     yield "C4", s(x, s.tensor(dtype=dt.int16), **_part((0,), (0,), (1,), (1,)))
+    yield "C5", s(x, s.tensor(), **_part((0,), (0,), (2,), (1,), decrease_axes=(0,)))
 
 
 @bad_samples(IndexPut)
