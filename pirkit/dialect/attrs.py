@@ -18,6 +18,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from pirkit.diag.errors import UnsupportedError, VerifyError
+from pirkit.diag.shown import shown
 from pirkit.dialect.sizes import DimsAttr
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -400,8 +401,8 @@ def encode(kind: str, value: Any) -> Attribute:
     key: Any = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
     try:
         return _encode_shared(kind, key, repr(key))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise VerifyError(f"{value!r} is no {kind}: {error}", code="PK0106") from error
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise VerifyError(f"{shown(value)} is no {kind}: {error}", code="PK0106") from error
 
 
 def decode(kind: str, attribute: Attribute) -> Any:

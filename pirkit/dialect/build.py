@@ -193,7 +193,8 @@ class Builder:
 
     def const(self, number: Number, dtype: DType, shape: Sequence[int] = ()) -> Value:
         """A tensor full of one number; equal ones are one op."""
-        key = (type(number), repr(number), dtype, tuple(shape))
+        spelled = number if isinstance(number, int) else repr(number)  # 0.0 is no -0.0
+        key = (type(number), spelled, dtype, tuple(shape))
         found = self._constants.get(key)
         if found is None:
             if dtype.is_integer and isinstance(number, int) and int(float(number)) != number:

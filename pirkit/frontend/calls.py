@@ -11,11 +11,13 @@ import numpy as np
 from msgspec import Struct
 
 from pirkit.diag.errors import UsageError, VerifyError
+from pirkit.diag.shown import shown
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.infer import default_value
 from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.signature import INT_KINDS, REQUIRED, Attr, Operand
 from pirkit.frontend.python_defaults import EVERYWHERE, filled
+from pirkit.runtime.given_arrays import given_array
 from pirkit.runtime.tensor.meta_cache import element_type
 
 ABSENT: Final = object()
@@ -119,7 +121,7 @@ def _attribute(definition: OpDef, slot: Operand | Attr, kind: str, value: Any) -
         return decode(kind, encode(kind, plain))
     except (VerifyError, ValueError, TypeError, OverflowError) as error:
         raise _wrong(
-            definition, f"cannot take {value!r} as `{slot.name}` of type {kind}"
+            definition, f"cannot take {shown(value)} as `{slot.name}` of type {kind}"
         ) from error
 
 
@@ -129,7 +131,7 @@ def _plain(kind: str, given: Any) -> Any:
     if kind == "dtype":
         return None if value is None else element_type(value)
     if hasattr(value, "__array__") and not isinstance(value, np.generic):
-        value = cast(Any, np.asarray(value)).tolist()
+        value = given_array(value).tolist()
     elif isinstance(value, np.generic):
         value = cast(Any, value).item()
     if (kind.endswith("[]") or kind == "intarray") and not isinstance(value, list | tuple | str):

@@ -124,14 +124,16 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
         i, last, value = state
         return i + 1, last, body_fun(i, value)
 
-    def recorded(b: Recorder, first: Value, last: Value, init: Any) -> Any:
+    def recorded(b: Recorder, first: Any, last: Any, init: Any) -> Any:
         for bound in (first, last):
-            if not bound.dtype.is_integer or bound.rank:
+            if not isinstance(bound, Value) or not bound.dtype.is_integer or bound.rank:
                 raise TraceError(
-                    f"a bound of `fori_loop` is one integer, not a {bound.meta}", span=user_span(),
+                    f"a bound of `fori_loop` is one integer, not a {_kind(bound)}",
+                    span=user_span(),
                     help="convert it: `x.astype('int64')`, or take `while_loop`",
                 )  # fmt: skip
-        start = (b.cast(first, dt.int64), b.cast(last, dt.int64), init)
+        # A weak number would be recorded twice, and a nest of loops twice at each level.
+        start = (*[b.wrap(narrowed(b, v, dt.int64).ssa) for v in (first, last)], init)
         return while_op(b, before, iteration, start)[2]
 
     return entered(recorded, lower, upper, init_val)
@@ -238,11 +240,15 @@ def _fits(number: Any, dtype: DType) -> bool:
     return isinstance(number, bool) or dtype is not dt.bool_
 
 
-def truth(b: Recorder, condition: Value) -> Value:
+def _kind(value: Any) -> str:
+    return str(value.meta) if isinstance(value, Value) else type(value).__name__
+
+
+def truth(b: Recorder, condition: Any) -> Value:
     """A condition as one boolean. Raises TraceError for a tensor of more elements."""
-    if condition.meta.numel != 1:
+    if not isinstance(condition, Value) or condition.meta.numel != 1:
         raise _wrong(
-            f"a condition is one boolean, not a {condition.meta}",
+            f"a condition is one boolean, not a {_kind(condition)}",
             "use `all()` or `any()`; `pirkit.where` chooses for each element",
         )
     return b.cast(condition, dt.bool_)

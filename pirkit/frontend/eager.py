@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
+from importlib import import_module
 from inspect import Signature
 from operator import is_
 from threading import local
@@ -27,6 +28,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import KERNEL_FAULTS, Binding
 from pirkit.runtime.convert import convert
 from pirkit.runtime.draws import Draws
+from pirkit.runtime.given_arrays import given_array
 from pirkit.runtime.library import bind_call, call_fault
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Call
@@ -148,8 +150,16 @@ class EagerOp:
             run = bound[key] = bind_eager(self.definition, metas, attrs)
         return run
 
+    def __reduce__(self) -> tuple[Callable[[str], EagerOp], tuple[str]]:
+        """A copy, also in another process, is the function of the op there."""
+        return _function_of, (self.definition.name,)
+
     def __repr__(self) -> str:
         return f"<op {self.definition.name}({self.definition.signature_text})>"
+
+
+def _function_of(name: str) -> EagerOp:
+    return import_module("pirkit.frontend.op_functions").op_function(name)
 
 
 def _hashable(value: Any) -> Any:
@@ -173,7 +183,7 @@ def _tensor(value: Any, arguments: Arguments) -> Any:
         return value
     if isinstance(value, list):
         return [_tensor(v, arguments) for v in cast("list[Any]", value)]
-    array: Any = np.asarray(value)
+    array: Any = given_array(value)
     if isinstance(value, bool | int | float | complex):
         others = (t for t in arguments.tensors if isinstance(t, DenseTensor))
         like = next(others, None)

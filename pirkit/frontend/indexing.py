@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pirkit.diag.errors import TraceError
+from pirkit.diag.shown import shown
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.subscript import indexed
 from pirkit.frontend.numpy_ufuncs import refused
@@ -34,12 +35,16 @@ def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
     is_basic = all(map(_is_basic, parts))
     if UNKNOWN in x.shape:
         return _of_unknown_shape(b, x, parts, is_basic)
-    if any(map(is_traced, parts)):
+    try:
+        traced = any(map(is_traced, parts))
+    except RecursionError as error:
+        raise refused("a list that is nested too deep as an index", _HELP) from error
+    if traced:
         return _gathered(b, x, parts)
     places = known_index(parts)
     try:
         shape = np.broadcast_to(np.int8(0), x.shape)[places].shape
-    except (IndexError, OverflowError, TypeError, ValueError) as error:
+    except (IndexError, OverflowError, TypeError, ValueError, MemoryError) as error:
         raise TraceError(
             f"index {_spelled(parts)} of a {x.meta}: {error}", span=user_span(), help=_HELP
         ) from error
@@ -195,5 +200,5 @@ def _of_unknown_shape(b: Builder, x: Value, parts: tuple[Any, ...], is_basic: bo
 
 
 def _spelled(parts: tuple[Any, ...]) -> str:
-    words = [repr(p) if _is_basic(p) else type(p).__name__ for p in parts]
+    words = [shown(p) if _is_basic(p) else type(p).__name__ for p in parts]
     return f"[{', '.join(words)}]"

@@ -18,6 +18,7 @@ from pirkit.frontend.user_line import user_span
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import HALF_TYPES
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.given_arrays import given_array
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import element_type
 
@@ -66,14 +67,14 @@ def dtype_of(value: Any) -> DType:
         isinstance(v, Value) for v in cast("list[Any]", value)
     ):
         raise refused("a list of traced values as one tensor", "join them: `np.stack(values)`")
-    return element_type(np.asarray(cast(Any, value)).dtype)
+    return element_type(given_array(value).dtype)
 
 
 def recorded(b: Builder, value: Any) -> Value:
     """A traced value, an array, or a list of numbers, as a value of the program."""
     if not isinstance(value, list | tuple):
         return b.value(value)
-    return b.value(np.asarray(cast("list[Any]", value)))
+    return b.value(given_array(value))
 
 
 def typed(b: Builder, value: Any, dtype: DType) -> Value:

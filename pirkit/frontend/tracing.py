@@ -7,7 +7,6 @@ content is not part of it.
 
 from __future__ import annotations
 
-import sys
 from collections import ChainMap
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from contextlib import nullcontext
@@ -35,6 +34,7 @@ from pirkit.frontend.user_line import raised_at, user_span
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.given_arrays import given_array
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.place import UNDEFINED
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -246,14 +246,14 @@ def leaf_meta(leaf: Any) -> TensorMeta:
     """Shape and element type of an argument. Raises UsageError if it is not an array."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta
-    # `numpy.ma` is imported at its first use: where it is not, there are no masked arrays.
-    if isinstance(leaf, np.matrix) or ("numpy.ma" in sys.modules and np.ma.isMaskedArray(leaf)):
-        raise UsageError(
-            f"a {type(cast(object, leaf)).__name__} is no tensor: its operators are others",
-            code="PK0701", span=user_span(),
-            help="take the array: `np.asarray(x)`, or `x.filled(value)` of a masked one",
-        )  # fmt: skip
-    array = np.asarray(leaf)
+    if isinstance(leaf, np.matrix):
+        raise UsageError("a matrix is no tensor: its operators are others", code="PK0701",
+                         span=user_span(), help="take the array: `np.asarray(x)`")  # fmt: skip
+    try:
+        array = given_array(leaf)
+    except UsageError as error:
+        error.span = error.span or user_span()
+        raise
     if array.dtype.kind in "OSU":
         raise UsageError(
             f"{type(leaf).__name__} is no tensor",

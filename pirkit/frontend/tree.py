@@ -198,7 +198,13 @@ def flatten(tree: Any, is_leaf: Test | None = None) -> tuple[list[Any], Shape]:
     What ``is_leaf`` is true of is a leaf, be it a container or None.
     """
     leaves: list[Any] = []
-    return leaves, _shape(tree, leaves, is_leaf)
+    try:
+        return leaves, _shape(tree, leaves, is_leaf)
+    except RecursionError as error:
+        raise UsageError(
+            f"this {type(tree).__name__} is nested too deep, or holds itself", code="PK0701",
+            span=user_span(), help="trees are nested less deep than Python's functions are",
+        ) from error  # fmt: skip
 
 
 def _shape(tree: Any, leaves: list[Any], is_leaf: Test | None) -> Shape:

@@ -87,13 +87,38 @@ def _require_live(body: Body, dead: frozenset[int]) -> frozenset[int]:
                 " plan (pirkit/lowering/liveness.py) is wrong",
                 span=instruction.span,
             )
-        after = [_require_live(block, dead) for block in blocks(instruction)]
+        held = dead
         if isinstance(instruction, While):  # the second iteration
-            _require_live(instruction.body, after[0])
+            held = dead.union(_after(instruction.body, dead))
+        after = [_require_live(block, held) for block in blocks(instruction)]
         # What a block writes is alive after it, also if an iteration before has freed it.
         dead = after[0].union(*after[1:]) if after else dead
         dead = dead.difference(writes(instruction)).union(instruction.frees)
     return dead
+
+
+def _after(body: Body, dead: frozenset[int]) -> frozenset[int]:
+    """The dead slots behind a body that begins with ``dead`` ones."""
+    written, freed = _effect(body)
+    return dead.difference(written).union(freed)
+
+
+def _effect(body: Body) -> tuple[set[int], set[int]]:
+    """The slots that are alive behind a body whatever was before, but for those that are dead.
+
+    Bodies of loops are checked once with it: once for each iteration would be twice at each level.
+    """
+    written, freed = set[int](), set[int]()
+    for instruction in body:
+        inner = [_effect(block) for block in blocks(instruction)]
+        if inner:
+            alive = set[int].intersection(*[w for w, _ in inner])
+            freed = (freed - alive).union(*[f for _, f in inner])
+            written |= alive
+        direct = set(writes(instruction))
+        written |= direct
+        freed = (freed - direct).union(instruction.frees)
+    return written, freed
 
 
 def _free_block(body: Body, outer: frozenset[int]) -> Body:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.runtime.device import Device
 from pirkit.runtime.meta import Meta, TensorMeta, compatible, is_unset, of_value
 from pirkit.runtime.plan import Port
@@ -31,8 +31,9 @@ def bound_input(port: Port, value: Any, what: str, device: Device) -> tuple[Any,
         return value, None
     try:
         array = device.take(value)
-    except ValueError as error:
-        raise RuntimeFault(f"{what} {port.name!r} is no array: {error}", code="PK0903") from error
+    except (ValueError, UsageError) as error:
+        why = error.message if isinstance(error, UsageError) else error
+        raise RuntimeFault(f"{what} {port.name!r} is no array: {why}", code="PK0903") from error
     if array.shape == port.meta.shape and array.dtype == port.meta.dtype.np:
         return array, port.meta
     try:

@@ -17,6 +17,7 @@ import numpy as np
 from pirkit.diag.errors import UnsupportedError
 from pirkit.diag.once import cached_property
 from pirkit.runtime.arena import ALIGNMENT
+from pirkit.runtime.given_arrays import given_array
 from pirkit.runtime.tensor import allocator
 from pirkit.runtime.tensor.allocator import SMALL
 
@@ -86,7 +87,7 @@ class HostDevice:
 
     def take(self, value: Any) -> Array:
         """The value as a numpy array; it is borrowed, not copied."""
-        return np.asarray(value)
+        return given_array(value)
 
     def to_host(self, array: Any) -> Array:
         """The array itself."""

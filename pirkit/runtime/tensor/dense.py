@@ -30,6 +30,10 @@ _WRITABLE: Final = 1
 """The flag of the buffer protocol for memory that is to be written."""
 
 
+_FAULTS: Final = (IndexError, OverflowError, ValueError, RecursionError, MemoryError)
+"""What numpy raises for a subscript; the last two are for lists that are too deep or too long."""
+
+
 class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     """A dense tensor: elements of one type in the memory of one place.
 
@@ -149,17 +153,18 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     def __getitem__(self, index: Any) -> DenseTensor:
         """Indexing as numpy's; always a tensor, and a view where numpy gives one."""
-        key: tuple[Any, ...] = array_api.unwrap(index if isinstance(index, tuple) else (index,))
-        if not any(part is Ellipsis for part in key):
-            key = (*key, Ellipsis)  # without it, numpy returns a single element as a copy
+        key: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
         try:
+            key = array_api.unwrap(key)
+            if not any(part is Ellipsis for part in key):
+                key = (*key, Ellipsis)  # without it, numpy returns a single element as a copy
             return self.view_of(self.array[key])
         except TraceError:
             traced = next(_traced(key), None)
             if traced is None:
                 raise
             return traced.__pirkit_apply__("subscript", (self, key), {})
-        except (IndexError, OverflowError) as error:
+        except _FAULTS as error:
             raise self._lacks(error) from error
 
     def __setitem__(self, index: Any, value: Any) -> None:

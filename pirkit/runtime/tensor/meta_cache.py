@@ -10,6 +10,7 @@ import numpy as np
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.diag.forks import renewed
+from pirkit.diag.shown import shown
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
@@ -56,11 +57,11 @@ def element_type(dtype: DTypeLike) -> DType:
     try:
         found = dt.BY_NAME.get(dtype) if isinstance(dtype, str) else None
         found = found or dt.of_numpy(np.dtype(dtype))
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError, RecursionError):
         found = None
     if found is None or found not in dt.ALL:
         raise UnsupportedError(
-            f"no tensor has elements of type `{dtype}`",
+            f"no tensor has elements of type `{shown(dtype, str)}`",
             help=f"element types are {', '.join(map(str, dt.ALL))}",
         )
     return found

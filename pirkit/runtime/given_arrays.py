@@ -1,0 +1,37 @@
+"""Arrays of what users give as tensors."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import numpy as np
+
+from pirkit.diag.errors import PirkitError, UsageError
+
+Array = np.ndarray[Any, Any]
+_HELP = "arguments are tensors, arrays, numbers, and lists of numbers"
+
+
+def given_array(value: Any) -> Array:
+    """The array of a value. Raises UsageError for one that has none, or a mask that would be lost.
+
+    What `__array__` of the value raises is the cause of that error.
+    """
+    if type(value) is np.ndarray:
+        return cast(Array, value)
+    # `numpy.ma` is imported at its first use: where it is not, there are no masked arrays.
+    if "numpy.ma" in sys.modules and np.ma.isMaskedArray(value):
+        raise UsageError(
+            f"a {type(value).__name__} is no tensor: its mask would be lost", code="PK0701",
+            help="take the array: `x.filled(value)`, or `x.data` with all elements",
+        )  # fmt: skip
+    try:
+        return np.asarray(value)
+    except PirkitError:
+        raise
+    except (ValueError, OverflowError, MemoryError, RecursionError) as error:
+        why = str(error) or type(error).__name__
+        raise UsageError(
+            f"{type(value).__name__} is no tensor: {why}", code="PK0701", help=_HELP
+        ) from error
