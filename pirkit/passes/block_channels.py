@@ -87,6 +87,7 @@ class _Layouts(Struct):
         self.rules = {
             "pd_op.conv2d": self.convolution,
             "pd_op.depthwise_conv2d": self.convolution,
+            "pd_op.conv3d": partial(block_plain.as_matmul, self),
             "pir.quantized_conv2d": partial(block_quantized.convolution, self),
             "pd_op.cast": partial(block_quantized.cast, self),
             "pd_op.group_norm": partial(block_norms.group_norm, self),

@@ -11,8 +11,10 @@ from pirkit.dialect.kinds import ELEMENTWISE, RESHAPE
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.dialect.windows import padding_pairs
-from pirkit.passes.block_values import Epilogue, Layouts, image_meta, is_image
+from pirkit.passes.block_values import Epilogue, Layouts, image_meta
 from pirkit.passes.replace_ops import erase
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta
 
 
 def absorb_padding(at: Layouts, op: PirOp) -> None:
@@ -97,25 +99,35 @@ def _is_wanted(at: Layouts, value: SSAValue) -> bool:
 
 
 def as_matmul(at: Layouts, op: PirOp) -> None:
-    """A plain convolution of one tap as a matmul, which takes a tenth to a fifth less time."""
+    """A plain convolution of one tap as a matmul, which takes a tenth to a fifth less time.
+
+    With strides it is one of every second position, or third.
+    """
     x, filter = op.operands
     image, weights, result = (meta_of(v.type) for v in (x, filter, op.results[0]))
+    if not all(isinstance(m, TensorMeta) and m.is_static for m in (image, weights, result)):
+        return
+    sides, steps = image_meta(x).shape[2:], tuple(op.attribute("strides"))
+    sizes, out = image_meta(filter).shape, image_meta(op.results[0])
     if (
-        not is_image(image)
-        or not is_image(weights)
-        or not is_image(result)
-        or weights.shape[2:] != (1, 1)
-        or image.shape[2:] != result.shape[2:]
-        or any(n != 1 for n in op.attribute("strides"))
+        image_meta(x).dtype not in (dt.float32, dt.float64)
+        or not out.numel
+        or prod(sizes[2:]) > 1
+        or any(op.attribute("paddings"))
+        or out.shape[2:] != tuple([-(-n // s) for n, s in zip(sides, steps, strict=True)])
         or not str(op.attribute("data_format")).startswith("NC")
     ):
         return
-    b, groups, place = at.builder(op), op.attribute("groups"), prod(image.shape[2:])
+    b, groups, place = at.builder(op), op.attribute("groups"), prod(out.shape[2:])
+    read = b.wrap(x)
+    if prod(steps) > 1:
+        axes = tuple(range(2, 2 + len(sides)))
+        read = b.strided_slice(read, axes=axes, starts=[0] * len(sides), ends=sides, strides=steps)
     few = [] if groups == 1 else [groups]
-    rows, depth = weights.shape[0] // groups, weights.shape[1]
-    columns = b.reshape(b.wrap(x), (image.shape[0], *few, depth, place))
+    rows, depth = sizes[0] // groups, sizes[1]
+    columns = b.reshape(read, (out.shape[0], *few, depth, place))
     made = b("pd_op.matmul", b.reshape(b.wrap(filter), (*few, rows, depth)), columns)
     at.ctx.rewrote("matmul", op)
     at.ctx.count("matmuls")
-    op.results[0].replace_all_uses_with(b.reshape(made, result.shape).ssa)
+    op.results[0].replace_all_uses_with(b.reshape(made, out.shape).ssa)
     erase(op)
