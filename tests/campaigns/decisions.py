@@ -17,7 +17,6 @@ from random import Random
 from typing import Any, Final, cast
 from zlib import crc32
 
-from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.diag.errors import PirkitError
@@ -195,10 +194,11 @@ def scheduled(kernel: Kernel | TiledNest) -> str:
 
 def _count(node: Any, counts: Counter[str], module: str = "") -> None:
     """Nodes by their class (of one module), and the sum of the numbers that stand in them."""
-    if isinstance(node, Struct):
+    names: Any = getattr(node, "__struct_fields__", getattr(node, "__dataclass_fields__", ()))
+    if names and not isinstance(node, type):
         if module in type(node).__module__:
             counts[type(node).__name__] += 1
-            for name in node.__struct_fields__:
+            for name in names:
                 _count(getattr(node, name), counts, module)
     elif isinstance(node, list | tuple):
         for one in cast("tuple[Any, ...]", node):

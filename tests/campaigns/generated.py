@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
+from msgspec.structs import replace
 from xdsl.dialects.builtin import ModuleOp
 
 import pirkit

@@ -9,7 +9,7 @@ import pytest
 
 from pirkit.dialect.build import Value
 from pirkit.dialect.gradient_names import Spelling, forward_of
-from pirkit.dialect.opdef import OpDef, decompose, lookup, vjp
+from pirkit.dialect.opdef import OpDef, all_ops, decompose, lookup, vjp
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.ops.gradient.gradients import SOURCES
 from pirkit.dialect.rules.gradient.paddle_gradients import STANDS_FOR
@@ -29,11 +29,12 @@ OF_COMPLEX = frozenset({"pd_op.real", "pd_op.imag", "pd_op.as_real"})
 
 def _gradient_ops(order: int) -> list[str]:
     return [
-        name
-        for name in SOURCES
-        if decompose.get(lookup(name)) is decompose_gradient
-        and _order(lookup(name)) == order
-        and _has_derivative(lookup(name))
+        d.name
+        for d in all_ops()
+        if d.name in SOURCES
+        and decompose.get(d) is decompose_gradient
+        and _order(d) == order
+        and _has_derivative(d)
     ]
 
 
