@@ -117,7 +117,7 @@ def _allocated(made: SequenceBuilder, inputs: list[int], results: list[int]) -> 
     number = {slot: k for k, slot in enumerate((*inputs, *results))}
     updated = {results[k] for k, _ in _in_place(made, inputs, results)}
     write_in_place(made, results, updated)
-    with_loop_functions(made)
+    with_loop_functions(made, made.flow.loops)
     last = _last_steps(made)
     arena, offsets, steps = Arena(), list[int](), list[ProgramStep]()
     contents: list[Content] = []

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.loop_function import LoopBody, loop_function
 from pirkit.lowering.codegen.ir.loopnest import Kernel
-from pirkit.lowering.whole_program.control_flow import ControlFlow
 from pirkit.runtime.native.function import Branch, Control, LibraryCall, NativeFunction, Reserve
 from pirkit.runtime.native.target import host
 from pirkit.runtime.plan import Call
@@ -33,19 +32,19 @@ class _Steps(Protocol):
     statements: dict[NativeFunction, int]
     stacks: list[int]
 
-    @property
-    def flow(self) -> ControlFlow: ...
 
+def with_loop_functions(made: _Steps, loops: list[range]) -> None:
+    """Replace the innermost of ``loops`` if their steps are small.
 
-def with_loop_functions(made: _Steps) -> None:
-    """Replace innermost loops of small steps. Sanitized code keeps its steps, with their checks."""
+    Sanitized code keeps its steps, with their checks.
+    """
     if host().sanitized:
         return
-    for k in reversed(range(len(made.flow.loops))):
-        loop = made.flow.loops[k]
-        inner = (other for other in made.flow.loops if other != loop and other.start in loop)
+    for k in reversed(range(len(loops))):
+        loop = loops[k]
+        inner = (other for other in loops if other != loop and other.start in loop)
         if next(inner, None) is None and _is_small(made, loop):
-            _replace(made, loop)
+            _replace(made, loops, loop)
 
 
 def _is_small(made: _Steps, loop: range) -> bool:
@@ -62,7 +61,7 @@ def _statements(made: _Steps, step: int) -> int:
     return made.statements.get(function, _MOST_STATEMENTS + 1)
 
 
-def _replace(made: _Steps, loop: range) -> None:
+def _replace(made: _Steps, loops: list[range], loop: range) -> None:
     first, back = loop.start + 1, loop.stop - 1
     condition = made.steps[back][1]
     inside = range(first, back)
@@ -89,7 +88,7 @@ def _replace(made: _Steps, loop: range) -> None:
     made.steps[first:back] = new
     made.nests[first:back] = [None] * len(new)
     made.sources[first:back] = [*[()] * len(pushed), calls]
-    _renumber(made, loop, len(inside) - len(new))
+    _renumber(made, loops, loop, len(inside) - len(new))
 
 
 def _places(kept: list[int], inside: range) -> Iterator[tuple[int, int]]:
@@ -98,7 +97,7 @@ def _places(kept: list[int], inside: range) -> Iterator[tuple[int, int]]:
         yield k, sum(other < k for other in kept)
 
 
-def _renumber(made: _Steps, loop: range, fewer: int) -> None:
+def _renumber(made: _Steps, loops: list[range], loop: range, fewer: int) -> None:
     """Let branches and loops follow; those of the replaced steps are gone."""
 
     def new(step: int) -> int:
@@ -107,4 +106,4 @@ def _renumber(made: _Steps, loop: range, fewer: int) -> None:
     for k, (function, buffers) in enumerate(made.steps):
         if isinstance(function, Branch):
             made.steps[k] = replace(function, target=new(function.target)), buffers
-    made.flow.loops[:] = [range(new(r.start), new(r.stop - 1) + 1) for r in made.flow.loops]
+    loops[:] = [range(new(r.start), new(r.stop - 1) + 1) for r in loops]
