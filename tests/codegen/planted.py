@@ -293,7 +293,7 @@ def at_once(old: Any) -> Any:
 
 def best(x: Any) -> Any:
     y = ops.tanh(ops.cumsum(ops.sin(x) * 2.0, 0) + 1.0)
-    return ops.tanh(ops.topk(y, 5, 1)[0] * 2.0) + ops.sum(y, [1], None, True)
+    return ops.tanh(ops.cummax(y, 1)[0] * 2.0) + ops.sum(y, [1], None, True)
 
 
 def scaled_attention(q: Any, k: Any, v: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.linalg.solve import FIELDS
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -102,6 +103,13 @@ def _(x: Array, *, pivot: bool) -> tuple[Array, ...]:
     return found, pivots.reshape(*batch, least), infos.reshape(batch)
 
 
+def exchanges(pivots: Array, rows: int) -> Array:
+    """From 0 the rows that the rows are exchanged with. Raises RuntimeFault if there is none."""
+    if pivots.size and not 1 <= pivots.min() <= pivots.max() <= rows:
+        raise RuntimeFault(f"a pivot is outside of 1 to {rows}")
+    return pivots - 1
+
+
 @reference(LuUnpack)
 def _(x: Array, y: Array, *, unpack_ludata: bool, unpack_pivots: bool) -> tuple[Array, ...]:
     rows, columns = x.shape[-2:]
@@ -112,12 +120,12 @@ def _(x: Array, y: Array, *, unpack_ludata: bool, unpack_pivots: bool) -> tuple[
         lower = np.tril(x[..., :least], -1) + np.eye(rows, least, dtype=x.dtype)
         upper = np.triu(x[..., :least, :])
     if unpack_pivots:
-        swaps: Array = y.reshape(prod(x.shape[:-2]), least)
+        swaps = exchanges(y.reshape(prod(x.shape[:-2]), least), rows)
         order: Array = np.empty((len(swaps), rows), np.int64)
         order[:] = np.arange(rows)
         every = np.arange(len(swaps))
         for i in range(least):
-            place = swaps[:, i] - 1
+            place = swaps[:, i]
             order[every, place], order[:, i] = order[:, i].copy(), order[every, place]
         pmat = np.eye(rows, dtype=x.dtype)[order].swapaxes(-1, -2)
         pmat = pmat.reshape(*x.shape[:-2], rows, rows)

@@ -7,6 +7,7 @@ from math import prod
 
 from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.ops.linalg.lu import exchanges
 from pirkit.dialect.ops.linalg.solve import REAL_FIELDS
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
@@ -22,7 +23,7 @@ class LuSolve:
     """The `out` with `A @ out = b`, or `A.T @ out = b`, of whose `A` the factors are given.
 
     `lu` and `pivots` are results of `lu`: factors of `A` with exchanged rows. A zero on their
-    diagonal is refused at run time.
+    diagonal and a pivot that is no row are refused at run time.
 
     C1: `lu` holds square matrices, and `pivots` of int32 a number for each of their rows.
     C2: `b` has as many rows, and the leading dimensions of `lu`.
@@ -57,7 +58,7 @@ def _(b: Array, lu: Array, pivots: Array, *, trans: str) -> Array:
     rows, columns = b.shape[-2:]
     count = prod(b.shape[:-2])
     out: Array = np.array(b).reshape(count, rows, columns)
-    factors, swaps = lu.reshape(count, rows, rows), pivots.reshape(count, rows) - 1
+    factors, swaps = lu.reshape(count, rows, rows), exchanges(pivots.reshape(count, rows), rows)
     every = np.arange(count)
     if not np.diagonal(factors, axis1=1, axis2=2).all():
         raise RuntimeFault("the matrix is not invertible")

@@ -14,7 +14,7 @@ from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.operation import origin_of, span_of
 from pirkit.dialect.rules.linalg.factorization import inverse_gaps
 from pirkit.dialect.rules.linalg.solve import adjoint, transposed
-from pirkit.dialect.rules.movement.movement import arange
+from pirkit.dialect.rules.movement.movement import arange, from_start
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
@@ -66,7 +66,7 @@ def _permutation(b: Builder, pivots: Value, x: Value) -> Value:
     axis = order.rank - 1
     for i in range(min(x.shape[-2:])):
         here = _part(b, order, axis, i, i + 1)
-        place = b.cast(_part(b, pivots, axis, i, i + 1), dt.int64) - 1
+        place = from_start(b, b.cast(_part(b, pivots, axis, i, i + 1), dt.int64) - 1)
         there = b.take_along_axis(order, place, axis=axis)
         order = b.put_along_axis(order, place, here, axis=axis, reduce="assign")
         order = b.put_along_axis(order, b.zeros_like(place) + i, there, axis=axis, reduce="assign")
