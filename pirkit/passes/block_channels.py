@@ -45,7 +45,7 @@ class BlockChannelsPass(Pass):
 
     Between plain images the changes of layout cost more than blocks save where there are few
     multiplications of an element: such convolutions stay plain, and those of one tap become
-    matmuls.
+    matmuls. A `pad` of height and width in front of a convolution becomes padding of its own.
 
     ::
 
