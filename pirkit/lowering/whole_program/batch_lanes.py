@@ -288,7 +288,7 @@ def _in_place(program: _ProgramEmitter) -> frozenset[tuple[int, int]]:
         last: dict[int, tuple[int, int]] = {}
         for k, item in enumerate(items):
             written |= {n.op.out: (k, j) for j, n in enumerate(item.nodes)}
-            last |= {v: (k, item.first_read(v)) for v in item.reads()}
+            last |= {v: (k, j) for v, j in item.first_reads().items()}
         # what is loaded is read from scratch memory from then on
         last |= {
             n.op.out: (k, j)

@@ -37,9 +37,13 @@ class FusedLoop(Struct, eq=False):
             return {v for pair in self.sum.terms for v in pair if v is not None}
         return {a for n in self.nodes for a in n.op.args}
 
-    def first_read(self, value: int) -> int:
+    def first_reads(self) -> dict[int, int]:
         """The position of the first node that reads a value; later ones have it in a register."""
-        return next((j for j, n in enumerate(self.nodes) if value in n.op.args), 0)
+        found = dict.fromkeys(self.reads(), 0) if self.sum is not None else dict[int, int]()
+        for j, node in enumerate(self.nodes):
+            for value in node.op.args:
+                found.setdefault(value, j)
+        return found
 
     @property
     def first(self) -> Node:
