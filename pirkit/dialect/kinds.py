@@ -77,6 +77,7 @@ CONVOLUTION: Final = "convolution"
 TRANSPOSED: Final = "transposed_convolution"
 CUMULATIVE_SUM: Final = "cumulative_sum"
 CUMULATIVE_PRODUCT: Final = "cumulative_product"
+SORT: Final = "sort"
 IDEMPOTENT: Final = "idempotent"
 INVOLUTION: Final = "involution"
 SELECTIVE: Final = "selective"
@@ -105,6 +106,7 @@ TRAITS: Final[dict[str, str]] = {
     TRANSPOSED: "a transposed convolution",
     CUMULATIVE_SUM: "sums of the elements up to each one along an axis",
     CUMULATIVE_PRODUCT: "products of the elements up to each one along an axis",
+    SORT: "elements along an axis in their order, or the first of them, and their places",
     IDEMPOTENT: "f(f(x)) = f(x)",
     INVOLUTION: "f(f(x)) = x",
     SELECTIVE: "f(x, x) = x",

@@ -11,7 +11,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, widened
-from pirkit.runtime.indexing import check_fills, fitted, part_shown, places, put_places, window
+from pirkit.runtime.indexing import check_fills, fitted, part_shown, put_places, window
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
@@ -27,6 +27,8 @@ def _check_part(
     steps: Sizes,
     axes: Sequence[int],
     decrease_axes: Sequence[int],
+    none_axes: Sequence[int],
+    value: Sequence[int],
 ) -> None:
     require(x.rank > 0 or not axes, "C1", f"axes {[*axes]} of {x}")
     normalize_axes(axes, x.rank)
@@ -35,12 +37,40 @@ def _check_part(
         same = bounds is None or len(bounds) == len(axes)
         require(same, "C2", f"{0 if bounds is None else len(bounds)} bounds for {len(axes)} axes")
     require(steps is None or 0 not in steps, "C3", "a step is 0")
-    gone = {axis % x.rank for axis in decrease_axes}
-    for axis, start, end, step in zip(axes, starts or (), ends or (), steps or (), strict=False):
-        size = x.shape[axis]
-        if axis % x.rank in gone and UNKNOWN != size and None not in (start, end, step):
-            count = len(range(size)[places(size, start or 0, end or 0, step or 1)])
-            require(count == 1, "C5", f"{count} elements along axis {axis}, which is dropped")
+    if starts is None or ends is None or steps is None or None in (*starts, *ends, *steps):
+        return
+    _check_value(x, [*window(x.shape, axes, *map(_known, (starts, ends, steps)))], decrease_axes,
+                 none_axes, value)  # fmt: skip
+
+
+def _known(bounds: Sequence[int | None]) -> list[int]:
+    return [n for n in bounds if n is not None]
+
+
+def _check_value(
+    x: TensorMeta,
+    part: list[slice],
+    decrease_axes: Sequence[int],
+    none_axes: Sequence[int],
+    value: Sequence[int],
+) -> None:
+    """Compare the shape of a value with that of a part, as far as the sizes are known."""
+    sizes = [
+        UNKNOWN if n == UNKNOWN else len(range(n)[p]) for n, p in zip(x.shape, part, strict=True)
+    ]
+    for axis in decrease_axes:
+        count = sizes[axis]
+        require(
+            count in (1, UNKNOWN), "C5", f"{count} elements along axis {axis}, which is dropped"
+        )
+        sizes[axis] = 1
+    dims, shown = iter(sizes), list[int]()
+    for place in part_shown(sizes, decrease_axes, none_axes)[:-1]:
+        size = 1 if place is None else next(dims)
+        shown += [size] if place != 0 else []
+    extra = len(value) - len(shown)
+    lead = max(extra, 0) if all(n == 1 for n in value[: max(extra, 0)]) else 0
+    check_fills(value[lead:], shown, "C6", "the value")
 
 
 def _written(
@@ -76,6 +106,7 @@ class SetValue:
     C3: no step is 0.
     C4: there are as many values as `shape` has elements, or one.
     C5: a dimension of `decrease_axes` has one element from its start to its end.
+    C6: the value broadcasts to the part, leading dimensions of 1 apart.
     """
 
     name = "pd_op.set_value"
@@ -96,13 +127,13 @@ def _(
     steps: Sizes,
     axes: Sequence[int],
     decrease_axes: Sequence[int],
+    none_axes: Sequence[int],
     shape: Sequence[int],
     values: Sequence[complex],
-    **_: object,
 ) -> TensorMeta:
-    _check_part(x, starts, ends, steps, axes, decrease_axes)
     count = prod(shape)
     require(len(values) in (1, count), "C4", f"{len(values)} values for shape {list(shape)}")
+    _check_part(x, starts, ends, steps, axes, decrease_axes, none_axes, shape)
     return x
 
 
@@ -133,6 +164,7 @@ class SetValueWithTensor:
     C3: no step is 0.
     C4: `values` has the dtype of `x`.
     C5: a dimension of `decrease_axes` has one element from its start to its end.
+    C6: the value broadcasts to the part, leading dimensions of 1 apart.
     """
 
     name = "pd_op.set_value_with_tensor"
@@ -154,9 +186,9 @@ def _(
     steps: Sizes,
     axes: Sequence[int],
     decrease_axes: Sequence[int],
-    **_: object,
+    none_axes: Sequence[int],
 ) -> TensorMeta:
-    _check_part(x, starts, ends, steps, axes, decrease_axes)
+    _check_part(x, starts, ends, steps, axes, decrease_axes, none_axes, values.shape)
     require(values.dtype is x.dtype, "C4", f"values are a {values}, x is a {x}")
     return x
 
@@ -276,6 +308,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C3", s(x, **_part((0,), (0,), (1,), (0,)), **one)
     yield "C4", s(x, **_part((0,), (0,), (1,), (1,)), shape=(3,), values=(1.0, 2.0))
     yield "C5", s(x, **_part((0,), (3,), (4,), (1,), decrease_axes=(0,)), **one)
+    yield "C6", s(x, **_part((0,), (0,), (2,), (1,)), shape=(3, 1), values=(1.0,))
 
 
 @bad_samples(SetValueWithTensor)
@@ -286,6 +319,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C3", s(x, s.tensor(), **_part((0,), (0,), (1,), (0,)))
     yield "C4", s(x, s.tensor(dtype=dt.int16), **_part((0,), (0,), (1,), (1,)))
     yield "C5", s(x, s.tensor(), **_part((0,), (0,), (2,), (1,), decrease_axes=(0,)))
+    yield "C6", s(x, s.tensor(3), **_part((0,), (0,), (2,), (1,)))
 
 
 @bad_samples(IndexPut)
