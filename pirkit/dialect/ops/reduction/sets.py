@@ -277,7 +277,7 @@ class Bincount:
     Refuses at run time a negative element.
 
     C1: `x` is a list of integers.
-    C2: `weights` has the shape of `x`.
+    C2: `weights` has the shape of `x`, and is not complex.
     C3: `minlength` is not negative.
     """
 
@@ -292,6 +292,7 @@ def _(x: TensorMeta, weights: TensorMeta | None, *, minlength: int | None) -> Te
     require(x.rank == 1 and x.dtype.is_integer, "C1", f"{x} is no list of integers")
     fits = weights is None or (weights.rank == 1 and same_dim(weights.shape[0], x.shape[0]))
     require(fits, "C2", "weights and x differ in shape")
+    require(weights is None or not weights.dtype.is_complex, "C2", "weights are complex")
     require(minlength is None or minlength >= 0, "C3", f"minlength {minlength} is negative")
     if weights is None:
         return TensorMeta((UNKNOWN,), dt.int64)
