@@ -32,7 +32,9 @@ class _Steps(Protocol):
     sources: list[tuple[Call, ...]]
     statements: dict[NativeFunction, int]
     stacks: list[int]
-    flow: ControlFlow
+
+    @property
+    def flow(self) -> ControlFlow: ...
 
 
 def with_loop_functions(made: _Steps) -> None:
