@@ -12,7 +12,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.effects import assigns_itself, is_quiet, only_writes
 from pirkit.analysis.execution_order import loops_around, operations
-from pirkit.diag.unheard_log import log
+from pirkit.diag.gc_pause import imported
 from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, span_of
 from pirkit.passes.base import Pass, PassContext, Stats
@@ -55,8 +55,7 @@ class DcePass(Pass):
 def _warn_empty(program: ProgramOp) -> None:
     """Say that nothing is left, as of `str(fn.main_program)`, which names no outputs."""
     span = span_of(program)
-    log(
-        "warning",
+    imported("pirkit.diag.log").LOG.warning(  # slow to import, and seldom needed
         "%s@%s names no outputs, so `dce` removed every operation: name the values that you want "
         "(`--outputs %%10`, `pirkit.load(path, outputs=['%%10'])`), or dump the program that has "
         "outputs (docs/paddle.md)",

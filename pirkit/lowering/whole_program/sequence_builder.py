@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pirkit.diag.gc_pause import imported
-from pirkit.diag.once import cached_property
 from pirkit.dialect.kinds import CONVOLUTION, RESHAPE
 from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.emit.compile import native_sequence
@@ -54,7 +53,7 @@ _NCHWC: Final = "pir.nchwc_"
 """What the names of ops over blocked channels begin with."""
 
 
-class SequenceBuilder(Struct, dict=True):
+class SequenceBuilder(Struct):
     """Collects steps over buffers. Buffer numbers are slots of the plan, then temporaries."""
 
     plan: Plan
@@ -83,10 +82,13 @@ class SequenceBuilder(Struct, dict=True):
     tokens: dict[int, int] = field(default_factory=dict[int, int])
     calls_libraries: bool = False
     """Whether calls without native code become calls of libraries, to which the program returns."""
+    _flow: ControlFlow | None = None
 
-    @cached_property
+    @property
     def flow(self) -> ControlFlow:
-        return ControlFlow(self)
+        if self._flow is None:
+            self._flow = ControlFlow(self)
+        return self._flow
 
     def buffer(self, slot: int) -> int:
         return self.aliases.get(slot, slot)

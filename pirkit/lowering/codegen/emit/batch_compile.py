@@ -22,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pirkit.diag.errors import ArtifactError, InternalError
+from pirkit.diag.gc_pause import imported
 from pirkit.diag.progress import delayed_bar
 from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
@@ -194,10 +195,9 @@ def _written_drafts(missing: Sequence[LazyFunction]) -> Iterator[tuple[LazyFunct
         try:
             draft = function.write()
             if host().sanitized:
-                from pirkit.lowering.codegen.emit.sanitize import sanitized  # noqa: PLC0415  rare
-
                 name = f"kernel {function.key[:12]} ({draft.about})"
-                draft = replace(draft, text=sanitized(draft.text, draft.code, name))
+                checks = imported("pirkit.lowering.codegen.emit.sanitize")
+                draft = replace(draft, text=checks.sanitized(draft.text, draft.code, name))
         # Reported by `LazyFunction.code`, to the caller who needs this function.
         except InternalError as error:
             function.made = error
