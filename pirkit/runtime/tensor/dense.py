@@ -153,7 +153,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
 
     def __getitem__(self, index: Any) -> DenseTensor:
         """Indexing as numpy's; always a tensor, and a view where numpy gives one."""
-        key: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
+        key = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
         try:
             key = array_api.unwrap(key)
             if not any(part is Ellipsis for part in key):
