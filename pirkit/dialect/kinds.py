@@ -77,6 +77,7 @@ CONVOLUTION: Final = "convolution"
 TRANSPOSED: Final = "transposed_convolution"
 CUMULATIVE_SUM: Final = "cumulative_sum"
 CUMULATIVE_PRODUCT: Final = "cumulative_product"
+ORDERS: Final = "orders"
 IDEMPOTENT: Final = "idempotent"
 INVOLUTION: Final = "involution"
 SELECTIVE: Final = "selective"
@@ -105,6 +106,7 @@ TRAITS: Final[dict[str, str]] = {
     TRANSPOSED: "a transposed convolution",
     CUMULATIVE_SUM: "sums of the elements up to each one along an axis",
     CUMULATIVE_PRODUCT: "products of the elements up to each one along an axis",
+    ORDERS: "the elements along an axis in order, or the first of them, and where they stand",
     IDEMPOTENT: "f(f(x)) = f(x)",
     INVOLUTION: "f(f(x)) = x",
     SELECTIVE: "f(x, x) = x",

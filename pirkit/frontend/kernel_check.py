@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.diag.errors import PirkitError, RuntimeFault
 from pirkit.diag.span import Span
-from pirkit.dialect.kinds import CUMULATIVE_PRODUCT, CUMULATIVE_SUM
+from pirkit.dialect.kinds import CUMULATIVE_PRODUCT, CUMULATIVE_SUM, ORDERS
 from pirkit.dialect.opdef import has_trait
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
@@ -35,7 +35,6 @@ from pirkit.lowering.whole_program.choose_form import SINGLE
 from pirkit.lowering.whole_program.search_kernels import SEARCH
 from pirkit.lowering.whole_program.segments import segmented
 from pirkit.lowering.whole_program.small_matrices import WRITERS
-from pirkit.lowering.whole_program.sort_kernels import SORTS
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
@@ -228,7 +227,7 @@ def _segment_files(plan: Plan) -> Iterator[str]:
             yield f"its `{name}`: {room}/cumulative_kernels.py and codegen/emit/cumulative.py"
         elif name == SEARCH:
             yield f"its `{name}`: {room}/search_kernels.py"
-        elif name in SORTS:
+        elif has_trait(name, ORDERS):
             yield f"its `{name}`: {room}/sort_kernels.py"
         elif name in WRITERS:
             yield f"its `{name}`: {room}/small_matrices.py"

@@ -7,7 +7,8 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.attrs import encode
-from pirkit.dialect.kinds import ELEMENTWISE
+from pirkit.dialect.kinds import ELEMENTWISE, RESHAPE
+from pirkit.dialect.opdef import has_trait
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.dialect.windows import padding_pairs
@@ -24,7 +25,7 @@ def absorb_padding(at: Layouts, op: PirOp) -> None:
     """
     x = op.operands[0]
     lifted, images = x.owner, image_meta(x).shape
-    if isinstance(lifted, PirOp) and lifted.name in ("pd_op.unsqueeze", "pd_op.reshape"):
+    if isinstance(lifted, PirOp) and has_trait(lifted.name, RESHAPE):
         x = lifted.operands[0]  # a signal as an image of one row
     pad, given = x.owner, image_meta(x).shape
     if (

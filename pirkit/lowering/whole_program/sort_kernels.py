@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from pirkit.dialect.kinds import ORDERS
+from pirkit.dialect.opdef import has_trait
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Constant,
@@ -28,7 +30,6 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call
 
-SORTS: Final = ("pd_op.argsort", "pd_op.topk")
 _TYPES: Final = (dt.float32, dt.float64, dt.int32, dt.int64)
 _PAIRS: Final = 1 << 16
 """Pairs that are compared at most, in about 17 us: what a call of the library takes more than
@@ -54,16 +55,18 @@ class Sort:
 def sort_of(call: Call, meta: Callable[[int], TensorMeta]) -> Sort | None:
     """The nests of a sort; None for any other operation and for rows that the library sorts."""
     x_slot, results = call.inputs[0] if call.inputs else None, call.outputs
-    if call.kernel not in SORTS or not isinstance(x_slot, int) or len(call.inputs) > 1:
+    if not has_trait(call.kernel, ORDERS) or not isinstance(x_slot, int) or len(call.inputs) > 1:
         return None
     x = meta(x_slot)
     if not x.rank or x.dtype not in _TYPES or not x.numel:
         return None
-    axis, how = call.attrs["axis"] % x.rank, call.attrs
+    how = call.attrs
+    axis: int = how["axis"] % x.rank
     before, size, behind = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
     if size > _SHORT and x.numel * size > _PAIRS:
         return None
-    count, descending = how.get("k", size), bool(how.get("largest", how.get("descending")))
+    count: int = how.get("k", size)
+    descending = bool(how.get("largest", how.get("descending")))
     step, item = behind * x.dtype.itemsize, x.dtype.itemsize
     rows, whole = (size * step, item), before * size * step
     place_rows = behind * size * 4, size * 4

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pirkit.dialect.kinds import ORDERS
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, reduced, show
@@ -117,6 +118,7 @@ class ArgSort:
     name = "pd_op.argsort"
     signature = "x ; axis: i32 = -1, descending: bool = False, stable: bool = False -> out, indices"
     dtypes = dt.REAL
+    traits = (ORDERS,)
 
 
 @infer_meta(ArgSort)
@@ -155,6 +157,7 @@ class TopK:
         "x, k: i32 = 1 ; axis: i32 = -1, largest: bool = True, sorted: bool = True -> out, indices"
     )
     dtypes = dt.REAL
+    traits = (ORDERS,)
 
 
 @infer_meta(TopK)
