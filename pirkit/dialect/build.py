@@ -322,8 +322,9 @@ class Builder:
         """``x`` with the dimensions of ``like``, of which only the shape is read."""
         if x.shape == like.shape and UNKNOWN not in x.shape:
             return x
-        is_one = like.shape.count(UNKNOWN) <= 1 and 0 not in like.shape  # -1 of no elements is any
-        return self.reshape(x, like.shape if is_one else self.shape_of(like))
+        sizes = like.shape
+        is_told = UNKNOWN not in sizes or (sizes.count(UNKNOWN) == 1 and 0 not in sizes)
+        return self.reshape(x, sizes if is_told else self.shape_of(like))
 
     def sum(self, x: Value, axis: Sequence[int], *, keepdim: bool = False) -> Value:
         """The sum over some axes; over none it is ``x``."""

@@ -84,7 +84,7 @@ def slides(
     that there are ``ceil(length / stride)`` windows, and ignores dilations as Paddle does.
     """
     n = len(lengths)
-    dilations = dilations or (1,) * n
+    dilations = (1,) * n if dilations is None else dilations
     for what, values, least in (("strides", strides, 1), ("dilations", dilations, 1)):
         fits = len(values) == n and min(values) >= least
         require(fits, constraint, f"{what} {list(values)} are not {n} positive numbers")

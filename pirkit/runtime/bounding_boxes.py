@@ -95,7 +95,8 @@ def distribute(
     image = np.repeat(np.arange(len(counts)), counts)
     scale = np.sqrt(areas(fpn_rois, pixel_offset))
     exact = np.log2(scale / fpn_rois.dtype.type(refer_scale) + fpn_rois.dtype.type(1e-8))
-    level = np.clip(np.floor(exact + refer_level), min_level, max_level).astype(np.int64)
+    kept = np.fmin(np.fmax(np.floor(exact + refer_level), min_level), max_level)  # NaN the lowest
+    level = kept.astype(np.int64)
     chosen = [np.flatnonzero(level == k) for k in range(min_level, max_level + 1)]
     order = np.concatenate(chosen)
     restore = np.empty(len(order), np.int32)

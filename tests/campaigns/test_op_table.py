@@ -118,6 +118,11 @@ AGREE: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
      *[f(1, 2, dtype=dt.bfloat16.np)] * 4],
      {"is_test": True, "momentum": 0.9, "epsilon": 1e-5, "data_format": "NCHW",
       "use_global_stats": True, "trainable_statistics": False}),
+    ("take_along_axis", [np.array(1.5, "f4"), np.array(0)], {"axis": 0}),
+    ("copysign", [np.ones((2, 3), bool), np.array([True, True, False])], {}),
+    ("distribute_fpn_proposals", [np.full((3, 4), NAN, "f4"), np.array([3], "i4")],
+     {"min_level": 2, "max_level": 5, "refer_level": 4, "refer_scale": 224,
+      "pixel_offset": False}),
 ]  # fmt: skip
 """Calls on which all backends give the reference's values."""
 
@@ -182,6 +187,20 @@ REFUSED: Final[list[tuple[str, list[Any], dict[str, Any]]]] = [
      np.ones((1, 1), "i4")],
      {"stop_update": False, "incr_every_n_steps": 10, "decr_every_n_nan_or_inf": 2,
       "incr_ratio": 2.0, "decr_ratio": 0.5}),
+    ("lu_unpack", [np.eye(3), np.array([1, 0, 3], "i4")], {}),
+    ("set_value_with_tensor", [np.ones((0, 4)), np.ones((0, 4))],
+     {"starts": (1,), "ends": (2,), "steps": (1,), "axes": (0,), "decrease_axes": (0,),
+      "none_axes": (1,)}),
+    ("set_value", [np.ones((3, 0))],
+     {"starts": (3,), "ends": (0,), "steps": (-2,), "axes": (1,), "decrease_axes": (),
+      "none_axes": (), "shape": (2,), "values": (0.0, 1.0)}),
+    ("set_value", [np.ones((3, 4))],
+     {"starts": (0,), "ends": (1,), "steps": (1,), "axes": (0,), "decrease_axes": (),
+      "none_axes": (), "shape": (-1,), "values": (1.0,)}),
+    ("bincount", [np.array([0, 1]), np.ones(2, np.complex128)], {"minlength": 0}),
+    ("deformable_conv", [np.ones((1, 1, 3, 3)), np.zeros((1, 2, 3, 3)), np.ones((1, 1, 1, 1)),
+     None], {"strides": (1, 1), "paddings": (0, 0), "dilations": (), "deformable_groups": 1,
+             "groups": 1, "im2col_step": 1}),
 ]  # fmt: skip
 """Calls that all backends refuse, with a code."""
 

@@ -191,3 +191,15 @@ def test_compile_whole_is_the_same_for_one_release() -> None:
         exe = pirkit.compile_whole(program)
     assert exe.native is not None
     np.testing.assert_allclose(exe(x0=X)["y0"], np.tanh(X @ X.T).sum(), rtol=1e-5)
+
+
+def test_an_alias_of_unknown_sizes_is_no_native_result() -> None:
+    program = pirkit.loads("""builtin.module {
+      pir.program @main(%x "x" : tensor<6x0xf32>, %y "y" : tensor<0xf32>) {
+        %n = pd_op.shape64(%x) : (tensor<6x0xf32>) -> tensor<2xi64>
+        %z = pd_op.reshape(%y, %n) : (tensor<0xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+        pir.shadow_output(%z) {output_name = "z"} : (tensor<?x?xf32>) -> ()
+      }
+    }""")
+    found = pirkit.compile(program)(x=np.zeros((6, 0), np.float32), y=np.zeros(0, np.float32))
+    assert found["z"].shape == (6, 0)

@@ -150,9 +150,10 @@ class SequenceBuilder(Struct):
             self.convolution(call)
         elif call.kernel.startswith(_NCHWC):
             self.nchwc(call)
+        elif renames(call):
+            self.meta(cast(int, call.outputs[0]))  # its sizes have to be known, too
         elif not (
-            renames(call)
-            or self.cumulative(call)
+            self.cumulative(call)
             or self.search(call)
             or self.sort(call)
             or self.matrices(call)

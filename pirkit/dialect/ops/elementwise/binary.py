@@ -92,7 +92,8 @@ def _(x: TensorMeta, *others: TensorMeta) -> TensorMeta:
 def _(x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":  # it is widened
         return np.copysign(x, y)
-    return np.where(y < 0, -np.abs(x), np.abs(x))
+    size = x if x.dtype.kind == "b" else np.abs(x)  # a bool has no sign
+    return np.where(y < 0, size if x.dtype.kind == "b" else -size, size)
 
 
 @reference(NextAfter)

@@ -132,7 +132,8 @@ def _(
     values: Sequence[complex],
 ) -> TensorMeta:
     count = prod(shape)
-    require(len(values) in (1, count), "C4", f"{len(values)} values for shape {list(shape)}")
+    fits = len(values) in (1, count) and all(n >= 0 for n in shape)
+    require(fits, "C4", f"{len(values)} values for shape {list(shape)}")
     _check_part(x, starts, ends, steps, axes, decrease_axes, none_axes, shape)
     return x
 

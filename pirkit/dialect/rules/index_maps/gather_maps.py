@@ -42,9 +42,9 @@ def _gather_nd(call: MapCall) -> Load | Opaque:
 @index_maps("pd_op.take_along_axis")
 def _take_along_axis(call: MapCall) -> Load | Opaque:
     shape, here = call.meta("arr").shape, call.here()
+    if not shape or 0 in shape:
+        return Opaque("it has no axis to read along, or no elements")
     axis = int(call.attrs["axis"]) % len(shape)
-    if 0 in shape:
-        return Opaque("it reads an empty tensor")
     for k, n in enumerate(shape):
         if k != axis and n != call.out.shape[k]:
             return Opaque("its indices are spread")
