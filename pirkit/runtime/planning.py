@@ -318,7 +318,9 @@ class _Planner(StorageTracker, kw_only=True):
         is_known = all(map(is_static, inputs))
         try:
             found = self.library.infer(call.kernel, inputs, attrs)
-            return found if is_known else tuple(map(self.ranked, call.outputs, found))
+            # A slot that is written in place has been declared with the type that it had before.
+            is_told = is_known or not set(slots_of(call.outputs)).isdisjoint(reads(call))
+            return found if is_told else tuple(map(self.ranked, call.outputs, found))
         except ConstraintError as error:
             if not is_known:
                 stated = tuple(map(self.declared, call.inputs))

@@ -21,7 +21,7 @@ _BYTES: Final = 256
 @cache
 def _library() -> tuple[Any, Any] | None:
     """The C library, and its default environment; None where there is no such function."""
-    with suppress(AttributeError, OSError, ValueError):
+    with suppress(AttributeError, OSError, TypeError, ValueError):
         library = ctypes.CDLL(None)
         library.fesetenv.argtypes = library.fegetenv.argtypes = [ctypes.c_void_p]
         if sys.platform == "darwin":

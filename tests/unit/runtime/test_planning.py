@@ -276,7 +276,7 @@ def test_a_write_behind_a_loop_that_writes_the_same_tensor_may_change_its_shape(
         np.testing.assert_allclose(found["z"], np.full(4, np.exp(2.0)), rtol=1e-6)
 
 
-def test_how_many_axes_a_squeeze_removes_of_what_an_array_holds() -> None:
+def test_how_many_axes_there_are_of_what_an_array_holds() -> None:
     data = 'name = "x", shape = array<i64: 1, 2, 2>, dtype = #pir.dtype<float32>'
     text = f"""builtin.module {{
       pir.program @main {{
@@ -292,10 +292,14 @@ def test_how_many_axes_a_squeeze_removes_of_what_an_array_holds() -> None:
           : (tensor<1x2x2xf32>) -> tensor<2x2xf32>
         %z = pd_op.roll(%s) {{shifts = array<i64: 1>, axis = array<i64: 1>}}
           : (tensor<2x2xf32>) -> tensor<2x2xf32>
-        pir.shadow_output(%z) {{output_name = "z"}} : (tensor<2x2xf32>) -> ()
+        %u = pd_op.unsqueeze_(%z) {{axis = array<i64: 2>}}
+          : (tensor<2x2xf32>) -> tensor<2x2x1xf32>
+        %t = pd_op.transpose_(%u) {{perm = array<i32: 1, 0, 2>}}
+          : (tensor<2x2x1xf32>) -> tensor<2x2x1xf32>
+        pir.shadow_output(%t) {{output_name = "z"}} : (tensor<2x2x1xf32>) -> ()
       }}
     }}"""
     x = np.arange(4, dtype=np.float32).reshape(1, 2, 2)
     for backend in ("cpu", "reference"):
         found = executable(text, backend).run({"x": x})
-        np.testing.assert_array_equal(found["z"], [[1, 0], [3, 2]])
+        np.testing.assert_array_equal(found["z"][:, :, 0], [[1, 3], [0, 2]])
