@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,21 +13,12 @@ import pytest
 import pirkit
 from pirkit.cli import opt, reduce, run
 from pirkit.diag.errors import UsageError
-from pirkit.passes import PASSES, Pass, PassContext, pass_named, register_pass, registry
+from pirkit.passes import Pass, PassContext, pass_named, register_pass, registry
 from pirkit.passes.dce import DcePass
 
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "custom_pass.py")
 MODEL = str(Path(pirkit.__file__).parent / "samples" / "lenet.json")
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def _own_passes() -> Iterator[None]:
-    """The table of passes as it was."""
-    held = dict(PASSES)
-    yield
-    PASSES.clear()
-    PASSES.update(held)
 
 
 @pytest.fixture
