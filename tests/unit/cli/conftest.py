@@ -10,7 +10,7 @@ from pirkit.passes import PASSES
 
 
 @pytest.fixture(autouse=True)
-def _own_passes() -> Iterator[None]:
+def own_passes() -> Iterator[None]:
     """The table of passes as it was: `--load` adds some in this process."""
     held = dict(PASSES)
     yield
