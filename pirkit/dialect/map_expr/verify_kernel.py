@@ -13,10 +13,11 @@ from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.kernel_text import known_kernel
 from pirkit.dialect.map_expr.specialize import Shape, sizes_at, specialised, with_sizes
 from pirkit.dialect.map_expr.tiling import problems_of_tiles
-from pirkit.dialect.map_expr.tree import Choose, Load, walk
+from pirkit.dialect.map_expr.tree import Choose, Load, Node, walk
 from pirkit.index.expr import Expr
 from pirkit.index.extent import is_sized, names_of
 from pirkit.index.index_maps import Guard, bindings, compose, evaluate, points, space
+from pirkit.runtime.dtype import DType
 
 VISIT_LIMIT: Final = 4096
 """Largest number of points at which an index is evaluated if its bounds prove nothing."""
@@ -96,6 +97,16 @@ def _chosen(count: int) -> Iterator[tuple[int, ...]]:
             yield tuple([4 if k == one else 1 for k in range(count)])
 
 
+def _dtype(kernel: MapExpr, node: Node) -> DType | None:
+    """The element type of what an expression tree computes; None for a load of nothing."""
+    while isinstance(node, Choose):
+        node = node.yes
+    if not isinstance(node, Load):
+        return node.dtype
+    known = 0 <= node.source < len(kernel.inputs) + len(kernel.statements)
+    return kernel.meta(node.source).dtype if known else None
+
+
 def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
     """What is wrong with rows, reads, outputs, and (``with_order``) the order of statements.
 
@@ -116,6 +127,9 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
             for n in walk(side)
         }
         yield from _writing(k, statement)
+        if not statement.reduction:
+            made = {_dtype(kernel, root) for root in statement.roots} - {statement.meta.dtype, None}
+            yield from (f"v{k} stores {dtype} as {statement.meta.dtype}" for dtype in made)
         is_empty = 0 in (*statement.meta.shape, *statement.extents)
         for load in statement.loads():
             if not 0 <= load.source < count + k:

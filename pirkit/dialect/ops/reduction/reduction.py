@@ -314,6 +314,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), s.tensor(2, 1))
     yield s(s.tensor(2, 3), s.tensor())
     yield s(s.tensor(4, 2, 3), s.tensor(1, 2, 1))
+    yield s(s.tensor(2, 3), s.tensor(2, 3))
 
 
 @bad_samples(Sum, Mean, Any_, All)

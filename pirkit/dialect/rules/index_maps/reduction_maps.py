@@ -69,6 +69,8 @@ def _as(call: MapCall) -> Reduction | Load | Opaque:
     index: list[Expr] = [inner[axis] for axis in range(lead)]
     for axis, place in enumerate(call.here(), lead):
         index.append(place + inner[axis] if axis in inner else place)
+    if not over and call.out.dtype is not call.meta("x").dtype:
+        return Opaque("it counts, over no axes")
     body, extents = call.load("x", tuple(index)), tuple(over.values())
     return Reduction(lookup("pd_op.sum").name, body, extents, {"dtype": None}) if over else body
 

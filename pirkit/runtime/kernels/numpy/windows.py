@@ -76,11 +76,13 @@ def channels_first(x: Any, last: bool) -> Any:
 
 
 def inside(g: Geometry) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Where the input lies in the padded area, and what part of the input that is."""
+    """Where the input lies in the padded area, and what part of it: a negative padding cuts it."""
     target: list[slice] = []
     source: list[slice] = []
     for before, length, room in zip(g.before, g.lengths, g.padded, strict=True):
-        count = max(min(length, room - before), 0)
-        target.append(slice(before, before + count))
-        source.append(slice(0, count))
+        cut = max(-before, 0)
+        start = before + cut
+        count = max(min(length - cut, room - start), 0)
+        target.append(slice(start, start + count))
+        source.append(slice(cut, cut + count))
     return tuple(target), tuple(source)
