@@ -98,13 +98,13 @@ def _require_live(body: Body, dead: frozenset[int]) -> frozenset[int]:
 
 
 def _after(body: Body, dead: frozenset[int]) -> frozenset[int]:
-    """The dead slots behind a body that begins with ``dead`` ones."""
+    """The dead slots after a body that begins with ``dead`` ones."""
     written, freed = _effect(body)
     return dead.difference(written).union(freed)
 
 
 def _effect(body: Body) -> tuple[set[int], set[int]]:
-    """The slots that are alive behind a body whatever was before, but for those that are dead.
+    """The slots that are alive after a body whatever was before, but for those that are dead.
 
     Bodies of loops are checked once with it: once for each iteration would be twice at each level.
     """

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from pirkit.dialect.map_expr.call import MapCall
-from pirkit.dialect.map_expr.tree import Apply, Choose, Load, Node
-from pirkit.dialect.opdef import OpDef, index_maps
-from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
+from pirkit.dialect.map_expr.kernel import MapExpr, Statement
+from pirkit.dialect.map_expr.tree import Apply, Choose, Load, element_type
+from pirkit.dialect.map_expr.verify_kernel import problems
+from pirkit.dialect.opdef import OpDef, index_maps, lookup
+from pirkit.index.index_maps import space
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import TensorMeta, VecMeta
 from tests.ops.calls import calls, sample_dtypes, table
 
 MAPPED = [d for d in table() if index_maps.get(d) is not None]
-
-
-def element_type(node: Node, tensors: Sequence[Meta | None]) -> DType | None:
-    while isinstance(node, Choose):
-        node = node.yes
-    if not isinstance(node, Load):
-        return node.dtype
-    meta = tensors[node.source]
-    return meta.dtype if isinstance(meta, TensorMeta) else None
 
 
 @pytest.mark.parametrize("definition", MAPPED, ids=lambda d: d.name)
@@ -37,8 +29,16 @@ def test_the_element_type_is_that_of_the_result(definition: OpDef) -> None:
                 MapCall(definition, list(call.metas), list(results), call.attrs)
             )
             every = [m.items if isinstance(m, VecMeta) else (m,) for m in call.metas]
-            tensors = [m for items in every for m in items]
+            metas = [m for items in every for m in items]
+            types = [m.dtype if isinstance(m, TensorMeta) else None for m in metas]
             nodes = found if isinstance(found, tuple) else (found,)
             for node, meta in zip(nodes, results, strict=False):
                 if isinstance(node, Load | Choose | Apply) and isinstance(meta, TensorMeta):
-                    assert element_type(node, tensors) is meta.dtype, f"{call}: {node}"
+                    made = element_type(node, types.__getitem__)
+                    assert made is meta.dtype, f"{call}: {node}"
+
+
+def test_a_kernel_that_stores_another_element_type_is_refused() -> None:
+    load = Statement(TensorMeta((2,), dt.int64), Load(0, space((2,))), lookup("pd_op.cast").name)
+    kernel = MapExpr("k", (TensorMeta((2,), dt.bool_),), (load,), (0,))
+    assert "v0 stores bool as int64" in list(problems(kernel))

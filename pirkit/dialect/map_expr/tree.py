@@ -63,6 +63,13 @@ class Apply(Struct, frozen=True, eq=False):
 Node = Load | Fill | Position | Choose | Apply
 
 
+def element_type(node: Node, source: Callable[[int], DType | None]) -> DType | None:
+    """The element type of what a tree computes; ``source`` tells that of a tensor by its number."""
+    while isinstance(node, Choose):
+        node = node.yes
+    return source(node.source) if isinstance(node, Load) else node.dtype
+
+
 class Reduction(Struct, frozen=True, eq=False):
     """A reduction by ``op`` over ``r0...`` (of these ``extents``); ``body`` uses ``i0...`` too.
 

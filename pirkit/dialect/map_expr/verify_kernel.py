@@ -13,7 +13,7 @@ from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.kernel_text import known_kernel
 from pirkit.dialect.map_expr.specialize import Shape, sizes_at, specialised, with_sizes
 from pirkit.dialect.map_expr.tiling import problems_of_tiles
-from pirkit.dialect.map_expr.tree import Choose, Load, Node, walk
+from pirkit.dialect.map_expr.tree import Choose, Load, element_type, walk
 from pirkit.index.expr import Expr
 from pirkit.index.extent import is_sized, names_of
 from pirkit.index.index_maps import Guard, bindings, compose, evaluate, points, space
@@ -97,22 +97,17 @@ def _chosen(count: int) -> Iterator[tuple[int, ...]]:
             yield tuple([4 if k == one else 1 for k in range(count)])
 
 
-def _dtype(kernel: MapExpr, node: Node) -> DType | None:
-    """The element type of what an expression tree computes; None for a load of nothing."""
-    while isinstance(node, Choose):
-        node = node.yes
-    if not isinstance(node, Load):
-        return node.dtype
-    known = 0 <= node.source < len(kernel.inputs) + len(kernel.statements)
-    return kernel.meta(node.source).dtype if known else None
-
-
 def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
     """What is wrong with rows, reads, outputs, and (``with_order``) the order of statements.
 
     A read that a selection guards may leave its tensor: it is not evaluated there.
     """
     count = len(kernel.inputs)
+
+    def stored(source: int) -> DType | None:
+        is_known = 0 <= source < count + len(kernel.statements)
+        return kernel.meta(source).dtype if is_known else None
+
     for k, statement in enumerate(kernel.statements):
         if statement.rows is not None and len(statement.rows) != len(kernel.rows):
             yield f"v{k} has {len(statement.rows)} rows of {len(kernel.rows)}"
@@ -128,7 +123,10 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
         }
         yield from _writing(k, statement)
         if not statement.reduction:
-            made = {_dtype(kernel, root) for root in statement.roots} - {statement.meta.dtype, None}
+            made = {element_type(root, stored) for root in statement.roots} - {
+                statement.meta.dtype,
+                None,
+            }
             yield from (f"v{k} stores {dtype} as {statement.meta.dtype}" for dtype in made)
         is_empty = 0 in (*statement.meta.shape, *statement.extents)
         for load in statement.loads():

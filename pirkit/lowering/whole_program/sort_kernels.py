@@ -1,7 +1,7 @@
 """Sorts of short rows in native programs: each element is compared with each, without branches.
 
-The place of an element is the number of elements in front of it; a second nest finds for each place
-the element that belongs there.
+The place of an element is the number of elements that come before it; a second nest finds for each
+place the element that belongs there.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _compute(name: str, primitive: str, *args: str, of: DType = dt.bool_) -> Sta
 
 
 def _in_front(dtype: DType, descending: bool) -> list[Statement]:
-    """Count the elements ``y`` in front of ``x``: of equal ones those that stand before it."""
+    """Count the elements ``y`` that come before ``x``; of equal ones, those at earlier places."""
     first, last = ("x", "y") if descending else ("y", "x")
     return [
         Load("x", 0), Load("y", 1), Index("x_at", 2, dt.int32), Index("y_at", 3, dt.int32),

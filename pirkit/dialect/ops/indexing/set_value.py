@@ -39,8 +39,8 @@ def _check_part(
     require(steps is None or 0 not in steps, "C3", "a step is 0")
     if starts is None or ends is None or steps is None or None in (*starts, *ends, *steps):
         return
-    _check_value(x, [*window(x.shape, axes, *map(_known, (starts, ends, steps)))], decrease_axes,
-                 none_axes, value)  # fmt: skip
+    part = window(x.shape, axes, *map(_known, (starts, ends, steps)))
+    _check_value(x, part, decrease_axes, none_axes, value)
 
 
 def _known(bounds: Sequence[int | None]) -> list[int]:

@@ -72,7 +72,7 @@ def _cut(kernel: Kernel) -> tuple[int, int] | None:
 
 
 def _ends(kernel: Kernel) -> Iterator[tuple[int, int]]:
-    """Axes and indices from which a guard may fail, or behind which a division is not complete."""
+    """Axes, and the indices from which on a guard may fail or a division leaves a remainder."""
     loops = _loops(kernel)
     forms = affine_forms_of(kernel, loops)
     for s in kernel.statements():
