@@ -77,9 +77,9 @@ class _Sweep:
         self.program = program
         self.classes: AliasClasses = ctx.analysis(alias_classes, program)
         self.read: set[int] = set()
-        self.loop_reads: Counter[tuple[int, Operation]] = Counter()
+        self.loop_reads: Counter[tuple[int, Block]] = Counter()
         for op in operations(program.block) if self.classes.writers else ():
-            loops = loops_around(op)
+            loops = _loops_around(op)
             self.loop_reads.update((e, loop) for e in self.operand_classes(op) for loop in loops)
 
     def run(self) -> bool:
@@ -121,7 +121,7 @@ class _Sweep:
         if written & self.classes.host or written & self.read:
             return True
         own = Counter(self.operand_classes(op))
-        loops = loops_around(op)
+        loops = _loops_around(op)
         return any(self.loop_reads[e, loop] > own[e] for e in written for loop in loops)
 
     def drop_results(self, op: PirOp) -> None:
@@ -176,6 +176,11 @@ class _Sweep:
         fresh = dict(zip(kept, new.results, strict=True))
         replace(op, [fresh.get(k) for k in range(len(given))], [new])
         return True
+
+
+def _loops_around(op: PirOp) -> list[Block]:
+    """The bodies of the loops around an operation; `drop_variables` replaces the loops only."""
+    return [loop.regions[0].block for loop in loops_around(op)]
 
 
 def _needed_variables(op: PirOp, condition: SSAValue, given: Sequence[SSAValue]) -> Collection[int]:

@@ -19,6 +19,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native import target as targets
 from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.object_compiler import SIMPLIFY, object_code
 from pirkit.runtime.native.target import LEVELS, Target, host
 from tests.codegen.nests import check, layer_norm, softmax
 from tests.codegen.test_kernels import elementwise, reduction
@@ -144,6 +145,22 @@ def test_vectors_are_as_wide_as_the_cpu_has_them(
     )
     fresh.setattr(targets, "llvm", cpu)
     assert host().vector_bits == bits
+
+
+@pytest.mark.skipif(not X86, reason="this is a vector of AVX-512")
+@pytest.mark.parametrize("shuffled", ["before", "after"])
+@pytest.mark.parametrize("simplify", ["", SIMPLIFY])
+def test_doubled_bytes_compile(shuffled: str, simplify: str) -> None:
+    """LLVM 22.1 does not end here unless the shuffle is isolated."""
+    load, double = "load <64 x i8>, ptr %a, align 1", "shl <64 x i8> {}, splat (i8 1)"
+    mask = ", ".join(f"i32 {lane // 2}" for lane in range(64))
+    shuffle = f"shufflevector <64 x i8> {{}}, <64 x i8> poison, <64 x i32> <{mask}>"
+    first, second = (shuffle, double) if shuffled == "before" else (double, shuffle)
+    lines = [f"%x = {load}", f"%y = {first.format('%x')}", f"%z = {second.format('%y')}"]
+    body = "\n  ".join([*lines, "store <64 x i8> %z, ptr %a, align 1", "ret void"])
+    text = f"\n{simplify}\ndefine void @f(ptr %a) {{\n  {body}\n}}\n"
+    features = "+avx512f,+avx512bw,+avx512dq,+avx512vl"
+    assert object_code(text, "x86_64-unknown-linux-gnu", "x86-64-v4", features)
 
 
 def converted(source: DType, goal: DType, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -125,3 +125,25 @@ pir.program @variables(%n "n" : tensor<i32>, %x "x" : tensor<2xf32>) {
     pir.yield(%c, %k, %s, %t) : (tensor<i1>, tensor<i32>, tensor<2xf32>, tensor<2xf32>) -> ()
   }
 }
+
+// -----
+// A write is kept that the next iteration reads, though a variable of its loop goes.
+// CHECK-LABEL: pir.program @read_in_the_next_iteration
+// CHECK:         pd_op.while(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) :
+// CHECK:         pd_op.abs
+// CHECK-NEXT:    pd_op.relu_
+pir.program @read_in_the_next_iteration(%n "n" : tensor<i32>, %x "x" : tensor<2xf32>) {
+  %y = pd_op.sin(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %i0 = pd_op.full() {shape = array<i64>, value = 0.0 : f64, dtype = #pir.dtype<int32>} : () -> tensor<i32>
+  %c0 = pd_op.less_than(%i0, %n) : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %i, %a, %b = pd_op.while(%c0, %i0, %x, %x) : (tensor<i1>, tensor<i32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<i32>, tensor<2xf32>, tensor<2xf32>) {
+  ^bb0(%j : tensor<i32>, %u : tensor<2xf32>, %v : tensor<2xf32>):
+    %one = pd_op.full() {shape = array<i64>, value = 1.0 : f64, dtype = #pir.dtype<int32>} : () -> tensor<i32>
+    %k = pd_op.add(%j, %one) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+    %s = pd_op.abs(%y) : (tensor<2xf32>) -> tensor<2xf32>
+    %w = pd_op.relu_(%y) : (tensor<2xf32>) -> tensor<2xf32>
+    %c = pd_op.less_than(%k, %n) : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    pir.yield(%c, %k, %s, %x) : (tensor<i1>, tensor<i32>, tensor<2xf32>, tensor<2xf32>) -> ()
+  }
+  pir.shadow_output(%a) {output_name = "a"} : (tensor<2xf32>) -> ()
+}
