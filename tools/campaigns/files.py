@@ -273,7 +273,8 @@ def _cache_entry(draw: random.Random) -> list[Found]:
     if status == "values":
         with np.errstate(all="ignore"):
             same = all(
-                np.array_equal(found[n], want[n], equal_nan=want[n].dtype.kind in "fc")
+                # kind V: bfloat16
+                np.array_equal(found[n], want[n], equal_nan=want[n].dtype.kind in "fcV")
                 for n in want
             )
         if same:
