@@ -125,14 +125,14 @@ def _check_writes(op: PirOp, definition: OpDef) -> None:
         target = op.operand_named(operand)
         if target is None:
             continue
-        if target in written:
-            fail(
-                op,
-                "PK0208",
-                f"`{op.name}` writes one value through both `{written[target]}` and `{operand}`",
-            )
-        written[target] = operand
         owner = target.owner
+        is_list = isinstance(owner, PirOp) and owner.name == "pir.combine"
+        for one in cast(PirOp, owner).operands if is_list else (target,):
+            if one in written:
+                both = {f"`{written[one]}`": None, f"`{operand}`": None}
+                how = "through both" if len(both) > 1 else "twice through"
+                fail(op, "PK0208", f"`{op.name}` writes one value {how} {' and '.join(both)}")
+            written[one] = operand
         if isinstance(owner, Operation) and owner.name == "pir.constant":
             fail(op, "PK0208", f"`{op.name}` writes a constant through `{operand}`")
         made = op.result_named(result)

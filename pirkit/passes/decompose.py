@@ -27,6 +27,7 @@ from pirkit.dialect.opdef import OpDef, all_ops, decompose, find
 from pirkit.dialect.operation import PirOp, bodies, create, span_of
 from pirkit.dialect.ops.gradient.gradients import SOURCES as GRADIENTS
 from pirkit.dialect.primitives import is_primitive
+from pirkit.dialect.retyped_storage import storage_of
 from pirkit.dialect.types import meta_of, vec_type
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.cost_model import has_kernel, why_keep_composite
@@ -287,11 +288,27 @@ def _cut_gradients(op: PirOp, b: Builder) -> None:
 
 
 def _written(op: PirOp, values: Sequence[Any], b: Builder) -> list[Any]:
-    """The result values after the in-place results have been written to their operands."""
+    """The result values after the in-place results have been written to their operands.
+
+    An operand that stands for a result, as the gradient in `asgd_`, is copied first where the op
+    writes other operands too: these may be the same tensor.
+    """
     found: list[Any] = []
-    for slot, value in zip(op.definition.results, values, strict=True):
-        target = op.definition.inplace.get(slot.name)
-        into = None if target is None else OpCall(b, op).operand(target)
+    call, slots = OpCall(b, op), op.definition.results
+    targets = [op.definition.inplace.get(slot.name) for slot in slots]
+    intos = [None if target is None else call.operand(target) for target in targets]
+    if len([into for into in intos if into is not None]) > 1:
+        emitted = set(b.emitted)
+        values = [
+            b.assign(value)
+            if isinstance(value, Value)
+            and isinstance(into, Value)
+            and value.ssa is not into.ssa
+            and storage_of(value.ssa)[0].owner not in emitted
+            else value
+            for value, into in zip(values, intos, strict=True)
+        ]
+    for value, into in zip(values, intos, strict=True):
         if value is None or into is None:
             found.append(value)
         elif isinstance(into, tuple):

@@ -582,3 +582,15 @@ def test_a_size_of_nothing_behind_one_that_is_open(pipeline: str) -> None:
     program = Program(parse_mlir(NOTHING_BEHIND_AN_OPEN_SIZE))
     found = pirkit.compile(program, pipeline=pipeline).run({"p": np.array([0]), "x": np.zeros(0)})
     assert np.asarray(found["y"]).shape == (1, 0)
+
+
+@pytest.mark.parametrize("pipeline", ["", "decompose", "@default"])
+def test_a_gradient_that_is_the_parameter_is_kept_before_both_are_written(pipeline: str) -> None:
+    b = pirkit.ProgramBuilder()
+    p, rate, d, y, n = (b.input(name, (1,), "float32") for name in ("p", "rate", "d", "y", "n"))
+    _, _, kept, _ = b("pd_op.asgd_", p, p, rate, d, y, n)
+    b.output("kept", kept)
+    numbers = {"p": 2, "rate": 0.5, "d": 0.3, "y": 0.1, "n": 3}
+    arrays = {name: np.full(1, number, "f4") for name, number in numbers.items()}
+    found = pirkit.compile(b.finish(), pipeline=pipeline)(**arrays)["kept"]
+    assert np.asarray(found).tolist() == [2]

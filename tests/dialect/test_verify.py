@@ -64,6 +64,13 @@ def refused(body: str) -> PirkitError:
         ("%k = pir.constant() {value = \"k\"} : () -> tensor<2x3xf32>\n"
          "%1 = pd_op.relu_(%k) : (tensor<2x3xf32>) -> tensor<2x3xf32>",
          "PK0208", "writes a constant through `x`"),
+        ("%l = pir.combine(%x, %x) : (tensor<2x3xf32>, tensor<2x3xf32>)"
+         " -> !pir.vec<tensor<2x3xf32>, tensor<2x3xf32>>\n"
+         '%s = pir.parameter() {parameter_name = "s"} : () -> tensor<1xf32>\n'
+         "%o, %f = pd_op.check_finite_and_unscale_(%l, %s)"
+         " : (!pir.vec<tensor<2x3xf32>, tensor<2x3xf32>>, tensor<1xf32>)"
+         " -> (!pir.vec<tensor<2x3xf32>, tensor<2x3xf32>>, tensor<1xi1>)",
+         "PK0208", "writes one value twice through `x`"),
         ("%s, %i, %o = pir.stack_create() : () -> (!pir.stack, !pir.inlet, !pir.outlet)\n"
          "pir.tuple_push(%i, %x) : (!pir.inlet, tensor<2x3xf32>) -> ()\n"
          "pir.tuple_push(%i, %x) : (!pir.inlet, tensor<2x3xf32>) -> ()",
