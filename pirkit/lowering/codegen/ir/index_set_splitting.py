@@ -9,11 +9,12 @@ transposed in tiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
+from pirkit.lowering.codegen.ir.canonicalize import without_unused_operands
 from pirkit.lowering.codegen.ir.delinearize import (
     AffineIndex,
     DigitLoops,
@@ -70,11 +71,17 @@ def _parts(kernel: Kernel, arrays: tuple[int, ...], most: int) -> list[Placed]:
         if not _is_plain(first[0]):
             continue
         behind = _part(kernel, axis, at, extent)
-        rest = delinearized(behind, arrays)
+        rest = _used(*delinearized(behind, arrays))
         more = [rest] if _is_plain(rest[0]) else _parts(behind, arrays, most - 1)
         if more or (extent - at <= at and axis not in lanes):
-            return [first, *(more or [rest])]
+            return [_used(*first), *(more or [rest])]
     return []
+
+
+def _used(kernel: Kernel, arrays: Sequence[int]) -> Placed:
+    """The kernel without operands that only other parts read."""
+    made, kept = without_unused_operands(kernel)
+    return made, tuple([arrays[k] for k in kept])
 
 
 def _is_plain(kernel: Kernel) -> bool:
