@@ -239,7 +239,9 @@ class _Partitioner:
                 refusal, materialized = (
                     (None, found) if isinstance(found, _Materialized) else (found, None)
                 )
-            refusal = refusal or splits_axes(unit, members, self.equations.is_free)
+            refusal = refusal or splits_axes(
+                unit, members, self.equations.is_free, self.policy.recompute
+            )
             if refusal is not None:
                 return refusal
             joined = solve(unit, [g.loops for g in groups], members)

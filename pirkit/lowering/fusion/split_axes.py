@@ -23,11 +23,13 @@ from pirkit.runtime.machine_costs import LAUNCH_ADDS, LOOKUP_ADDS, MEMORY_BYTE_A
 
 
 def splits_axes(
-    unit: Unit, members: Mapping[SSAValue, Unit], is_free: Callable[[SSAValue], bool]
+    unit: Unit, members: Mapping[SSAValue, Unit], is_free: Callable[[SSAValue], bool], most: int
 ) -> Refusal | None:
-    """The refusal of a reshape whose kernel would divide sums of loops; None for other ops."""
+    """The refusal of a reshape whose kernel would divide sums of loops, if that costs more than
+    ``most`` additions for each element; None for other ops.
+    """
     inside = [r for r in unit.reads if r.source in members]
-    if not any(len(e.iters) > 1 for r in inside for e in r.index):
+    if most >= LOOKUP_ADDS or not any(len(e.iters) > 1 for r in inside for e in r.index):
         return None
     moved = 2 * unit.meta.dtype.itemsize * MEMORY_BYTE_ADDS
     if expected(prod(unit.meta.shape)) * (LOOKUP_ADDS - moved) < LAUNCH_ADDS:
@@ -38,7 +40,8 @@ def splits_axes(
     if needs is None or not any(_divides_sums(i) for at in needs.others.values() for i in at):
         return None
     reason = "each element would be read at a quotient of several loops: no strides lead to it"
-    return Refusal("cost", (members[inside[0].source].op, unit.op), reason)
+    ops = (members[inside[0].source].op, unit.op)
+    return Refusal("cost", ops, reason, remedy=f"fuse{{recompute={LOOKUP_ADDS}}}")
 
 
 def _divides_sums(index: Index) -> bool:
