@@ -43,9 +43,10 @@ def bind_panels(b: Binding) -> NativeStep | None:
     """Bind a matmul with weights in panels; None for one that has no native form here."""
     metas = [m if isinstance(m, TensorMeta) else None for m in b.inputs]
     try:
-        function, operands = panel_product(metas, b.output())
+        found, operands = panel_product(metas, b.output())
     except NotNativeError:
         return None
+    function = native_gemm(found) if isinstance(found, Gemm) else found
     return step_of(function, operands, len(metas), (b.output(),))
 
 

@@ -103,6 +103,32 @@ def test_the_loops_compute_the_matmul(
             assert error <= 2 * np.finfo(p.dtype.np).eps * (p.depth + 8), stage.rewrite
 
 
+@pytest.mark.parametrize("size", [(17, 33, 9), (65, 290, 48), (300, 70, 1600)])
+@pytest.mark.parametrize("transposed", [(False, False), (False, True)])
+def test_summands(size: tuple[int, int, int], transposed: tuple[bool, bool]) -> None:
+    """One for each row of a matrix, one for each column of all, and one for each element."""
+    p = product_like(*size, transposed, (2,))
+    (rows, columns, _), each = size, p.dtype.itemsize
+    places = [
+        MatrixBatch((rows * each,), (each, 0), 2 * rows * each),
+        MatrixBatch((0,), (0, each), columns * each),
+        p.c,
+    ]
+    p = replace(p, summands=tuple(places))
+    a, b, product = operands(p, transposed)
+    draw = np.random.default_rng(1).standard_normal
+    added = [draw(s).astype(np.float32) for s in ((2, rows, 1), (columns,), (2, rows, columns))]
+    wanted, bound = product + sum(added), 2 * np.finfo(np.float32).eps * (p.depth + 8)
+    made = np.full(wanted.shape, np.nan, np.float32)
+    native_gemm(p).bind([a, b, made, *added])()
+    assert abs(made - wanted).max() <= bound
+    target = replace(host(), l2_bytes=1 << 14)
+    for stage in gemm_draft(p, target, 4).stages[0 if p.multiplications < 10000 else 1 :]:
+        made = np.full(wanted.shape, np.nan, np.float32)
+        run_loops(stage.nest, [a, b, made, *added])
+        assert abs(made - wanted).max() <= bound, stage.rewrite
+
+
 def test_an_access_outside_of_a_matrix_is_found() -> None:
     p = product_like(40, 40, 40, (False, False))
     a, b, _ = operands(p, (False, False))

@@ -1,4 +1,6 @@
-"""Copies into and out of blocks that the last channels do not fill: most of it has plain loads."""
+"""Copies with guards, into blocks that channels do not fill or of several operands: most of what
+they load is plain.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,9 @@ def behind(x: Any) -> Any:
     return ops.pad(x, paddings=[0, 0, 0, 0, 0, 3, 0, 2], pad_value=0.0)
 
 
-def kernel_of(function: Any, *shape: int) -> MapExpr:
-    given = np.zeros(shape, np.float32)
-    decomposed = pirkit.run_passes(trace(function, (given,)).program, "decompose,dce")
+def kernel_of(function: Any, *shapes: tuple[int, ...]) -> MapExpr:
+    given = tuple([np.zeros(shape, np.float32) for shape in shapes])
+    decomposed = pirkit.run_passes(trace(function, given).program, "decompose,dce")
     (found,) = kernels(fused(decomposed.entry(None), single=True)[0])
     return found
 
@@ -54,7 +56,7 @@ def is_plain(kernel: Kernel) -> bool:
 
 @pytest.mark.parametrize("channels", [17, 21, 31, 36])
 def test_most_blocks_are_filled_without_a_guard(channels: int) -> None:
-    kernel = kernel_of(into_blocks, 2, channels, 5, 6)
+    kernel = kernel_of(into_blocks, (2, channels, 5, 6))
     whole, rest = nests(kernel)
     assert is_plain(whole)
     assert (whole.outer[1], rest.outer[1]) == (channels // 8, 1)
@@ -63,18 +65,63 @@ def test_most_blocks_are_filled_without_a_guard(channels: int) -> None:
 
 @pytest.mark.parametrize("channels", [17, 21, 31, 36])
 def test_channels_of_whole_blocks_are_read_at_strides(channels: int) -> None:
-    kernel = kernel_of(lambda x: out_of_blocks(x, channels), 2, -(-channels // 8), 5, 6, 8)
+    kernel = kernel_of(lambda x: out_of_blocks(x, channels), (2, -(-channels // 8), 5, 6, 8))
     assert [is_plain(nest) for nest in nests(kernel)] == [True, True]
     assert check(kernel, drawn(kernel))
 
 
 @pytest.mark.parametrize("channels", [9, 32])
 def test_a_small_part_and_whole_blocks_are_no_reason(channels: int) -> None:
-    kernel = kernel_of(into_blocks, 2, channels if channels == 32 else 7, 5, 6)
+    kernel = kernel_of(into_blocks, (2, channels if channels == 32 else 7, 5, 6))
     assert len(nests(kernel)) == 1
 
 
 def test_rows_with_a_guard_stay_in_one_nest() -> None:
-    kernel = kernel_of(behind, 2, 3, 20, 20)
+    kernel = kernel_of(behind, (2, 3, 20, 20))
+    assert len(nests(kernel)) == 1
+    assert check(kernel, drawn(kernel))
+
+
+def joined(axis: int, *turns: Any) -> Any:
+    """What concatenates operands along an axis, each after a function."""
+    return lambda *given: ops.concat([f(x) for f, x in zip(turns, given, strict=True)], axis=axis)
+
+
+def points(x: Any) -> Any:
+    """One row of channels for each pixel."""
+    return ops.transpose(ops.reshape(x, [*x.shape[:2], -1]), [0, 2, 1])
+
+
+def anchors(x: Any) -> Any:
+    """One row for each pixel and each three of its channels."""
+    return ops.reshape(ops.transpose(x, [0, 2, 3, 1]), [x.shape[0], -1, 3])
+
+
+def rows(x: Any) -> Any:
+    return ops.reshape(x, [*x.shape[:2], -1])
+
+
+LEVELS = ((2, 24, 13, 7), (2, 24, 5, 9), (2, 24, 4, 4))
+
+
+@pytest.mark.parametrize("turn", [points, anchors, rows])
+def test_each_operand_of_a_concat_is_read_without_a_guard(turn: Any) -> None:
+    """Transposed ones in tiles, and those along lanes in whole vectors."""
+    function = joined(2 if turn is rows else 1, turn, turn, turn)
+    kernel = kernel_of(function, *LEVELS)
+    made = nests(kernel)
+    assert [is_plain(nest) for nest in made] == [True] * 3
+    assert [len(nest.operands) for nest in made] == [2] * 3
+    assert check(kernel, drawn(kernel))
+
+
+def test_a_concat_of_contiguous_operands_stays_in_one_nest() -> None:
+    kernel = kernel_of(joined(1, rows, rows), *LEVELS[:1] * 2)
+    assert len(nests(kernel)) == 1
+    assert check(kernel, drawn(kernel))
+
+
+def test_a_few_lanes_are_no_part() -> None:
+    kernel = kernel_of(joined(2, rows, rows), (2, 3, 5, 5), (2, 3, 3, 5))
     assert len(nests(kernel)) == 1
     assert check(kernel, drawn(kernel))

@@ -157,3 +157,22 @@ pir.program @padded(%x "x" : tensor<1x8x8x8xf32>, %s "s" : tensor<1x8x4xf32>, %c
   pir.shadow_output(%2) {output_name = "z"} : (tensor<1x8x1x7xf32>) -> ()
   pir.shadow_output(%3) {output_name = "t"} : (tensor<1x8x4x4xf32>) -> ()
 }
+
+// -----
+// Many filters of signals with short windows are a matmul by the windows.
+// CHECK-LABEL: pir.program @signals
+// CHECK:         [[X:%.*]] = pd_op.unfold(%x) {kernel_sizes = array<i32: 1, 4>, paddings = array<i32: 0, 1, 0, 1>, strides = array<i32: 1, 2>, dilations = array<i32: 1, 1>}
+// CHECK:         [[M:%.*]] = pd_op.matmul({{%.*}}, [[X]]) : (tensor<24x4xf32>, tensor<2x4x8xf32>) -> tensor<2x24x8xf32>
+// CHECK:         pd_op.reshape([[M]]) {shape = array<i64: 2, 24, 1, 8>}
+// CHECK-COUNT-2: pir.nchwc_conv2d
+pir.program @signals(%x "x" : tensor<2x1x1x16xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<24x1x1x4xf32>
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<8x1x1x5xf32>
+  %u = pir.parameter() {parameter_name = "u"} : () -> tensor<8x1x1x21xf32>
+  %1 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 2>, paddings = array<i32: 0, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<2x1x1x16xf32>, tensor<24x1x1x4xf32>) -> tensor<2x24x1x8xf32>
+  %2 = pd_op.conv2d(%x, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 2>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<2x1x1x16xf32>, tensor<8x1x1x5xf32>) -> tensor<2x8x1x16xf32>
+  %3 = pd_op.conv2d(%x, %u) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 10>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<2x1x1x16xf32>, tensor<8x1x1x21xf32>) -> tensor<2x8x1x16xf32>
+  pir.shadow_output(%1) {output_name = "a"} : (tensor<2x24x1x8xf32>) -> ()
+  pir.shadow_output(%2) {output_name = "b"} : (tensor<2x8x1x16xf32>) -> ()
+  pir.shadow_output(%3) {output_name = "c"} : (tensor<2x8x1x16xf32>) -> ()
+}

@@ -32,6 +32,7 @@ from pirkit.lowering.fusion.overlapping import (
 )
 from pirkit.lowering.fusion.recompute import again
 from pirkit.lowering.fusion.refusal import Refusal
+from pirkit.lowering.fusion.split_axes import splits_axes
 from pirkit.lowering.fusion.uses import Reader
 
 
@@ -238,6 +239,9 @@ class _Partitioner:
                 refusal, materialized = (
                     (None, found) if isinstance(found, _Materialized) else (found, None)
                 )
+            refusal = refusal or splits_axes(
+                unit, members, self.equations.is_free, self.policy.recompute
+            )
             if refusal is not None:
                 return refusal
             joined = solve(unit, [g.loops for g in groups], members)

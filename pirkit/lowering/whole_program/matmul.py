@@ -17,7 +17,6 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.lowering.codegen.matmul.few_columns import has_few_columns
 from pirkit.lowering.codegen.matmul.few_rows import has_few_rows
-from pirkit.lowering.codegen.matmul.gemm import native_gemm
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch
 from pirkit.lowering.codegen.matmul.quantized_rows import (
     DIRECT_ROWS,
@@ -95,6 +94,11 @@ def matmul_of(
     return _nest((*batch, rows, columns), depth, (a, b, c), (*ab, result))
 
 
+def is_blocked(p: Gemm) -> bool:
+    """Whether a matmul has the blocked loops, whose tiles add summands."""
+    return not (has_few_rows(p) or has_few_columns(p, host()))
+
+
 def _is_thin_gemm(p: Gemm) -> bool:
     """Whether a matmul of few rows or columns has loops of its own, which pack no panel."""
     return (p.columns >= MAX_THIN_EXTENT and has_few_rows(p)) or has_few_columns(p, host())
@@ -102,10 +106,10 @@ def _is_thin_gemm(p: Gemm) -> bool:
 
 def panel_product(
     metas: Sequence[TensorMeta | None], out: TensorMeta
-) -> tuple[NativeFunction, tuple[int, ...]]:
-    """The function of a product with weights in panels, and which of its operands and the result
-    it takes, by their numbers. The operands are ``x`` and panels, then perhaps the scales of
-    columns, those of rows, and what is added to sums of columns.
+) -> tuple[NativeFunction | Gemm, tuple[int, ...]]:
+    """The function of a product with weights in panels, or its sizes as a GEMM, and which of its
+    operands and the result it takes, by their numbers. The operands are ``x`` and panels, then
+    perhaps the scales of columns, those of rows, and what is added to sums of columns.
 
     Raises NotNativeError for weights in rows, for panels that do not suit this CPU, for float16
     where the CPU does not convert it, and for nothing to compute.
@@ -143,7 +147,7 @@ def panel_product(
     b = MatrixBatch((), (width * item, depth * item), weights.numel * item)
     stored = None if weights.dtype is kind else weights.dtype
     how = Gemm((), rows, columns, depth, kind, a, b, c, panel=width, stored=stored, scales=scaled)
-    return native_gemm(how), operands
+    return how, operands
 
 
 def _as_matrices(

@@ -47,6 +47,7 @@ from pirkit.runtime.native.records_ir import STACK_BYTES
 from pirkit.runtime.plan import Call, Plan, TypedCall, reads, slots_of
 
 if TYPE_CHECKING:
+    from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
     from pirkit.lowering.whole_program.attention_groups import RowGroup
 
 _NCHWC: Final = "pir.nchwc_"
@@ -64,6 +65,8 @@ class SequenceBuilder(Struct):
     """For each step the nest that it computes; None if it is not exactly one nest."""
     statements: dict[NativeFunction, int] = field(default_factory=dict[NativeFunction, int])
     """About how many statements the function of a nest executes."""
+    products: dict[NativeFunction, Gemm] = field(default_factory=dict[NativeFunction, "Gemm"])
+    """The matmuls of functions that can add something to their results."""
     sources: list[tuple[Call, ...]] = field(default_factory=list["tuple[Call, ...]"])
     """For each step the calls that it computes, or computes a part of."""
     current: tuple[Call, ...] = ()
@@ -227,14 +230,24 @@ class SequenceBuilder(Struct):
         if isinstance(made, Kernel):
             self.kernel(made, buffers)
         else:
-            self.control(matmuls.native_gemm(made), buffers)
+            self.gemm(made, buffers)
 
     def panels(self, call: Call) -> None:
         given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
         metas = [None if slot is None else self.meta(slot) for slot in given]
-        function, operands = _matmuls().panel_product(metas, self.meta(out))
+        found, operands = _matmuls().panel_product(metas, self.meta(out))
         slots = cast("list[int]", [(*given, out)[k] for k in operands])
-        self.control(function, tuple(map(self.buffer, slots)))
+        buffers = tuple(map(self.buffer, slots))
+        if isinstance(found, NativeFunction):
+            self.control(found, buffers)
+        else:
+            self.gemm(found, buffers)
+
+    def gemm(self, product: Gemm, buffers: tuple[int, ...]) -> None:
+        function = imported("pirkit.lowering.codegen.matmul.gemm").native_gemm(product)
+        if _matmuls().is_blocked(product):
+            self.products[function] = product
+        self.control(function, buffers)
 
     def convolution(self, call: Call) -> None:
         found = convolution_of(call, self.meta, self.transposed)

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pirkit.lowering.codegen.ir.canonicalize import without_unused_operands
 from pirkit.lowering.codegen.ir.element_types import compute_type, types_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -24,7 +25,6 @@ from pirkit.lowering.codegen.ir.loopnest import (
     LoopPhase,
     Operand,
     Reduce,
-    RuntimeAssert,
     Statement,
     Store,
     accumulated_axes,
@@ -212,9 +212,8 @@ def _split_accumulation(kernel: Kernel) -> SplitKernel:
         ]
     )
     sizes = [o.size for o in operands[first:]]
-    steps = [
-        _without_unused_operands(replace(kernel, operands=tuple(operands), loop_phases=loop_phases))
-    ]
+    parts = replace(kernel, operands=tuple(operands), loop_phases=loop_phases)
+    steps = [KernelStep(*without_unused_operands(parts))]
     steps += [
         _combine_accumulated(kernel, combined, accumulated, operands, partials, part_total)
         for combined, accumulated in ends.items()
@@ -243,32 +242,6 @@ def _combine_accumulated(
     extents = tuple([(*kernel.outer, *kernel.inner)[axis] for axis in combined])
     nest = Kernel(extents, (part_total,), tuple(used), (LoopPhase(tuple(body), tuple(after)),))
     return KernelStep(nest, tuple(buffers))
-
-
-def _without_unused_operands(kernel: Kernel) -> KernelStep:
-    """The kernel without operands that no statement uses."""
-    numbers = sorted(
-        {
-            s.operand
-            for s in kernel.statements()
-            if isinstance(s, (Load, Store, Accumulate, RuntimeAssert))
-        }
-    )
-    place = {number: k for k, number in enumerate(numbers)}
-
-    def renumbered(statement: Statement) -> Statement:
-        if isinstance(statement, (Load, Store, Accumulate, RuntimeAssert)):
-            return replace(statement, operand=place[statement.operand])
-        return statement
-
-    loop_phases = tuple(
-        [
-            LoopPhase(tuple(map(renumbered, x.body)), tuple(map(renumbered, x.after)))
-            for x in kernel.loop_phases
-        ]
-    )
-    operands = tuple([kernel.operands[k] for k in numbers])
-    return KernelStep(replace(kernel, operands=operands, loop_phases=loop_phases), tuple(numbers))
 
 
 def _renumbered(statement: Statement) -> Statement:

@@ -17,9 +17,11 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Constant,
     Index,
     Kernel,
+    Load,
     LoopPhase,
     Operand,
     Reduce,
+    RuntimeAssert,
     Statement,
     Store,
 )
@@ -54,6 +56,32 @@ def with_axes(kernel: Kernel, outer: Sequence[int], inner: Sequence[int]) -> Ker
         for axis in range(len(extents))
     }
     return _rebuilt(kernel, [pick[a] for a in outer], [pick[a] for a in inner])
+
+
+def without_unused_operands(kernel: Kernel) -> tuple[Kernel, tuple[int, ...]]:
+    """The kernel without operands that no statement uses, and the numbers of the others."""
+    numbers = sorted(
+        {
+            s.operand
+            for s in kernel.statements()
+            if isinstance(s, (Load, Store, Accumulate, RuntimeAssert))
+        }
+    )
+    place = {number: k for k, number in enumerate(numbers)}
+
+    def renumbered(statement: Statement) -> Statement:
+        if isinstance(statement, (Load, Store, Accumulate, RuntimeAssert)):
+            return replace(statement, operand=place[statement.operand])
+        return statement
+
+    loop_phases = tuple(
+        [
+            LoopPhase(tuple(map(renumbered, x.body)), tuple(map(renumbered, x.after)))
+            for x in kernel.loop_phases
+        ]
+    )
+    operands = tuple([kernel.operands[k] for k in numbers])
+    return replace(kernel, operands=operands, loop_phases=loop_phases), tuple(numbers)
 
 
 def _axes(

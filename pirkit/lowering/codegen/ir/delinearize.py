@@ -111,10 +111,15 @@ def _terms(affine: AffineIndex, loops: DigitLoops) -> Iterator[int]:
 def _loops(kernel: Kernel) -> DigitLoops | None:
     """The loops, split by the divisors of indices; None if these do not divide each other."""
     constants = {s.name: s.value for s in kernel.statements() if isinstance(s, Constant)}
-    axes = {s.name: s.axis for s in kernel.statements() if isinstance(s, Index)}
+    axes: dict[str, int] = {}
     divisors: dict[int, set[int]] = {}
     for s in kernel.statements():
-        if isinstance(s, Compute) and s.primitive == "quotient" and s.args[0] in axes:
+        if isinstance(s, Index):
+            axes[s.name] = s.axis
+        elif isinstance(s, Compute) and s.primitive == "add" and s.args[1] in constants:
+            # An index from elsewhere on: its quotients are affine if the divisor fits that, too.
+            axes |= {s.name: axes[s.args[0]]} if s.args[0] in axes else {}
+        elif isinstance(s, Compute) and s.primitive == "quotient" and s.args[0] in axes:
             by = constants.get(s.args[1])
             if isinstance(by, int) and by > 0:
                 divisors.setdefault(axes[s.args[0]], set()).add(by)

@@ -1,16 +1,20 @@
 """Splits the index set of a copy where a guard turns false, or a division leaves a remainder.
 
 Blocks that the last channels do not fill are read under a guard, and written back at quotients of
-an axis that the size of a block does not divide. Both gather lanes one by one. Over the indices
-whose blocks are full there is neither, so that part is transposed in tiles.
+an axis that the size of a block does not divide. Transposed operands of a concat are read at
+quotients of its axis, and selected. All of them gather lanes one by one. Over the indices whose
+blocks are full, or that are those of one operand, there is nothing of that, so that part is
+transposed in tiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
+from pirkit.lowering.codegen.ir.canonicalize import without_unused_operands
 from pirkit.lowering.codegen.ir.delinearize import (
     AffineIndex,
     DigitLoops,
@@ -27,28 +31,57 @@ from pirkit.lowering.codegen.ir.loopnest import (
     LoopPhase,
     Statement,
     Store,
+    varying,
 )
 
 _COPIES = (Load, Constant, Index, Compute, Store)
+_MIN_LANES: Final = 16
+"""Elements along the lanes that a part has at least."""
+_MAX_PARTS: Final = 16
+"""Parts at most: each is a nest of its own, which takes a few milliseconds to compile."""
 
 Placed = tuple[Kernel, tuple[int, ...]]
 """A kernel, and the array of each operand."""
 
 
 def split_index_sets(kernel: Kernel, arrays: tuple[int, ...]) -> list[Placed]:
-    """The kernel over most of an axis, with plain loads, and over the rest; or else as a whole.
+    """The kernel over parts of an axis, with plain loads; or else as a whole.
 
-    Quotients and remainders are delinearized.
+    Only over the last part, which is the smaller half, loads may stay guarded. Quotients and
+    remainders are delinearized.
     """
     whole = delinearized(kernel, arrays)
-    cut = None if _is_plain(whole[0]) else _cut(kernel)
-    if cut is None:
+    is_copy = not kernel.inner and all(isinstance(s, _COPIES) for s in kernel.statements())
+    if _is_plain(whole[0]) or not is_copy:
         return [whole]
-    axis, at = cut
-    first = delinearized(_part(kernel, axis, 0, at), arrays)
-    if not _is_plain(first[0]):
-        return [whole]
-    return [first, delinearized(_part(kernel, axis, at, kernel.outer[axis]), arrays)]
+    parts = _parts(kernel, arrays, _MAX_PARTS)
+    # Guards that all lanes of a vector share are cheap where lanes are contiguous.
+    pays = _varies(kernel) or any(_is_strided(part) for part, _ in parts)
+    return parts if parts and pays else [whole]
+
+
+def _parts(kernel: Kernel, arrays: tuple[int, ...], most: int) -> list[Placed]:
+    """The kernel over at most so many parts of an axis; none if that gives no plain loads."""
+    lanes = _lanes(kernel)
+    for at, axis in sorted({(at, axis) for axis, at in _ends(kernel)}):
+        extent, least = kernel.outer[axis], _MIN_LANES if axis in lanes else 1
+        if not least <= at <= extent - least or most < 2:
+            continue
+        first = delinearized(_part(kernel, axis, 0, at), arrays)
+        if not _is_plain(first[0]):
+            continue
+        behind = _part(kernel, axis, at, extent)
+        rest = _used(*delinearized(behind, arrays))
+        more = [rest] if _is_plain(rest[0]) else _parts(behind, arrays, most - 1)
+        if more or (extent - at <= at and axis not in lanes):
+            return [_used(*first), *(more or [rest])]
+    return []
+
+
+def _used(kernel: Kernel, arrays: Sequence[int]) -> Placed:
+    """The kernel without operands that only other parts read."""
+    made, kept = without_unused_operands(kernel)
+    return made, tuple([arrays[k] for k in kept])
 
 
 def _is_plain(kernel: Kernel) -> bool:
@@ -56,19 +89,22 @@ def _is_plain(kernel: Kernel) -> bool:
     return all(s.at is None and s.predicate is None for s in loads)
 
 
-def _cut(kernel: Kernel) -> tuple[int, int] | None:
-    """An axis and where to cut it, at least in half; None if lanes need no transposed tiles."""
-    statements = list(kernel.statements())
-    if kernel.inner or not all(isinstance(s, _COPIES) for s in statements):
-        return None
-    stored = [kernel.operands[s.operand] for s in statements if isinstance(s, Store)]
-    loaded = [kernel.operands[s.operand] for s in statements if isinstance(s, Load)]
-    lanes = {o.outer.index(o.dtype.itemsize) for o in stored if o.dtype.itemsize in o.outer}
-    strided = any(o.outer[k] not in (0, o.dtype.itemsize) for o in loaded for k in lanes)
-    for axis, at in _ends(kernel) if strided else ():
-        if axis not in lanes and 0 < kernel.outer[axis] - at <= at:
-            return axis, at
-    return None
+def _lanes(kernel: Kernel) -> set[int]:
+    """The axes along which stored operands are contiguous."""
+    stored = [kernel.operands[s.operand] for s in kernel.statements() if isinstance(s, Store)]
+    return {o.outer.index(o.dtype.itemsize) for o in stored if o.dtype.itemsize in o.outer}
+
+
+def _varies(kernel: Kernel) -> bool:
+    """Whether a guard differs between lanes."""
+    guards = {s.predicate for s in kernel.statements() if isinstance(s, Load)}
+    return any(guards & varying(kernel, axis) for axis in _lanes(kernel))
+
+
+def _is_strided(kernel: Kernel) -> bool:
+    """Whether lanes of a loaded operand are apart."""
+    loaded = [kernel.operands[s.operand] for s in kernel.statements() if isinstance(s, Load)]
+    return any(o.outer[k] not in (0, o.dtype.itemsize) for o in loaded for k in _lanes(kernel))
 
 
 def _ends(kernel: Kernel) -> Iterator[tuple[int, int]]:
@@ -90,6 +126,22 @@ def _ends(kernel: Kernel) -> Iterator[tuple[int, int]]:
                     yield axes[0], kernel.outer[axes[0]] // by * by
             case _:
                 continue
+
+
+def _bounds(
+    kernel: Kernel, loops: DigitLoops, forms: Mapping[str, AffineIndex]
+) -> dict[str, tuple[int, int]]:
+    """The least and the largest value of integers, also of quotients that are not affine."""
+    found = {name: loops.bounds(form) for name, form in forms.items()}
+    for s in kernel.statements():
+        if not isinstance(s, Compute) or s.name in found or not found.keys() >= {*s.args}:
+            continue
+        given = [found[a] for a in s.args]
+        if s.primitive == "add":
+            found[s.name] = given[0][0] + given[1][0], given[0][1] + given[1][1]
+        elif s.primitive == "quotient" and given[1][0] == given[1][1] > 0:
+            found[s.name] = given[0][0] // given[1][0], given[0][1] // given[1][0]
+    return found
 
 
 def _loops(kernel: Kernel) -> DigitLoops:
@@ -118,25 +170,36 @@ def _moved(s: Statement, axis: int, low: int) -> list[Statement]:
 
 
 def _unguarded(kernel: Kernel) -> Iterator[Statement]:
-    """The statements without comparisons that always hold, and what depends on these."""
+    """The statements without comparisons that always hold or never, and what depends on these."""
     loops = _loops(kernel)
-    forms, holds, same = affine_forms_of(kernel, loops), set[str](), dict[str, str]()
+    forms, known, same = affine_forms_of(kernel, loops), dict[str, bool](), dict[str, str]()
+    bounds = _bounds(kernel, loops, forms)
     for s in kernel.statements():
         match s:
-            case Compute(name, "less_than", (a, b)) if a in forms and b in forms:
-                if loops.bounds(forms[a].plus(forms[b], -1))[1] < 0:
-                    holds.add(name)
+            case Compute(name, "less_than" | "greater_equal" as order, (a, b)):
+                if a in forms and b in forms:
+                    low, high = loops.bounds(forms[a].plus(forms[b], -1))
+                elif a in bounds and b in bounds:
+                    low, high = bounds[a][0] - bounds[b][1], bounds[a][1] - bounds[b][0]
+                else:
+                    low, high = -1, 0
+                if high < 0 or low >= 0:
+                    known[name] = (high < 0) == (order == "less_than")
                 yield s
-            case Compute(name, "logical_and", (a, b)) if {a, b} <= holds:
-                holds.add(name)
+            case Compute(name, "logical_and", (a, b)):
+                if known.get(a) is False or known.get(b) is False:
+                    known[name] = False
+                elif known.get(a) and known.get(b):
+                    known[name] = True
                 yield s
-            case Compute(name, "where", (condition, a, _)) if condition in holds:
-                same[name] = same.get(a, a)
+            case Compute(name, "where", (condition, a, b)) if condition in known:
+                taken = a if known[condition] else b
+                same[name] = same.get(taken, taken)
             case Compute(args=args):
                 yield replace(s, args=tuple([same.get(a, a) for a in args]))
             case Store(value=value):
                 yield replace(s, value=same.get(value, value))
-            case Load(predicate=str(guard)) if guard in holds:
+            case Load(predicate=str(guard)) if known.get(guard):
                 yield replace(s, predicate=None)
             case _:
                 yield s

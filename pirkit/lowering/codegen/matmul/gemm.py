@@ -35,7 +35,16 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Node,
     rounded,
 )
-from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Reduce, Store
+from pirkit.lowering.codegen.ir.loopnest import (
+    Compute,
+    Kernel,
+    Load,
+    LoopPhase,
+    Operand,
+    Reduce,
+    Statement,
+    Store,
+)
 from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.routine import Routine
 from pirkit.lowering.codegen.matmul.few_columns import FewColumns, has_few_columns
@@ -165,7 +174,8 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
         block = {"block rows": cut.rows, "block columns": cut.columns, "block depth": cut.depth}
         name, blocks = "matmul", _block_counts(p, cut.rows, cut.columns)
     scratch = write_nest(b, stages[-1].nest, functions=routines)
-    sizes = (p.a.size, p.b.size, p.c.size, *[p.columns * p.dtype.itemsize] * p.scales)
+    scales = [p.columns * p.dtype.itemsize] * p.scales
+    sizes = (p.a.size, p.b.size, p.c.size, *scales, *[m.size for m in p.summands])
     # About three vector FMAs per ns, if memory delivers B in time.
     work = max(int(p.multiplications / shape.lanes / 3), p.b.size // BYTES_PER_NS)
     tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": columns}
@@ -174,7 +184,11 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
 
 
 def few_of(p: Gemm, target: Target, threads: int) -> FewRows | FewColumns | None:
-    """The loops of a matmul of few rows or columns, which packs no panels; None for others."""
+    """The loops of a matmul of few rows or columns, which packs no panels and adds nothing; None
+    for others.
+    """
+    if p.summands:
+        return None
     if has_few_rows(p):
         return FewRows(p, target, threads)
     return FewColumns(p, target, threads) if has_few_columns(p, target) else None
@@ -191,7 +205,7 @@ def gemm_stages(p: Gemm, shape: TileShape, cut: Blocking) -> list[Stage]:
 
 
 def _kernel(p: Gemm) -> Kernel:
-    """``c = a b`` as a loop nest; its operands are a, b, c, and perhaps scales."""
+    """``c = a b`` as a loop nest; its operands are a, b, c, and perhaps scales and summands."""
     size = p.dtype.itemsize
     operands = [
         Operand(p.dtype, (*p.a.batch, p.a.strides[0], 0), (p.a.strides[1],), p.a.size),
@@ -201,7 +215,12 @@ def _kernel(p: Gemm) -> Kernel:
     if p.scales:
         operands.append(Operand(p.dtype, (*[0] * len(p.batch), 0, size), (0,), p.columns * size))
     product = (Load("x", 0), Load("y", 1), Reduce("sum", "sum", "x", "y"))
-    phase = LoopPhase(product, (Store(2, "sum"),))
+    total, after = "sum", list[Statement]()
+    for k, m in enumerate(p.summands):
+        after += [Load(f"s{k}", len(operands)), Compute(f"t{k}", "add", (total, f"s{k}"), p.dtype)]
+        operands.append(Operand(p.dtype, (*m.batch, *m.strides), (0,), m.size))
+        total = f"t{k}"
+    phase = LoopPhase(product, (*after, Store(2, total)))
     return Kernel((*p.batch, p.rows, p.columns), (p.depth,), tuple(operands), (phase,))
 
 
@@ -308,7 +327,10 @@ class _Blocks:
         tile = Tile(
             self.shape, (*self.a_strides, p.c.strides[0]), extent,
             p.b.strides[0] if source else None, 0, p.depth > self.cut.depth,
+            summands=tuple([m.strides for m in p.summands]),
         )  # fmt: skip
-        buffers = (self.a, self.panels, 2, *[1] * source)
+        first = 3 + p.scales
+        summands = range(first, first + len(p.summands))
+        buffers = (self.a, self.panels, 2, *[1] * source, *summands)
         call = Invoke(tile, buffers, (self.block_depth, Iteration("k0")))
         return (call,) if ahead is None else (Invoke(ahead, (1,), (number,)), call)

@@ -20,7 +20,7 @@ from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Va
 from pirkit.lowering.codegen.ir.routine import Functions, Location, Values, matrix
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Stride, microkernel
-from pirkit.lowering.codegen.matmul.output_tile import OutputTile, prefetch_bytes
+from pirkit.lowering.codegen.matmul.output_tile import OutputTile, prefetch_bytes, read_vector
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
@@ -79,10 +79,13 @@ class Tile(Struct, frozen=True):
     ``source_row`` B is read from rows so many bytes apart at a last parameter ``source``, and the
     panel is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
     parameter. If it ``accumulates``, results are added to C unless it is fresh. With ``panel_row``
-    rows of the panel are so many bytes apart, and have nothing after the last column.
+    rows of the panel are so many bytes apart, and have nothing after the last column. Matrices with
+    these strides, ``summands`` at last parameters, are added where it is fresh; a row of one is
+    contiguous or has stride 0.
 
-    As a routine of the loop IR its buffers are a, panel and c, then the maxima or the source, and
-    its numbers k, the part of the depth, which is fresh if it is the first, then the strides.
+    As a routine of the loop IR its buffers are a, panel and c, then the maxima or the source, then
+    the summands, and its numbers k, the part of the depth, which is fresh if it is the first, then
+    the strides.
     """
 
     shape: TileShape
@@ -92,6 +95,7 @@ class Tile(Struct, frozen=True):
     row_max_stride: int
     accumulates: bool
     panel_row: int = 0
+    summands: tuple[Strides, ...] = ()
 
     @property
     def right_row(self) -> int:
@@ -103,6 +107,7 @@ class Tile(Struct, frozen=True):
         parameters += ["ptr %row_max"] * (self.row_max_stride > 0)
         parameters += ["i64 %row, i64 %column, i64 %c_row"] * (self.strides is None)
         parameters += ["ptr %source"] * (self.source_row is not None)
+        parameters += [f"ptr %s{k}" for k in range(len(self.summands))]
         return functions.add(self, ", ".join(parameters), self._write)
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
@@ -111,6 +116,8 @@ class Tile(Struct, frozen=True):
         how = f", added if {first} > 0" if self.accumulates else ""
         packs = f", packs {panel} from {other[0]}" if self.source_row is not None else ""
         packs += f", row maxima in {other[0]}" if self.row_max_stride else ""
+        added = other[len(other) - len(self.summands) :]
+        packs += f", plus {' and '.join(added)} if {first} = 0" if added else ""
         return f"microkernel {c}[{rows} x {columns}] = {a} {panel}, depth {depth}{how}{packs}"
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
@@ -123,7 +130,11 @@ class Tile(Struct, frozen=True):
         if self.source_row is not None:
             panel[...] = matrix(memory[3], dtype, (depth, columns), (self.source_row, size))
         c = matrix(memory[2], dtype, (rows, columns), (c_row, size))
-        c[...] = c + a @ panel if self.accumulates and first > 0 else a @ panel
+        is_fresh = not (self.accumulates and first > 0)
+        c[...] = a @ panel if is_fresh else c + a @ panel
+        summands = zip(memory[len(memory) - len(self.summands) :], self.summands, strict=True)
+        for place, strides in summands if is_fresh else ():
+            c += matrix(place, dtype, (rows, columns), strides)
         if self.row_max_stride:
             lanes = self.shape.lanes
             row_max = matrix(memory[3], dtype, (rows, lanes), (self.row_max_stride, size))
@@ -168,10 +179,29 @@ class Tile(Struct, frozen=True):
         output = OutputTile(vector, [b.at(line, at) for line in lines for at in offsets], masks)
         if self.accumulates:
             sums = output.added(b, sums, b.emit(I1, "xor i1 %fresh, true"))
+        if self.summands:
+            when = Value("%fresh" if self.accumulates else "true", I1)
+            sums = b.branch(when, lambda: self._with_summands(b, sums, masks), sums)
         output.store(b, sums)
         if self.row_max_stride:
             row_max = [b.at(Value("%row_max", PTR), r * self.row_max_stride) for r in range(rows)]
             output.update_row_max(b, row_max, sums, shape.dtype)
+
+    def _with_summands(
+        self, b: Builder, sums: Sequence[Value], masks: Sequence[Value | None]
+    ) -> list[Value]:
+        (rows, _), vector, lanes = self.extent, self.shape.vector, self.shape.lanes
+        found = list(sums)
+        for k, (row, column) in enumerate(self.summands):
+            for r in range(rows):
+                line = b.at(Value(f"%s{k}", PTR), r * row)
+                each = read_vector(b, Type(vector.elem), line) if column == 0 else None
+                spread = None if each is None else b.splat(each, lanes)
+                for v, mask in enumerate(masks):
+                    at = r * len(masks) + v
+                    value = spread or read_vector(b, vector, b.at(line, v * lanes * column), mask)
+                    found[at] = b.add(found[at], value)
+        return found
 
 
 def _multiple(b: Builder, stride: Stride, count: int) -> Stride:

@@ -27,8 +27,9 @@ class Gemm(Struct, frozen=True):
 
     a and b are contiguous along one of their axes, c along rows. With ``panel`` columns, b is in
     panels of so many: all rows of the first columns, then of the next ones, filled up with zeros.
-    Panels in ``stored``, of fewer bits, are widened; a last operand multiplies each column if it
-    ``scales``.
+    Panels in ``stored``, of fewer bits, are widened; an operand after c multiplies each column if
+    it ``scales``. ``summands``, which come last, are added to c, in order; a row of one is
+    contiguous, or one element for all columns.
     """
 
     batch: tuple[int, ...]
@@ -42,6 +43,7 @@ class Gemm(Struct, frozen=True):
     panel: int = 0
     stored: DType | None = None
     scales: bool = False
+    summands: tuple[MatrixBatch, ...] = ()
 
     @property
     def multiplications(self) -> int:
