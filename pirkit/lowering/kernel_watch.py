@@ -76,6 +76,19 @@ def watched(check: Callable[[Watch], T], patience: float = PATIENCE) -> T:
         ended[number] = found
 
 
+def returns_in_child(run: Callable[[], bool], patience: float = 5.0) -> bool:
+    """Whether something returns True, in a process of its own if it may end that."""
+
+    def check(watch: Watch) -> bool:
+        try:
+            with watch.running():
+                return run()
+        except EndedError:
+            return False
+
+    return watched(check, patience)
+
+
 def _in_child(check: Callable[[Watch], Any], watch: Watch, patience: float) -> bytes | str:
     """What a child sent; or what became of it, in words."""
     for stream in (sys.stdout, sys.stderr):

@@ -11,13 +11,22 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
-from pirkit.lowering.codegen.ir import addressing, llvm_text
+from pirkit.lowering.codegen.ir import (
+    addressing,
+    delinearize,
+    index_set_splitting,
+    llvm_text,
+    nest_builder,
+)
 
 _ROOT: Final = Path(__file__).parents[3]
 _BUILDER: Final = llvm_text.__file__
 _EMITS: Final = ("emit", "emit_void")
 """The methods of the builder by which all instructions are appended."""
-_LOWERING: Final = (str(Path(__file__).parent / "lower"), addressing.__file__)
+_LOWERING: Final = (
+    str(Path(__file__).parent / "lower"),
+    *[str(m.__file__) for m in (addressing, delinearize, index_set_splitting, nest_builder)],
+)
 
 T = TypeVar("T")
 

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pirkit.diag.gc_pause import imported
 from pirkit.lowering.native_ops import MATMUL
-from pirkit.lowering.whole_program.control_flow import (
-    without_idle_copies,
-)
-from pirkit.lowering.whole_program.conv_kernels import (
-    transposed_slots,
-)
+from pirkit.lowering.whole_program.control_flow import without_idle_copies
+from pirkit.lowering.whole_program.conv_kernels import transposed_slots
 from pirkit.lowering.whole_program.in_place_steps import write_in_place
 from pirkit.lowering.whole_program.loop_functions import with_loop_functions
 from pirkit.lowering.whole_program.op_graph import NotNativeError
@@ -31,7 +27,7 @@ PLAN: Final = -1
 
 
 def sequence_program(plan: Plan) -> NativeProgram:
-    """The native program of a plan. Raises Refused for a plan that has none."""
+    """The native program of a plan. Raises NotNativeError for a plan that has none."""
     found = attempted(plan)
     if isinstance(found, NativeProgram):
         return found

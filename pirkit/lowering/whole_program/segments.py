@@ -22,7 +22,7 @@ from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, seque
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.region_calls import KnownMetas, with_region_calls
 from pirkit.lowering.whole_program.segment_call import plan_of, segment_call
-from pirkit.lowering.whole_program.sequence_builder import renames
+from pirkit.lowering.whole_program.sequence_builder import is_reshape
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import (
@@ -116,10 +116,10 @@ class _Parts:
     def _is_free(self, call: Call) -> bool:
         if call.kernel == FUSED:
             return False
-        return (renames(call) and self.once.issuperset(reads(call))) or not list(reads(call))
+        return (is_reshape(call) and self.once.issuperset(reads(call))) or not list(reads(call))
 
     def _is_view(self, instruction: Instruction) -> bool:
-        return isinstance(instruction, Call) and renames(instruction)
+        return isinstance(instruction, Call) and is_reshape(instruction)
 
     def _phases(self) -> dict[int, int]:
         """The phase of each instruction. In a phase the members run after all others.

@@ -98,7 +98,7 @@ class SequenceBuilder(Struct):
         self.sizes[number] = nbytes
         return number
 
-    def mark(self, call: Call, found: DataAssertion) -> int:
+    def flag(self, call: Call, found: DataAssertion) -> int:
         number = self.temporary(1)
         self.assertions[number] = replace(found, op=call.kernel, span=call.span, origin=call.origin)
         return number
@@ -121,7 +121,7 @@ class SequenceBuilder(Struct):
         own = [self.temporary(size) for size in found.temporaries]
         all_buffers = [*buffers, *own]
         for function, places in found.steps:
-            self.control(function, tuple([all_buffers[k] for k in places]))
+            self.add_step(function, tuple([all_buffers[k] for k in places]))
 
     # --- instructions ---
 
@@ -136,7 +136,7 @@ class SequenceBuilder(Struct):
                 raise
             slots = tuple(slots_of((*call.inputs, *call.outputs)))
             function = LibraryCall(call, tuple(map(self.meta, slots)))
-            self.control(function, tuple(map(self.buffer, slots)))
+            self.add_step(function, tuple(map(self.buffer, slots)))
 
     def native(self, call: Call) -> None:
         """Add the native functions of a call. Raises NotNativeError, and has added nothing."""
@@ -150,7 +150,7 @@ class SequenceBuilder(Struct):
             self.convolution(call)
         elif call.kernel.startswith(_NCHWC):
             self.nchwc(call)
-        elif renames(call):
+        elif is_reshape(call):
             self.meta(cast(int, call.outputs[0]))  # its sizes have to be known, too
         elif not (
             self.cumulative(call)
@@ -163,7 +163,7 @@ class SequenceBuilder(Struct):
 
     def alias(self, call: Call) -> None:
         out, source = call.outputs[0] if call.outputs else None, call.inputs[:1]
-        if renames(call) and isinstance(out, int) and out != source[0]:
+        if is_reshape(call) and isinstance(out, int) and out != source[0]:
             self.aliases[out] = self.buffer(cast(int, source[0]))
 
     def constant(self, call: Call) -> None:
@@ -177,7 +177,7 @@ class SequenceBuilder(Struct):
         """Add a group of calls that run together on blocks of rows."""
         self.current = tuple([calls[k] for k in sorted(group.members)])
         rows = imported("pirkit.lowering.codegen.matmul.fused_row_blocks")
-        self.control(rows.native_rows(group.blocks), group.operands)
+        self.add_step(rows.native_rows(group.blocks), group.operands)
 
     def fused(self, call: Call) -> None:
         """Add the nests of a fused kernel. Values that only its nests exchange get temporaries;
@@ -211,7 +211,7 @@ class SequenceBuilder(Struct):
                 if k < marks and k not in slot_operands:
                     meta = values[k - len(given)].meta
                     slot_operands[k] = self.temporary(meta.numel * meta.dtype.itemsize)
-            slot_operands |= {k: self.mark(call, d) for k, d in enumerate(nest.assertions, marks)}
+            slot_operands |= {k: self.flag(call, d) for k, d in enumerate(nest.assertions, marks)}
             read_later = {k for later in nests[number + 1 :] for k in later.arrays}
             made = with_streaming_stores(nest.kernel, large_results(nest, last - read_later))
             self.kernel(made, [slot_operands[k] for k in nest.arrays])
@@ -227,14 +227,14 @@ class SequenceBuilder(Struct):
         if isinstance(made, Kernel):
             self.kernel(made, buffers)
         else:
-            self.control(matmuls.native_gemm(made), buffers)
+            self.add_step(matmuls.native_gemm(made), buffers)
 
     def panels(self, call: Call) -> None:
         given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
         metas = [None if slot is None else self.meta(slot) for slot in given]
         function, operands = _matmuls().panel_product(metas, self.meta(out))
         slots = cast("list[int]", [(*given, out)[k] for k in operands])
-        self.control(function, tuple(map(self.buffer, slots)))
+        self.add_step(function, tuple(map(self.buffer, slots)))
 
     def convolution(self, call: Call) -> None:
         found = convolution_of(call, self.meta, self.transposed)
@@ -245,7 +245,7 @@ class SequenceBuilder(Struct):
         found = cumulative_of(call, self.meta)
         if found is not None:
             x, out = cast("tuple[int, int]", (*call.inputs, *call.outputs))
-            self.control(found, (self.buffer(x), out))
+            self.add_step(found, (self.buffer(x), out))
         return found is not None
 
     def search(self, call: Call) -> bool:
@@ -269,7 +269,7 @@ class SequenceBuilder(Struct):
         if found is not None:
             slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
             buffers = [self.buffer(slots[k]) for k in found.places]
-            self.kernel(found.kernel, [*buffers, *(self.mark(call, a) for a in found.assertions)])
+            self.kernel(found.kernel, [*buffers, *(self.flag(call, a) for a in found.assertions)])
         return found is not None
 
     def complex(self, call: Call) -> bool:
@@ -296,8 +296,8 @@ class SequenceBuilder(Struct):
         copy_all(self, [(source, target, meta)])
         return target
 
-    def control(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int:
-        """Add a step; its number. `land` sets the target of a branch."""
+    def add_step(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int:
+        """Add a step; its number. `backpatch` sets the target of a branch."""
         self.steps.append((function, buffers))
         self.nests.append(None)
         self.sources.append(self.current)
@@ -348,7 +348,7 @@ class SequenceBuilder(Struct):
             self.tokens[slot] = self.temporary(8)
         return self.tokens[slot]
 
-    def land(self, branch: int, target: int | None = None) -> None:
+    def backpatch(self, branch: int, target: int | None = None) -> None:
         """Set the target of a branch, which is the next step to come if not another one."""
         function, condition = self.steps[branch]
         assert isinstance(function, Branch)
@@ -360,7 +360,7 @@ def _stores(nest: Kernel) -> bool:
     return any(isinstance(s, Effect) for s in nest.statements())
 
 
-def renames(call: Call) -> bool:
+def is_reshape(call: Call) -> bool:
     """Whether a call gives its operand another shape, which costs native code nothing."""
     return has_trait(call.kernel, RESHAPE) and isinstance(call.inputs[0], int)
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from pirkit.lowering.codegen.ir.canonicalize import without_dead_values
 from pirkit.lowering.codegen.ir.delinearize import (
     AffineIndex,
-    DigitLoops,
+    SplitLoops,
     affine_forms_of,
     delinearized,
-    live,
 )
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
@@ -92,10 +92,10 @@ def _ends(kernel: Kernel) -> Iterator[tuple[int, int]]:
                 continue
 
 
-def _loops(kernel: Kernel) -> DigitLoops:
+def _loops(kernel: Kernel) -> SplitLoops:
     """The loops as they are."""
-    digits = {axis: [(axis, extent, 1)] for axis, extent in enumerate(kernel.outer)}
-    return DigitLoops(kernel, digits, list(kernel.outer))
+    parts = {axis: [(axis, extent, 1)] for axis, extent in enumerate(kernel.outer)}
+    return SplitLoops(kernel, parts, list(kernel.outer))
 
 
 def _part(kernel: Kernel, axis: int, low: int, high: int) -> Kernel:
@@ -105,7 +105,7 @@ def _part(kernel: Kernel, axis: int, low: int, high: int) -> Kernel:
     (phase,) = kernel.loop_phases
     body = tuple([part for s in phase.body for part in _moved(s, axis, low)])
     moved = replace(kernel, outer=outer, operands=tuple(operands), loop_phases=(LoopPhase(body),))
-    return replace(moved, loop_phases=live([LoopPhase(tuple(_unguarded(moved)))]))
+    return replace(moved, loop_phases=without_dead_values([LoopPhase(tuple(_unguarded(moved)))]))
 
 
 def _moved(s: Statement, axis: int, low: int) -> list[Statement]:
