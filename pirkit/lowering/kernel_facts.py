@@ -159,9 +159,11 @@ def _beside_code(
 ) -> str:  # fmt: skip
     """What makes a step wrong if that is not its code: how it is launched, shared, or cached."""
 
+    present = [x for x in given if x is not None]
+
     def is_right(step: object) -> bool:
         found = called_one_by_one(cast(NativeStep, step), given)
-        return not any(wrong_element(a, b, given) for a, b in zip(found, right, strict=True))
+        return not any(wrong_element(a, b, present) for a, b in zip(found, right, strict=True))
 
     if not returns:
         return _LAUNCH if returns_in_child(lambda: is_right(step)) else ""

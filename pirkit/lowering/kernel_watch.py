@@ -72,7 +72,11 @@ def watched(check: Callable[[Watch], T], patience: float = PATIENCE) -> T:
             return json.loads(found) if found else check(Watch(ended))
         number, _ = _NOTE.unpack_from(shared)
         if not number or number in ended:
-            raise InternalError(f"the process that checks kernels died outside of one: {found}")
+            raise InternalError(
+                f"the process that checks kernels died outside of one: {found}",
+                notes=("a kernel may have written outside of its memory before: "
+                       "`PIRKIT_SANITIZE=1` names one that does",),
+            )  # fmt: skip
         ended[number] = found
 
 

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final
 from unittest import mock
 
@@ -704,8 +705,11 @@ def planted(plant: Plant) -> Iterator[None]:
     """The bug is there inside, and no function that was compiled without it; none stays."""
     forget_kernels()
     old = getattr(plant.owner, plant.name)
+    new = plant.change(old)
+    if isinstance(new, FunctionType) and isinstance(old, FunctionType):
+        new.__module__ = old.__module__  # reports name the file of an emitter
     no_disk = mock.patch.object(batch_compile, "user_cache", return_value=None)
-    with no_disk, mock.patch.object(plant.owner, plant.name, plant.change(old)):
+    with no_disk, mock.patch.object(plant.owner, plant.name, new):
         try:
             yield
         finally:
