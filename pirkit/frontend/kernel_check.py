@@ -22,11 +22,12 @@ from pirkit.frontend.numeric_check import (
     Inputs,
     effect_of,
     first_difference,
+    is_rounding,
     on_drawn_inputs,
     plan_of,
 )
 from pirkit.frontend.segment_check import segment_suspects
-from pirkit.lowering.codegen.about import About
+from pirkit.lowering.codegen.about import About, called_files
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
 from pirkit.lowering.kernel_facts import called_one_by_one
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -154,12 +155,16 @@ def _check(
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
 
+    def difference(found: dict[str, Array]) -> str | None:
+        wrong = first_difference(found, expected, loosest)
+        return wrong and (None if is_rounding(found, expected, plan, bound, seed) else wrong)
+
     def wrong_together(plan: Plan) -> str | None:
         """What is wrong with a plan as a whole."""
         try:
             with watch.running():
                 found = effect_of(plan, backend, bound, seed)
-            return first_difference(found, expected, loosest)
+            return difference(found)
         except (EndedError, PirkitError, *_BUGS) as error:
             return f"it does not run as a whole: {error or type(error).__name__}"
 
@@ -168,7 +173,7 @@ def _check(
         given = [bound.arrays[p.name] for p in ports]
         found = called_one_by_one(SegmentStep(program), given)
         effect = {f"output `{n}`": x for n, x in zip(program.names[1], found, strict=True)}
-        return first_difference(effect, expected, loosest) is None
+        return difference(effect) is None
 
     for suspect, shared, alone in _sharing(program, plan, backend):
         together = wrong_together(shared)
@@ -243,7 +248,10 @@ def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str
 
 
 def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs) -> str | None:
-    whole = compile(program, params=bound.of(plan.params), fast_math=True)
+    params = bound.of(plan.params)
+    whole, files = called_files(
+        lambda: compile(program, params=params, fast_math=True), "whole_program"
+    )
     if whole.native is None:
         return None
     expected = effect_of(plan, REFERENCE, bound, seed)
@@ -256,7 +264,10 @@ def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
     wanted = {name: value for name, value in expected.items() if name in outputs}
-    return first_difference(outputs, wanted, loosest)
+    wrong = first_difference(outputs, wanted, loosest)
+    if wrong is None or is_rounding(outputs, wanted, plan, bound, seed):
+        return None
+    return f"{wrong}; it is made by {', '.join(files)}" if files else wrong
 
 
 def check_module(
