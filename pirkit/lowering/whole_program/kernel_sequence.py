@@ -123,9 +123,9 @@ def _allocated(made: SequenceBuilder, inputs: list[int], results: list[int]) -> 
         contents.append(Content(offsets[-1], made.constants[b].tobytes()))
         # A constant lives to the end: the next call of the program reads it again.
         last[b] = len(made.steps)
-    marks = [b for b in made.assertions if b in last]
-    begin = arena.take(len(marks))
-    for k, b in enumerate(marks):
+    flags = [b for b in made.assertions if b in last]
+    begin = arena.take(len(flags))
+    for k, b in enumerate(flags):
         number[b] = len(inputs) + len(results) + len(offsets)
         offsets.append(begin + k)
         last[b] = len(made.steps)
@@ -134,7 +134,7 @@ def _allocated(made: SequenceBuilder, inputs: list[int], results: list[int]) -> 
             if b not in number:
                 number[b] = len(inputs) + len(results) + len(offsets)
                 offsets.append(arena.take(made.bytes_of(b)))
-        seen = [begin + marks.index(b) for b in buffers if b in made.assertions]
+        seen = [begin + flags.index(b) for b in buffers if b in made.assertions]
         looked_at = range(min(seen), max(seen) + 1) if seen else range(0)
         operands = tuple([number[b] for b in buffers])
         calls = tuple(map(made.source, made.sources[k]))
@@ -157,7 +157,7 @@ def _allocated(made: SequenceBuilder, inputs: list[int], results: list[int]) -> 
         frozenset(_in_place(made, inputs, results)),
         tuple(contents),
         begin,
-        tuple([made.assertions[b] for b in marks]),
+        tuple([made.assertions[b] for b in flags]),
         tuple([offsets[number[b] - len(inputs) - len(results)] for b in made.stacks]),
     )
 

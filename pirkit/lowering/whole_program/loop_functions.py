@@ -56,6 +56,7 @@ def _replace(made: SequenceBuilder, loops: list[range], loop: range) -> None:
     first, back = loop.start + 1, loop.stop - 1
     condition = made.steps[back][1]
     inside = range(first, back)
+    # room on the stacks is reserved once, before the function, which cannot pause to enlarge one
     kept = [k for k in inside if not isinstance(made.steps[k][0], Reserve)]
     place = {back: len(kept)} | dict(_places(kept, inside))
     used = dict.fromkeys(b for k in kept for b in made.steps[k][1]) | dict.fromkeys(condition)
@@ -75,6 +76,7 @@ def _replace(made: SequenceBuilder, loops: list[range], loop: range) -> None:
     whole = loop_function(LoopBody(tuple(steps), len(used), number[condition[0]], rooms))
     new: list[_Step] = [(Reserve(nbytes), (stack,)) for stack, nbytes in pushed.items()]
     new.append((whole, tuple(used)))
+    # a call of several steps counts once; two equal calls are two
     calls = tuple({id(c): c for k in inside for c in made.sources[k]}.values())
     made.steps[first:back] = new
     made.nests[first:back] = [None] * len(new)

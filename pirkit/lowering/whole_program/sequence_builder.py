@@ -163,6 +163,7 @@ class SequenceBuilder(Struct):
 
     def alias(self, call: Call) -> None:
         out, source = call.outputs[0] if call.outputs else None, call.inputs[:1]
+        # contiguous buffers: another shape is the same bytes
         if is_reshape(call) and isinstance(out, int) and out != source[0]:
             self.aliases[out] = self.buffer(cast(int, source[0]))
 
@@ -201,17 +202,20 @@ class SequenceBuilder(Struct):
         for statement, slot in written:
             if isinstance(slot, int):
                 slot_operands[len(given) + statement] = slot
+        # a store that bypasses the caches makes the next reader wait for memory
         last = {k for k, slot in slot_operands.items() if slot in self.live_out}
         values = without_scatters(kernel).kernel.statements
         for number, nest in enumerate(nests):
             if isinstance(nest.kernel, Kernel) and not _stores(nest.kernel):
                 continue
-            marks = len(given) + len(values)
+            first_flag = len(given) + len(values)
             for k in nest.arrays:
-                if k < marks and k not in slot_operands:
+                if k < first_flag and k not in slot_operands:
                     meta = values[k - len(given)].meta
                     slot_operands[k] = self.temporary(meta.numel * meta.dtype.itemsize)
-            slot_operands |= {k: self.flag(call, d) for k, d in enumerate(nest.assertions, marks)}
+            slot_operands |= {
+                k: self.flag(call, d) for k, d in enumerate(nest.assertions, first_flag)
+            }
             read_later = {k for later in nests[number + 1 :] for k in later.arrays}
             made = with_streaming_stores(nest.kernel, large_results(nest, last - read_later))
             self.kernel(made, [slot_operands[k] for k in nest.arrays])
@@ -258,6 +262,7 @@ class SequenceBuilder(Struct):
     def sort(self, call: Call) -> bool:
         found = sort_of(call, self.meta)
         if found is not None:
+            # first the place of each element, then for each place the element that belongs there
             x, *results = map(self.buffer, found.slots)
             places = self.temporary(found.place_bytes)
             self.kernel(found.places, (x, x, places))
