@@ -402,7 +402,7 @@ def test_training_goes_on() -> None:
 @pytest.mark.parametrize(
     ("function", "known"),
     [
-        (lambda x: ops.tanh(x), "one native call, one function: 1 ops on rows of 24 points"),
+        (lambda x: ops.tanh(x), "one native call, one function: 1 ops on batches of 24 rows"),
         (
             lambda x: ops.cummax(x, 1)[0],
             "not one native call (batch in lanes: `cummax` has",
