@@ -123,7 +123,6 @@ def test_sums_over_one_set_are_one_reduction() -> None:
         np.linspace(-1, 1, 9, dtype="float32").reshape(3, 3),
     )
     program = batch_lane_program(graph(both, given))
-    assert (
-        "4 sums over the batch" in program.summary
-    )  # two of each set, of which one is of products
+    # two of each set, of which one is of products
+    assert "4 sums over the batch" in program.summary
     assert_close(program(*given), expected(both, given), 2e-5)
