@@ -741,7 +741,7 @@ PLANTS: Final = {
         without_constants,
         lambda x, y: (ops.sum(ops.tanh(x) * 2.5, 0), ops.sum(ops.tanh(y) * 3.5, 0)),
         ((30, 8), (30, 8)),
-        ("wrong stage: cache of code",),
+        ("wrong stage: cache",),
     ),
     "launcher": Plant(
         emitter("nest_writer.py"),
