@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +15,6 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.diag.errors import PirkitError, RuntimeFault
 from pirkit.diag.span import Span
-from pirkit.dialect.kinds import CUMULATIVE_PRODUCT, CUMULATIVE_SUM, SORT
-from pirkit.dialect.opdef import has_trait
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile, run_passes
@@ -24,23 +22,26 @@ from pirkit.frontend.numeric_check import (
     Inputs,
     effect_of,
     first_difference,
+    is_rounding,
     on_drawn_inputs,
     plan_of,
 )
-from pirkit.lowering.codegen.about import About
+from pirkit.frontend.segment_check import segment_suspects
+from pirkit.lowering.codegen.about import About, called_files
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
+from pirkit.lowering.kernel_facts import called_one_by_one
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.kernel_watch import PATIENCE, EndedError, Watch, watched
+from pirkit.lowering.native_segment import SegmentStep
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.choose_form import SINGLE
-from pirkit.lowering.whole_program.search_kernels import SEARCH
 from pirkit.lowering.whole_program.segments import segmented
-from pirkit.lowering.whole_program.small_matrices import WRITERS
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.mode import Mode
-from pirkit.runtime.plan import Call, If, Plan, Stack, While, instructions
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.plan import Plan, Port
 from pirkit.runtime.registry import CPU, REFERENCE
 from pirkit.runtime.tolerance import loosest_of
 from pirkit.split.split_result import BACKWARD, FORWARD
@@ -153,19 +154,39 @@ def _check(
     expected = effect_of(plan, REFERENCE, bound, seed)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
-    for suspect, shared, alone in _sharing(program, plan, backend):
-        together: str | None
+
+    def difference(found: dict[str, Array]) -> str | None:
+        wrong = first_difference(found, expected, loosest)
+        return wrong and (None if is_rounding(found, expected, plan, bound, seed) else wrong)
+
+    def wrong_together(plan: Plan) -> str | None:
+        """What is wrong with a plan as a whole."""
         try:
             with watch.running():
-                found = effect_of(shared, backend, bound, seed)
-            together = first_difference(found, expected, loosest)
+                found = effect_of(plan, backend, bound, seed)
+            return difference(found)
         except (EndedError, PirkitError, *_BUGS) as error:
-            together = f"it does not run as a whole: {error or type(error).__name__}"
+            return f"it does not run as a whole: {error or type(error).__name__}"
+
+    def by_bind(program: NativeProgram, ports: Sequence[Port]) -> bool:
+        """Whether the functions of a program are right without its driver."""
+        given = [bound.arrays[p.name] for p in ports]
+        found = called_one_by_one(SegmentStep(program), given)
+        effect = {f"output `{n}`": x for n, x in zip(program.names[1], found, strict=True)}
+        return difference(effect) is None
+
+    for suspect, shared, alone in _sharing(program, plan, backend):
+        together = wrong_together(shared)
         if together is not None:
             last = check if alone is plan else _by_instruction(alone, backend, seed, watch, bound)
             if last.faults:
                 return _wrong_alone(plan, backend, last, watch)
             ended = bool(watch.ended)
+            if not suspect:
+                found = segment_suspects(
+                    alone, shared, _static, lambda plan: wrong_together(plan) is not None, by_bind
+                )
+                suspect = f"a native segment ({', or '.join(found)})"
             return Report(plan.name, backend, check.checked, (), together, suspect, ended)
     return Report(plan.name, backend, check.checked, ())
 
@@ -192,7 +213,10 @@ def _by_instruction(
 
 
 def _sharing(program: ProgramOp, plan: Plan, backend: str) -> Iterator[tuple[str, Plan, Plan]]:
-    """What runs kernels together and may be wrong, such a form, and its kernels one by one."""
+    """What runs kernels together and may be wrong, such a form, and its kernels one by one.
+
+    Of native segments experiments say what is wrong (`segment_suspects`).
+    """
     yield "the memory plan (runtime/planning.py) or the joined launch", plan, plan
     module = program.parent_op()
     if backend == CPU and isinstance(module, ModuleOp) and not mismatched_values(program.block):
@@ -201,37 +225,12 @@ def _sharing(program: ProgramOp, plan: Plan, backend: str) -> Iterator[tuple[str
         single = write_plan(lowered, library=KernelLibrary(backend))
         segments = segmented(single, _static)[0]
         if segments is not single:
-            files = ", or ".join(_segment_files(single))
-            yield f"a native segment ({files})", segments, single
+            yield "", segments, single
 
 
 def _static(plan: Plan) -> list[TensorMeta | None]:
     """The metas that a plan states, where they are static."""
     return [m if isinstance(m, TensorMeta) and m.is_static else None for m in plan.slots]
-
-
-def _segment_files(plan: Plan) -> Iterator[str]:
-    """The files that make a segment of a plan: what they compile is not run one by one."""
-    room = "whole_program"
-    yield f"its order: {room}/segments.py"
-    yield f"its memory: {room}/kernel_sequence.py"
-    every = list(instructions(plan.body))
-    if any(isinstance(i, While | If) for i in every):
-        yield f"its branches: {room}/control_flow.py"
-    if any(isinstance(i, While) for i in every):
-        yield f"its loops: {room}/loop_functions.py and codegen/emit/loop_function.py"
-    if any(isinstance(i, Stack) for i in every):
-        yield "its stacks: codegen/emit/stack_access.py"
-    called = sorted({i.kernel for i in every if isinstance(i, Call)})
-    for name in called:
-        if has_trait(name, CUMULATIVE_SUM) or has_trait(name, CUMULATIVE_PRODUCT):
-            yield f"its `{name}`: {room}/cumulative_kernels.py and codegen/emit/cumulative.py"
-        elif name == SEARCH:
-            yield f"its `{name}`: {room}/search_kernels.py"
-        elif has_trait(name, SORT):
-            yield f"its `{name}`: {room}/sort_kernels.py"
-        elif name in WRITERS:
-            yield f"its `{name}`: {room}/small_matrices.py"
 
 
 def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:
@@ -249,7 +248,10 @@ def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str
 
 
 def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs) -> str | None:
-    whole = compile(program, params=bound.of(plan.params), fast_math=True)
+    params = bound.of(plan.params)
+    whole, files = called_files(
+        lambda: compile(program, params=params, fast_math=True), "whole_program"
+    )
     if whole.native is None:
         return None
     expected = effect_of(plan, REFERENCE, bound, seed)
@@ -262,7 +264,10 @@ def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
     wanted = {name: value for name, value in expected.items() if name in outputs}
-    return first_difference(outputs, wanted, loosest)
+    wrong = first_difference(outputs, wanted, loosest)
+    if wrong is None or is_rounding(outputs, wanted, plan, bound, seed):
+        return None
+    return f"{wrong}; it is made by {', '.join(files)}" if files else wrong
 
 
 def check_module(

@@ -45,7 +45,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Table,
     Window,
 )
-from pirkit.lowering.codegen.ir.loop_tree import inside, rows_of
+from pirkit.lowering.codegen.ir.loop_tree import rows_of, walk
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Load,
@@ -136,7 +136,7 @@ class _Proof(BoundsQuestions):
         if len(loop.axes) > 1:
             whole = linear.get(loop.axes, 0) + by
             linear = {**linear, loop.axes: whole}
-            pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in inside(loop.body))
+            pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in walk(loop.body))
             positions = dict[int, Term]()
             if not pending:
                 positions, at = self._split(loop.axes, whole, at)

@@ -12,7 +12,7 @@ from pirkit.frontend.proof_terms import Unprovable
 from pirkit.frontend.proof_values import Values
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.loop_ir import Bound, Loop, Nest, Word
-from pirkit.lowering.codegen.ir.loop_tree import inside
+from pirkit.lowering.codegen.ir.loop_tree import walk
 
 EFFORT: Final = 2_000_000
 """What z3 may spend on one access, in its own units."""
@@ -85,7 +85,7 @@ class BoundsQuestions:
     def __init__(self, z3: Any, nest: Nest) -> None:
         self.z3, self.nest, self.found = z3, nest, Accesses()
         self.values = Values(z3, nest)
-        self.lanes = max([n.lanes for n in inside(nest.body) if isinstance(n, Loop)], default=1)
+        self.lanes = max([n.lanes for n in walk(nest.body) if isinstance(n, Loop)], default=1)
         self.names: list[tuple[str, Term]] = []
         """The loop variables, for counterexamples."""
         self.asked = set[Any]()

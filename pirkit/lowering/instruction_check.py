@@ -273,7 +273,13 @@ class _Reporting(Struct, frozen=True):
         def reference() -> Sequence[Array]:
             return step.reference([_each(x, np.copy) for x in self.given])
 
-        found = blamed(step.inner, step.functions, self.given, reference, returns=returns)
+        def bound_again() -> object:
+            return step.choice.kernel.bind(step.binding)
+
+        found = blamed(
+            step.inner, step.functions, self.given, reference, bound_again,
+            planned=self.planned, returns=returns,
+        )  # fmt: skip
         self.check.note(step, self.call, what, found, self.planned)
 
 

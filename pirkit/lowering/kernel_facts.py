@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.diag.errors import InternalError
+from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.dialect.map_expr.interpreter import run_known
 from pirkit.lowering.codegen.about import About, defining_file, emitting_files, lowering_files
-from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, compiling_anew
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.emit.tiled_loops import tiled_stages
@@ -21,9 +21,13 @@ from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
-from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.codegen.lower.statement_nest import ArrayNest
 from pirkit.lowering.interpreted_step import loops_fault
+from pirkit.lowering.kernel_watch import returns_in_child
 from pirkit.lowering.native_fused import FusedKernel
+from pirkit.runtime.binding import KERNEL_FAULTS
+from pirkit.runtime.native.cores import at_most
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.native.target import host
 from pirkit.runtime.tolerance import wrong_element
@@ -36,6 +40,18 @@ _MAX_SCHEDULED: Final = 1 << 19
 """The same for scheduled loops alone, which run a vector at a time."""
 
 
+_LAUNCH: Final = (
+    "launch: each function is right when it is called by itself: so "
+    "pirkit/runtime/native/launch.py or segment.py, the memory of the operands, or their strides"
+)
+_THREADS: Final = (
+    "threads: it is right on one: so pirkit/runtime/native/pool_ir.py, or blocks that depend on "
+    "each other"
+)
+_CACHE: Final = (
+    "cache: it is right if it is compiled anew: so the key of its code, by "
+    "pirkit/lowering/codegen/emit/code_key.py, compile.py and ir/loopnest.py, or an older entry"
+)
 _LOOPS: Final = "; its loops are wrong"
 _TILED: Final = defining_file(tiled_stages)
 _PLAIN: Final = "pirkit/lowering/codegen/ir/plain_loops.py or element_types.py"
@@ -82,18 +98,26 @@ def abouts(functions: Sequence[LazyFunction]) -> tuple[About, ...]:
 
 def blamed(
     step: object, functions: Sequence[LazyFunction], given: Sequence[Any],
-    reference: Callable[[], Sequence[Array]], *, returns: bool = True,
+    reference: Callable[[], Sequence[Array]], bound_again: Callable[[], object], *,
+    planned: str = "", returns: bool = True,
 ) -> Blamed:  # fmt: skip
     """Which functions of a step that is wrong for these operands are.
 
-    The nests of a fused kernel run one after the other, natively and by their interpreter, on the
-    same memory; the first that differs is to blame. Others are one function, or are blamed whole.
-    A step that never ``returns`` runs by its interpreter only.
+    First, what is to blame if not their code (`_beside_code`); ``planned`` if they are right
+    elsewhere in memory. Then the nests of a fused kernel run one after the other, natively and by
+    their interpreter, on the same memory; the first that differs is to blame. Others are one
+    function, or are blamed whole. A step that never ``returns`` runs by its interpreter only.
     """
     if not isinstance(step, NativeStep) or len(given) != step.inputs:
         return Blamed(functions)
+    try:
+        right = reference()
+    except (PirkitError, *KERNEL_FAULTS):  # it refuses what the kernel computes
+        return Blamed(functions)
+    if beside := _beside_code(step, given, right, bound_again, returns=returns):
+        return Blamed(functions, planned if planned and beside == _LAUNCH else beside)
     if not isinstance(step, FusedKernel):
-        return Blamed(functions, loops_fault(step, given, reference()))
+        return Blamed(functions, loops_fault(step, given, right))
     right = run_known(step.kernel, given)
     nested = interpret(step.kernel, step.nests, given)
     if any(wrong_element(a, b, given) for a, b in zip(nested, right, strict=True)):
@@ -126,10 +150,48 @@ def blamed(
             return Blamed(own, f"schedule{split} or emitter: {which}{wrong}")
     if not returns:
         return Blamed(functions, "emitter: its loops are right by their interpreter")
-    return Blamed(functions, "launch or memory: each loop nest is right alone")
+    return Blamed(functions, "memory between its loop nests: each is right alone")
 
 
-def _wrong_rewrite(nest: Nest, given: Sequence[Array], right: Sequence[Array]) -> str:
+def _beside_code(
+    step: NativeStep, given: Sequence[Any], right: Sequence[Array],
+    bound_again: Callable[[], object], *, returns: bool,
+) -> str:  # fmt: skip
+    """What makes a step wrong if that is not its code: how it is launched, shared, or cached."""
+
+    present = [x for x in given if x is not None]
+
+    def is_right(step: object) -> bool:
+        found = called_one_by_one(cast(NativeStep, step), given)
+        return not any(wrong_element(a, b, present) for a, b in zip(found, right, strict=True))
+
+    if not returns:
+        return _LAUNCH if returns_in_child(lambda: is_right(step)) else ""
+    if is_right(step):
+        return _LAUNCH
+    with at_most(1):
+        if is_right(step):
+            return _THREADS
+    with compiling_anew():
+        return _CACHE if is_right(bound_again()) else ""
+
+
+def called_one_by_one(step: NativeStep, given: Sequence[Any]) -> list[Array]:
+    """The results of the functions of a step, each called by itself, on contiguous operands."""
+    part = step.launch_part({})
+    arrays = [None if x is None else np.ascontiguousarray(x) for x in given]
+    for meta in step.results:
+        poison = np.full(meta.numel * meta.dtype.itemsize, 0xA5, np.uint8)
+        arrays.append(poison.view(meta.dtype.np).reshape(meta.shape))
+    memory = {k: arrays[cell] for k, cell in step.operands(range(len(arrays)))} | dict(part.own)
+    memory |= {k: np.zeros(1, np.uint8) for k in part.flags}
+    for work in part.works:
+        assert isinstance(work.function, NativeFunction)
+        work.function.bind([cast(Array, memory[k]) for k in work.operands])()
+    return [cast(Array, array) for array in arrays[step.inputs :]]
+
+
+def _wrong_rewrite(nest: ArrayNest, given: Sequence[Array], right: Sequence[Array]) -> str:
     """Which rewrite of its loops makes a nest wrong, by the interpreter of the loop IR.
 
     Large nests are not run: the interpreter takes some microseconds per vector.

@@ -72,8 +72,25 @@ def watched(check: Callable[[Watch], T], patience: float = PATIENCE) -> T:
             return json.loads(found) if found else check(Watch(ended))
         number, _ = _NOTE.unpack_from(shared)
         if not number or number in ended:
-            raise InternalError(f"the process that checks kernels died outside of one: {found}")
+            raise InternalError(
+                f"the process that checks kernels died outside of one: {found}",
+                notes=("a kernel may have written outside of its memory before: "
+                       "`PIRKIT_SANITIZE=1` names one that does",),
+            )  # fmt: skip
         ended[number] = found
+
+
+def returns_in_child(run: Callable[[], bool], patience: float = 5.0) -> bool:
+    """Whether something returns True, in a process of its own if it may end that."""
+
+    def check(watch: Watch) -> bool:
+        try:
+            with watch.running():
+                return run()
+        except EndedError:
+            return False
+
+    return watched(check, patience)
 
 
 def _in_child(check: Callable[[Watch], Any], watch: Watch, patience: float) -> bytes | str:

@@ -17,7 +17,7 @@ from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.interpret import interpret
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Scatter
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
-from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
+from pirkit.lowering.codegen.lower.from_map_expr import ArrayNest, nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.native.function import NativeSequence, new_array
@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 
 
 @lru_cache(maxsize=1024)
-def _nests(text: str, shapes: tuple[Shape, ...]) -> tuple[MapExpr, tuple[Nest, ...] | str]:
+def _nests(text: str, shapes: tuple[Shape, ...]) -> tuple[MapExpr, tuple[ArrayNest, ...] | str]:
     kernel = kernel_at(text, shapes)
     return kernel, nests_of(kernel)
 
@@ -59,7 +59,7 @@ def bind_interpreted(b: Binding) -> Step | None:
 class FusedKernel(NativeStep):
     """The nests of a kernel in order; values between them have temporaries of their own."""
 
-    def __init__(self, kernel: MapExpr, nests: tuple[Nest, ...]) -> None:
+    def __init__(self, kernel: MapExpr, nests: tuple[ArrayNest, ...]) -> None:
         self.inputs = len(kernel.inputs)
         self.results = kernel.results
         self.kernel = kernel
@@ -79,7 +79,7 @@ class FusedKernel(NativeStep):
         ]
         """The functions of the nests; they are queued, to be compiled in one batch."""
 
-    def _large(self, number: int, nest: Nest) -> tuple[int, ...]:
+    def _large(self, number: int, nest: ArrayNest) -> tuple[int, ...]:
         """Results to write with non-temporal stores: large, and not read by a later nest."""
         read_later = {k for later in self.nests[number + 1 :] for k in later.arrays}
         return large_results(nest, self.outputs.keys() - read_later)
@@ -114,7 +114,7 @@ class FusedKernel(NativeStep):
         return self.assertions[flag].error()
 
 
-def large_results(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
+def large_results(nest: ArrayNest, results: AbstractSet[int]) -> tuple[int, ...]:
     """The operands of a nest that are among ``results`` and larger than half of L3."""
     if isinstance(nest.kernel, TiledNest):
         return ()
@@ -125,7 +125,7 @@ def large_results(nest: Nest, results: AbstractSet[int]) -> tuple[int, ...]:
     return tuple([k for k, (array, o) in enumerate(pairs) if array in results and o.size > size])
 
 
-def _nest_sequence(nest: Nest, large: Sequence[int]) -> NativeSequence:
+def _nest_sequence(nest: ArrayNest, large: Sequence[int]) -> NativeSequence:
     """The functions of a nest; operands in ``large`` use non-temporal stores."""
     return native_sequence(with_streaming_stores(nest.kernel, large))
 

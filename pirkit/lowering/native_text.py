@@ -15,7 +15,7 @@ from pirkit.lowering.codegen.ir.call_words import words_of
 from pirkit.lowering.codegen.ir.loopnest import with_numbered_names
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.loop_text import loop_lines, scheduled_lines
-from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.codegen.lower.statement_nest import ArrayNest
 from pirkit.lowering.codegen.nest_text import nest_lines
 from pirkit.lowering.native_calls import NotingLibrary, bound_calls, layout_of, words_of_call
 from pirkit.lowering.native_fused import FusedKernel
@@ -91,13 +91,13 @@ def _loops_of(node: Bound, function: LazyFunction) -> Iterator[str]:
     yield from scheduled_lines(draft.stages, names)
 
 
-def _scheduled(nest: Nest) -> Iterator[str]:
+def _scheduled(nest: ArrayNest) -> Iterator[str]:
     """The scheduled loops of each function of a nest."""
     for found, names in stages_of_nest(nest):
         yield from scheduled_lines(found, names)
 
 
-def stages_of_nest(nest: Nest) -> Iterator[tuple[list[Stage], list[str]]]:
+def stages_of_nest(nest: ArrayNest) -> Iterator[tuple[list[Stage], list[str]]]:
     """The loops of each function of a nest after each rewrite, and the names of its arrays."""
     names = [f"a{k}" for k in nest.arrays]
     if isinstance(nest.kernel, TiledNest):

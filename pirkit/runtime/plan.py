@@ -230,12 +230,17 @@ def _block_lines(plan: Plan, body: tuple[Instruction, ...], indent: str) -> Iter
         frees = f"  // frees {show_operand(instruction.frees)}" if instruction.frees else ""
         match instruction:
             case Call():
-                keywords = [f"{k}={v!r}" for k, v in instruction.attrs.items()]
+                # A text of several lines, such as a kernel, comes below.
+                texts = {k: v for k, v in instruction.attrs.items() if "\n" in str(v)[:-1]}
+                attrs = {k: "..." if k in texts else repr(v) for k, v in instruction.attrs.items()}
+                keywords = [f"{k}={v}" for k, v in attrs.items()]
                 keywords += [f"{h.name}={show_operand(h.source)}" for h in instruction.host]
                 call = ", ".join([*map(show_operand, instruction.inputs), *keywords])
                 types = ", ".join(str(_meta(plan, o)) for o in instruction.outputs)
                 outputs = ", ".join(map(show_operand, instruction.outputs))
                 yield f"{indent}{outputs} = {instruction.kernel}({call}) : {types}{frees}"
+                for text in texts.values():
+                    yield from (f"{indent}  | {line}" for line in str(text).strip().splitlines())
             case Copy():
                 pairs = zip(instruction.targets, instruction.sources, strict=True)
                 text = ", ".join(f"{show_operand(t)} = {show_operand(s)}" for t, s in pairs)

@@ -66,6 +66,21 @@ def drift(actual: Array, expected: Array, loosest: DType | None = None) -> str |
     return _form(actual, expected) or _values(actual, expected, 0.0, scale)
 
 
+def within_rounding(actual: Array, expected: Array, moved: Array, loosest: DType | None) -> bool:
+    """Whether a result drifts no more than ``moved``, that of inputs in which last bits differ.
+
+    Both counts, how many elements do and how far: an index that rounding changes moves few far.
+    """
+    if _form(actual, expected) or _form(moved, expected):
+        return False
+    bound, right = _bound(expected, loosest), _comparable(expected).astype(np.complex128)
+    scale = DRIFT * (bound.atol + bound.rtol * _largest(expected))
+    errors = [np.abs(_comparable(x).astype(np.complex128) - right) for x in (actual, moved)]
+    counts = [int(np.sum(~(error <= scale))) for error in errors]
+    far, allowed = (float(np.max(error, initial=0.0)) for error in errors)
+    return counts[0] <= 2 * counts[1] and far <= DRIFT * allowed
+
+
 def loosest_of(dtypes: Iterable[DType]) -> DType | None:
     """The least precise of the rounding element types; None if all are exact."""
     rounding = [d for d in dtypes if d in TOLERANCES]

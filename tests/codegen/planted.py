@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final
 from unittest import mock
 
@@ -38,6 +40,7 @@ from pirkit.lowering.codegen.conv import (
 )
 from pirkit.lowering.codegen.emit import (
     batch_compile,
+    compile,
     memory_access,
     nest_writer,
     schedule,
@@ -45,7 +48,7 @@ from pirkit.lowering.codegen.emit import (
     vector_emit,
 )
 from pirkit.lowering.codegen.emit import cumulative as cumulative_emit
-from pirkit.lowering.codegen.ir import loop_rewrites
+from pirkit.lowering.codegen.ir import loop_rewrites, nest_builder
 from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
 from pirkit.lowering.codegen.math import division, primitives, vecmath
 from pirkit.lowering.codegen.matmul import (
@@ -57,15 +60,18 @@ from pirkit.lowering.codegen.matmul import (
     small_gemm,
 )
 from pirkit.lowering.whole_program import (
+    complex_kernels,
     kernel_sequence,
     search_kernels,
     segments,
+    sequence_builder,
     small_matrices,
     sort_kernels,
 )
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.dtype import int8, uint8
 from pirkit.runtime.launch_fusion import PendingLaunch
+from pirkit.runtime.native import launch, program_session
 
 Array = np.ndarray[Any, Any]
 
@@ -309,6 +315,52 @@ def whole_numbers(old: Any) -> Any:
         return found
 
     return linear
+
+
+def alike(old: Any) -> Any:
+    """Constants of which only the first digits count."""
+
+    def once(self: Any, key: Any, made: Any) -> Any:
+        return old(self, (*key[:1], key[1][:3]) if key[0] == "constant" else key, made)
+
+    return once
+
+
+def without_constants(old: Any) -> Any:
+    """A cache that takes kernels for equal that differ in their constants."""
+    return lambda what, target: old(re.sub(r"value=[-\d.]+", "", repr(what)), target)
+
+
+def first_place(old: Any) -> Any:
+    """An operand of several functions, of which only the first gets its address."""
+
+    def write(self: Any, operand: Any, address: int) -> None:
+        with mock.patch.dict(self.places, {operand: self.places.get(operand, [])[:1]}):
+            old(self, operand, address)
+
+    return write
+
+
+def first_places(old: Any) -> Any:
+    def record(self: Any, *given: Any) -> Any:
+        yield from old(self, *given)
+        self.places = [places[:1] for places in self.places]
+
+    return record
+
+
+def exchanged(old: Any) -> Any:
+    """Sums of complex numbers that are differences."""
+    return {**old, "pd_op.add": old["pd_op.subtract"]}
+
+
+def flipped(x: Any) -> Any:
+    return ops.cumsum(ops.flip(ops.cumsum(ops.tanh(x), 0), [0]) * 3.0, 0)
+
+
+def read_twice(x: Any, y: Any) -> Any:
+    a = x * 2.0
+    return ops.cumsum(a, 0) + ops.cumsum(ops.flip(a, [0]) * y, 1)
 
 
 def emitter(name: str) -> str:
@@ -671,6 +723,66 @@ PLANTS: Final = {
         ((100, 3, 3),),
         ("each instruction is right alone",),
     ),
+    "value numbering": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        nest_builder.StatementBuilder,
+        "_once",
+        alike,
+        lambda x: ops.tanh(x * 1.25) * 1.28,
+        ((40, 30),),
+        ("lowering of the MapExpr", emitter("nest_builder.py")),
+    ),
+    "cached code": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        compile,
+        "key_of",
+        without_constants,
+        lambda x, y: (ops.sum(ops.tanh(x) * 2.5, 0), ops.sum(ops.tanh(y) * 3.5, 0)),
+        ((30, 8), (30, 8)),
+        ("wrong stage: cache",),
+    ),
+    "launcher": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        launch.Launch,
+        "_write",
+        first_place,
+        lambda x: ops.sum(ops.tanh(x), [0, 1]),
+        ((1000, 1000),),
+        ("wrong stage: launch", "pirkit/runtime/native/launch.py"),
+    ),
+    "driver": Plant(
+        "its driver: pirkit/runtime/native/program_session.py",
+        "",
+        program_session.Session,
+        "_record",
+        first_places,
+        read_twice,
+        ((30, 30), (30, 30)),
+        ("each instruction is right alone",),
+    ),
+    "steps in place": Plant(
+        "steps in place: whole_program/in_place_steps.py",
+        "",
+        sequence_builder.SequenceBuilder,
+        "is_in_place",
+        lambda old: lambda *given: True,
+        flipped,
+        ((300, 300),),
+        ("each instruction is right alone",),
+    ),
+    "complex": Plant(
+        "whole_program/complex_kernels.py",
+        "",
+        complex_kernels,
+        "RULES",
+        exchanged,
+        lambda x, y: ops.imag(ops.add(ops.complex(x, y), ops.complex(y, x + 1.0))),
+        ((30, 7), (30, 7)),
+        ("each instruction is right alone",),
+    ),
     "pending derivatives": Plant(
         emitter("nest_writer.py"),
         "pir.map_expr",
@@ -704,8 +816,11 @@ def planted(plant: Plant) -> Iterator[None]:
     """The bug is there inside, and no function that was compiled without it; none stays."""
     forget_kernels()
     old = getattr(plant.owner, plant.name)
+    new = plant.change(old)
+    if isinstance(new, FunctionType) and isinstance(old, FunctionType):
+        new.__module__ = old.__module__  # reports name the file of an emitter
     no_disk = mock.patch.object(batch_compile, "user_cache", return_value=None)
-    with no_disk, mock.patch.object(plant.owner, plant.name, plant.change(old)):
+    with no_disk, mock.patch.object(plant.owner, plant.name, new):
         try:
             yield
         finally:

@@ -19,7 +19,7 @@ from pirkit.lowering.codegen.conv import conv_blocking
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.ir.loop_ir import Invoke, Loop, Nest, Window
-from pirkit.lowering.codegen.ir.loop_tree import changed, inside
+from pirkit.lowering.codegen.ir.loop_tree import changed, walk
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.function import NativeSequence
 from tests.codegen import test_blocked_conv as blocked
@@ -115,7 +115,7 @@ def test_the_loops_print_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
         assert words in text
     right = pirkit.compile(program, backend="reference")(x0=x, x1=w)["y0"]
     found = pirkit.compile(program, fused="nest")(x0=x, x1=w)["y0"]
-    assert any(isinstance(node, Loop) and node.var == "y" for node in inside(met[0].body))
+    assert any(isinstance(node, Loop) and node.var == "y" for node in walk(met[0].body))
     np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
 
 

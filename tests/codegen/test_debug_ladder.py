@@ -109,6 +109,15 @@ def test_right_kernels_pass() -> None:
     assert checked(lambda x: ops.tanh(x) + 1.25, given[0]).endswith(": 1 kernel is right")
 
 
+def test_rounding_that_is_enlarged_is_no_bug() -> None:
+    def step(x: Any, w: Any) -> Any:
+        y = ops.matmul(x, w)
+        return ops.cos(ops.matmul(ops.tanh(y) + y * 20.0, w))
+
+    given = np.ones((300, 300), np.float32)
+    assert "kernels are right" in checked(step, given, given)
+
+
 def test_each_instruction_has_the_line_that_emits_it() -> None:
     program = run_passes(
         Program(trace(lambda x: ops.exp(x).sum(1), [np.ones((4, 77), np.float32)]).program.module),

@@ -27,7 +27,7 @@ from pirkit.index.substitution import reads_of
 from pirkit.lowering import native_fused as lowering_native
 from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Store
-from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
+from pirkit.lowering.codegen.lower.from_map_expr import ArrayNest, nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.explain_kernels import why_kernels
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -90,7 +90,7 @@ def three(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([at(n, dict.fromkeys(names_of(shape), 3)) for n in shape])
 
 
-def writes_once(nests: Sequence[Nest]) -> None:
+def writes_once(nests: Sequence[ArrayNest]) -> None:
     """There are as many stores as elements: with poison beneath, none is written twice."""
     written, sizes = Counter[int](), dict[int, int]()
     for nest in nests:

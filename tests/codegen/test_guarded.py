@@ -16,7 +16,7 @@ from pirkit.lowering.codegen.emit.generate import generate
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
-from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.codegen.lower.statement_nest import ArrayNest
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.native.target import host
@@ -43,7 +43,7 @@ def bits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     host.cache_clear()
 
 
-def function_of(nest: Nest) -> NativeSequence:
+def function_of(nest: ArrayNest) -> NativeSequence:
     return native_sequence(nest.kernel)
 
 

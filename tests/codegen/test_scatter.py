@@ -16,7 +16,7 @@ from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Scatter
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import scatter_nest
-from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.codegen.lower.statement_nest import ArrayNest
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import host
@@ -34,7 +34,7 @@ STEPS = {
 HALF_TYPES = (dt.float16, dt.bfloat16)
 
 
-def scatters(nest: Nest) -> bool:
+def scatters(nest: ArrayNest) -> bool:
     """Whether a nest writes at data-dependent indices."""
     kernel = nest.kernel
     return isinstance(kernel, Kernel) and any(isinstance(s, Scatter) for s in kernel.statements())
@@ -97,7 +97,7 @@ def test_each_stage_of_the_schedule(how: str, row: int) -> None:
     places = (rng.integers(-1, 6, 12) * row).astype(np.int64)
     updates = rng.uniform(0.5, 1.5, (12, row)).astype(np.float32)
     want: list[Array] = [np.ones(5 * row, np.float32), places, updates]
-    run_nest(Nest(kernel, (0, 1, 2)), want)
+    run_nest(ArrayNest(kernel, (0, 1, 2)), want)
     found: list[list[Array]] = [[np.ones(5 * row, np.float32), places, updates]]
     for stage in stages_of(kernel, host()):
         found.append([np.ones(5 * row, np.float32), places, updates])

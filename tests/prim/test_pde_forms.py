@@ -105,7 +105,7 @@ def test_dot_products_of_rows_stay_rows() -> None:
     np.testing.assert_allclose(value, (residuals**2).mean(), rtol=1e-12)
     np.testing.assert_allclose(found, 2 * (residuals[:, None] * by_c).mean(0), rtol=1e-12)
     ((compiled,),) = step._compiled.values()
-    assert "rows of 12 points" in compiled.whole.native.summary
+    assert "batches of 12 rows" in compiled.whole.native.summary
 
 
 def test_forms_of_one_operator_agree() -> None:

@@ -51,7 +51,7 @@ def test_losses_over_several_sets(inside: int, edges: int, more: int) -> None:
 
 def test_all_are_told() -> None:
     program = batch_lane_program(graph(pirkit.value_and_grad(loss), arguments(203, 3, 37)))
-    assert "rows of 203 and 3 and 37 points" in program.summary
+    assert "batches of 203 and 3 and 37 rows" in program.summary
 
 
 def test_results_that_are_rows_of_either_set() -> None:
@@ -123,5 +123,6 @@ def test_sums_over_one_set_are_one_reduction() -> None:
         np.linspace(-1, 1, 9, dtype="float32").reshape(3, 3),
     )
     program = batch_lane_program(graph(both, given))
-    assert "4 sums over points" in program.summary  # two of each set, of which one is of products
+    # two of each set, of which one is of products
+    assert "4 sums over the batch" in program.summary
     assert_close(program(*given), expected(both, given), 2e-5)

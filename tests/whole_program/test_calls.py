@@ -314,19 +314,19 @@ def test_large_results_go_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> No
     np.testing.assert_array_equal(result, wanted)
 
 
-def test_points_are_preferred() -> None:
+def test_lanes_are_preferred() -> None:
     made, inputs = whole(layer, X, W)
     assert made.native is not None
     assert (made.reasons, len(made.native.steps)) == ((), 1)
     np.testing.assert_allclose(made(**inputs)["y0"], wanted(), atol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "is_points"), [(16, True), (256, False)])
-def test_rows_that_are_only_added_up_are_read_as_they_lie(rows: int, is_points: bool) -> None:
+@pytest.mark.parametrize(("rows", "is_in_lanes"), [(16, True), (256, False)])
+def test_rows_that_are_only_added_up_are_read_as_they_lie(rows: int, is_in_lanes: bool) -> None:
     x = np.random.default_rng(0).standard_normal((rows, 256)).astype(np.float32)
     made, inputs = whole(lambda x: (x + x * x).sum(0), x)
     assert made.native is not None
-    assert ("points" in made.native.summary) == is_points
+    assert ("batch" in made.native.summary) == is_in_lanes
     np.testing.assert_allclose(made(**inputs)["y0"], (x + x * x).sum(0), rtol=1e-5, atol=1e-4)
 
 
@@ -402,7 +402,7 @@ def test_training_goes_on() -> None:
 @pytest.mark.parametrize(
     ("function", "known"),
     [
-        (lambda x: ops.tanh(x), "one native call, one function: 1 ops on rows of 24 points"),
+        (lambda x: ops.tanh(x), "one native call, one function: 1 ops on batches of 24 rows"),
         (
             lambda x: ops.cummax(x, 1)[0],
             "not one native call (batch in lanes: `cummax` has",

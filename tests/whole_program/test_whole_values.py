@@ -33,7 +33,7 @@ def check(function: Any, given: Any) -> None:
     found, wanted = (flatten(f(*given))[0] for f in (compiled, function))
     assert_close([np.asarray(v) for v in found], [np.asarray(v) for v in wanted], 1e-12)
     ((made,),) = compiled._compiled.values()
-    assert "points" in made.whole.native.summary
+    assert "batches of" in made.whole.native.summary
 
 
 WHOLE = {

@@ -11,13 +11,23 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
-from pirkit.lowering.codegen.ir import addressing, llvm_text
+from pirkit.lowering.codegen.ir import (
+    addressing,
+    delinearize,
+    index_set_splitting,
+    llvm_text,
+    nest_builder,
+)
 
 _ROOT: Final = Path(__file__).parents[3]
+ROOM: Final = "pirkit/lowering/"
 _BUILDER: Final = llvm_text.__file__
 _EMITS: Final = ("emit", "emit_void")
 """The methods of the builder by which all instructions are appended."""
-_LOWERING: Final = (str(Path(__file__).parent / "lower"), addressing.__file__)
+_LOWERING: Final = (
+    str(Path(__file__).parent / "lower"),
+    *[str(m.__file__) for m in (addressing, delinearize, index_set_splitting, nest_builder)],
+)
 
 T = TypeVar("T")
 
@@ -92,6 +102,18 @@ def lowering_files(lower: Callable[[], object]) -> dict[str, int]:
         return path if path.startswith(_LOWERING) else None
 
     return _counted(lower, of_lowering)
+
+
+def called_files(run: Callable[[], T], folder: str) -> tuple[T, list[str]]:
+    """What ``run`` returns, and the files of a folder of this room whose functions it calls."""
+    found: list[T] = []
+
+    def in_folder(called: FrameType) -> str | None:
+        path = called.f_code.co_filename
+        return path if f"{ROOM}{folder}/" in path else None
+
+    files = _counted(lambda: found.append(run()), in_folder)
+    return found[0], [path.removeprefix(ROOM) for path in files]
 
 
 def _counted(run: Callable[[], object], file: Callable[[FrameType], str | None]) -> dict[str, int]:

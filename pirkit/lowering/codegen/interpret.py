@@ -1,4 +1,4 @@
-"""Runs loop nests with numpy, statement by statement over all points: the oracle of the emitters.
+"""Runs loop nests with numpy, a statement over all iterations at once: the oracle of the emitters.
 
 It knows no schedule, no vectors and no threads. So numbers that are wrong in native code and right
 here come from the schedule or from an emitter, and numbers that are wrong here too from the
@@ -35,7 +35,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.lowering.codegen.ir.tiled_nest import TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
-from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.codegen.lower.statement_nest import ArrayNest
 from pirkit.runtime import special_functions
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.threefry import threefry
@@ -106,7 +106,7 @@ COMBINE: Final[dict[str, Any]] = {
 """The function that a reduction applies at each step."""
 
 
-def interpret(kernel: MapExpr, nests: Sequence[Nest], inputs: Sequence[Array]) -> list[Array]:
+def interpret(kernel: MapExpr, nests: Sequence[ArrayNest], inputs: Sequence[Array]) -> list[Array]:
     """The outputs of a kernel whose loop nests are `nests_of(kernel)`, for these inputs.
 
     Raises what native code raises for data that a nest refuses.
@@ -126,7 +126,7 @@ def interpret(kernel: MapExpr, nests: Sequence[Nest], inputs: Sequence[Array]) -
     return [arrays[len(inputs) + k] for k in kernel.outputs]
 
 
-def run_nest(nest: Nest, buffers: list[Array]) -> None:
+def run_nest(nest: ArrayNest, buffers: list[Array]) -> None:
     """Run a nest over the buffers of its operands."""
     match nest.kernel:
         case TiledNest():
@@ -167,7 +167,7 @@ def _tile_strides(
 
 
 def _view(buffer: Array, operand: Operand, shape: tuple[int, ...]) -> Array:
-    """The points of an operand, as an array with one axis for each axis of the kernel."""
+    """The elements of an operand, as an array with one axis for each axis of the kernel."""
     if 0 in shape:
         return np.empty(shape, operand.dtype.np)
     start = buffer.reshape(-1).view(np.uint8)[operand.offset :]
@@ -193,13 +193,13 @@ class Evaluation:
                     self.statement(statement, after=True)
 
     def operand(self, number: int, after: bool) -> Array:
-        # After a reduction there is one point, even where nothing was reduced.
+        # After a reduction there is one iteration, even where nothing was reduced.
         inner = (1,) * len(self.inner) if after else self.kernel.inner
         operand = self.kernel.operands[number]
         return _view(self.buffers[number], operand, (*self.kernel.outer, *inner))
 
     def statement(self, statement: Statement, after: bool = False) -> None:
-        """Run a statement at all points at once; ``after`` the reductions, once a row."""
+        """Run a statement at all iterations at once; ``after`` the reductions, once a row."""
         match statement:
             case Load(name, operand, None, _, None):
                 loaded = self.operand(operand, after)

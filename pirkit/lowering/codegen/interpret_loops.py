@@ -37,7 +37,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Reducing,
     Window,
 )
-from pirkit.lowering.codegen.ir.loop_tree import copies_of, inside, rows_of
+from pirkit.lowering.codegen.ir.loop_tree import copies_of, rows_of, walk
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -221,7 +221,7 @@ class _Run:
         if len(loop.axes) > 1:
             whole = linear.get(loop.axes, 0) + by
             linear = {**linear, loop.axes: whole}
-            pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in inside(loop.body))
+            pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in walk(loop.body))
             extents = [self.nest.extents[axis] for axis in loop.axes]
             split = [] if pending else [int(x) for x in np.unravel_index(whole, extents)]
             positions = dict(zip(loop.axes, split, strict=False))
@@ -370,7 +370,7 @@ class _Run:
 
     def reducing(self, node: Reducing, at: _Point) -> None:
         rank = self.nest.rank
-        lanes = max([at.lanes, *(n.lanes for n in inside(node.body) if isinstance(n, Loop))])
+        lanes = max([at.lanes, *(n.lanes for n in walk(node.body) if isinstance(n, Loop))])
         paths = copies_of(node.body, at.path) or [at.path]
         self.kinds = {r.name: r.kind for r in node.reductions}
         for r in node.reductions:

@@ -21,10 +21,10 @@ from pirkit.lowering.codegen.ir.loopnest import (
     with_numbered_names,
 )
 from pirkit.lowering.codegen.ir.tiled_nest import TileAccess, TiledNest
-from pirkit.lowering.codegen.lower.statement_nest import Nest
+from pirkit.lowering.codegen.lower.statement_nest import ArrayNest
 
 
-def nest_lines(nest: Nest) -> Iterator[str]:
+def nest_lines(nest: ArrayNest) -> Iterator[str]:
     """A nest, one statement in a line; operands are named by the numbers of their arrays."""
     names = [f"a{k}" for k in nest.arrays]
     match nest.kernel:

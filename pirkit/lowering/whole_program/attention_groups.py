@@ -20,7 +20,7 @@ from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Operand
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
-from pirkit.lowering.codegen.lower.from_map_expr import Nest, nests_of
+from pirkit.lowering.codegen.lower.from_map_expr import ArrayNest, nests_of
 from pirkit.lowering.codegen.matmul.fused_row_blocks import is_profitable
 from pirkit.lowering.codegen.matmul.row_block_plan import (
     MemoryRows,
@@ -298,7 +298,7 @@ class _GroupFinder:
 
     # --- the members as steps over tiles and memory ---
 
-    def _tiles(self, members: frozenset[int], kernel: MapExpr, nests: Sequence[Nest]) -> bool:
+    def _tiles(self, members: frozenset[int], kernel: MapExpr, nests: Sequence[ArrayNest]) -> bool:
         """Assign a tile to each value that only the group reads.
 
         Returns False if a value between two nests does not fit a tile.
@@ -350,7 +350,7 @@ class _GroupFinder:
         dest = self._outside(out, c, False)
         return RowAccumulation(self._rows_of(x, a), self._rows_of(y, b), dest, rows, columns)
 
-    def _nest(self, kernel: MapExpr, nest: Nest) -> RowNest | None:
+    def _nest(self, kernel: MapExpr, nest: ArrayNest) -> RowNest | None:
         """The nest with rows as its outer iterations; None if it mixes rows."""
         if isinstance(nest.kernel, TiledNest):
             return None

@@ -266,11 +266,11 @@ def _summary(stages: list[_ProgramEmitter], count: int) -> str:
     whole = sum(len(s.before) + len(s.after) for s in schedules)
     inside = sum(node.op.name != "load" for s in schedules for node in s.body)
     counts = " and ".join(str(g.batch) for s in schedules for g in s.groups if g.body or g.sums)
-    group = f"{inside} ops on rows of {counts} points, " if counts else ""
+    group = f"{inside} ops on batches of {counts} rows, " if counts else ""
     functions = "one function" if count == 1 else f"{count} functions"
     staged = f" in {len(stages)} stages" if len(stages) > 1 else ""
     return (
-        f"{functions}{staged}: {group}{sum(len(s.sums) for s in schedules)} sums over points, "
+        f"{functions}{staged}: {group}{sum(len(s.sums) for s in schedules)} sums over the batch, "
         f"{whole} ops on other values; {max(s.scratch for s in stages):,} bytes for each thread"
     )
 

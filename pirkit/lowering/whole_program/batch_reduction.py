@@ -67,22 +67,13 @@ class BatchSums:
         self, w: LoopEmitter, batch_sum: BatchSum, start: Value, vectors: VectorRange | None
     ) -> None:
         """Reduce some vectors of batch rows (one if ``vectors`` is None) into the partial sums."""
-        b = w.b
-        left = batch_sum.terms[0][0]
-        rows = 1 if left is None else w.schedule.columns(left) if left in w.schedule.rows else 0
-        if left is not None and not rows:
-            rows = w.graph.metas[left].shape[1]
-        columns = w.graph.metas[batch_sum.out].numel // rows
-        width = tile_width(columns, SUM_TILE[1], range(SUM_TILE[1], _WIDEST + 1))
-        fitting = rows_that_fit(width, _WIDEST, host())
-        usual = min(fitting, SUM_TILE[0])
-        height = tile_width(rows, usual, range(usual, fitting + 1))
-        if rows == 1:
-            usual = SUM_TILE[0] * SUM_TILE[1]
-            width = tile_width(columns, usual, range(MIN_ACCUMULATORS, usual + 1))
-        size = w.dtype.itemsize
+        b, size = w.b, w.dtype.itemsize
+        rows, columns = self._extents(w, batch_sum)
+        height, width = _tile_extents(rows, columns)
         base = w.place(
-            ("sum", batch_sum.out), lambda: w.b.at(start, self.first[batch_sum.out] * size)
+            # the argument of an outlined loop, computed in the builder of its caller
+            ("sum", batch_sum.out),
+            lambda: w.b.at(start, self.first[batch_sum.out] * size),
         )
         count = None if vectors is None else w.number("vectors", vectors.count)
         first = w.here
@@ -111,50 +102,60 @@ class BatchSums:
 
         # Terms of one form are added by a loop over a table of addresses (`like`), which keeps the
         # code small however many derivatives there are; each of the others has code of its own.
-        alike = TermsInScratch(w, batch_sum.terms)
+        congruent = TermsInScratch(w, batch_sum.terms)
 
         def tile(row: Value, column: Value, tile_rows: int, tile_columns: int) -> None:
             def unlike(sums: list[Value]) -> list[Value]:
-                for x, y in alike.others:
+                for x, y in congruent.others:
                     left, right = elements(x, row, tile_rows), elements(y, column, tile_columns)
                     sums = microkernel(b, left, right, [], sums)
                 return sums
 
             def like(number: Value, so_far: Sequence[Value]) -> list[Value]:
-                *x, y = alike.operands(number)
+                *x, y = congruent.operands(number)
 
                 def term(sums: list[Value]) -> list[Value]:
                     left = elements(None, row, tile_rows)
                     if x:
-                        left = Computed(lambda _: alike.columns(0, x[0], row, tile_rows))
-                    right = Computed(lambda _: alike.columns(-1, y, column, tile_columns))
+                        left = Computed(lambda _: congruent.columns(0, x[0], row, tile_rows))
+                    right = Computed(lambda _: congruent.columns(-1, y, column, tile_columns))
                     return microkernel(b, left, right, [], sums)
 
                 return over_vectors(term, so_far)
 
             totals = [zero] * (tile_rows * tile_columns)
-            if alike.others:
+            if congruent.others:
                 totals = over_vectors(unlike, totals)
-            totals = b.loop(0, alike.count(), 1, totals, like)
-            numbers = self._numbers(w, totals)
-            for r in range(tile_rows):
-                line = b.times(b.plus(row, r), columns)
-                for k, segment in _lane_segments(b, numbers, r * tile_columns, tile_columns):
-                    number = b.plus(line, b.plus(column, k - r * tile_columns))
-                    place = Memory(b.at(base, b.times(number, size)), size)
-                    if vectors is not None and vectors.more:
-                        segment = b.add(load(b, w.dtype, place, segment.type.lanes, None), segment)
-                    store(b, segment, w.dtype, place, None)
+            totals = b.loop(0, congruent.count(), 1, totals, like)
+            lines = [b.plus(b.times(b.plus(row, r), columns), column) for r in range(tile_rows)]
+            places = [b.at(base, b.times(line, size)) for line in lines]
+            self._store(w, totals, places, tile_columns, vectors is not None and vectors.more)
 
         def line(row: Value, tile_rows: int) -> None:
-            for_tiles(
-                b,
-                columns,
-                width,
-                lambda column, tile_columns: tile(row, column, tile_rows, tile_columns),
-            )
+            for_tiles(b, columns, width, lambda column, count: tile(row, column, tile_rows, count))
 
         for_tiles(b, rows, height, line)
+
+    def _extents(self, w: LoopEmitter, batch_sum: BatchSum) -> tuple[int, int]:
+        """Rows and columns of a reduction; a sum of rows is one row."""
+        left, rows = batch_sum.terms[0][0], 1
+        if left is not None:
+            is_row = left in w.schedule.rows
+            rows = w.schedule.columns(left) if is_row else w.graph.metas[left].shape[1]
+        return rows, w.graph.metas[batch_sum.out].numel // rows
+
+    def _store(
+        self, w: LoopEmitter, totals: Sequence[Value], places: Sequence[Value], columns: int,
+        adds: bool,
+    ) -> None:  # fmt: skip
+        """Store the rows of a tile at ``places``, or add them to what is there."""
+        b, size, numbers = w.b, w.dtype.itemsize, self._numbers(w, totals)
+        for r, place in enumerate(places):
+            for k, segment in _lane_segments(b, numbers, r * columns, columns):
+                memory = Memory(b.at(place, (k - r * columns) * size), size)
+                if adds:
+                    segment = b.add(load(b, w.dtype, memory, segment.type.lanes, None), segment)
+                store(b, segment, w.dtype, memory, None)
 
     def _numbers(self, w: LoopEmitter, totals: Sequence[Value]) -> list[Value]:
         """The sum of the lanes of each accumulator, packed into as few vectors as possible."""
@@ -182,6 +183,17 @@ class BatchSums:
             return []
 
         b.loop(0, self.count, self.lanes, [], tile_columns)
+
+
+def _tile_extents(rows: int, columns: int) -> tuple[int, int]:
+    """Rows and columns of the register tiles."""
+    width = tile_width(columns, SUM_TILE[1], range(SUM_TILE[1], _WIDEST + 1))
+    fitting = rows_that_fit(width, _WIDEST, host())
+    usual = min(fitting, SUM_TILE[0])
+    if rows == 1:
+        most = SUM_TILE[0] * SUM_TILE[1]
+        width = tile_width(columns, most, range(MIN_ACCUMULATORS, most + 1))
+    return tile_width(rows, usual, range(usual, fitting + 1)), width
 
 
 def _lane_segments(

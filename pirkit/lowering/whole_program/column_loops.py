@@ -39,6 +39,7 @@ def _rows(w: LoopEmitter, item: FusedLoop) -> None:
         if value not in w.schedule.rows:
             if w.graph.metas[value].numel == 1:
                 outside[value] = w.only_element(value, w.lanes)
+        # one column for all columns of the loop: it broadcasts
         elif w.schedule.columns(value) == 1:
             outside[value] = w.read_row(value, Value("0", I64))
 
@@ -65,6 +66,7 @@ def _rows(w: LoopEmitter, item: FusedLoop) -> None:
 def _reduce_columns(w: LoopEmitter, op: Op) -> None:
     """Emit the sum of the columns of each row."""
     b, (x,) = w.b, op.args
+    # begins with the first column: one addition fewer, and a row of -0.0 stays so
     total = w.read_row(x, Value("0", I64))
     count = w.schedule.columns(x)
 
@@ -88,6 +90,7 @@ def _gather_columns(w: LoopEmitter, op: Op) -> None:
         w.store_row(op.out, b.plus(column, before), made)
 
     w.column_loop(inside, copy)
+    # few, so they are unrolled
     for k in (*range(before), *range(before + inside, count)):
         made = b.const(w.type_of(w.graph.dtype(op.out), w.lanes), constant)
         w.store_row(op.out, Value(str(k), I64), made)

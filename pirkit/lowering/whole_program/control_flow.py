@@ -58,8 +58,8 @@ class Steps(Protocol):
     def call(self, call: Call) -> None: ...
     def alias(self, call: Call) -> None: ...
     def kernel(self, kernel: Kernel, buffers: Sequence[int]) -> None: ...
-    def land(self, branch: int, target: int | None = None) -> None: ...
-    def control(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int: ...
+    def backpatch(self, branch: int, target: int | None = None) -> None: ...
+    def add_step(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int: ...
     def stack(self) -> int: ...
     def token(self, slot: int) -> int: ...
     def is_made_here(self, buffer: int) -> bool: ...
@@ -94,22 +94,22 @@ class ControlFlow(Struct):
 
     def _if(self, instruction: If) -> None:
         made, condition = self.made, self._condition(instruction.condition)
-        to_else = made.control(Branch(0, when=False), (condition,))
+        to_else = made.add_step(Branch(0, when=False), (condition,))
         for inner in instruction.then:
             self.add(inner)
         if not instruction.orelse:
-            made.land(to_else)
+            made.backpatch(to_else)
             return
         # the condition holds wherever `then` has run, so this branch is always taken
-        to_end = made.control(Branch(0, when=True), (condition,))
-        made.land(to_else)
+        to_end = made.add_step(Branch(0, when=True), (condition,))
+        made.backpatch(to_else)
         for inner in instruction.orelse:
             self.add(inner)
-        made.land(to_end)
+        made.backpatch(to_end)
 
     def _while(self, instruction: While) -> None:
         made, condition = self.made, self._condition(instruction.condition)
-        leave = made.control(Branch(0, when=False), (condition,))
+        leave = made.add_step(Branch(0, when=False), (condition,))
         *body, step = instruction.body
         for inner in _late(body):
             self.add(inner)
@@ -118,9 +118,9 @@ class ControlFlow(Struct):
             copy_all(made, self._not_in_place(pairs, range(leave + 1, len(made.steps))))
         else:
             self.add(step)
-        back = made.control(Branch(0, when=True), (condition,))
-        made.land(back, leave + 1)
-        made.land(leave)
+        back = made.add_step(Branch(0, when=True), (condition,))
+        made.backpatch(back, leave + 1)
+        made.backpatch(leave)
         self.loops.append(range(leave, back + 1))
 
     def _stack(self, instruction: Stack) -> None:
@@ -156,8 +156,8 @@ class ControlFlow(Struct):
             buffers.append(made.token(slot) if is_token else made.buffer(slot))
             sizes.append(meta.numel * meta.dtype.itemsize)
         if action == "push":
-            made.control(Reserve(entry_bytes(sizes)), (memory,))
-        made.control(stack_access(action, sizes), (memory, *buffers))
+            made.add_step(Reserve(entry_bytes(sizes)), (memory,))
+        made.add_step(stack_access(action, sizes), (memory, *buffers))
 
     def _condition(self, slot: int) -> int:
         meta = self.made.meta(slot)

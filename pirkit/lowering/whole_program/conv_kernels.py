@@ -57,7 +57,7 @@ def transposed_slots(plan: Plan, meta: Metas, left_out: Collection[int]) -> dict
     found: dict[int, int] = {}
     for number, call in enumerate(plan.body):
         if isinstance(call, Call) and call.kernel == FUSED and number not in left_out:
-            found.update(_moved(call, meta))
+            found.update(_transposes(call, meta))
     live = {o.source for o in plan.outputs}
     for call in plan.body:
         if isinstance(call, Call) and found.keys() & call.inputs:
@@ -72,7 +72,7 @@ def fused_kernel(call: Call, meta: Metas) -> MapExpr:
     return kernel_at(call.attrs["kernel"], tuple([meta(i).shape for i in _operands(call)]))
 
 
-def _moved(call: Call, meta: Metas) -> Iterator[tuple[int, int]]:
+def _transposes(call: Call, meta: Metas) -> Iterator[tuple[int, int]]:
     kernel = fused_kernel(call, meta)
     slots: dict[int, int] = dict(enumerate(_operands(call)))
     results = list(zip(kernel.outputs, call.outputs, strict=True))

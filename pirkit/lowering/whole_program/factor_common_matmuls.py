@@ -42,6 +42,7 @@ def without_common_factors(graph: Graph) -> Graph:
     if all(op.name != "matmul" for op in graph.ops):
         return graph
     settled: set[tuple[Op, ...]] = set()
+    # each rewrite exposes sums one layer further up, until one reverse sweep is left
     while (ops := _once(graph, settled)) is not None:
         graph = replace(graph, ops=ops)
     return graph
@@ -53,9 +54,11 @@ def _once(graph: Graph, settled: set[tuple[Op, ...]]) -> list[Op] | None:
     ``settled`` are sums already known to have none; new ones are added.
     """
     uses = Counter([*graph.outputs, *(a for op in graph.ops for a in op.args)])
+    # a term that others read is computed anyway, so factoring it out would add work
     alone = {op.out: op for op in graph.ops if uses[op.out] == 1}
     instead: dict[int, list[Op]] = {}
     seen: set[int] = set()
+    # from the last sum on, so that a tree of additions is met at its root
     for op in reversed(graph.ops):
         if op.name != "add" or op.out in seen:
             continue
@@ -87,6 +90,7 @@ def _with_merged_sums(ops: list[Op], graph: Graph) -> list[Op]:
         moved = not merged_values.keys().isdisjoint(old.args)
         op = replace(old, args=tuple([merged_values.get(a, a) for a in old.args])) if moved else old
         if op.name == "add" and op.out not in graph.outputs:
+            # addition commutes
             first = known.setdefault(tuple(sorted(op.args)), op.out)
             if first != op.out and graph.metas[first] == graph.metas[op.out]:
                 merged_values[op.out] = first
@@ -122,6 +126,7 @@ def _groups(graph: Graph, total: int, terms: list[Op]) -> dict[_Factor, list[Op]
                 found[factor].append(op)
     groups: dict[_Factor, list[Op]] = {}
     used_terms: set[int] = set()
+    # a term that fits two groups joins that of the costlier op, then the larger one
     for factor in sorted(found, key=lambda f: (_RANK[f.name], -len(found[f]))):
         factored_terms = [op for op in found[factor] if op.out not in used_terms]
         if len(factored_terms) > 1:

@@ -9,24 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Protocol
 
-from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Store
-from pirkit.runtime.native.function import Control, NativeFunction
-from pirkit.runtime.plan import Call, Plan
-
-
-class _Steps(Protocol):
-    plan: Plan
-    steps: list[tuple[NativeFunction | Control, tuple[int, ...]]]
-    nests: list[Kernel | None]
-    sources: list[tuple[Call, ...]]
-
-    def is_made_here(self, buffer: int) -> bool: ...
-    def is_in_place(self, step: int, result: int, source: int) -> bool: ...
+from pirkit.lowering.codegen.ir.loopnest import Load, Store
+from pirkit.lowering.whole_program.sequence_builder import SequenceBuilder
+from pirkit.runtime.native.function import Control
 
 
-def write_in_place(made: _Steps, results: Sequence[int], apart: AbstractSet[int]) -> None:
+def write_in_place(made: SequenceBuilder, results: Sequence[int], apart: AbstractSet[int]) -> None:
     """Give buffers that die at an elementwise step the name of one that it makes.
 
     ``results`` keep their names. Those in ``apart`` may share the array of an input, as long as
@@ -57,7 +46,7 @@ def write_in_place(made: _Steps, results: Sequence[int], apart: AbstractSet[int]
 
 
 def _pairs(
-    made: _Steps, step: int, first: dict[int, int], last: dict[int, int]
+    made: SequenceBuilder, step: int, first: dict[int, int], last: dict[int, int]
 ) -> Iterator[tuple[int, int]]:
     """Buffers that a step reads as the last one, each with one that it is the first to use."""
     slots = made.plan.slots

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pirkit.diag.gc_pause import imported
 from pirkit.lowering.native_ops import MATMUL
-from pirkit.lowering.whole_program.control_flow import (
-    without_idle_copies,
-)
-from pirkit.lowering.whole_program.conv_kernels import (
-    transposed_slots,
-)
+from pirkit.lowering.whole_program.control_flow import without_idle_copies
+from pirkit.lowering.whole_program.conv_kernels import transposed_slots
 from pirkit.lowering.whole_program.in_place_steps import write_in_place
 from pirkit.lowering.whole_program.loop_functions import with_loop_functions
 from pirkit.lowering.whole_program.op_graph import NotNativeError
@@ -31,7 +27,7 @@ PLAN: Final = -1
 
 
 def sequence_program(plan: Plan) -> NativeProgram:
-    """The native program of a plan. Raises Refused for a plan that has none."""
+    """The native program of a plan. Raises NotNativeError for a plan that has none."""
     found = attempted(plan)
     if isinstance(found, NativeProgram):
         return found
@@ -130,9 +126,9 @@ def _allocated(made: SequenceBuilder, inputs: list[int], results: list[int]) -> 
         contents.append(Content(offsets[-1], made.constants[b].tobytes()))
         # A constant lives to the end: the next call of the program reads it again.
         last[b] = len(made.steps)
-    marks = [b for b in made.assertions if b in last]
-    begin = arena.take(len(marks))
-    for k, b in enumerate(marks):
+    flags = [b for b in made.assertions if b in last]
+    begin = arena.take(len(flags))
+    for k, b in enumerate(flags):
         number[b] = len(inputs) + len(results) + len(offsets)
         offsets.append(begin + k)
         last[b] = len(made.steps)
@@ -141,7 +137,7 @@ def _allocated(made: SequenceBuilder, inputs: list[int], results: list[int]) -> 
             if b not in number:
                 number[b] = len(inputs) + len(results) + len(offsets)
                 offsets.append(arena.take(made.bytes_of(b)))
-        seen = [begin + marks.index(b) for b in buffers if b in made.assertions]
+        seen = [begin + flags.index(b) for b in buffers if b in made.assertions]
         looked_at = range(min(seen), max(seen) + 1) if seen else range(0)
         operands = tuple([number[b] for b in buffers])
         calls = tuple(map(made.source, made.sources[k]))
@@ -164,7 +160,7 @@ def _allocated(made: SequenceBuilder, inputs: list[int], results: list[int]) -> 
         frozenset(_in_place(made, inputs, results)),
         tuple(contents),
         begin,
-        tuple([made.assertions[b] for b in marks]),
+        tuple([made.assertions[b] for b in flags]),
         tuple([offsets[number[b] - len(inputs) - len(results)] for b in made.stacks]),
     )
 

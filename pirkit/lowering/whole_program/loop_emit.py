@@ -336,7 +336,7 @@ class LoopEmitter:
         if self.loop is None:
             base = self._begin(value)
         else:
-            base = self.loop.pointer(("points", value), row_of_caller)
+            base = self.loop.pointer(("batch rows", value), row_of_caller)
         start = b.at(base, b.times(self.here.row, width))
         return Memory(b.at(start, b.times(column, column_step)), lane_step)
 

@@ -9,15 +9,14 @@ branch back, if the condition holds        --+     branch back, if ...          
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.loop_function import LoopBody, loop_function
-from pirkit.lowering.codegen.ir.loopnest import Kernel
+from pirkit.lowering.whole_program.sequence_builder import SequenceBuilder
 from pirkit.runtime.native.function import Branch, Control, LibraryCall, NativeFunction, Reserve
 from pirkit.runtime.native.target import host
-from pirkit.runtime.plan import Call
 
 _MOST_STATEMENTS: Final = 1024
 """Executed statements of an iteration; where it has more, calls of its steps take little time."""
@@ -25,15 +24,7 @@ _MOST_STATEMENTS: Final = 1024
 _Step = tuple[NativeFunction | Control, tuple[int, ...]]
 
 
-class _Steps(Protocol):
-    steps: list[_Step]
-    nests: list[Kernel | None]
-    sources: list[tuple[Call, ...]]
-    statements: dict[NativeFunction, int]
-    stacks: list[int]
-
-
-def with_loop_functions(made: _Steps, loops: list[range]) -> None:
+def with_loop_functions(made: SequenceBuilder, loops: list[range]) -> None:
     """Replace the innermost of ``loops`` if their steps are small.
 
     Sanitized code keeps its steps, with their checks.
@@ -47,11 +38,11 @@ def with_loop_functions(made: _Steps, loops: list[range]) -> None:
             _replace(made, loops, loop)
 
 
-def _is_small(made: _Steps, loop: range) -> bool:
+def _is_small(made: SequenceBuilder, loop: range) -> bool:
     return sum(_statements(made, k) for k in loop[1:-1]) <= _MOST_STATEMENTS
 
 
-def _statements(made: _Steps, step: int) -> int:
+def _statements(made: SequenceBuilder, step: int) -> int:
     """How many statements a step executes; more than any limit for what is no nest."""
     function, buffers = made.steps[step]
     if isinstance(function, LibraryCall):
@@ -61,10 +52,11 @@ def _statements(made: _Steps, step: int) -> int:
     return made.statements.get(function, _MOST_STATEMENTS + 1)
 
 
-def _replace(made: _Steps, loops: list[range], loop: range) -> None:
+def _replace(made: SequenceBuilder, loops: list[range], loop: range) -> None:
     first, back = loop.start + 1, loop.stop - 1
     condition = made.steps[back][1]
     inside = range(first, back)
+    # room on the stacks is reserved once, before the function, which cannot pause to enlarge one
     kept = [k for k in inside if not isinstance(made.steps[k][0], Reserve)]
     place = {back: len(kept)} | dict(_places(kept, inside))
     used = dict.fromkeys(b for k in kept for b in made.steps[k][1]) | dict.fromkeys(condition)
@@ -84,6 +76,7 @@ def _replace(made: _Steps, loops: list[range], loop: range) -> None:
     whole = loop_function(LoopBody(tuple(steps), len(used), number[condition[0]], rooms))
     new: list[_Step] = [(Reserve(nbytes), (stack,)) for stack, nbytes in pushed.items()]
     new.append((whole, tuple(used)))
+    # a call of several steps counts once; two equal calls are two
     calls = tuple({id(c): c for k in inside for c in made.sources[k]}.values())
     made.steps[first:back] = new
     made.nests[first:back] = [None] * len(new)
@@ -97,7 +90,7 @@ def _places(kept: list[int], inside: range) -> Iterator[tuple[int, int]]:
         yield k, sum(other < k for other in kept)
 
 
-def _renumber(made: _Steps, loops: list[range], loop: range, fewer: int) -> None:
+def _renumber(made: SequenceBuilder, loops: list[range], loop: range, fewer: int) -> None:
     """Let branches and loops follow; those of the replaced steps are gone."""
 
     def new(step: int) -> int:

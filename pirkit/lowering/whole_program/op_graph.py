@@ -130,6 +130,7 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
     if len(instruction.outputs) != 1 or not isinstance(instruction.outputs[0], int):
         raise NotNativeError(f"`{name}` has no single result")
     given = [i for i in instruction.inputs if i is not None]
+    # its one operand is a list, whose members are known here
     if name == "concat" and len(given) == 1 and isinstance(given[0], tuple):
         given = list(given[0])
     if not all(isinstance(i, int) for i in given):
@@ -143,12 +144,14 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
             yield op
         return
     if name in _IDENTITIES:
+        # a result in the slot of its operand needs no view of itself
         if out != given[0]:
             views[out] = args[0]
         return
     if name in _CONSTANT_FILLS:
         graph.fills[out] = float(instruction.attrs["value"])
         return
+    # whatever its shape, it is the same constant; loops read it from no memory
     if name == "expand" and args[0] in graph.fills:
         graph.fills[out] = graph.fills[args[0]]
         return
@@ -195,6 +198,7 @@ def _of_matrices(op: Op, graph: Graph) -> tuple[Op, ...]:
                 ops.append(Op("reshape", (arg,), matrix, {"shape": shape}))
         args.append(matrix)
     attrs = {
+        # a vector is not transposed, whatever the flags say
         "transpose_x": op.attrs["transpose_x"] and len(x) > 1,
         "transpose_y": op.attrs["transpose_y"] and len(y) > 1,
     }
@@ -222,6 +226,7 @@ def _constant(call: Call, graph: Graph, out: int) -> Op | None:
             raise NotNativeError(f"a constant of {values.size} elements")
         graph.tables[out] = np.ascontiguousarray(values, meta.dtype.np)
         return None
+    # each column is an immediate of the code, as the directions of a derivative
     columns = [graph.new(meta.with_shape((meta.shape[0], 1))) for _ in values[0]]
     graph.fills |= dict(zip(columns, map(float, values[0]), strict=True))
     return Op("concat", tuple(columns), out, {"axis": 1})

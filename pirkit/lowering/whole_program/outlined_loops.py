@@ -63,6 +63,7 @@ class OutlinedLoops:
     def name_of(self, parameters: str, b: Builder) -> str:
         """The name of the function with this builder's body; an equal one is reused."""
         text = "\n".join([f"({parameters}) {{", "entry:", *b.lines, "  ret void", "}"])
+        # a reused function declares nothing that the first one has not
         self._declared |= b.declared
         return self._names.setdefault(text, f"@loop{len(self._names)}")
 

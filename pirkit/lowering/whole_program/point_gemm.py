@@ -64,6 +64,7 @@ def _tiles(w: LoopEmitter, ops: Sequence[Op]) -> None:
         left = Elements(w.type_of(w.dtype, 1), weights, [row_stride])
         right = Computed(lambda indices: [w.read_row(op.args[0], *indices) for op in ops])
         zeros = [b.const(w.type_of(w.dtype, w.lanes), 0.0)] * (columns * len(ops))
+        # weights are the scalars here, batch rows the vectors: no weight is packed or transposed
         sums = microkernel(b, left, right, [inner], zeros, chains)
         for k, total in enumerate(sums):
             column, op = divmod(k, len(ops))

@@ -172,7 +172,7 @@ def _sort_by_level(made: ProgramSchedule) -> None:
         if any(group is not made.rows.get(op.out, read[0]) for group in read):
             raise NotNativeError("rows of different batches are combined")
         if not made.is_row(op.out) and read:
-            read[0].sums.append(_sum_over_points(made, op))
+            read[0].sums.append(_batch_sum(made, op))
             late.add(op.out)
         elif made.is_row(op.out):
             if late.intersection(op.args):
@@ -218,7 +218,7 @@ def _small_enough(made: ProgramSchedule, value: int) -> None:
         )
 
 
-def _sum_over_points(made: ProgramSchedule, op: Op) -> BatchSum:
+def _batch_sum(made: ProgramSchedule, op: Op) -> BatchSum:
     graph = made.graph
     if op.name == "matmul":
         x, y = op.args

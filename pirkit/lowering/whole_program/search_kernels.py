@@ -78,6 +78,7 @@ def _rounds(length: int, dtype: DType, right: bool) -> list[Statement]:
         compute("is_nan", "isnan", "query")
     found += [Constant("at", dt.int32, 0), Constant("length", dt.int32, length)]
     at = "at"
+    # as many rounds for all queries: lanes that are done take no further step
     for k in reversed(range(length.bit_length())):
         found.append(Constant(f"step{k}", dt.int32, 1 << k))
         end = compute(f"end{k}", "add", at, f"step{k}", of=dt.int32)
@@ -92,6 +93,7 @@ def _rounds(length: int, dtype: DType, right: bool) -> list[Statement]:
                 number = compute(f"number{k}", "equal", f"element{k}", f"element{k}")
                 other = compute(f"other{k}", "logical_and", number, "is_nan")
             before = compute(f"sorted{k}", "logical_or", before, other)
+        # the gather is clamped to the last element, so a probe beyond it counts for nothing
         inside = compute(f"inside{k}", "less_equal", end, "length")
         moves = compute(f"moves{k}", "logical_and", before, inside)
         at = compute(f"at{k}", "where", moves, end, at, of=dt.int32)

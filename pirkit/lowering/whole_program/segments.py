@@ -22,7 +22,7 @@ from pirkit.lowering.whole_program.kernel_sequence import PLAN, attempted, seque
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.region_calls import KnownMetas, with_region_calls
 from pirkit.lowering.whole_program.segment_call import plan_of, segment_call
-from pirkit.lowering.whole_program.sequence_builder import renames
+from pirkit.lowering.whole_program.sequence_builder import is_reshape
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import (
@@ -67,16 +67,37 @@ def segmented(plan: Plan, known_metas: KnownMetas) -> tuple[Plan, tuple[Reason, 
     refused = dict(found)
     if not is_flat:
         plan, refused = with_region_calls(plan, refused, known_metas)
-    metas = known_metas(plan)
-    ports = (*plan.inputs, *plan.params)
-    known = {s for s, meta in enumerate(metas) if meta == plan.slots[s]}
-    known |= {p.slot for p in ports if isinstance(p.meta, TensorMeta) and p.meta.is_static}
+    known = _known_slots(plan, known_metas)
     while (parts := _Parts(plan, refused, known)).members:
         try:
             return parts.plan_of_segments(), reasons
         except _NotTogether as reason:
             refused |= dict.fromkeys(reason.numbers, str(reason))
     return plan, reasons
+
+
+def with_native_call(plan: Plan, number: int, known_metas: KnownMetas) -> Plan | None:
+    """The plan in which one call is a native segment; None if it has no native form."""
+    body = plan.body
+    parts = _Parts(plan, set(range(len(body))) - {number}, _known_slots(plan, known_metas))
+    outputs = set(writes(body[number]))
+    try:
+        calls = [_Segment(plan, [n], parts.views_before([n])).call(outputs) for n in parts.members]
+    except _NotTogether:
+        return None
+    new = (*body[:number], *calls, *body[number + 1 :])
+    return replace(plan, body=with_frees(new, _kept(plan))) if calls else None
+
+
+def _kept(plan: Plan) -> list[Operand]:
+    """What the caller gives and gets."""
+    return [*(p.slot for p in (*plan.inputs, *plan.params)), *(o.source for o in plan.outputs)]
+
+
+def _known_slots(plan: Plan, known_metas: KnownMetas) -> set[int]:
+    ports = (*plan.inputs, *plan.params)
+    known = {s for s, meta in enumerate(known_metas(plan)) if meta == plan.slots[s]}
+    return known | {p.slot for p in ports if isinstance(p.meta, TensorMeta) and p.meta.is_static}
 
 
 def _summed(plan: Plan, reasons: Mapping[int, str]) -> Iterator[Reason]:
@@ -116,10 +137,10 @@ class _Parts:
     def _is_free(self, call: Call) -> bool:
         if call.kernel == FUSED:
             return False
-        return (renames(call) and self.once.issuperset(reads(call))) or not list(reads(call))
+        return (is_reshape(call) and self.once.issuperset(reads(call))) or not list(reads(call))
 
     def _is_view(self, instruction: Instruction) -> bool:
-        return isinstance(instruction, Call) and renames(instruction)
+        return isinstance(instruction, Call) and is_reshape(instruction)
 
     def _phases(self) -> dict[int, int]:
         """The phase of each instruction. In a phase the members run after all others.
@@ -159,9 +180,8 @@ class _Parts:
         segments: dict[int, _Segment] = {}
         for phase in dict.fromkeys(self.phases[n] for n in sorted(self.members)):
             members = [n for n in sorted(self.members) if self.phases[n] == phase]
-            segments[phase] = _Segment(plan, members, self._free_of(members))
-        ports = (*plan.inputs, *plan.params)
-        kept: list[Operand] = [*(p.slot for p in ports), *(o.source for o in plan.outputs)]
+            segments[phase] = _Segment(plan, members, self.views_before(members))
+        kept = _kept(plan)
         outside = self._outside(kept)
         asked = {*outside, *(s for segment in segments.values() for s in segment.inputs)}
         others = [n for n in self.phases if n not in self.members]
@@ -171,7 +191,7 @@ class _Parts:
         made.sort(key=lambda entry: entry[:2])
         return replace(plan, body=with_frees(tuple([i for *_, i in made]), kept))
 
-    def _free_of(self, members: Sequence[int]) -> set[int]:
+    def views_before(self, members: Sequence[int]) -> set[int]:
         """The views and constants that members read, and those that these read."""
         found, stack = set[int](), list(members)
         while stack:

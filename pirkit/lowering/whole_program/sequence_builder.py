@@ -101,7 +101,7 @@ class SequenceBuilder(Struct):
         self.sizes[number] = nbytes
         return number
 
-    def mark(self, call: Call, found: DataAssertion) -> int:
+    def flag(self, call: Call, found: DataAssertion) -> int:
         number = self.temporary(1)
         self.assertions[number] = replace(found, op=call.kernel, span=call.span, origin=call.origin)
         return number
@@ -124,7 +124,7 @@ class SequenceBuilder(Struct):
         own = [self.temporary(size) for size in found.temporaries]
         all_buffers = [*buffers, *own]
         for function, places in found.steps:
-            self.control(function, tuple([all_buffers[k] for k in places]))
+            self.add_step(function, tuple([all_buffers[k] for k in places]))
 
     # --- instructions ---
 
@@ -139,7 +139,7 @@ class SequenceBuilder(Struct):
                 raise
             slots = tuple(slots_of((*call.inputs, *call.outputs)))
             function = LibraryCall(call, tuple(map(self.meta, slots)))
-            self.control(function, tuple(map(self.buffer, slots)))
+            self.add_step(function, tuple(map(self.buffer, slots)))
 
     def native(self, call: Call) -> None:
         """Add the native functions of a call. Raises NotNativeError, and has added nothing."""
@@ -153,7 +153,7 @@ class SequenceBuilder(Struct):
             self.convolution(call)
         elif call.kernel.startswith(_NCHWC):
             self.nchwc(call)
-        elif renames(call):
+        elif is_reshape(call):
             self.meta(cast(int, call.outputs[0]))  # its sizes have to be known, too
         elif not (
             self.cumulative(call)
@@ -166,7 +166,8 @@ class SequenceBuilder(Struct):
 
     def alias(self, call: Call) -> None:
         out, source = call.outputs[0] if call.outputs else None, call.inputs[:1]
-        if renames(call) and isinstance(out, int) and out != source[0]:
+        # contiguous buffers: another shape is the same bytes
+        if is_reshape(call) and isinstance(out, int) and out != source[0]:
             self.aliases[out] = self.buffer(cast(int, source[0]))
 
     def constant(self, call: Call) -> None:
@@ -180,7 +181,7 @@ class SequenceBuilder(Struct):
         """Add a group of calls that run together on blocks of rows."""
         self.current = tuple([calls[k] for k in sorted(group.members)])
         rows = imported("pirkit.lowering.codegen.matmul.fused_row_blocks")
-        self.control(rows.native_rows(group.blocks), group.operands)
+        self.add_step(rows.native_rows(group.blocks), group.operands)
 
     def fused(self, call: Call) -> None:
         """Add the nests of a fused kernel. Values that only its nests exchange get temporaries;
@@ -204,17 +205,20 @@ class SequenceBuilder(Struct):
         for statement, slot in written:
             if isinstance(slot, int):
                 slot_operands[len(given) + statement] = slot
+        # a store that bypasses the caches makes the next reader wait for memory
         last = {k for k, slot in slot_operands.items() if slot in self.live_out}
         values = without_scatters(kernel).kernel.statements
         for number, nest in enumerate(nests):
             if isinstance(nest.kernel, Kernel) and not _stores(nest.kernel):
                 continue
-            marks = len(given) + len(values)
+            first_flag = len(given) + len(values)
             for k in nest.arrays:
-                if k < marks and k not in slot_operands:
+                if k < first_flag and k not in slot_operands:
                     meta = values[k - len(given)].meta
                     slot_operands[k] = self.temporary(meta.numel * meta.dtype.itemsize)
-            slot_operands |= {k: self.mark(call, d) for k, d in enumerate(nest.assertions, marks)}
+            slot_operands |= {
+                k: self.flag(call, d) for k, d in enumerate(nest.assertions, first_flag)
+            }
             read_later = {k for later in nests[number + 1 :] for k in later.arrays}
             made = with_streaming_stores(nest.kernel, large_results(nest, last - read_later))
             self.kernel(made, [slot_operands[k] for k in nest.arrays])
@@ -239,7 +243,7 @@ class SequenceBuilder(Struct):
         slots = cast("list[int]", [(*given, out)[k] for k in operands])
         buffers = tuple(map(self.buffer, slots))
         if isinstance(found, NativeFunction):
-            self.control(found, buffers)
+            self.add_step(found, buffers)
         else:
             self.gemm(found, buffers)
 
@@ -247,7 +251,7 @@ class SequenceBuilder(Struct):
         function = imported("pirkit.lowering.codegen.matmul.gemm").native_gemm(product)
         if _matmuls().is_blocked(product):
             self.products[function] = product
-        self.control(function, buffers)
+        self.add_step(function, buffers)
 
     def convolution(self, call: Call) -> None:
         found = convolution_of(call, self.meta, self.transposed)
@@ -258,7 +262,7 @@ class SequenceBuilder(Struct):
         found = cumulative_of(call, self.meta)
         if found is not None:
             x, out = cast("tuple[int, int]", (*call.inputs, *call.outputs))
-            self.control(found, (self.buffer(x), out))
+            self.add_step(found, (self.buffer(x), out))
         return found is not None
 
     def search(self, call: Call) -> bool:
@@ -271,6 +275,7 @@ class SequenceBuilder(Struct):
     def sort(self, call: Call) -> bool:
         found = sort_of(call, self.meta)
         if found is not None:
+            # first the place of each element, then for each place the element that belongs there
             x, *results = map(self.buffer, found.slots)
             places = self.temporary(found.place_bytes)
             self.kernel(found.places, (x, x, places))
@@ -282,7 +287,7 @@ class SequenceBuilder(Struct):
         if found is not None:
             slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
             buffers = [self.buffer(slots[k]) for k in found.places]
-            self.kernel(found.kernel, [*buffers, *(self.mark(call, a) for a in found.assertions)])
+            self.kernel(found.kernel, [*buffers, *(self.flag(call, a) for a in found.assertions)])
         return found is not None
 
     def complex(self, call: Call) -> bool:
@@ -309,8 +314,8 @@ class SequenceBuilder(Struct):
         copy_all(self, [(source, target, meta)])
         return target
 
-    def control(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int:
-        """Add a step; its number. `land` sets the target of a branch."""
+    def add_step(self, function: NativeFunction | Control, buffers: tuple[int, ...]) -> int:
+        """Add a step; its number. `backpatch` sets the target of a branch."""
         self.steps.append((function, buffers))
         self.nests.append(None)
         self.sources.append(self.current)
@@ -361,7 +366,7 @@ class SequenceBuilder(Struct):
             self.tokens[slot] = self.temporary(8)
         return self.tokens[slot]
 
-    def land(self, branch: int, target: int | None = None) -> None:
+    def backpatch(self, branch: int, target: int | None = None) -> None:
         """Set the target of a branch, which is the next step to come if not another one."""
         function, condition = self.steps[branch]
         assert isinstance(function, Branch)
@@ -373,7 +378,7 @@ def _stores(nest: Kernel) -> bool:
     return any(isinstance(s, Effect) for s in nest.statements())
 
 
-def renames(call: Call) -> bool:
+def is_reshape(call: Call) -> bool:
     """Whether a call gives its operand another shape, which costs native code nothing."""
     return has_trait(call.kernel, RESHAPE) and isinstance(call.inputs[0], int)
 

@@ -1,9 +1,9 @@
 """Rewrites rows of several axes to rows of one.
 
-Point-by-point functions give values of more axes than rows and columns: Jacobians (points x 3 x 3),
+Functions of one row may give values of more axes than rows and columns: Jacobians (rows x 3 x 3),
 and nodes of a quadrature inside of each element (elements x nodes x width). Where all operations
 treat the leading axes alike, they become one axis of more rows; otherwise the axes after the
-points become columns, and a move of them (slice, transpose, padding...) a choice of columns.
+batch become columns, and a move of them (slice, transpose, padding...) a choice of columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 _MAX_COLUMNS: Final = 256
 """Largest number of columns of a value of several axes."""
 _MAX_PARTS: Final = 64
-"""Largest number of terms of a sum along an axis after the points."""
+"""Largest number of terms of a sum along an axis after the batch."""
 _MAX_RUNS: Final = 2048
 """Largest number of copies of adjacent columns in a program; each is code of its own."""
 
@@ -97,7 +97,7 @@ def _merges(graph: Graph, op: Op, merged: set[int]) -> bool:
     )
 
 
-# --- axes after the points as columns ---
+# --- axes after the batch as columns ---
 
 
 class _Columns:
@@ -248,7 +248,7 @@ class _Columns:
                 self._store(arg)
                 args.append(arg)
                 continue
-            if meta.rank < len(shape):  # the same for all points
+            if meta.rank < len(shape):  # the same for all rows
                 self._store(arg)
                 whole = self._new(meta.with_shape((1, meta.numel)))
                 self._emit(Op("regroup", (arg,), whole))
@@ -293,7 +293,7 @@ class _Columns:
         return total
 
     def _matmul(self, op: Op) -> None:
-        """Products of a small matrix at each point, as sums of products of columns."""
+        """Products of a small matrix of each row, as sums of products of columns."""
         x, y = map(self.of, op.args)
         x = x.T if op.attrs["transpose_x"] else x
         y = y.T if op.attrs["transpose_y"] else y
@@ -337,7 +337,7 @@ def _padded(c: _Columns, op: Op) -> Array:
     around: list[int] = list(op.attrs["paddings"])
     around += [0] * (2 * given.ndim + 2 - len(around))
     if around[0] or around[1] or min(around) < 0:
-        raise NotNativeError("padding of points")
+        raise NotNativeError("padding of the batch")
     widths = [(around[k], around[k + 1]) for k in range(2, len(around), 2)]
     return np.pad(given, widths, constant_values=c.number(float(op.attrs["pad_value"])))
 

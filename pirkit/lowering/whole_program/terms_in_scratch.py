@@ -21,6 +21,7 @@ class TermsInScratch:
 
     def __init__(self, w: LoopEmitter, terms: Sequence[Term]) -> None:
         layouts = [_layout(w, term) for term in terms]
+        # one loop can add only terms that lie alike: those of the most common layout
         usual = max(filter(None, layouts), key=layouts.count, default=None)
         self.w = w
         self.terms: list[Term] = []
@@ -44,6 +45,7 @@ class TermsInScratch:
         if len(self.terms) == 1:
             return [self._place(("operand", k), v, w.order.rows[v]) for k, v in enumerate(first)]
         assert w.shared is not None
+        # offsets, not addresses, so that the table is a constant that layers of one shape share
         table = w.shared.table([w.order.rows[v] for term in self.terms for v in _values(term)])
         entry = w.b.at(w.place("table", lambda: table), w.b.times(number, 8 * len(first)))
 

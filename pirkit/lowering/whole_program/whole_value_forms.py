@@ -79,6 +79,7 @@ def product_of(graph: Graph, op: Op) -> Product:
         meta, gone = graph.metas[op.args[0]], summed(graph, op)
         count = prod(meta.shape[k] for k in gone)
         left = meta.numel // count
+        # the axes that are left, or gone, are one axis in memory: a row, or a column, of ones
         if gone == tuple(range(len(gone))):
             return Product(1, count, left, Matrix(None), Matrix(op.args[0], (left, 1)))
         if gone != tuple(range(meta.rank - len(gone), meta.rank)):
@@ -94,6 +95,7 @@ def product_of(graph: Graph, op: Op) -> Product:
 
 def _expanded(graph: Graph, op: Op) -> Iterator[Block]:
     given, shape = graph.metas[op.args[0]].shape, graph.metas[op.out].shape
+    # distance 0 repeats an element
     steps = [s if n > 1 else 0 for n, s in zip(given, contiguous_steps(given), strict=True)]
     yield Block(op.args[0], shape, (*[0] * (len(shape) - len(given)), *steps))
 
@@ -110,6 +112,7 @@ def _sliced(graph: Graph, op: Op) -> Iterator[Block]:
     axes: Sequence[int] = op.attrs["axes"]
     for number, first in zip(axes, op.attrs["starts"], strict=True):
         axis = number % len(given)
+        # negative starts count from the end
         start += slice(first, None).indices(given[axis])[0] * steps[axis]
     yield Block(op.args[0], graph.metas[op.out].shape, steps, start)
 

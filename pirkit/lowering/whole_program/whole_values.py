@@ -2,7 +2,7 @@
 
 A program with the batch in lanes has a few small ones beside its rows: derivatives along unit
 vectors are rows of the weights, and the nodes of a quadrature run through the network without the
-points.
+batch.
 """
 
 from __future__ import annotations

@@ -105,37 +105,37 @@ class Session:
         self.sources = np.array([k for _, k in patches], np.intp)
         """The argument words in `words`, and the number of the array whose address each holds."""
         self.expected = expected_metas((*program.inputs, *program.results))
-        self._set("records", ctypes.addressof(self.records))
-        self._set("count", len(steps))
-        self._set("items", tuple.__basicsize__)
-        self._set("inputs", self.inputs)
-        self._set("wanted", ctypes.addressof(self.expected))
-        self._set("number", len(self.places))
         self.spans = (ctypes.c_size_t * max(2 * len(self.places), 1))()
-        self._set("spans", ctypes.addressof(self.spans))
-        self._set("patches", ctypes.addressof(self.patches))
-        self._set("patched", len(patches))
-        self._set("array", id(np.ndarray))
-        self._set("tensor", id(DenseTensor) if array_slot() else 0)
-        self._set("slot", array_slot())
+        self._fill_header(len(steps), len(patches))
         self.header_address = ctypes.addressof(self.header)
-        work = program.work
-        library = run_library()
-        self.library = library
+        self.library = library = run_library()
         # ctypes releases the GIL in calls of CFUNCTYPE, and keeps it in those of PYFUNCTYPE
-        self._set("fuel", fuel(work))
-        self.brief = work < GIL_HOLD_NS and not self.uses_pool and not program.loops
+        self.brief = program.work < GIL_HOLD_NS and not self.uses_pool and not program.loops
         kinds = (CALL_BRIEF, RUN_BRIEF) if self.brief else (CALL, RUN)
         self._call: Callable[[int, Any, Any], int] = kinds[0](library.addresses[RUN_FUNCTIONS[1]])
         self._run: Callable[[int], int] = kinds[1](library.addresses[RUN_FUNCTIONS[0]])
-        is_plain = not self.uses_pool and not program.loops
-        alone = self.is_known and is_plain and not len(self.flags)
+        alone = self.is_known and not (self.uses_pool or program.loops or len(self.flags))
         self.direct = self._call if alone else None
         """The native call, where `attempt` with the right number of arrays does nothing besides: it
         takes `header_address`, arrays and results, and gives 0 if it has run."""
         self.into = kinds[0](library.addresses[RUN_FUNCTIONS[2]]) if alone else None
         """As `direct`, into arrays of the caller; it does not run where they are unfit."""
         self._begin()
+
+    def _fill_header(self, steps: int, patches: int) -> None:
+        addresses = {
+            "records": self.records, "wanted": self.expected,
+            "spans": self.spans, "patches": self.patches,
+        }  # fmt: skip
+        numbers = {
+            "count": steps, "items": tuple.__basicsize__, "inputs": self.inputs,
+            "number": len(self.places), "patched": patches, "array": id(np.ndarray),
+            "tensor": id(DenseTensor) if array_slot() else 0, "slot": array_slot(),
+            "fuel": fuel(self.program.work),
+        }  # fmt: skip
+        known = {name: ctypes.addressof(memory) for name, memory in addresses.items()} | numbers
+        for name, word in known.items():
+            self._set(name, word)
 
     def _begin(self) -> None:
         self.block = Block(self.needs)

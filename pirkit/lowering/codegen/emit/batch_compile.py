@@ -26,6 +26,7 @@ from pirkit.diag.gc_pause import imported
 from pirkit.diag.progress import delayed_bar
 from pirkit.runtime.native.cache import user_cache
 from pirkit.runtime.native.compile_stats import COMPILE_STATS
+from pirkit.runtime.native.engine import compile_ir
 from pirkit.runtime.native.float_environment import default_environment
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.target import host
@@ -76,6 +77,7 @@ _recent: deque[LazyFunction] = deque(maxlen=128)
 """Functions that stay without a user, for programs that are compiled again soon."""
 _pending: WeakValueDictionary[str, LazyFunction] = WeakValueDictionary()
 _requests: ContextVar[list[LazyFunction] | None] = ContextVar("requests", default=None)
+_compiles_anew: ContextVar[bool] = ContextVar("compiles_anew", default=False)
 
 
 @contextmanager
@@ -89,11 +91,24 @@ def requested() -> Generator[list[LazyFunction]]:
         _requests.reset(token)
 
 
+@contextmanager
+def compiling_anew() -> Generator[None]:
+    """No cache has the functions that are asked for inside: to tell wrong code from a wrong key."""
+    token = _compiles_anew.set(True)
+    try:
+        yield
+    finally:
+        _compiles_anew.reset(token)
+
+
 def function_of(key: str, write: Callable[[], Draft]) -> NativeFunction:
     """The function of a key, compiled at most once per process and, with a cache, per user.
 
     ``write`` generates the module when the function is needed and no cache has it.
     """
+    if _compiles_anew.get():
+        draft = write()
+        return NativeFunction(replace(draft.code, image=compile_ir(draft.text)))
     with _lock:
         found = _functions.get(key) or _pending.get(key)
         if found is None:

@@ -228,8 +228,8 @@ def store(b: Builder, value: Value, dtype: DType, memory: Memory, mask: Value | 
         if mask is not None:
             _masked_store(b, value, memory.address, size, mask)
             return
-        index64 = value.type.lanes * size
-        hint = f"align {index64}, !nontemporal !0" if memory.stream else f"align {size}"
+        nbytes = value.type.lanes * size
+        hint = f"align {nbytes}, !nontemporal !0" if memory.stream else f"align {size}"
         b.emit_void(f"store {value}, {memory.address}, {hint}")
         return
     address = _addresses(b, memory, value.type.lanes)

@@ -14,7 +14,7 @@ from pirkit.lowering.codegen.emit.vector_emit import (
 from pirkit.lowering.codegen.ir.element_types import identity
 from pirkit.lowering.codegen.ir.llvm_text import Type, Value
 from pirkit.lowering.codegen.ir.loop_ir import Loop, Node, Path, Reducing
-from pirkit.lowering.codegen.ir.loop_tree import copies_of, inside, statements
+from pirkit.lowering.codegen.ir.loop_tree import copies_of, statements, walk
 from pirkit.lowering.codegen.ir.loopnest import Reduce
 from pirkit.lowering.codegen.math.casts import element
 from pirkit.lowering.codegen.math.primitives import select_extremum
@@ -27,7 +27,7 @@ class NestReductions(NestState):
     def reducing(self, node: Reducing, at: Point) -> None:
         """Accumulators in registers, one per copy; then one value per iteration outside."""
         b, rank = self.b, self.nest.rank
-        loops = [n for n in inside(node.body) if isinstance(n, Loop)]
+        loops = [n for n in walk(node.body) if isinstance(n, Loop)]
         # A vector along a reduced axis has to be reduced as well.
         lanes = max([at.lanes, *(n.lanes for n in loops)])
         across = lanes > at.lanes

@@ -36,7 +36,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Window,
     Word,
 )
-from pirkit.lowering.codegen.ir.loop_tree import buffers_of, inside, statements
+from pirkit.lowering.codegen.ir.loop_tree import buffers_of, statements, walk
 from pirkit.lowering.codegen.ir.loopnest import Index, ReduceKind, reads
 from pirkit.lowering.codegen.math.casts import Typed
 
@@ -168,7 +168,7 @@ class NestState:
                 # The index over several axes is split where no further loop adds to it.
                 whole = b.plus(linear.get(loop.axes, ZERO), by)
                 linear = {**linear, loop.axes: whole}
-                pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in inside(body))
+                pending = any(isinstance(n, Loop) and n.axes == loop.axes for n in walk(body))
                 extents = [self.nest.extents[axis] for axis in loop.axes]
                 split = [] if pending else split_index(b, whole, extents)
                 positions = list(zip(loop.axes, split, strict=False))
@@ -232,7 +232,7 @@ class NestState:
     def shift(self, buffer: int, at: Point) -> Value:
         """Iterations before the first one whose vectors do not cross a cache line, as an i64."""
         b, size = self.b, self.nest.buffers[buffer].dtype.itemsize
-        lanes = max(n.lanes for n in inside(self.nest.body) if isinstance(n, Loop))
+        lanes = max(n.lanes for n in walk(self.nest.body) if isinstance(n, Loop))
         address = b.cast("ptrtoint", self.address(buffer, at), "i64")
         left = b.op("and", b.emit(I64, f"sub i64 0, {address.text}"), lanes * size - 1)
         return b.emit(I64, f"udiv {left}, {size}")
@@ -296,7 +296,7 @@ class NestState:
         scalars = {name for name in known if not any(name in wide for wide in self.wide)}
         if at.lanes > 1 or not scalars:
             return
-        lanes = max((n.lanes for n in inside([node]) if isinstance(n, Loop)), default=1)
+        lanes = max((n.lanes for n in walk([node]) if isinstance(n, Loop)), default=1)
         for name in dict.fromkeys(name for s in statements([node]) for name in reads(s)):
             if name in scalars:
                 value, dtype = known[name]
@@ -325,7 +325,7 @@ class Scope:
 def _bounds(nest: Nest) -> dict[str, set[Count]]:
     """The bounds that depend on the first iteration of a block, by its loop."""
     found: dict[str, set[Count]] = {}
-    for n in inside(nest.body):
+    for n in walk(nest.body):
         bounds: tuple[Bound | None, ...] = ()
         if isinstance(n, Loop):
             bounds = n.start, n.stop
@@ -346,14 +346,14 @@ def _bounds(nest: Nest) -> dict[str, set[Count]]:
 
 def _numbered(nest: Nest) -> set[str]:
     """The loops of which routines get the number of the iteration."""
-    numbers = [x for n in inside(nest.body) if isinstance(n, Invoke) for x in n.numbers]
+    numbers = [x for n in walk(nest.body) if isinstance(n, Invoke) for x in n.numbers]
     return {x.var for x in numbers if isinstance(x, Iteration)}
 
 
 def _indexed(nest: Nest, blocks: Collection[str]) -> set[int]:
     """The axes whose indices are used, beside for addresses."""
     found = {s.axis for s in statements(nest.body) if isinstance(s, Index)}
-    for n in inside(nest.body):
+    for n in walk(nest.body):
         if isinstance(n, PrefetchTile):
             found.add(n.column_axis)
         elif isinstance(n, CallRows):

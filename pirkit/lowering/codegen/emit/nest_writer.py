@@ -49,7 +49,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Word,
     is_multiple,
 )
-from pirkit.lowering.codegen.ir.loop_tree import inside
+from pirkit.lowering.codegen.ir.loop_tree import walk
 from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Statement, Store
 from pirkit.lowering.codegen.ir.routine import Functions
 from pirkit.lowering.codegen.math.casts import stored, widen
@@ -303,7 +303,7 @@ class _NestWriter(NestBlocks):
         """Copy a tile, transposed."""
         b, source, dest = self.b, self.nest.buffers[node.source], self.nest.buffers[node.dest]
         size, distance = source.dtype.itemsize, source.strides[node.column_axis]
-        lanes = max(n.lanes for n in inside(self.nest.body) if isinstance(n, Loop))
+        lanes = max(n.lanes for n in walk(self.nest.body) if isinstance(n, Loop))
         if dest.space == "register":
             type_, begin = Type(stored(source.dtype), lanes), self.address(node.source, at)
             starts = [b.at(begin, k * distance) for k in range(lanes)]

@@ -26,7 +26,7 @@ from pirkit.lowering.codegen.emit.lane_axis import (
     packed_operands,
     transposed_axis_of,
 )
-from pirkit.lowering.codegen.emit.short_rows import RowGroup, row_group
+from pirkit.lowering.codegen.emit.short_rows import ShortRows, row_group
 from pirkit.lowering.codegen.ir.canonicalize import canonical, with_axes
 from pirkit.lowering.codegen.ir.element_types import types_of
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -110,7 +110,7 @@ class Schedule(Struct, frozen=True):
     """The operand at whose vector boundaries blocks begin: then its vectors cross no cache line."""
     accumulated: int = 0
     """How many of the last outer axes accumulate; a block runs its part of them in order."""
-    group: RowGroup | None = None
+    group: ShortRows | None = None
     """The rows that vectors cross; a block is so many rows."""
 
     @property
@@ -156,24 +156,15 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
     # Lanes along an outer axis. If some operands are contiguous along another axis, that axis
     # becomes the last inner one, and these operands are transposed in tiles.
     traversed = transposed_axis_of(kernel, axis, inner or outer)
-    if (
-        kernel.inner
-        and traversed is None
-        and (tiled := _tiled(kernel, axis, outer, inner, lanes, target))
-    ):
-        return tiled
-    if not kernel.inner and traversed is None:
+    if kernel.inner and traversed is None:
+        if tiled := _tiled(kernel, axis, outer, inner, lanes, target):
+            return tiled
+    elif traversed is None:
         ordered = with_axes(kernel, [*outer, axis], ())
         lanes = min(lanes, lanes_for(kernel.outer[axis]))
         unroll = 1 if _weight(kernel) > _HEAVY_BODY else 2
-        return Schedule(
-            ordered,
-            "flat",
-            lanes,
-            unroll,
-            _FLAT_BLOCK,
-            prefetched=_streamed_operands(ordered, target),
-        )
+        streamed = _streamed_operands(ordered, target)
+        return Schedule(ordered, "flat", lanes, unroll, _FLAT_BLOCK, prefetched=streamed)
     if traversed is not None:
         (inner if traversed in inner else outer).remove(traversed)
         inner.append(traversed)

@@ -23,7 +23,7 @@ from pirkit.lowering.codegen.ir import loop_rewrites as rewrites
 from pirkit.lowering.codegen.ir import memory_rewrites as memory
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.loop_ir import Count, Loop, Nest, Prefetch, PrefetchTile
-from pirkit.lowering.codegen.ir.loop_tree import inside, statements
+from pirkit.lowering.codegen.ir.loop_tree import statements, walk
 from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Store, varying_inside
 from pirkit.lowering.codegen.ir.plain_loops import inner_var, loops_of, outer_var
 
@@ -64,7 +64,7 @@ class Stages:
 
     def loop(self, var: str) -> Loop:
         """The first loop with a variable."""
-        return next(n for n in inside(self.nest.body) if isinstance(n, Loop) and n.var == var)
+        return next(n for n in walk(self.nest.body) if isinstance(n, Loop) and n.var == var)
 
     def apply(self, rewrite: Callable[..., Nest], *args: Any) -> None:
         """Apply a rewrite; one that changes nothing is no stage."""
@@ -139,7 +139,7 @@ def _rows(s: _Stages) -> None:
     last = len(kernel.inner) - 1
     for number in range(len(kernel.loop_phases)):
         var = inner_var(last, number)
-        loops = [n for n in inside(s.nest.body) if isinstance(n, Loop) and n.var == var]
+        loops = [n for n in walk(s.nest.body) if isinstance(n, Loop) and n.var == var]
         if not loops:
             continue
         body = list(statements(loops))
@@ -203,7 +203,7 @@ def _packed_columns(s: _Stages, row: str, var: str, used: set[int]) -> None:
     distances = {k: TRANSPOSE_TILE if k in plan.prefetched else 0 for k in plan.packed}
     s.apply(memory.prefetch_rows, row, var, requests)
     s.apply(memory.pack, row, TRANSPOSE_TILE, var, lanes, distances)
-    loops = [n for n in inside(s.nest.body) if isinstance(n, Loop) and n.var == row]
+    loops = [n for n in walk(s.nest.body) if isinstance(n, Loop) and n.var == row]
     if any(isinstance(x, Reduce) for x in statements(loops)):
         s.apply(rewrites.unroll_and_jam, row, plan.unroll)
 

@@ -63,7 +63,7 @@ _INDEX_ARITHMETIC: Final[dict[str, Any]] = {
 """What indices and predicates consist of."""
 
 
-class RowGroup(Struct, frozen=True):
+class ShortRows(Struct, frozen=True):
     """A row is the last ``axes`` outer axes; ``rows`` rows fill all lanes of their vectors."""
 
     axes: int
@@ -85,7 +85,7 @@ class _Access(Struct, frozen=True):
     lanes: tuple[int | None, ...]
 
 
-def row_group(kernel: Kernel, lanes: int) -> RowGroup | None:
+def row_group(kernel: Kernel, lanes: int) -> ShortRows | None:
     """The rows that vectors of a canonical elementwise kernel cross, if they should."""
     extents = kernel.outer
     if kernel.inner or len(extents) < 2 or lanes < 2:
@@ -102,7 +102,7 @@ def row_group(kernel: Kernel, lanes: int) -> RowGroup | None:
     rows = lanes // gcd(columns, lanes)
     vectors = rows * columns // lanes
     rows *= max(1, _LEAST_VECTORS // vectors)
-    group = RowGroup(axes, rows)
+    group = ShortRows(axes, rows)
     statements = list(kernel.statements())
     is_small = vectors <= _MOST_VECTORS and len(statements) * vectors <= _MOST_STATEMENTS
     if not is_small or extents[-1 - axes] < rows or not _stores_rows(kernel, columns, axes):
@@ -131,7 +131,7 @@ def _windows(kernel: Kernel, access: _Access, lanes: int) -> int:
     return len(windows_of(access.lanes, dtype.itemsize, lanes))
 
 
-def _places(kernel: Kernel, group: RowGroup, first: int, lanes: int) -> dict[int, Array]:
+def _places(kernel: Kernel, group: ShortRows, first: int, lanes: int) -> dict[int, Array]:
     """Where the lanes of the vector at element ``first`` of a group stand along each axis of it."""
     row = group.axis(kernel)
     # Elements of a group are numbered row by row, as they are stored.
@@ -145,7 +145,7 @@ def _offsets(operand: Operand, places: dict[int, Array]) -> Array:
 
 
 def _vector(
-    kernel: Kernel, group: RowGroup, first: int, active: int, lanes: int
+    kernel: Kernel, group: ShortRows, first: int, active: int, lanes: int
 ) -> tuple[list[Statement], list[_Access]] | None:
     """The statements of one vector, of which ``active`` lanes are stored, and its accesses.
 
@@ -218,7 +218,7 @@ def _is_aligned(buffer: Buffer, row: int, lanes: int) -> bool:
     return width <= LINE and all(n % width == 0 for n in numbers)
 
 
-def vectorize_rows(nest: Nest, var: str, group: RowGroup, lanes: int) -> Nest:
+def vectorize_rows(nest: Nest, var: str, group: ShortRows, lanes: int) -> Nest:
     """Groups of rows in vectors: a loop over whole groups, and the last one if it has fewer rows.
 
     The loop ``var`` over rows contains the loops over the axes of a row and nothing else.

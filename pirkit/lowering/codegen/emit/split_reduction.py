@@ -29,6 +29,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Store,
     accumulated_axes,
 )
+from pirkit.lowering.codegen.ir.plain_loops import row_major
 from pirkit.runtime.dtype import DType
 
 _ENOUGH_BLOCKS: Final = 16
@@ -135,7 +136,9 @@ def _partial_reductions(
     outer = (count, *kernel.outer)
     for reduction, size in zip(reductions, sizes, strict=True):
         dtype = types[reduction.name]
-        operands.append(Operand(dtype, _dense(outer, dtype), (0,) * len(inner), size))
+        operands.append(
+            Operand(dtype, tuple(row_major(outer, dtype.itemsize)), (0,) * len(inner), size)
+        )
     body = tuple(_renumbered(s) for s in kernel.loop_phases[0].body)
     after = tuple(
         Store(len(kernel.operands) + k, reduction.name) for k, reduction in enumerate(reductions)
@@ -161,7 +164,7 @@ def _combine_partials(
     iterations = math.prod(kernel.outer)
     for k, (reduction, size) in enumerate(zip(reductions, sizes, strict=True)):
         dtype = types[reduction.name]
-        strides = _dense(kernel.outer, dtype)
+        strides = tuple(row_major(kernel.outer, dtype.itemsize))
         operands.append(Operand(dtype, strides, (iterations * dtype.itemsize,), size))
         part = f"{reduction.name} in parts"
         body += [Load(part, len(kernel.operands) + k), Reduce(reduction.name, reduction.kind, part)]
@@ -192,7 +195,7 @@ def _split_accumulation(kernel: Kernel) -> SplitKernel:
         # The accumulator of a part is dense over the axes along which the operand has a stride.
         combined = tuple([*others, *(rank + k for k, stride in enumerate(o.inner) if stride)])
         extents = [(*kernel.outer, *kernel.inner)[k] for k in combined]
-        place = dict(zip(combined, _dense(extents, dtype), strict=True))
+        place = dict(zip(combined, row_major(extents, dtype.itemsize), strict=True))
         strides = [place.get(k, 0) for k in range(rank + len(kernel.inner))]
         block_stride = dtype.itemsize * math.prod(extents)
         partials[accumulation] = replace(
@@ -249,8 +252,3 @@ def _renumbered(statement: Statement) -> Statement:
     if not isinstance(statement, Index):
         return statement
     return replace(statement, axis=statement.axis + 1)
-
-
-def _dense(extents: Sequence[int], dtype: DType) -> tuple[int, ...]:
-    """Row-major strides in bytes."""
-    return tuple(dtype.itemsize * math.prod(extents[k + 1 :]) for k in range(len(extents)))

@@ -165,11 +165,11 @@ class VectorEmitter(Struct):
         if self.mask is not None:
             broken = b.op("and", b.splat(broken, self.lanes), self.mask)
 
-        def tell() -> Sequence[Value]:
+        def set_flag() -> Sequence[Value]:
             b.store(Value("1", Type("i8")), self.memory(operand).address, 1)
             return []
 
-        b.branch(any_lane(b, broken), tell)
+        b.branch(any_lane(b, broken), set_flag)
 
     def _store(self, operand: int, value: Value, dtype: DType) -> None:
         dest = self.operands[operand].dtype

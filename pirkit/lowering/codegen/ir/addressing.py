@@ -67,8 +67,11 @@ class OperandTable:
             self.arrays.append(array)
         return self._numbers[key]
 
-    def inside(self, key: Any, dtype: DType) -> int:
-        """An operand that is no part of an array; who runs the nest identifies it by ``key``."""
+    def placeholder(self, key: Any, dtype: DType) -> int:
+        """An operand without an array, such as a tile; its strides are set by who builds the loops.
+
+        Equal keys have one operand.
+        """
         if key not in self._numbers:
             self._numbers[key] = len(self.operands)
             outer, inner = (0,) * self.outer, (0,) * (self.rank - self.outer)
@@ -95,18 +98,18 @@ class IndexLowering:
 
     def __init__(
         self,
-        places: OperandTable,
+        operands: OperandTable,
         axes: Mapping[Iter, int],
         lines: StatementBuilder,
         value: Callable[[int, Sequence[Expr], str | None], str],
     ) -> None:
-        self.places, self.axes, self.lines, self.value = places, axes, lines, value
+        self.operands, self.axes, self.lines, self.value = operands, axes, lines, value
 
     def element(self, source: int, index: Sequence[Expr], needed: str | None) -> str:
         """The element of an array at an index; raises NotLowerableError for dynamic shapes."""
-        shape = self.places.kernel.meta(source).shape
+        shape = self.operands.kernel.meta(source).shape
         whole = flat(index, shape)
-        _assertion_numbers(whole)
+        _require_static(whole)
         chosen = {
             i for atom, _ in whole.terms if not isinstance(atom, Iter) for i in _iters(atom)
         }  # fmt: skip
@@ -119,14 +122,14 @@ class IndexLowering:
             for e, n in zip(index, shape, strict=True):
                 if not Guard(e, n).is_true:
                     predicate = self.lines.both(predicate, self.inside(e, n, needed))
-            operand = self.places.operand(source, self.axes, whole)
+            operand = self.operands.operand(source, self.axes, whole)
             return self.lines.load(operand, predicate=predicate)
         (low, high), (first, last) = rest.bounds, loops.bounds
-        numel = self.places.kernel.meta(source).numel
+        numel = self.operands.kernel.meta(source).numel
         # The parts stay in the array only together: compute the whole index.
         if low + first < 0 or high + last >= numel:
             loops, rest, low, high = const(0), whole, 0, numel - 1
-        operand = self.places.operand(source, self.axes, loops + low)
+        operand = self.operands.operand(source, self.axes, loops + low)
         at = self.number(rest - low, needed)[0]
         return self.lines.load(operand, at, high - low)
 
@@ -165,7 +168,7 @@ class IndexLowering:
 
     def number(self, expr: Expr, needed: str | None) -> tuple[str, DType]:
         """The value of an index expression; int32 if no partial sum can exceed it."""
-        _assertion_numbers(expr)
+        _require_static(expr)
         dtype = dt.int32 if _size(expr) <= _INT32 else dt.int64
         lines = self.lines
         total: str | None = None
@@ -210,7 +213,7 @@ class IndexLowering:
     def read(self, atom: Read, needed: str | None) -> str:
         """An index read from data as int64 in [0, extent), asserted at run time."""
         lines, extent = self.lines, atom.extent
-        have = self.places.kernel.meta(atom.source).dtype
+        have = self.operands.kernel.meta(atom.source).dtype
         name = lines.cast(self.value(atom.source, atom.index, needed), have, dt.int64)
         zero, size = lines.constant(0, dt.int64), lines.constant(extent, dt.int64)
         if atom.from_end:
@@ -230,7 +233,7 @@ class IndexLowering:
         return lines.compute("minimum", [at_least_zero, last], dt.int64)
 
 
-def _assertion_numbers(expr: Expr) -> None:
+def _require_static(expr: Expr) -> None:
     """Raises NotLowerableError for an expression with dynamic sizes."""
     if expr.sized:
         raise NotLowerableError("its shapes are dynamic")

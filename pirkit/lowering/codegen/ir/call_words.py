@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loop_ir import Bound, Buffer, Invoke, Loop, Nest, Node, Table, Word
-from pirkit.lowering.codegen.ir.loop_tree import changed, inside
+from pirkit.lowering.codegen.ir.loop_tree import changed, walk
 
 
 def words_of(nest: Nest) -> list[Word]:
     """The numbers that a nest reads, each once."""
     found: dict[Word, None] = {}
-    for node in inside(nest.body):
+    for node in walk(nest.body):
         numbers: Iterator[object] = iter(())
         if isinstance(node, Loop):
             numbers = iter((node.start, node.stop))

@@ -2,18 +2,19 @@
 
 Axes of extent 1 are dropped, outer and inner axes are sorted from the largest stride to the
 smallest, and axes that are contiguous to each other are merged. An elementwise kernel gets a single
-phase. Only the order of terms in reductions changes.
+phase. Only the order of terms in reductions changes. Dead code elimination is here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
+    Compute,
     Constant,
     Index,
     Kernel,
@@ -24,6 +25,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     RuntimeAssert,
     Statement,
     Store,
+    reads,
 )
 
 
@@ -167,3 +169,25 @@ def _rebuilt(kernel: Kernel, outer: list[_Axis], inner: list[_Axis]) -> Kernel:
     return Kernel(
         tuple(a.extent for a in outer), tuple(a.extent for a in inner), operands, loop_phases
     )
+
+
+def without_dead_values(loop_phases: Sequence[LoopPhase]) -> tuple[LoopPhase, ...]:
+    """Dead code elimination: the phases without what no store and no reduction depends on."""
+    used = _used(s for phase in loop_phases for s in (*phase.body, *phase.after))
+    return tuple(
+        LoopPhase(*(tuple([s for s in part if _is_live(s, used)]) for part in (s.body, s.after)))
+        for s in loop_phases
+    )
+
+
+def _used(statements: Iterator[Statement]) -> set[str]:
+    """Names on which stores and reductions depend."""
+    found: set[str] = set()
+    for s in reversed(list(statements)):
+        if _is_live(s, found):
+            found |= set(reads(s))
+    return found
+
+
+def _is_live(s: Statement, used: set[str]) -> bool:
+    return not isinstance(s, (Constant, Index, Compute, Load)) or s.name in used

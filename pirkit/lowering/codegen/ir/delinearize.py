@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from pirkit.lowering.codegen.ir.canonicalize import without_dead_values
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
     Compute,
@@ -26,7 +27,6 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Statement,
     Store,
     defines,
-    reads,
 )
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -57,11 +57,11 @@ class AffineIndex(Struct, frozen=True):
         )
 
 
-class DigitLoops(Struct):
+class SplitLoops(Struct):
     """The new loops: for each old axis its parts as (new axis, extent, weight)."""
 
     kernel: Kernel
-    digits: dict[int, list[tuple[int, int, int]]] = field(
+    parts: dict[int, list[tuple[int, int, int]]] = field(
         default_factory=dict[int, list[tuple[int, int, int]]]
     )
     extents: list[int] = field(default_factory=list[int])
@@ -102,13 +102,13 @@ def delinearized(kernel: Kernel, arrays: Sequence[int]) -> tuple[Kernel, tuple[i
     return made.result()
 
 
-def _terms(affine: AffineIndex, loops: DigitLoops) -> Iterator[int]:
+def _terms(affine: AffineIndex, loops: SplitLoops) -> Iterator[int]:
     """The largest magnitudes of the terms."""
     yield affine.constant
     yield from (f * loops.extents[a] for a, f in affine.factors.items())
 
 
-def _loops(kernel: Kernel) -> DigitLoops | None:
+def _loops(kernel: Kernel) -> SplitLoops | None:
     """The loops, split by the divisors of indices; None if these do not divide each other."""
     constants = {s.name: s.value for s in kernel.statements() if isinstance(s, Constant)}
     axes: dict[str, int] = {}
@@ -123,7 +123,7 @@ def _loops(kernel: Kernel) -> DigitLoops | None:
             by = constants.get(s.args[1])
             if isinstance(by, int) and by > 0:
                 divisors.setdefault(axes[s.args[0]], set()).add(by)
-    loops = DigitLoops(kernel)
+    loops = SplitLoops(kernel)
     innermost = len(kernel.outer) - 1
     is_elementwise = not kernel.inner and not kernel.accumulations()
     for axis, extent in enumerate((*kernel.outer, *kernel.inner)):
@@ -135,15 +135,15 @@ def _loops(kernel: Kernel) -> DigitLoops | None:
         short = short and not is_elementwise
         if any(b % a for a, b in pairwise(ends)) or short:
             return None
-        loops.digits[axis] = []
+        loops.parts[axis] = []
         # Divisors 1 | d1 | d2 | extent give loops of extent/d2, d2/d1, d1, outermost first.
         for low, high in reversed(list(pairwise(ends)) if extent > 1 else [(1, extent)]):
-            loops.digits[axis].append((len(loops.extents), high // low, low))
+            loops.parts[axis].append((len(loops.extents), high // low, low))
             loops.extents.append(high // low)
     return loops
 
 
-def affine_forms_of(kernel: Kernel, loops: DigitLoops) -> dict[str, AffineIndex]:
+def affine_forms_of(kernel: Kernel, loops: SplitLoops) -> dict[str, AffineIndex]:
     """The integer values that are affine in the new loops."""
     affine_forms: dict[str, AffineIndex] = {}
     for s in kernel.statements():
@@ -152,7 +152,7 @@ def affine_forms_of(kernel: Kernel, loops: DigitLoops) -> dict[str, AffineIndex]
                 affine_forms[name] = AffineIndex({}, int(value))
             case Index(name, axis):
                 affine_forms[name] = AffineIndex(
-                    {a: w for a, e, w in loops.digits[axis] if e > 1}, 0
+                    {a: w for a, e, w in loops.parts[axis] if e > 1}, 0
                 )
             case Compute(name, primitive, args, dtype) if dtype in (dt.int32, dt.int64):
                 known = [affine_forms[a] for a in args if a in affine_forms]
@@ -164,7 +164,7 @@ def affine_forms_of(kernel: Kernel, loops: DigitLoops) -> dict[str, AffineIndex]
     return affine_forms
 
 
-def _computed(primitive: str, args: Sequence[AffineIndex], loops: DigitLoops) -> AffineIndex | None:
+def _computed(primitive: str, args: Sequence[AffineIndex], loops: SplitLoops) -> AffineIndex | None:
     """The affine result of a primitive; None if it is not affine."""
     match primitive, args:
         case "add", [a, b]:
@@ -188,7 +188,7 @@ class _Rewriter:
         self,
         kernel: Kernel,
         arrays: Sequence[int],
-        loops: DigitLoops,
+        loops: SplitLoops,
         affine_forms: Mapping[str, AffineIndex],
     ) -> None:
         self.kernel, self.arrays, self.loops, self.affine_forms = (
@@ -198,12 +198,12 @@ class _Rewriter:
             affine_forms,
         )
         # New loops of outer axes precede those of inner axes: strides of operands are cut here.
-        self.first_inner = loops.digits[len(kernel.outer)][0][0] if kernel.inner else None
+        self.first_inner = loops.parts[len(kernel.outer)][0][0] if kernel.inner else None
         self.operands: dict[tuple[int, Operand], int] = {}
         self.placed: dict[str, int] = {}
         self.stored = {arrays[s.operand] for s in kernel.statements() if isinstance(s, Store)}
         names = {n for s in kernel.statements() if (n := defines(s)) is not None}
-        self.fresh = (n for k in count() if (n := f"digit{k}") not in names)
+        self.fresh = (n for k in count() if (n := f"part{k}") not in names)
 
     def operand(self, number: int, more: AffineIndex) -> int | None:
         """The number of an operand displaced by an affine index, in elements.
@@ -214,7 +214,7 @@ class _Rewriter:
         size = old.dtype.itemsize
         strides = [0] * len(self.loops.extents)
         for axis, stride in enumerate((*old.outer, *old.inner)):
-            for place, _, weight in self.loops.digits[axis]:
+            for place, _, weight in self.loops.parts[axis]:
                 strides[place] = stride * weight + more.factors.get(place, 0) * size
         offset = old.offset + more.constant * size
         cut = self.first_inner if self.first_inner is not None else len(strides)
@@ -248,7 +248,6 @@ class _Rewriter:
         loop_phases = [
             LoopPhase(self.lines(s.body), self.lines(s.after)) for s in self.kernel.loop_phases
         ]
-        live_phases = live(loop_phases)
         extents = self.loops.extents
         cut = self.first_inner if self.first_inner is not None else len(extents)
         kernel = replace(
@@ -256,7 +255,7 @@ class _Rewriter:
             outer=tuple(extents[:cut]),
             inner=tuple(extents[cut:]),
             operands=tuple([o for _, o in self.operands]),
-            loop_phases=live_phases,
+            loop_phases=without_dead_values(loop_phases),
         )
         return kernel, tuple([array for array, _ in self.operands])
 
@@ -313,25 +312,3 @@ class _Rewriter:
         # The old name stays defined: predicates and computed values may read an index too.
         found.append(Constant(last := next(self.fresh), dtype, affine.constant))
         return [*found, Compute(name, "add", (total, last), dtype)]
-
-
-def live(loop_phases: Sequence[LoopPhase]) -> tuple[LoopPhase, ...]:
-    """The phases without what no store and no reduction depends on."""
-    used = _used(s for phase in loop_phases for s in (*phase.body, *phase.after))
-    return tuple(
-        LoopPhase(*(tuple([s for s in part if _is_live(s, used)]) for part in (s.body, s.after)))
-        for s in loop_phases
-    )
-
-
-def _used(statements: Iterator[Statement]) -> set[str]:
-    """Names on which stores and reductions depend."""
-    found: set[str] = set()
-    for s in reversed(list(statements)):
-        if _is_live(s, found):
-            found |= set(reads(s))
-    return found
-
-
-def _is_live(s: Statement, used: set[str]) -> bool:
-    return not isinstance(s, (Constant, Index, Compute, Load)) or s.name in used

@@ -14,13 +14,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pirkit.lowering.codegen.ir.canonicalize import without_unused_operands
+from pirkit.lowering.codegen.ir.canonicalize import without_dead_values, without_unused_operands
 from pirkit.lowering.codegen.ir.delinearize import (
     AffineIndex,
-    DigitLoops,
+    SplitLoops,
     affine_forms_of,
     delinearized,
-    live,
 )
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
@@ -129,7 +128,7 @@ def _ends(kernel: Kernel) -> Iterator[tuple[int, int]]:
 
 
 def _bounds(
-    kernel: Kernel, loops: DigitLoops, forms: Mapping[str, AffineIndex]
+    kernel: Kernel, loops: SplitLoops, forms: Mapping[str, AffineIndex]
 ) -> dict[str, tuple[int, int]]:
     """The least and the largest value of integers, also of quotients that are not affine."""
     found = {name: loops.bounds(form) for name, form in forms.items()}
@@ -144,10 +143,10 @@ def _bounds(
     return found
 
 
-def _loops(kernel: Kernel) -> DigitLoops:
+def _loops(kernel: Kernel) -> SplitLoops:
     """The loops as they are."""
-    digits = {axis: [(axis, extent, 1)] for axis, extent in enumerate(kernel.outer)}
-    return DigitLoops(kernel, digits, list(kernel.outer))
+    parts = {axis: [(axis, extent, 1)] for axis, extent in enumerate(kernel.outer)}
+    return SplitLoops(kernel, parts, list(kernel.outer))
 
 
 def _part(kernel: Kernel, axis: int, low: int, high: int) -> Kernel:
@@ -157,7 +156,7 @@ def _part(kernel: Kernel, axis: int, low: int, high: int) -> Kernel:
     (phase,) = kernel.loop_phases
     body = tuple([part for s in phase.body for part in _moved(s, axis, low)])
     moved = replace(kernel, outer=outer, operands=tuple(operands), loop_phases=(LoopPhase(body),))
-    return replace(moved, loop_phases=live([LoopPhase(tuple(_unguarded(moved)))]))
+    return replace(moved, loop_phases=without_dead_values([LoopPhase(tuple(_unguarded(moved)))]))
 
 
 def _moved(s: Statement, axis: int, low: int) -> list[Statement]:

@@ -12,8 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pirkit.lowering.codegen.ir.constant_folding import constant_of as whole
-from pirkit.lowering.codegen.ir.constant_folding import fold_constant, trip_count
+from pirkit.lowering.codegen.ir.constant_folding import constant_of, fold_constant, trip_count
 from pirkit.runtime.native.object_compiler import SIMPLIFY
 
 _BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
@@ -312,7 +311,7 @@ class Builder:
 
     def at(self, base: Value, offset: Value | int) -> Value:
         """The address ``offset`` bytes after ``base``."""
-        distance = _whole(offset)
+        distance = _constant(offset)
         if distance is not None:
             return self._offset_by(base, distance)
         assert isinstance(offset, Value)
@@ -322,7 +321,7 @@ class Builder:
 
     def times(self, index: Value, factor: int) -> Value:
         """``index * factor`` in i64."""
-        known = _whole(index) if factor else 0
+        known = _constant(index) if factor else 0
         if known is not None:
             return Value(str(known * factor), I64)
         if factor == 1:
@@ -332,7 +331,7 @@ class Builder:
 
     def plus(self, a: Value, b: Value | int) -> Value:
         """``a + b`` in i64."""
-        first, second = _whole(a), _whole(b)
+        first, second = _constant(a), _constant(b)
         if first is not None and second is not None:
             return Value(str(first + second), I64)
         if second is not None:
@@ -452,11 +451,11 @@ class Builder:
         ]
 
 
-def _whole(value: Value | int) -> int | None:
-    """A constant integer; None for a register."""
+def _constant(value: Value | int) -> int | None:
+    """The number that an operand is, if it is a constant; None for a register."""
     if isinstance(value, int):
         return value
-    return None if isinstance(value, Offset) else whole(value.text)
+    return None if isinstance(value, Offset) else constant_of(value.text)
 
 
 def _sum(value: Value) -> tuple[Value, int]:

@@ -17,7 +17,7 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Node,
     most,
 )
-from pirkit.lowering.codegen.ir.loop_tree import changed, inside
+from pirkit.lowering.codegen.ir.loop_tree import changed, walk
 from pirkit.lowering.codegen.ir.loopnest import Load, Statement, Store
 
 Nodes = tuple[Node, ...]
@@ -37,7 +37,7 @@ def change_loops(
 
 def loops_of_var(nest: Nest, var: str) -> list[Loop]:
     """The loops with a variable: several once `vectorize` or `distribute` has copied it."""
-    return [n for n in inside(nest.body) if isinstance(n, Loop) and n.var == var]
+    return [n for n in walk(nest.body) if isinstance(n, Loop) and n.var == var]
 
 
 def loops_around(nodes: Sequence[Node], var: str, outside: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def loops_around(nodes: Sequence[Node], var: str, outside: tuple[str, ...] = ())
             return outside
         if isinstance(node, NESTED):
             here = (*outside, node.var) if isinstance(node, Loop) else outside
-            if any(isinstance(n, Loop) and n.var == var for n in inside(node.body)):
+            if any(isinstance(n, Loop) and n.var == var for n in walk(node.body)):
                 return loops_around(node.body, var, here)
     return outside
 

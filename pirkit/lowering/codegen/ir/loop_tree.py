@@ -31,8 +31,8 @@ from pirkit.lowering.codegen.ir.loopnest import Effect, Load, Statement
 _ACCESSES: Final = (Load, *Effect)
 
 
-def inside(nodes: Sequence[Node]) -> Iterator[Node]:
-    """All nodes of a tree in order, those that contain others first."""
+def walk(nodes: Sequence[Node]) -> Iterator[Node]:
+    """All nodes of a tree in pre-order."""
     # An explicit stack: compilation spends its time in such loops.
     left = list(reversed(nodes))
     while left:
@@ -44,7 +44,7 @@ def inside(nodes: Sequence[Node]) -> Iterator[Node]:
 
 def statements(nodes: Sequence[Node]) -> Iterator[Statement]:
     """All statements of a tree in order."""
-    for node in inside(nodes):
+    for node in walk(nodes):
         if isinstance(node, Block):
             yield from node.statements
 
@@ -52,7 +52,7 @@ def statements(nodes: Sequence[Node]) -> Iterator[Statement]:
 def buffers_of(nodes: Sequence[Node]) -> set[int]:
     """The buffers that a tree uses."""
     found = set[int]()
-    for node in inside(nodes):
+    for node in walk(nodes):
         if isinstance(node, Block):
             found.update([s.operand for s in node.statements if isinstance(s, _ACCESSES)])
         elif isinstance(node, (Prefetch, PrefetchTile)):

@@ -6,7 +6,7 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 
@@ -42,9 +42,10 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     rounded,
 )
 from pirkit.lowering.codegen.ir.loop_rewrites import tile, unroll_and_jam, vectorize
-from pirkit.lowering.codegen.ir.loop_tree import buffers_of, changed, inside, statements
+from pirkit.lowering.codegen.ir.loop_tree import buffers_of, changed, statements, walk
 from pirkit.lowering.codegen.ir.loopnest import Constant, Load, Statement, Store, defines, reads
 from pirkit.lowering.codegen.ir.plain_loops import with_saves
+from pirkit.runtime.dtype import DType
 
 
 def distribute(nest: Nest, var: str, lanes: int) -> Nest:
@@ -55,13 +56,33 @@ def distribute(nest: Nest, var: str, lanes: int) -> Nest:
     for vectors of ``lanes``.
     """
     (loop,) = loops_of_var(nest, var)
-    (axis,) = loop.axes
-    size, types = padded(loop.stop, lanes), types_of(nest.kernel)
-    around = tuple(
-        [n.var for n in inside(nest.body) if isinstance(n, Loop) and loop in inside([n])]
-    )
-    outside = tuple([v for v in around if v != var])
-    made = nest
+    made, slots = _with_slots(_with_saved_rows(nest, loop, lanes), loop, lanes)
+    nodes: list[Node] = []
+    for node in loop.body:
+        own = {r.name for r in node.reductions} if isinstance(node, Reducing) else set[str]()
+        saved = {name: k for name, k in slots.items() if name not in own}
+
+        def body(nodes: Nodes, saved: dict[str, int] = saved) -> Nodes:
+            (block,) = nodes
+            assert isinstance(block, Block)
+            return (Block(tuple(with_saves(block.statements, saved))),)
+
+        if isinstance(node, Reducing):
+            nodes += _reducing_into_slots(node, loop, slots, types_of(nest.kernel), body)
+        else:
+            nodes += _innermost((node,), loop, body)
+    return with_loop(made, var, tuple(nodes))
+
+
+def _loops_outside(nest: Nest, loop: Loop) -> tuple[str, ...]:
+    around = [n.var for n in walk(nest.body) if isinstance(n, Loop) and loop in walk([n])]
+    return tuple([var for var in around if var != loop.var])
+
+
+def _with_saved_rows(nest: Nest, loop: Loop, lanes: int) -> Nest:
+    """The nest whose scratch buffers have one element per iteration of a loop."""
+    (axis,), size = loop.axes, padded(loop.stop, lanes)
+    outside = _loops_outside(nest, loop)
     buffers: list[Buffer] = []
     for buffer in nest.buffers:
         if buffer.space == "scratch":
@@ -71,9 +92,16 @@ def distribute(nest: Nest, var: str, lanes: int) -> Nest:
                 buffer, strides=tuple(strides), size=buffer.size * size, outside=outside
             )
         buffers.append(buffer)
-    made = replace(nest, buffers=tuple(buffers))
-    # A value that a later node of the body reads crosses the cut between their loops: it gets an
-    # array. Accumulators cross it too, since the loop over the reduced axis is now outside.
+    return replace(nest, buffers=tuple(buffers))
+
+
+def _with_slots(nest: Nest, loop: Loop, lanes: int) -> tuple[Nest, dict[str, int]]:
+    """The nest with an array for each value that crosses a cut between two nodes of a loop's body.
+
+    A later node reads it there. Accumulators cross a cut too, since the loop over the reduced axis
+    comes to be outside.
+    """
+    (axis,), size, types = loop.axes, padded(loop.stop, lanes), types_of(nest.kernel)
     slots: dict[str, int] = {}
     for number, node in enumerate(loop.body):
         later = {name for s in statements(loop.body[number + 1 :]) for name in reads(s)}
@@ -86,48 +114,38 @@ def distribute(nest: Nest, var: str, lanes: int) -> Nest:
         for name in sorted(later & {n for n in defined if n is not None}):
             strides = [0] * len(nest.extents)
             strides[axis] = types[name].itemsize
-            made, slots[name] = made.with_buffer(
+            nest, slots[name] = nest.with_buffer(
                 Buffer(types[name], tuple(strides), strides[axis] * size, space="scratch",
-                       outside=outside)
+                       outside=_loops_outside(nest, loop))
             )  # fmt: skip
-    nodes: list[Node] = []
+    return nest, slots
 
-    def innermost(nodes: Nodes, body: Callable[[Nodes], Nodes]) -> Nodes:
-        """The loops over inner axes, and in the last one the loop ``var``."""
-        (node,) = nodes
-        if isinstance(node, Loop):
-            return (replace(node, body=innermost(node.body, body)),)
-        return (replace(loop, body=body(nodes)),)
 
-    for node in loop.body:
-        own = {r.name for r in node.reductions} if isinstance(node, Reducing) else set[str]()
-        visible = {name: k for name, k in slots.items() if name not in own}
+def _innermost(nodes: Nodes, loop: Loop, body: Callable[[Nodes], Nodes]) -> Nodes:
+    """The loops over inner axes that nodes consist of, and in the last one a loop of its own."""
+    (node,) = nodes
+    if isinstance(node, Loop):
+        return (replace(node, body=_innermost(node.body, loop, body)),)
+    return (replace(loop, body=body(nodes)),)
 
-        def with_slots(nodes: Nodes, visible: dict[str, int] = visible) -> Nodes:
-            (block,) = nodes
-            assert isinstance(block, Block)
-            return (Block(tuple(with_saves(block.statements, visible))),)
 
-        if not isinstance(node, Reducing):
-            nodes += innermost((node,), with_slots)
-            continue
-        # Each step over the reduced axis continues with the accumulators that it finds in scratch.
-        start: list[Statement] = []
-        for r in node.reductions:
-            zero = Constant(f"identity {r.name}", types[r.name], identity(r.kind, types[r.name]))
-            start += [zero, Store(slots[r.name], zero.name)]
-        nodes.append(replace(loop, body=(Block(tuple(start)),)))
-        load = Block(tuple([Load(r.name, slots[r.name]) for r in node.reductions]))
-        save = Block(tuple([Store(slots[r.name], r.name) for r in node.reductions]))
+def _reducing_into_slots(
+    node: Reducing, loop: Loop, slots: Mapping[str, int], types: Mapping[str, DType],
+    body: Callable[[Nodes], Nodes],
+) -> Iterator[Node]:  # fmt: skip
+    """Each step over the reduced axis continues with the accumulators that it finds in scratch."""
+    start: list[Statement] = []
+    for r in node.reductions:
+        zero = Constant(f"identity {r.name}", types[r.name], identity(r.kind, types[r.name]))
+        start += [zero, Store(slots[r.name], zero.name)]
+    yield replace(loop, body=(Block(tuple(start)),))
+    load = Block(tuple([Load(r.name, slots[r.name]) for r in node.reductions]))
+    save = Block(tuple([Store(slots[r.name], r.name) for r in node.reductions]))
 
-        def resumed(
-            body: Nodes, parts: tuple[Block, Reducing, Block] = (load, node, save)
-        ) -> Nodes:
-            first, middle, last = parts
-            return first, replace(middle, body=with_slots(body), resumed=True), last
+    def resumed(nodes: Nodes) -> Nodes:
+        return load, replace(node, body=body(nodes), resumed=True), save
 
-        nodes += innermost(node.body, resumed)
-    return with_loop(made, var, tuple(nodes))
+    yield from _innermost(node.body, loop, resumed)
 
 
 def pack(
@@ -179,7 +197,7 @@ def transpose_in_register(
     rows = loops_of_var(nest, row)
     (axis,) = rows[0].axes
     extent, tile = nest.extents[axis], f"{row}t"
-    vectors = [n for n in loops_of_var(nest, lane_var(var)) if any(r in inside([n]) for r in rows)]
+    vectors = [n for n in loops_of_var(nest, lane_var(var)) if any(r in walk([n]) for r in rows)]
     lanes, column_axis = vectors[0].lanes, vectors[0].axes[0]
     outside = (*loops_around(nest.body, row), tile, var, lane_var(var))
     copies: dict[str, dict[int, int]] = {"register": {}, "scratch": {}}
@@ -304,7 +322,7 @@ def stream(nest: Nest, var: str, lane_axis: int, lanes: int) -> Nest:
 
     around = [
         n
-        for n in inside(nest.body)
+        for n in walk(nest.body)
         if isinstance(n, Loop) and n.axes == (lane_axis,) and n.kind == "parallel"
     ]
     return change_loops(nest, var, change)

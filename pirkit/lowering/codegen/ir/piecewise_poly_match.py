@@ -14,6 +14,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pirkit.lowering.codegen.ir.canonicalize import without_dead_values
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Constant,
@@ -21,7 +22,6 @@ from pirkit.lowering.codegen.ir.loopnest import (
     LoopPhase,
     Statement,
     defines,
-    reads,
 )
 from pirkit.runtime.dtype import float32
 from pirkit.runtime.native.target import Target
@@ -58,7 +58,7 @@ def with_composite_functions(kernel: Kernel, target: Target) -> Kernel:
     )
     if loop_phases == kernel.loop_phases:
         return kernel
-    return replace(kernel, loop_phases=_without_dead_values(loop_phases))
+    return replace(kernel, loop_phases=without_dead_values(loop_phases))
 
 
 def _replaced(statements: Sequence[Statement]) -> tuple[Statement, ...]:
@@ -172,20 +172,3 @@ def _is_close(found: Polynomial | None, wanted: Mapping[int, float]) -> bool:
         and set(found) == set(wanted)
         and all(abs(found[k] - c) <= _TOLERANCE * abs(c) for k, c in wanted.items())
     )
-
-
-def _without_dead_values(loop_phases: Sequence[LoopPhase]) -> tuple[LoopPhase, ...]:
-    """The phases without values that nobody reads."""
-    read = {name for s in loop_phases for line in (*s.body, *s.after) for name in reads(line)}
-    while True:
-        live = [
-            LoopPhase(*(
-                tuple([s for s in part if not isinstance(s, (Compute, Constant)) or s.name in read])
-                for part in (phase.body, phase.after)
-            ))
-            for phase in loop_phases
-        ]  # fmt: skip
-        now = {name for s in live for line in (*s.body, *s.after) for name in reads(line)}
-        if now == read:
-            return tuple(live)
-        loop_phases, read = live, now

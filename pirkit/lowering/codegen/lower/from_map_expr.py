@@ -19,18 +19,18 @@ from pirkit.lowering.codegen.ir.index_set_splitting import split_index_sets
 from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.codegen.ir.nest_builder import NotLowerableError
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
-from pirkit.lowering.codegen.lower.statement_nest import Nest, StatementNestBuilder
+from pirkit.lowering.codegen.lower.statement_nest import ArrayNest, StatementNestBuilder
 from pirkit.lowering.codegen.lower.tiled_nest_build import tiled_nest_of
 
 
-def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
+def nests_of(kernel: MapExpr) -> tuple[ArrayNest, ...] | str:
     """The loop nests of a kernel in order, or the reason why there are none."""
     metas = (*kernel.inputs, *(s.meta for s in kernel.statements))
     if kernel.is_sized:
         return "its shapes are dynamic"
     if any(m.numel == 0 for m in metas):
         return "there is nothing to compute"
-    nests: list[Nest] = []
+    nests: list[ArrayNest] = []
     start, last = 0, len(kernel.statements)
     try:
         split = without_scatters(kernel)
@@ -40,7 +40,7 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
                 scatter, *made = split.scatters[start]
                 # The operands of the scatter, then the scatter, then the rounding of its result.
                 nests += [StatementNestBuilder(split.kernel, (k,), None).nest() for k in made]
-                nests.append(Nest(scatter, tuple([len(kernel.inputs) + k for k in made])))
+                nests.append(ArrayNest(scatter, tuple([len(kernel.inputs) + k for k in made])))
                 if start not in made:
                     nests.append(StatementNestBuilder(split.kernel, (start,), None).nest())
                 start += 1
@@ -62,7 +62,7 @@ def nests_of(kernel: MapExpr) -> tuple[Nest, ...] | str:
     return tuple(nests)
 
 
-def _longest_fusible(kernel: MapExpr, start: int, limit: int) -> tuple[Nest, int]:
+def _longest_fusible(kernel: MapExpr, start: int, limit: int) -> tuple[ArrayNest, int]:
     """The nest of the longest run of statements from ``start`` on, and the end of the run."""
     end = start
     while end < limit and kernel.statements[end].rows is not None:

@@ -41,7 +41,7 @@ _KINDS: Final[dict[str, ReduceKind | None]] = {
 }  # fmt: skip
 
 
-class SplitKernel(Struct, frozen=True):
+class SplitScatters(Struct, frozen=True):
     """A kernel without scatters, and the scatters into its values.
 
     Each scatter comes with its operands: the values it combines into, indices and updates. They are
@@ -53,7 +53,7 @@ class SplitKernel(Struct, frozen=True):
     scatters: Mapping[int, tuple[Kernel, int, int, int]]
 
 
-def without_scatters(kernel: MapExpr) -> SplitKernel:
+def without_scatters(kernel: MapExpr) -> SplitScatters:
     """The kernel with each scatter replaced by statements for its operands.
 
     Raises NotLowerableError for complex elements.
@@ -93,10 +93,12 @@ def without_scatters(kernel: MapExpr) -> SplitKernel:
         nest = scatter_nest(statement.attrs["reduce"], dtype, meta.numel, prod(rows), row)
         scatters[k] = (nest, first_nest, places, elements)
     if not scatters:
-        return SplitKernel(kernel, scatters)
+        return SplitScatters(kernel, scatters)
     last = range(len(statements), len(statements) + len(more))
     outputs = (*kernel.outputs, *last)
-    return SplitKernel(replace(kernel, statements=(*statements, *more), outputs=outputs), scatters)
+    return SplitScatters(
+        replace(kernel, statements=(*statements, *more), outputs=outputs), scatters
+    )
 
 
 def scatter_nest(how: str, dtype: DType, size: int, count: int, row: int) -> Kernel:

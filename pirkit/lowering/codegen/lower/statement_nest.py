@@ -53,11 +53,11 @@ def extremum_of(reduction: str) -> ReduceKind | None:
     return cast("ReduceKind | None", lookup(reduction).extremum or None)
 
 
-class Nest(Struct, frozen=True):
-    """A loop nest or tiled nest, and the array number of each of its operands.
+class ArrayNest(Struct, frozen=True):
+    """A loop nest or tiled nest over arrays: the number of the array of each operand.
 
-    Inputs come first, then values (those of `laid_out`), then one flag byte for each of
-    ``assertions``: 0 before a run, 1 after it if the data violate the assertion.
+    Inputs come first, then the statements (also those that `without_scatters` adds), then one flag
+    byte for each of ``assertions``: 0 before a run, 1 after it if the data violate the assertion.
     """
 
     kernel: Kernel | TiledNest
@@ -151,7 +151,7 @@ class StatementNestBuilder:
 
     # --- statements ---
 
-    def nest(self) -> Nest:
+    def nest(self) -> ArrayNest:
         """The nest of all statements."""
         for number in self.statements:
             self.statement(number, self.kernel.statements[number])
@@ -168,7 +168,7 @@ class StatementNestBuilder:
         if len(common) > 1:
             raise NotLowerableError("accumulations reduce over different shared loops")
         kernel = Kernel(self.outer, self.inner, tuple(places.operands), loop_phases)
-        return Nest(kernel, tuple(places.arrays), tuple(places.assertions))
+        return ArrayNest(kernel, tuple(places.arrays), tuple(places.assertions))
 
     def statement(self, number: int, statement: Statement) -> None:
         """Lower one statement: its expression, its reduction, its store."""

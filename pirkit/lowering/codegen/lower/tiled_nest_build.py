@@ -15,10 +15,14 @@ from pirkit.lowering.codegen.ir.element_types import compute_type
 from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Store
 from pirkit.lowering.codegen.ir.nest_builder import DataAssertion
 from pirkit.lowering.codegen.ir.tiled_nest import Tile, TileAccess, TiledNest, TilePhase
-from pirkit.lowering.codegen.lower.statement_nest import Nest, StatementNestBuilder, source_arrays
+from pirkit.lowering.codegen.lower.statement_nest import (
+    ArrayNest,
+    StatementNestBuilder,
+    source_arrays,
+)
 
 
-def tiled_nest_of(kernel: MapExpr, frame: Frame) -> Nest:
+def tiled_nest_of(kernel: MapExpr, frame: Frame) -> ArrayNest:
     """The nest of a frame. Raises NotLowerableError for what native code does not compute."""
     frame_statements = frame.statements
     statements = list(kernel.statements)
@@ -66,7 +70,7 @@ def tiled_nest_of(kernel: MapExpr, frame: Frame) -> Nest:
         phases.append(TilePhase(nest, frame.axes[run[0]], tuple(places)))
     block = block_of(kernel, frame)
     tiled = TiledNest(frame.extents, block, frame.images, tuple(operands), tiles, tuple(phases))
-    return Nest(tiled, tuple(arrays), tuple(assertions))
+    return ArrayNest(tiled, tuple(arrays), tuple(assertions))
 
 
 def _fusible_runs(kernel: MapExpr, frame: Frame) -> list[list[int]]:
@@ -109,7 +113,7 @@ class _TilePhaseBuilder(StatementNestBuilder):
     def tile_operand(self, number: int, image: int) -> int:
         """The operand for the tile of a value at an image."""
         dtype = compute_type(self.kernel.statements[number].meta.dtype)
-        operand = self.places.inside(("tile", number, image), dtype)
+        operand = self.places.placeholder(("tile", number, image), dtype)
         self.tile_operands[operand] = TileAccess(self.tiles[number], image)
         return operand
 

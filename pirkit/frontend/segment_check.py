@@ -1,0 +1,104 @@
+"""Which part of a native segment is wrong, by experiments: one of its calls, its memory, its order.
+
+A segment is compiled as a whole, so that its calls can not be compared one by one while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from msgspec.structs import replace as changed
+
+from pirkit.lowering.codegen.about import ROOM, called_files
+from pirkit.lowering.codegen.emit.batch_compile import requested
+from pirkit.lowering.kernel_facts import abouts
+from pirkit.lowering.kernel_watch import returns_in_child
+from pirkit.lowering.native_ops import FUSED
+from pirkit.lowering.whole_program.segments import KnownMetas, with_native_call
+from pirkit.runtime.executor import native_program
+from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.native.workspace import lines
+from pirkit.runtime.plan import Call, If, Plan, Port, Stack, While, instructions
+
+_FOLDER: Final = "whole_program"
+_DRIVER: Final = "pirkit/runtime/native/program_session.py and program_ir.py"
+_SHARED: Final = (
+    "segments.py", "segment_call.py", "kernel_sequence.py", "sequence_builder.py", "op_graph.py",
+    "control_flow.py", "in_place_steps.py", "loop_functions.py", "attention_groups.py",
+)  # fmt: skip
+"""Files that the calls of all ops go through."""
+
+
+def segment_suspects(
+    single: Plan, segments: Plan, known_metas: KnownMetas, is_wrong: Callable[[Plan], bool],
+    by_bind: Callable[[NativeProgram, Sequence[Port]], bool],
+) -> Iterator[str]:  # fmt: skip
+    """What may be wrong with the segments of a plan, whose calls are right one by one.
+
+    ``by_bind`` says whether the functions of a program are right without the driver of programs.
+    """
+    every = list(instructions(single.body))
+    is_flat = not any(isinstance(i, While | If | Stack) for i in every)
+    for number, call in enumerate(single.body if is_flat else ()):
+        if not isinstance(call, Call) or call.kernel == FUSED:
+            continue
+        with requested() as functions:
+            made, files = called_files(
+                lambda k=number: with_native_call(single, k, known_metas), _FOLDER
+            )
+        if made is not None and is_wrong(made):
+            # The file that does most: those of other ops say only that it is none of theirs.
+            found = [name for name in files if not name.endswith(_SHARED)][:1]
+            found += [about.emitter.removeprefix(ROOM) for about in abouts(functions)]
+            yield f"its `{call.kernel}`: {' and '.join(dict.fromkeys(found))}"
+            return
+    if not is_wrong(_with_memory_apart(segments)):
+        yield f"its memory: {_FOLDER}/kernel_sequence.py"
+        return
+    whole, ports = native_program(segments), (*segments.inputs, *segments.params)
+    if whole and not whole.loops and returns_in_child(lambda: by_bind(whole, ports)):
+        yield f"its driver: {_DRIVER}"
+        return
+    yield f"its order: {_FOLDER}/segments.py"
+    if any(len({*s.operands}) < len(s.operands) for p in _programs(segments) for s in p.steps):
+        yield f"steps in place: {_FOLDER}/in_place_steps.py and sequence_builder.py"
+    if any(isinstance(i, While | If) for i in every):
+        yield f"its branches: {_FOLDER}/control_flow.py"
+    if any(isinstance(i, While) for i in every):
+        yield f"its loops: {_FOLDER}/loop_functions.py and codegen/emit/loop_function.py"
+    if any(isinstance(i, Stack) for i in every):
+        yield "its stacks: codegen/emit/stack_access.py"
+
+
+def _programs(plan: Plan) -> Iterator[NativeProgram]:
+    for call in plan.body:
+        if isinstance(call, Call) and isinstance(call.attrs.get("program"), NativeProgram):
+            yield call.attrs["program"]
+
+
+def _with_memory_apart(plan: Plan) -> Plan:
+    """The plan with segments of which no two temporaries share memory."""
+
+    def apart(program: NativeProgram) -> NativeProgram:
+        first = len(program.inputs) + len(program.results)
+        sizes = [0] * len(program.temporaries)
+        for step in program.steps:
+            for operand, size in zip(step.operands, step.function.code.sizes, strict=True):
+                if operand >= first:
+                    sizes[operand - first] = max(sizes[operand - first], size)
+        offsets, end = list[int](), lines(program.memory)
+        for offset, size in zip(program.temporaries, sizes, strict=True):
+            is_kept = offset < program.kept  # constants and flags
+            offsets.append(offset if is_kept else end)
+            end += 0 if is_kept else lines(size)
+        return replace(program, temporaries=tuple(offsets), memory=end)
+
+    body = [
+        changed(i, attrs={**i.attrs, "program": apart(i.attrs["program"])})
+        if isinstance(i, Call) and isinstance(i.attrs.get("program"), NativeProgram)
+        else i
+        for i in plan.body
+    ]
+    return changed(plan, body=tuple(body))
