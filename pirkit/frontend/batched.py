@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 
 class Batched(Struct, frozen=True):
@@ -72,7 +72,10 @@ class OneRow(Struct, frozen=True):
         x = given.value
         if not given.rows:
             return x
-        return self.b.reshape(x, (x.shape[0], *[1] * (rank - x.rank + 1), *x.shape[1:]))
+        more = rank - x.rank + 1
+        if x.shape.count(UNKNOWN) > 1:  # which no shape for `reshape` can say
+            return self.b("pd_op.unsqueeze", x, axis=range(1, more + 1)) if more else x
+        return self.b.reshape(x, (x.shape[0], *[1] * more, *x.shape[1:]))
 
     def emit(self, tensors: Sequence[Any], **changed: Any) -> Any:
         """The op on other tensors, with some attributes changed."""

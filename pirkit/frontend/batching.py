@@ -71,7 +71,9 @@ def apply_rule(
             is_stopped = any(op.stop_gradient[i : i + 1])
             parts = cast("list[Any]", value) if isinstance(value, list) else [value]
             rows = [
-                Batched(_stopped(b, v) if is_stopped and isinstance(v, Value) else v, True)
+                v
+                if isinstance(v, Batched)
+                else Batched(_stopped(b, v) if is_stopped and isinstance(v, Value) else v, True)
                 for v in parts
             ]
             values[result] = rows if isinstance(value, list) else rows[0]

@@ -239,8 +239,12 @@ def _along_axis(one: OneRow) -> Any:
 
 
 def _shape(one: OneRow) -> Any:
-    sizes = one.b.cast(one.b.integers(one.meta(0).shape), one.result.dtype)
-    return one.b("pd_op.expand", one.b.reshape(sizes, (1, -1)), shape=(one.count, one.rank))
+    """All rows share their sizes, some of which the program may not know."""
+    sizes = one.b.integers(one.meta(0).shape)
+    if UNKNOWN in one.meta(0).shape:
+        found = one.emit([one.value(0)])
+        sizes = one.b("pd_op.slice", found, axes=(0,), starts=(1,), ends=(one.rank + 1,))
+    return Batched(one.b.cast(sizes, one.result.dtype), False)
 
 
 def _convolution(one: OneRow) -> Any:

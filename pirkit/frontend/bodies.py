@@ -35,6 +35,8 @@ class BodyRecorder(Recorder):
     def __init__(self, outer: Recorder) -> None:
         super().__init__(ProgramOp.build("body"))
         self.outer = outer
+        self.only_types = isinstance(outer, BodyRecorder) and outer.only_types
+        """What is recorded only tells types: loops inside need one recording, not two."""
         self.links: dict[SSAValue, Value] = {}
         """What stands for a value from around, by that value."""
 
@@ -65,9 +67,10 @@ class BodyRecorder(Recorder):
 class Body:
     """A function that becomes the region of an op of the program that ``outer`` records."""
 
-    def __init__(self, outer: Recorder) -> None:
+    def __init__(self, outer: Recorder, *, only_types: bool = False) -> None:
         self.outer = outer
         self.recorder = BodyRecorder(outer)
+        self.recorder.only_types |= only_types
         self._arguments: list[Value] = []
 
     def record(self, function: Callable[..., Any], *arguments: Any) -> Any:

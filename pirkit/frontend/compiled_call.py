@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from pirkit.diag.errors import UsageError
 from pirkit.diag.once import cached_property
@@ -41,7 +42,7 @@ from pirkit.runtime.native.function import new_array
 from pirkit.runtime.native.object_layout import array_slot
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.tree_call import TreeCall, tree_call
-from pirkit.runtime.tensor.buffer import is_numpy
+from pirkit.runtime.tensor.buffer import address_of, is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]
@@ -183,13 +184,11 @@ class Compiled:
         """Memory for results of a native call: that of donated inputs where nobody shares it."""
         native = self.whole.native
         assert native is not None
-        owners = [id(a) if a.base is None else id(a.base) for a in arrays]
+        alone = _alone(arrays)
         return tuple(
             [
                 arrays[i]
-                if (i := self.given.get(k, -1)) >= 0
-                and arrays[i].flags.writeable
-                and owners.count(owners[i]) == 1
+                if (i := self.given.get(k, -1)) >= 0 and arrays[i].flags.writeable and alone[i]
                 else new_array(meta)
                 for k, meta in enumerate(native.results)
             ]
@@ -208,6 +207,8 @@ class Compiled:
                 raise _unfit(f"`{name}` is no writable array of {meta}", "take `numpy.empty`")
         if any(np.may_share_memory(a, b) for a, b in combinations(targets, 2)):
             raise _unfit("two arrays of `out` lie in the same memory", "take one for each result")
+        if any(np.ptp(byte_bounds(t)) < t.nbytes for t in targets):
+            raise _unfit("elements of an array of `out` lie in the same memory", "take a copy")
         native = self.whole.native
         shared = any(np.may_share_memory(t, a) for t in targets for a in arrays)
         if native is not None and not shared and sorted(self.outputs) == [*range(len(targets))]:
@@ -219,6 +220,25 @@ class Compiled:
         for target, made in zip(targets, found, strict=True):
             np.copyto(target, made.array)
         return out
+
+
+def _alone(arrays: Sequence[Array]) -> list[bool]:
+    """Whether each array shares memory with no other one, if all are in rows.
+
+    Addresses tell it: arrays of the same memory need not have the same ``base``, as those of torch.
+    """
+    alone = [True] * len(arrays)
+    if all([a.base is None for a in arrays]) and len({*map(id, arrays)}) == len(arrays):
+        return alone
+    reached = last = 0
+    for low, high, i in sorted(
+        (low := address_of(a), low + a.nbytes, i) for i, a in enumerate(arrays)
+    ):
+        if low < reached:
+            alone[i] = alone[last] = False
+        if high > reached:
+            reached, last = high, i
+    return alone
 
 
 def _unfit(problem: str, help: str) -> UsageError:

@@ -16,7 +16,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.operation import create
 from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
-from pirkit.frontend.bodies import Body, Weak
+from pirkit.frontend.bodies import Body, BodyRecorder, Weak
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.recording import OuterValueError
@@ -271,6 +271,8 @@ def while_op(
     if any(weak):  # numbers take the type that the body gives them
         body.body.recorder.is_dynamic = False
         metas = _settled(metas, [v.meta for v in body.after], weak)
+        if _only_types(b):
+            test, iteration = _never, _same
         body = _iteration(b, test, iteration, shape, metas)
     names = tree.paths(shape, "state")
     for i, (name, before, after) in enumerate(zip(names, metas, body.after, strict=True)):
@@ -286,6 +288,23 @@ def while_op(
     operands = (first.ssa, *[b.own(s).ssa for s in starts])
     made = b.insert(create("pd_op.while", operands, types, regions=[region]))
     return tree.unflatten(shape, iter([b.wrap(r) for r in made.results]))
+
+
+def _only_types(b: Recorder) -> bool:
+    """Whether ``b`` records what only tells types.
+
+    There a loop whose types are known stands for one that computes: to record its body again would
+    take twice the time for each level of a nest of loops.
+    """
+    return isinstance(b, BodyRecorder) and b.only_types
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+def _same(state: Any) -> Any:
+    return state
 
 
 class _Iteration(NamedTuple):
@@ -304,7 +323,7 @@ def _iteration(
     metas: Sequence[TensorMeta],
     weak: Weak = (),
 ) -> _Iteration:
-    body = Body(b)
+    body = Body(b, only_types=any(weak))
     found = body.record(iteration, body.arguments(shape, metas, weak))
     after, after_shape = tree.flatten(found)
     if after_shape != shape:
@@ -395,7 +414,8 @@ def _scan(
     def before(state: Any) -> Any:
         return state[0] < count
 
-    _, carry, found = while_op(b, before, iteration, start)
+    last, step = (_never, _same) if _only_types(b) else (before, iteration)
+    _, carry, found = while_op(b, last, step, start)
     return carry, tree.unflatten(y_shape, iter(found))
 
 
@@ -403,7 +423,7 @@ def _probed(
     b: Recorder, one: Function, shape: tree.Shape, metas: Sequence[TensorMeta], weak: Weak = ()
 ) -> tuple[list[TensorMeta], tree.Shape, list[TensorMeta]]:
     """What an iteration of a scan gives: metas of carry, then structure and metas of results."""
-    probe = Body(b)
+    probe = Body(b, only_types=True)
     carry = probe.arguments(shape, metas, weak)
     index = probe.recorder.input("index", TensorMeta((), dt.int64))
     _, found = probe.record(one, index, carry)

@@ -33,6 +33,7 @@ from pirkit.runtime.library import bind_call, call_fault
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Call
 from pirkit.runtime.registry import KERNELS
+from pirkit.runtime.scope.overlap import overlap, refuse_overlap
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import meta_of
 
@@ -366,8 +367,9 @@ def _in_place(
 ) -> Run:
     """A run of an op that writes operands.
 
-    ``overwrites`` has the operands over which a kernel may compute a result. Other results are
-    computed beside and stored then, since a kernel may read an operand after it began to write.
+    ``overwrites`` has the operands over which a kernel may compute a result. Other results, and all
+    if a written operand shares memory with another one, are computed beside and stored then, since
+    a kernel may read an operand after it began to write.
     Raises UnsupportedError for a write that would change shape or type.
     """
     operands = [o.name for o in definition.operands if o.kind is None]
@@ -376,6 +378,7 @@ def _in_place(
         for i, r in enumerate(definition.results)
         if r.name in definition.inplace
     }
+    written = {o: operands[o] for o in pairs.values()}
     for result, operand in pairs.items():
         if outs[result] is not None and outs[result] != metas[operand]:
             raise UnsupportedError(
@@ -391,9 +394,10 @@ def _in_place(
             if outs[r] is not None and tensors[o] is not None
         }
         if form == "out":
+            apart = _are_apart(tensors, written)
             made = [
                 _mutable(targets[i])
-                if i in targets and pairs[i] in overwrites.get(i, ())
+                if apart and i in targets and pairs[i] in overwrites.get(i, ())
                 else _empty(m)
                 for i, m in enumerate(outs)
             ]
@@ -407,6 +411,23 @@ def _in_place(
         return _shown([targets[i] if i in targets else _wrapped(made[i]) for i in present])
 
     return run
+
+
+def _are_apart(tensors: Sequence[Any], written: Mapping[int, str]) -> bool:
+    """Whether no operand that is written shares memory with another one; refused if both are."""
+    flat = [
+        (i, t)
+        for i, each in enumerate(tensors)
+        for t in (cast("list[Any]", each) if isinstance(each, list) else [each])
+        if type(t) is DenseTensor
+    ]
+    end = 0
+    for low, size in sorted([(t.buffer.address, t.buffer.nbytes) for _, t in flat]):
+        if low < end:
+            refuse_overlap([(written[i], t, True) for i, t in flat if i in written])
+            return overlap([("", t, i in written) for i, t in flat]) is None
+        end = low + size
+    return True
 
 
 def _mutable(target: Any) -> Any:

@@ -28,6 +28,7 @@ from pirkit.frontend.tracing import Recorder
 from pirkit.frontend.user_line import user_span
 from pirkit.passes import run_pipeline
 from pirkit.passes.pipelines import EXPANSION
+from pirkit.runtime.meta import UNKNOWN
 
 Function = Callable[..., Any]
 
@@ -90,7 +91,11 @@ def _count(rows: Sequence[Value], axes: Sequence[int | None]) -> int:
         raise _wrong(f"`vmap` over {sorted(counts) or 'no'} rows",
                      "mapped arguments have the same number of rows; give None in `in_axes` for"
                      " those that all rows share")  # fmt: skip
-    return counts.pop()
+    (count,) = counts
+    if count == UNKNOWN:
+        raise _wrong("`vmap` over rows whose number is not known while it is traced",
+                     "declare that size; others may be unknown")  # fmt: skip
+    return count
 
 
 def _wrong(problem: str, help: str) -> UsageError:

@@ -22,6 +22,7 @@ from pirkit.passes.autodiff_taylor import SeriesStep
 from pirkit.passes.derivative_groups import Group
 from pirkit.passes.series_directions import Seeds, seeds_for
 from pirkit.passes.taylor_series import has_series, no_series, prepared, push
+from pirkit.runtime.meta import UNKNOWN
 
 STEPS: Final[WeakKeyDictionary[ProgramOp, list[SeriesStep]]] = WeakKeyDictionary()
 """The series steps of the series in a program, for reverse sweeps through them."""
@@ -34,6 +35,10 @@ def emit_series(program: ProgramOp, group: Group) -> tuple[int, int]:
 
     Raises UnsupportedError (PK0402) where an op has no series, or nested sweeps cost less.
     """
+    for value, form in group.wanted.items():
+        sizes = shape_of(value)
+        if UNKNOWN in sizes[form.lead :] or sizes.count(UNKNOWN) > 1:
+            raise UnsupportedError("only a number of rows may be unknown")
     block = program.block
     base, seeds = seeds_for(group.ops, group.directions(), list(group.roots))
     polynomials = {m: _expanded(m, seeds) for m in group.monomials()}
@@ -191,7 +196,9 @@ class _Emitter:
         if whole is not None:
             terms = [self._combined(b, root, polynomial, known) for root, polynomial in whole]
             total = b.total(terms)
-            return b.zeros_like(like) if total is None else b.reshape_like(total, like)
+            if total is None:
+                return self._zeros(b, like, like.rank)
+            return b.reshape_like(total, like)
         columns: list[Value] = []
         for part in parts:
             terms = [
@@ -250,6 +257,8 @@ class _Emitter:
         return value.shape[: value.rank - len(root.place)]
 
     def _zeros(self, b: Builder, like: Value, lead: int) -> Value:
+        if UNKNOWN in like.shape:  # which would be read of the value that these zeros replace
+            raise UnsupportedError("a derivative is zero for an unknown number of rows")
         if like.rank == lead:
             return b.zeros_like(like)
         behind = range(lead, like.rank)

@@ -121,3 +121,30 @@ def test_loops_in_loops_are_recorded_once_and_compiled_in_little_time() -> None:
     found = pirkit.jit(lambda x: nest(x, 30))(X)
     assert difference(np.asarray(found), np.asarray(ops.tanh(X))) is None
     assert len(recorded) == 31
+
+
+def counted_to_two(body: Any, x: Any) -> Any:
+    return pirkit.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, body(s[1])), (0, x))[1]
+
+
+def scanned(body: Any, x: Any) -> Any:
+    return pirkit.scan(lambda s, _: (body(s), None), x, None, length=2)[0]
+
+
+@pytest.mark.parametrize("loop", [counted_to_two, scanned])
+def test_types_of_a_state_cost_one_more_recording_of_each_level(loop: Any) -> None:
+    """Each level is recorded once, and once more for the types of each level above it."""
+    recorded: list[int] = []
+
+    def nest(x: Any, level: int) -> Any:
+        recorded.append(level)
+        return loop(lambda s: nest(s, level - 1), x) if level else x * 0.5 + 1.0
+
+    program = pirkit.trace(lambda x: nest(x, 12), X)
+    assert len(recorded) == sum(range(14))
+    found = pirkit.compile(pirkit.trace(lambda x: nest(x, 3), X))(x=X)["y0"]
+    wanted = X
+    for _ in range(8):
+        wanted = wanted * 0.5 + 1.0
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert str(program).count("pd_op.while") == 12

@@ -233,7 +233,8 @@ def test_out_takes_results() -> None:
     assert tensor.version > version
     frozen = np.empty(3)
     frozen.flags.writeable = False
-    for wrong in (np.empty(2), np.empty(3, np.float32), (np.empty(3),), frozen):
+    repeated = np.lib.stride_tricks.as_strided(np.empty(3), (3,), (0,))
+    for wrong in (np.empty(2), np.empty(3, np.float32), (np.empty(3),), frozen, repeated):
         with pytest.raises(UsageError):
             pirkit.jit(lambda x: x * 2)(X, out=wrong)
 
@@ -284,6 +285,18 @@ def test_donated_memory_holds_results() -> None:
     np.testing.assert_allclose(found["w"], 1 - 0.5 * X)
     np.testing.assert_allclose(found["b"], 1 - X)
     np.testing.assert_allclose(shared, 1)
+
+
+def test_donated_memory_is_not_read_under_another_name() -> None:
+    """Arrays of one memory need not have a common `base`."""
+    f = pirkit.jit(lambda x, y: (x * 2, y + 1), donate_argnums=0)
+    memory = bytearray(np.arange(6.0).tobytes())
+    x, y = np.frombuffer(memory, count=4), np.frombuffer(memory, count=4, offset=16)
+    assert x.base is not y.base
+    doubled, more = f(x, y)
+    np.testing.assert_array_equal(doubled, [0, 2, 4, 6])
+    np.testing.assert_array_equal(more, [3, 4, 5, 6])
+    np.testing.assert_array_equal(x, [0, 1, 2, 3])
 
 
 def test_an_argument_that_is_not_read_still_counts() -> None:

@@ -106,6 +106,42 @@ def test_sizes_that_are_computed_are_refused() -> None:
         mapped(np.ones((3, 2, 1)), np.array([2, 4]))
 
 
+@pytest.mark.parametrize(
+    "name", "numel mean_all shape64 layer_norm batch_norm fill_diagonal_tensor".split()
+)
+def test_rows_may_have_sizes_that_the_program_does_not_know(name: str) -> None:
+    checked = 0
+    for call in calls(lookup(f"pd_op.{name}"), dt.float64):
+        given = [np.stack([a, a + 1]) for a in tensors_of(call)]
+        found: list[dict[str, Any]] = []
+        for hides in (False, True):
+            b = pirkit.ProgramBuilder()
+            values = [
+                b.input(
+                    f"x{k}",
+                    (*a.shape[:-1], -1 if hides and a.ndim > 1 else a.shape[-1]),
+                    a.dtype.name,
+                )
+                for k, a in enumerate(given)
+            ]
+            mapped = pirkit.vmap(lambda *rows, of=call: tuple(emitted(of, rows[0].b, rows)))
+            for k, value in enumerate(mapped(*values)):
+                b.output(f"y{k}", value)
+            run = pirkit.compile(b.finish(), pipeline="")
+            found.append(run(**{f"x{k}": a for k, a in enumerate(given)}))
+        for k, want in found[0].items():
+            assert difference(found[1][k], want, dt.float64) is None, (call, k)
+        checked += 1
+    assert checked
+
+
+def test_a_number_of_rows_is_known() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (-1, 3), "float64")
+    with pytest.raises(PirkitError, match="number is not known"):
+        pirkit.vmap(lambda v: v + 1)(x)
+
+
 def test_places_of_a_table_for_each_row_are_checked() -> None:
     """They do not count from the end, and do not reach into the table of the next row."""
     tables = np.arange(2 * 4 * 3, dtype=np.float32).reshape(2, 4, 3)

@@ -126,6 +126,18 @@ def test_an_in_place_op_writes_its_operand() -> None:
     assert (x.version, view.version) == (1, 1)
 
 
+def test_an_operand_may_lie_in_memory_that_is_written() -> None:
+    moved = np.arange(8.0).reshape(4, 2)
+    wanted = moved.copy()
+    wanted[[1, 0]] = moved[:2]
+    ops.scatter_(moved, np.array([1, 0]), moved[:2])
+    np.testing.assert_array_equal(moved, wanted)
+    both, ones = np.ones(3), np.ones(2)
+    with pytest.raises(RuntimeFault) as caught:  # which of the two writes is the last is not told
+        ops.batch_norm_(np.ones((4, 2)), both[:2], both[1:], ones, ones)
+    assert caught.value.code == "PK0908"
+
+
 def test_an_in_place_op_never_writes_read_only_memory() -> None:
     frozen = np.ones(2, np.float32)
     frozen.flags.writeable = False

@@ -221,3 +221,18 @@ def _splits(m: tuple[int, ...]) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 def _divisors(monomials: list[Any]) -> set[tuple[int, ...]]:
     return {a for m in monomials for a, _ in _splits(m)}
+
+
+@pytest.mark.parametrize("shape", [(-1, 3), (2, -1), (-1, -1)])
+def test_sizes_may_be_unknown(shape: tuple[int, int]) -> None:
+    """What tells the sizes of a derivative must not be the derivative that is replaced."""
+    b = pirkit.ProgramBuilder()
+    x, way = (b.input(name, shape, "float64") for name in ("x", "way"))
+
+    def slope(p: Any) -> Any:
+        return pirkit.jvp(lambda v: v.b("pd_op.sqrt", v), (p,), (way,))[1]
+
+    b.output("y", pirkit.jvp(slope, (x,), (way,))[1])
+    at, along = np.arange(1.0, 7.0).reshape(2, 3), np.arange(2.0, 8.0).reshape(2, 3)
+    found = pirkit.compile(b.finish(), pipeline="@simplify")(x=at, way=along)["y"]
+    np.testing.assert_allclose(found, -0.25 * along**2 / at**1.5)

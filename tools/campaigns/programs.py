@@ -45,6 +45,7 @@ from tools.campaigns.driver import Campaign, Found, Hang, limited
 from tools.campaigns.oracle import Arrays, Oracle, effect, referred
 from tools.campaigns.outcomes import attempt
 from tools.campaigns.random_programs import made
+from tools.campaigns.rare_steps import FILTERS
 
 Array = np.ndarray[Any, Any]
 Way = Callable[[Program, Arrays, random.Random], Arrays]
@@ -220,6 +221,8 @@ def examine(seed: int, number: int, only: str = "") -> list[Found]:
     chosen = KINDS[kind][1] or (*draw.sample(several, 2), "segments")
     chosen = (only,) if only in WAYS else chosen
     program, inputs = made(case, plain=kind in ("traced", "gradient") and draw.random() < 0.8)
+    if len(chosen) == 3 and any(n.startswith(FILTERS) for n in program.params):
+        chosen = (*chosen, "frozen")
     found: list[Found] = []
     if kind == "gradient":
         option = draw.choice(("", "{seeds=true}", "{paddle-residuals=true}"))

@@ -24,7 +24,7 @@ from pirkit.runtime.meta import TensorMeta
 from tests.ops.calls import Call, calls, is_gradient, sample_dtypes, table
 from tests.prim.rule_checks import emitted
 from tools.campaigns.hostile import specials
-from tools.campaigns.rare_steps import rare
+from tools.campaigns.rare_steps import blocked, rare
 from tools.campaigns.tensor_lists import listed
 
 Array = np.ndarray[Any, Any]
@@ -63,6 +63,8 @@ LARGEST: Final = 4096
 LISTING: Final = 0.12
 """How many programs have arrays of tensors, and how many of the others have rare steps."""
 RARE: Final = 0.12
+BLOCKED: Final = 0.06
+"""How many of the others have convolutions with filters that are parameters."""
 HUGE: Final = 1 << 22
 """Elements that no value of a program exceeds: the oracle holds several runs at once."""
 UNTOUCHED: Final = frozenset({"pd_op.empty", "pd_op.empty_like"})
@@ -106,6 +108,8 @@ class Maker:
         self.listing = random.Random(f"{seed} lists").random() < LISTING
         chance = random.Random(f"{seed} rare").random()
         self.rare = not self.listing and chance < RARE  # others are as they were before both
+        self.blocked = not (plain or self.listing or self.rare)  # and before these
+        self.blocked &= random.Random(f"{seed} blocked").random() < BLOCKED
         for _ in range(self.random.randint(1, 3)):
             self.keep(self.fresh(self.shape(), self.dtype))
         steps = self.random.choice(LENGTHS)
@@ -203,6 +207,7 @@ class Maker:
         steps = {**steps, **WRITING_STEPS} if self.writing else steps
         steps = {**steps, "list": 24} if self.listing else steps
         steps = {**steps, "rare": 24} if self.rare else steps
+        steps = {**steps, "blocked": 48} if self.blocked else steps
         left_out = {
             *(_OUTSIDE if self.depth else ()),
             *(_NESTING if self.depth >= DEEPEST else ()),
@@ -598,6 +603,9 @@ class Maker:
     def _rare(self) -> Any:
         return rare(self)
 
+    def _blocked(self) -> Any:
+        return blocked(self)
+
     def _cond(self) -> Any:
         condition = self._truth()
         x = self.pick()
@@ -664,7 +672,9 @@ WRITING_STEPS: Final = {
     "inplace": 12, "alias": 6, "rewrite": 12, "views": 12, "outlives": 6, "carried": 4, "table": 3,
 }  # fmt: skip
 """The same of programs that overwrite much of what others read."""
-_OUTSIDE: Final = frozenset({"table", "gather", "scatter", "matmul", "rows", "window", "rare"})
+_OUTSIDE: Final = frozenset(
+    {"table", "gather", "scatter", "matmul", "rows", "window", "rare", "blocked"}
+)
 """Steps that are made outside of branches and loops only: they need inputs."""
 _NESTING: Final = frozenset({"cond", "while", "carried", "turns"})
 DEEPEST: Final = 2

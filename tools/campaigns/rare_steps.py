@@ -1,5 +1,6 @@
 """Steps of random programs that the others hardly make by chance: attention whose rows have a
-factor, bytes over their whole range and products of them, divisions of integers of both signs."""
+factor, bytes over their whole range and products of them, divisions of integers of both signs; and
+convolutions with filters that are parameters, which become blocked ones when these are frozen."""
 
 from __future__ import annotations
 
@@ -14,6 +15,10 @@ SIZES: Final = ((130, 24, 140, 17), (64, 32, 64, 32), (70, 16, 130, 20), (5, 4, 
 """Rows, depth, columns and width of an attention."""
 PRODUCTS: Final = ((1, 40, 33), (4, 64, 32), (9, 33, 17), (40, 96, 65), (3, 7, 5))
 """Rows, depth and columns of a product of bytes."""
+IMAGES: Final = ((1, 16, 9, 8), (2, 16, 6, 7), (1, 32, 5, 17), (1, 3, 14, 13), (1, 24, 7, 7))
+"""Images, with channels that fill blocks or nearly so, and those of a picture."""
+FILTERS: Final = "f"
+"""What the names of these filters begin with."""
 FACTORS: Final = (3.0, 0.5, -1.0, 1.25, 2.0)
 
 
@@ -84,3 +89,33 @@ def divided(maker: Any) -> tuple[Value, ...]:
 
 def rare(maker: Any) -> Any:
     return maker.random.choice((attention, attention, of_bytes, divided))(maker)
+
+
+def blocked(maker: Any) -> Value:
+    """Convolutions with filters that are parameters, and what keeps the layout between them."""
+    b, draw = maker.b, maker.random
+    x = maker.fresh(draw.choice(IMAGES), dt.float32)
+    for _ in range(draw.choice((1, 2, 2, 3))):
+        channels, *sides = x.shape[1:]
+        sizes = [min(draw.choice((1, 2, 3, 3, 5)), side) for side in sides]
+        alone = channels % 8 == 0 and draw.random() < 0.25
+        filters, depth = (channels, 1) if alone else (draw.choice((8, 16, 16, 20, 32)), channels)
+        held = maker.array((filters, depth, *sizes), dt.float32) / np.sqrt(depth * np.prod(sizes))
+        w = parameter(maker, held.astype(np.float32))
+        words = {"strides": [draw.choice((1, 1, 2)) for _ in sizes],
+                 "paddings": [draw.randint(0, size // 2) for size in sizes],
+                 "groups": channels if alone else 1}  # fmt: skip
+        made = b(f"pd_op.{'depthwise_' if alone else ''}conv2d", x, w, **words)
+        if maker.flip():
+            made = made + parameter(maker, maker.array((1, filters, 1, 1), dt.float32))
+        if made.shape == x.shape and maker.flip():
+            made = made + x
+        op = draw.choice(("relu", "relu", "hardswish", "tanh", ""))
+        x = b(f"pd_op.{op}", made) if op else made
+    return x
+
+
+def parameter(maker: Any, array: Any) -> Value:
+    name = f"{FILTERS}{len(maker.arrays)}"
+    maker.arrays[name] = array
+    return maker.b.parameter(name, array)

@@ -20,9 +20,7 @@ def refuse_overlap(values: Sequence[tuple[str, DenseTensor, bool]]) -> None:
     Takes names, tensors, and whether the run writes them. Compares the bounds of memory, so arrays
     that interleave count as sharing.
     """
-    if _conflict(values, _buffer) is None:  # which a tensor remembers; its own bounds take time
-        return
-    found = _conflict(values, _own)
+    found = overlap(values)
     if found is not None:
         written, other = found
         raise RuntimeFault(
@@ -30,6 +28,13 @@ def refuse_overlap(values: Sequence[tuple[str, DenseTensor, bool]]) -> None:
             code="PK0908",
             help="pass a copy of one of them",
         )
+
+
+def overlap(values: Sequence[tuple[str, DenseTensor, bool]]) -> tuple[str, str] | None:
+    """The names of a written tensor and of one that shares memory with it; None if none does."""
+    if _conflict(values, _buffer) is None:  # which a tensor remembers; its own bounds take time
+        return None
+    return _conflict(values, _own)
 
 
 def _conflict(
