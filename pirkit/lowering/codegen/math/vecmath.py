@@ -367,14 +367,17 @@ def any_lane(b: Builder, mask: Value) -> Value:
 
 
 def libm(b: Builder, name: str, *args: Value) -> Value:
-    """A function of the C library, called lane by lane."""
+    """A function of the C library, called lane by lane, in a loop: code for each lane would take
+    LLVM as long as the rest of a sine.
+    """
     type_ = args[0].type
     scalar = Type(type_.elem)
     symbol = name + ("f" if type_.elem == "float" else "")
     if type_.lanes == 1:
         return b.call(symbol, scalar, *args)
-    result = Value("poison", type_)
-    for lane in range(type_.lanes):
+
+    def one(lane: Value, results: list[Value]) -> list[Value]:
         item = b.call(symbol, scalar, *(b.extract(arg, lane) for arg in args))
-        result = b.emit(type_, f"insertelement {result}, {item}, i64 {lane}")
-    return result
+        return [b.emit(type_, f"insertelement {results[0]}, {item}, {lane}")]
+
+    return b.loop(0, type_.lanes, 1, [Value("poison", type_)], one)[0]
