@@ -213,9 +213,8 @@ class Builder:
         mask = ", ".join(f"i32 {i}" for i in picks)
         return self.emit(type_, f"shufflevector {a}, {b}, <{len(picks)} x i32> <{mask}>")
 
-    def extract(self, vector: Value, lane: Value | int) -> Value:
-        index = lane if isinstance(lane, Value) else f"i64 {lane}"
-        return self.emit(Type(vector.type.elem), f"extractelement {vector}, {index}")
+    def extract(self, vector: Value, lane: int) -> Value:
+        return self.emit(Type(vector.type.elem), f"extractelement {vector}, i64 {lane}")
 
     # arithmetic
 

@@ -367,17 +367,14 @@ def any_lane(b: Builder, mask: Value) -> Value:
 
 
 def libm(b: Builder, name: str, *args: Value) -> Value:
-    """A function of the C library, called lane by lane, in a loop: code for each lane would take
-    LLVM as long as the rest of a sine.
-    """
+    """A function of the C library, called lane by lane."""
     type_ = args[0].type
     scalar = Type(type_.elem)
     symbol = name + ("f" if type_.elem == "float" else "")
     if type_.lanes == 1:
         return b.call(symbol, scalar, *args)
-
-    def one(lane: Value, results: list[Value]) -> list[Value]:
+    result = Value("poison", type_)
+    for lane in range(type_.lanes):
         item = b.call(symbol, scalar, *(b.extract(arg, lane) for arg in args))
-        return [b.emit(type_, f"insertelement {results[0]}, {item}, {lane}")]
-
-    return b.loop(0, type_.lanes, 1, [Value("poison", type_)], one)[0]
+        result = b.emit(type_, f"insertelement {result}, {item}, i64 {lane}")
+    return result
