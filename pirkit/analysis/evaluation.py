@@ -33,13 +33,13 @@ def call_of(
     if reference.get(definition) is None or infer_meta.get(definition) is None:
         return None
     arguments: list[Any] = []
-    keywords = op.attribute_values()
+    given: dict[str, Any] = {}
     slots = definition.operands
     for index, value in enumerate(op.operand_slots):
         slot = slots[min(index, len(slots) - 1)]
         if slot.kind is not None:
-            keywords[slot.name] = attribute(slot.name, slot.kind)
-            if keywords[slot.name] is UNKNOWN_VALUE:
+            given[slot.name] = attribute(slot.name, slot.kind)
+            if given[slot.name] is UNKNOWN_VALUE:
                 return None
             continue
         found = None
@@ -48,7 +48,7 @@ def call_of(
             if found is None:
                 return None
         arguments.append(found)
-    return arguments, keywords
+    return arguments, op.attribute_values() | given
 
 
 def placeholder(value: SSAValue) -> Array | None:

@@ -373,7 +373,8 @@ class RuleTable:
 
     def get(self, definition: OpDef) -> Callable[..., Any] | None:
         """The rule of an op or of its pure twin, or None."""
-        self._load_home()
+        if self._package is not None:
+            self._load_home()
         base = definition.base
         own = self._rules.get(definition.name) or self._rules.get(base.name)
         return own or self.otherwise(base)

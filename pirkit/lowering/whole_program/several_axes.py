@@ -212,6 +212,10 @@ class _Columns:
     def _choose(self, out: int, numbers: Array) -> None:
         picked = [self.columns[int(k)] for k in numbers]
         sources = tuple(dict.fromkeys(v for v, _ in picked if v != -1))
+        if not sources:  # constants alone: the points of a value that is there
+            rows = self.graph.metas[out].shape[0]
+            alike = (v for v, _ in reversed(self.columns) if v != -1)
+            sources = tuple([v for v in alike if self.graph.metas[v].shape[0] == rows][:1])
         if not sources:
             raise NotNativeError("rows of constants alone")
         chosen = tuple([(sources.index(v) if v != -1 else -1, k) for v, k in picked])
