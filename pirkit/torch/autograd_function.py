@@ -14,7 +14,7 @@ def run(level: Level, tensors: list[Any], written: frozenset[int] = frozenset())
 
     ``written`` are numbers of inputs that are written after the call.
     """
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+    if level.is_learning and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         if written:  # a second derivative reads what is there before the write, with its history
             before = [i for i in written & level.influences
                       if tensors[i].requires_grad and not tensors[i].is_leaf]  # fmt: skip

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from pirkit.diag.errors import InternalError
+from pirkit.diag.errors import InternalError, UnsupportedError
 from pirkit.torch.attention import Composed
 from pirkit.torch.capture_outputs import outputs_of, storage_of
 from pirkit.torch.captured_graph import CUT, SOURCE, Captured, Result
@@ -63,6 +63,8 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     node that torch cannot run on tensors without data.
     """
     held = _attributes(module)
+    # Torch's engine differentiates inside of a graph: only then autograd sees what runs.
+    differentiates = any(n.target is torch.autograd.grad for n in module.graph.nodes)
     mode, fakes = fakes_of([*inputs, *held.values()])
     found: dict[str, Any] = {}
 
@@ -71,6 +73,9 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
         recorder = Recorder(learns=torch.is_grad_enabled())
         with torch._C._ExcludeDispatchKeyGuard(keys), recorder:
             wrapped = [functional_utils.to_fun(a) for a in given]
+            for a, fake in zip(wrapped, fakes, strict=True):
+                if differentiates and isinstance(a, torch.Tensor) and fake.requires_grad:
+                    a.requires_grad_()
             with torch.set_grad_enabled(torch.is_grad_enabled()), Composed():
                 own = dict(zip(held, wrapped[len(inputs) :], strict=True))
                 runner = _Runner(module, own, found, recorder)
@@ -204,6 +209,11 @@ class _Inner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target is APPLY:
             forward, backward, *rest = args
+            if any(isinstance(a, torch.Tensor) and a.requires_grad for a in rest):
+                raise UnsupportedError(
+                    "a function with its own derivative in a graph that asks for gradients",
+                    code="PK0403", help="ask for the gradients outside of the compiled function",
+                )  # fmt: skip
             before, self.recorder.own = self.recorder.own, True
             try:
                 return apply(self._run_graph, forward, backward, rest, kwargs)

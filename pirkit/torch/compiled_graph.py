@@ -35,15 +35,22 @@ class Specialized:
 
     def __init__(self, captured: Captured, imported: Imported, settings: Settings) -> None:
         self.imported = imported
+        position = {a: k for k, a in enumerate(imported.inputs)}
         self.level = Level(
-            imported.program, imported.names, imported.outputs, settings, tuple(captured.learns),
+            imported.program, imported.names, imported.outputs, settings,
+            tuple([wants if wants is not None or k not in imported.cut else False
+                   for k, wants in enumerate(captured.learns)]),
             flat_ops(captured, imported.inputs), stepped_inputs(captured, imported.inputs),
+            updates=tuple([
+                (k, position[i]) for i, k in captured.written
+                if i in position and imported.out_orders[k] is None
+                and imported.in_orders[position[i]] is None
+            ]),
             linear=not has_own_derivative(captured),
         )  # fmt: skip
         self.captured = captured
         self.watched: list[Entry] = []
         """While `explain` looks on, what the last forward executed, with CPU seconds."""
-        position = {a: k for k, a in enumerate(imported.inputs)}
         self.written = frozenset([position[i] for i, _ in captured.written if i in position])
         self.constants = [t.contiguous() for t in imported.constants]
         self.orders = list(zip(imported.inputs, imported.in_orders, strict=True))
@@ -118,8 +125,8 @@ class CompiledGraph:
             self.tell("more sizes than `sizes`: torch runs calls of sizes that are seldom met")
             return self.captured.source(*args[: len(args) - len(self.captured.attributes)])
         outputs = special.outputs(args)
-        for i, k in self.captured.written:
-            _write(args[i], outputs[k])
+        if self.captured.written:
+            _write([(args[i], outputs[k]) for i, k in self.captured.written])
         if self._plain:
             return outputs if len(outputs) == self._count else outputs[: self._count]
         sizes = self._sizes(args)
@@ -244,13 +251,25 @@ def _has_tangent(given: Any) -> bool:
     return isinstance(given, torch.Tensor) and forward_ad.unpack_dual(given).tangent is not None
 
 
-def _write(target: Any, content: Any) -> None:
-    """Write into an argument; autograd sees it, unless the argument is a leaf, as for updates."""
-    if content.requires_grad and not (target.is_leaf and target.requires_grad):
-        target.copy_(content)
-        return
-    with torch.no_grad():
-        target.copy_(content)
+def _write(pairs: list[tuple[Any, Any]]) -> None:
+    """Write into arguments; autograd sees it, unless the argument is a leaf, as for updates.
+
+    Native code has written those that are their own content.
+    """
+    done: list[Any] = []
+    hidden: list[tuple[Any, Any]] = []
+    for target, content in pairs:
+        if content is target:
+            done.append(target)
+        elif content.requires_grad and not (target.is_leaf and target.requires_grad):
+            target.copy_(content)
+        else:
+            hidden.append((target, content))
+    torch._C._increment_version(done)
+    if hidden:
+        with torch.no_grad():
+            for target, content in hidden:
+                target.copy_(content)
 
 
 def _check_sizes(captured: Captured, known: Set[Any]) -> None:

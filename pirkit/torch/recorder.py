@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.torch.capture_outputs import storage_of
@@ -125,9 +125,20 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         return torch._from_functional_tensor(tensor.elem)
 
 
+_AUTOGRAD: Final[Any] = torch._C.DispatchKey.AutogradFunctionality
+
+
 def _detaches(func: Any) -> bool:
-    """Whether an op is `detach`, which transforms of `torch.func` also call by themselves."""
-    return func is aten.detach.default and not torch._C._functorch.get_dynamic_layer_stack_depth()
+    """Whether an op is a `detach` of the model.
+
+    Transforms of `torch.func` also call it by themselves, and so does autograd for tensors that it
+    saves; the latter is above autograd, a call of a model below.
+    """
+    return (
+        func is aten.detach.default
+        and not torch._C._functorch.get_dynamic_layer_stack_depth()
+        and torch._C._dispatch_tls_is_dispatch_key_excluded(_AUTOGRAD)
+    )
 
 
 def _targets(func: Any, args: Sequence[Any], kwargs: Any) -> list[Any]:

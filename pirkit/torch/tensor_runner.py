@@ -91,6 +91,8 @@ class Runner:
     backward reads, into one tensor, which is the last result: ``packed`` says where each of them
     is. A runner that is given such places (``saved``) takes that tensor instead of the values,
     where the first of them would be. With ``lanes`` the batch may lie in lanes of vectors.
+    ``updates`` are pairs of a result and an argument, by number, whose new content it is: where
+    native code can, it writes into the argument, which is then the result.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class Runner:
         saved: Packed | None = None,
         *,
         lanes: bool = False,
+        updates: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.executable: Executable = compile(
             program, fast_math=settings.fast_math, threads=settings.threads, batch_lanes=lanes
@@ -129,11 +132,15 @@ class Runner:
         takes = dict(zip(names, native.inputs, strict=True))
         if self._rest:
             self.packed = Packed.of({n: metas[n] for n in self._rest})
-        own = [n for n in results if n not in self._rest]
+        shared = _shared(native, [(outputs[k], i, self.inputs[i]) for k, i in updates])
+        own = [n for n in results if n not in self._rest and n not in shared]
         self._makers = [
             (metas[n].shape, _in_rows(metas[n].shape), TO_TORCH[metas[n].dtype]) for n in own
         ]
-        self._shown = [own.index(n) for n in self.outputs]
+        self._shown = [
+            len(own) + shared[n] if n in shared else own.index(n) for n in self.outputs
+        ]  # in what a call makes, and its arguments after that
+        self._updates = bool(shared)
         memory = TensorMeta((self._saved.nbytes,), dt.uint8)
         self._wanted = [
             memory if k == self._memory else takes.get(n) for k, n in enumerate(self.inputs)
@@ -147,6 +154,7 @@ class Runner:
         taken = {n: (k, 0) for k, n in enumerate(self.inputs)}
         taken.update({n: (memory_at, place) for n, (place, _) in inside.items()})
         given = {n: (count + k, 0) for k, n in enumerate(own)}
+        given.update({n: (k, 0) for n, k in shared.items()})
         if self.packed:
             end = count + len(own)
             given.update({n: (end, place) for n, (place, _) in self.packed.places.items()})
@@ -166,7 +174,8 @@ class Runner:
         if known is None:
             tensors = self._copies(tensors)
             known = [t.data_ptr() for t in tensors]
-        found = [made[k] for k in self._shown]
+        held = [*made, *tensors] if self._updates else made
+        found = [held[k] for k in self._shown]
         if self.packed is not None:
             made.append(_EMPTY((self.packed.nbytes,), (1,), torch.uint8))
             found.append(made[-1])
@@ -270,6 +279,15 @@ class Runner:
         if isinstance(tensor, SavedValues):
             return cast("Any", tensor.copied())
         return array_of(tensor if tensor.is_contiguous() else tensor.contiguous())
+
+
+def _shared(native: Any, updates: Sequence[tuple[str, int, str]]) -> dict[str, int]:
+    """Of results that native code may write into their arguments, the number of the argument."""
+    if not isinstance(native, NativeProgram):
+        return {}
+    names, results = native.names
+    pairs = {(results[k], names[i]) for k, i in native.in_place}
+    return {result: i for result, i, name in updates if (result, name) in pairs}
 
 
 def _fits(tensor: Any, meta: TensorMeta | None) -> bool:
