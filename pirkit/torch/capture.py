@@ -70,7 +70,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
 
     def functional(*given: Any) -> list[Any]:
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
-        recorder = Recorder(learns=torch.is_grad_enabled())
+        recorder = Recorder(learns=torch.is_grad_enabled(), differentiates=differentiates)
         with torch._C._ExcludeDispatchKeyGuard(keys), recorder:
             wrapped = [functional_utils.to_fun(a) for a in given]
             for a, fake in zip(wrapped, fakes, strict=True):
@@ -288,6 +288,6 @@ class _Runner(_Inner):
 
 
 def _detaches(node: Any) -> bool:
-    return node.target in ("detach", torch.detach) or (
+    return node.target in ("detach", torch.detach, torch._C._autograd._get_data_attr) or (
         node.op == "call_function" and node.target is getattr and node.args[1:2] == ("data",)
     )
