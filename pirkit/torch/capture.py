@@ -228,6 +228,10 @@ class _Inner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
             return before
         if target is grad_mode._exit_inference_mode:
             return torch._C._set_grad_enabled(args[0])
+        if isinstance(target, torch._ops.HigherOrderOperator):  # it looks for the very class
+            rules = target.python_key_table
+            if functional_tensor.FunctionalTensorMode in rules:
+                rules[Recorder] = rules[functional_tensor.FunctionalTensorMode]
         return fx.Interpreter.call_function(self, target, args, kwargs)
 
     def _run_graph(self, graph: Any, *args: Any) -> Any:
