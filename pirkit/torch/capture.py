@@ -291,7 +291,13 @@ class _Runner(_Inner):
                     yield value
 
 
+_DETACHES: Final = (
+    "detach", torch.detach, getattr(torch._C._autograd, "_get_data_attr", torch.detach)
+)  # fmt: skip
+"""Detaching, and reading `data`, as Dynamo records them; older versions by `getattr`."""
+
+
 def _detaches(node: Any) -> bool:
-    return node.target in ("detach", torch.detach, torch._C._autograd._get_data_attr) or (
+    return node.target in _DETACHES or (
         node.op == "call_function" and node.target is getattr and node.args[1:2] == ("data",)
     )

@@ -272,7 +272,8 @@ def _write(written: Sequence[tuple[int, int]], args: Sequence[Any], outputs: Seq
             target.copy_(content)
         else:
             hidden.append((target, content))
-    torch._C._increment_version(done)
+    if done:
+        torch.autograd.graph.increment_version(done)
     if hidden:
         with torch.no_grad():
             for target, content in hidden:
