@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import starmap
-from operator import itemgetter, or_
+from operator import itemgetter
 from typing import Any, Final, cast
 
 import numpy as np
@@ -143,8 +143,8 @@ class Runner:
         self._makers = [
             (metas[n].shape, _in_rows(metas[n].shape), TO_TORCH[metas[n].dtype]) for n in own
         ]
-        shown = [len(own) + shared[n] if n in shared else own.index(n) for n in self.outputs]
-        self._show = picker(shown, len(own))  # of what a call makes, and its arguments after that
+        places = [len(own) + shared[n] if n in shared else own.index(n) for n in self.outputs]
+        self._show = picker(places, len(own))  # of what a call makes, and its arguments after that
         self._updates = bool(shared)
         memory = TensorMeta((self._saved.nbytes,), dt.uint8)
         self._wanted = [
@@ -225,7 +225,7 @@ class Runner:
                 return None
             self._check = self._guard(tensors)
         found = [*map(_ADDRESS, tensors)]
-        if reduce(or_, found, 0) & self._alignment and any(
+        if reduce(int.__or__, found, 0) & self._alignment and any(
             address % (1 if meta is None else meta.dtype.itemsize)
             for address, meta in zip(found, self._wanted, strict=True)
         ):
