@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from pirkit.diag.errors import RuntimeFault
@@ -9,17 +10,16 @@ from pirkit.torch.levels import Level
 from pirkit.torch.libtorch import dynamo, listed, torch
 
 
-def run(level: Level, tensors: list[Any], written: frozenset[int] = frozenset()) -> Any:
+def run(level: Level, tensors: Sequence[Any], written: frozenset[int] = frozenset()) -> Any:
     """The outputs of a level, with gradients where torch records them.
 
     ``written`` are numbers of inputs that are written after the call.
     """
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+    if level.is_learning and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         if written:  # a second derivative reads what is there before the write, with its history
             before = [i for i in written & level.influences
                       if tensors[i].requires_grad and not tensors[i].is_leaf]  # fmt: skip
-            for i in before:
-                tensors[i] = tensors[i].clone()
+            tensors = [t.clone() if i in before else t for i, t in enumerate(tensors)]
             written = written.difference(before)
         active = torch._C._are_functorch_transforms_active()
         apply = Differentiable.apply if active else _APPLY
@@ -93,7 +93,7 @@ def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list
             )
     tensors = [ctx.primals[i] for i in read]
     tensors += [_seed(cotangents[k], ctx.metas[k]) for k in seeded]
-    found: list[Any] = run(gradient, tensors) if gives else []
+    found: Sequence[Any] = run(gradient, tensors) if gives else []
     gradients: list[Any] = [None] * len(level.inputs)
     for i, k in gives:
         gradients[i] = found[k]

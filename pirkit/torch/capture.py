@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from pirkit.diag.errors import InternalError
+from pirkit.diag.errors import InternalError, UnsupportedError
 from pirkit.torch.attention import Composed
 from pirkit.torch.capture_outputs import outputs_of, storage_of
 from pirkit.torch.captured_graph import CUT, SOURCE, Captured, Result
@@ -63,14 +63,19 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     node that torch cannot run on tensors without data.
     """
     held = _attributes(module)
+    # Torch's engine differentiates inside of a graph: only then autograd sees what runs.
+    differentiates = any(n.target is torch.autograd.grad for n in module.graph.nodes)
     mode, fakes = fakes_of([*inputs, *held.values()])
     found: dict[str, Any] = {}
 
     def functional(*given: Any) -> list[Any]:
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
-        recorder = Recorder(learns=torch.is_grad_enabled())
+        recorder = Recorder(learns=torch.is_grad_enabled(), differentiates=differentiates)
         with torch._C._ExcludeDispatchKeyGuard(keys), recorder:
             wrapped = [functional_utils.to_fun(a) for a in given]
+            for a, fake in zip(wrapped, fakes, strict=True):
+                if differentiates and isinstance(a, torch.Tensor) and fake.requires_grad:
+                    a.requires_grad_()
             with torch.set_grad_enabled(torch.is_grad_enabled()), Composed():
                 own = dict(zip(held, wrapped[len(inputs) :], strict=True))
                 runner = _Runner(module, own, found, recorder)
@@ -204,6 +209,11 @@ class _Inner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target is APPLY:
             forward, backward, *rest = args
+            if any(isinstance(a, torch.Tensor) and a.requires_grad for a in rest):
+                raise UnsupportedError(
+                    "a function with its own derivative in a graph that asks for gradients",
+                    code="PK0403", help="ask for the gradients outside of the compiled function",
+                )  # fmt: skip
             before, self.recorder.own = self.recorder.own, True
             try:
                 return apply(self._run_graph, forward, backward, rest, kwargs)
@@ -218,6 +228,10 @@ class _Inner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
             return before
         if target is grad_mode._exit_inference_mode:
             return torch._C._set_grad_enabled(args[0])
+        if isinstance(target, torch._ops.HigherOrderOperator):  # it looks for the very class
+            rules = target.python_key_table
+            if functional_tensor.FunctionalTensorMode in rules:
+                rules[Recorder] = rules[functional_tensor.FunctionalTensorMode]
         return fx.Interpreter.call_function(self, target, args, kwargs)
 
     def _run_graph(self, graph: Any, *args: Any) -> Any:
@@ -277,7 +291,13 @@ class _Runner(_Inner):
                     yield value
 
 
+_DETACHES: Final = (
+    "detach", torch.detach, getattr(torch._C._autograd, "_get_data_attr", torch.detach)
+)  # fmt: skip
+"""Detaching, and reading `data`, as Dynamo records them; older versions by `getattr`."""
+
+
 def _detaches(node: Any) -> bool:
-    return node.target in ("detach", torch.detach) or (
+    return node.target in _DETACHES or (
         node.op == "call_function" and node.target is getattr and node.args[1:2] == ("data",)
     )

@@ -22,7 +22,7 @@ from pirkit.torch.levels import Level
 from pirkit.torch.libtorch import forward_ad, listed, returned_by, symbolic_shapes, torch
 from pirkit.torch.node_error import NodeError
 from pirkit.torch.row_blocks import Axes, Blocks, best_block, row_symbol
-from pirkit.torch.tensor_runner import Settings
+from pirkit.torch.tensor_runner import Settings, picker
 
 LOG: Final = logging.getLogger("pirkit.torch")
 OFTEN: Final = 8
@@ -35,29 +35,41 @@ class Specialized:
 
     def __init__(self, captured: Captured, imported: Imported, settings: Settings) -> None:
         self.imported = imported
+        position = {a: k for k, a in enumerate(imported.inputs)}
         self.level = Level(
-            imported.program, imported.names, imported.outputs, settings, tuple(captured.learns),
+            imported.program, imported.names, imported.outputs, settings,
+            tuple([wants if wants is not None or k not in imported.cut else False
+                   for k, wants in enumerate(captured.learns)]),
             flat_ops(captured, imported.inputs), stepped_inputs(captured, imported.inputs),
+            updates=tuple([
+                (k, position[i]) for i, k in captured.written
+                if i in position and imported.out_orders[k] is None
+                and imported.in_orders[position[i]] is None
+            ]),
             linear=not has_own_derivative(captured),
         )  # fmt: skip
         self.captured = captured
         self.watched: list[Entry] = []
         """While `explain` looks on, what the last forward executed, with CPU seconds."""
-        position = {a: k for k, a in enumerate(imported.inputs)}
         self.written = frozenset([position[i] for i, _ in captured.written if i in position])
         self.constants = [t.contiguous() for t in imported.constants]
         self.orders = list(zip(imported.inputs, imported.in_orders, strict=True))
+        self.pick = picker(imported.inputs, len(captured.examples))
+        self.is_plain = not any(imported.in_orders) and not imported.draws and not self.constants
+        """Whether the inputs are arguments as they are."""
         restored = [
             None if o is None else [o.index(d) for d in range(len(o))] for o in imported.out_orders
         ]
         self.restored = restored if any(restored) else None
 
-    def outputs(self, args: Sequence[Any]) -> list[Any]:
+    def outputs(self, args: Sequence[Any]) -> Sequence[Any]:
         """The outputs of the graph for these arguments, and for random numbers drawn now."""
-        tensors = [args[i] if order is None else args[i].permute(order) for i, order in self.orders]
-        if self.imported.draws:
+        if self.is_plain:
+            tensors = self.pick(args)
+        else:
+            tensors = [args[i] if o is None else args[i].permute(o) for i, o in self.orders]
             tensors += [draw() for draw in self.imported.draws]
-        tensors += self.constants
+            tensors += self.constants
         found = run(self.level, tensors, self.written)
         if self.restored is None:
             return found
@@ -112,14 +124,15 @@ class CompiledGraph:
                 )  # fmt: skip
             self.tell("an argument has a tangent of forward mode: torch runs this call")
             return self.captured.source(*args)
-        args = (*args, *self.captured.attributes)
+        if self.captured.attributes:
+            args = (*args, *self.captured.attributes)
         special = self.special(args)
         if special is None:
             self.tell("more sizes than `sizes`: torch runs calls of sizes that are seldom met")
             return self.captured.source(*args[: len(args) - len(self.captured.attributes)])
         outputs = special.outputs(args)
-        for i, k in self.captured.written:
-            _write(args[i], outputs[k])
+        if self.captured.written:
+            _write(self.captured.written, args, outputs)
         if self._plain:
             return outputs if len(outputs) == self._count else outputs[: self._count]
         sizes = self._sizes(args)
@@ -209,7 +222,7 @@ class CompiledGraph:
                 for s, (i, d) in self.symbols.items()}  # fmt: skip
 
     def _result(
-        self, r: Result, args: Sequence[Any], outputs: list[Any], sizes: dict[Any, int]
+        self, r: Result, args: Sequence[Any], outputs: Sequence[Any], sizes: dict[Any, int]
     ) -> Any:
         if r.kind == "constant":
             return _number(r.value, sizes)
@@ -244,13 +257,27 @@ def _has_tangent(given: Any) -> bool:
     return isinstance(given, torch.Tensor) and forward_ad.unpack_dual(given).tangent is not None
 
 
-def _write(target: Any, content: Any) -> None:
-    """Write into an argument; autograd sees it, unless the argument is a leaf, as for updates."""
-    if content.requires_grad and not (target.is_leaf and target.requires_grad):
-        target.copy_(content)
-        return
-    with torch.no_grad():
-        target.copy_(content)
+def _write(written: Sequence[tuple[int, int]], args: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Write into arguments; autograd sees it, unless the argument is a leaf, as for updates.
+
+    Native code has written those that are their own content.
+    """
+    done: list[Any] = []
+    hidden: list[tuple[Any, Any]] = []
+    for i, k in written:
+        target, content = args[i], outputs[k]
+        if content is target:
+            done.append(target)
+        elif content.requires_grad and not (target.is_leaf and target.requires_grad):
+            target.copy_(content)
+        else:
+            hidden.append((target, content))
+    if done:
+        torch.autograd.graph.increment_version(done)
+    if hidden:
+        with torch.no_grad():
+            for target, content in hidden:
+                target.copy_(content)
 
 
 def _check_sizes(captured: Captured, known: Set[Any]) -> None:

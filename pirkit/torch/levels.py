@@ -44,8 +44,15 @@ class Level:
     """Ops for whose derivative torch gives zeros (see `flat_ops`)."""
     zeros: tuple[frozenset[int], ...] = ()
     """Of each output the inputs whose gradient is at least zeros, where there is none."""
+    updates: tuple[tuple[int, int], ...] = ()
+    """Pairs of an output and an input that it is written into after the call."""
     linear: bool = True
     """Whether gradients are known to be linear in cotangents: those of a user need not be."""
+
+    @cached_property
+    def is_learning(self) -> bool:
+        """Whether an output may require a gradient."""
+        return not self.learns or any(wants is not False for wants in self.learns)
 
     def zero_gradients(self, cotangents: Sequence[Any]) -> frozenset[int]:
         """Inputs that get zeros, if they get no other gradient."""
@@ -55,7 +62,7 @@ class Level:
     @cached_property
     def inference(self) -> Runner:
         """The program alone."""
-        return Runner(self.program, self.inputs, self.outputs, self.settings)
+        return Runner(self.program, self.inputs, self.outputs, self.settings, updates=self.updates)
 
     @cached_property
     def parts(self) -> SplitParts:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.torch.capture_outputs import storage_of
@@ -29,10 +29,12 @@ from pirkit.torch.libtorch import (
 class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[reportUntypedBaseClass]
     """Marks nodes through which no gradient flows, and gives writes the gradient of eager."""
 
-    def __init__(self, *, learns: bool) -> None:
+    def __init__(self, *, learns: bool, differentiates: bool) -> None:
         functional_tensor.FunctionalTensorMode.__init__(self, _allow_token_discovery=True)
         self.learns = learns
         """Whether gradients can be asked for: where they cannot, no node has to stop them."""
+        self.differentiates = differentiates
+        """Whether autograd sees what runs."""
         self.first: dict[Any, Any] = {}
         """By storage the first tensor in it, of which later ones are views."""
         self.stops = False
@@ -52,7 +54,8 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         run = functional_tensor.FunctionalTensorMode.__torch_dispatch__
         if not self.learns or func in functional_tensor.FunctionalTensor.metadata_fns:
             return run(self, func, types, args, kwargs)
-        stops = self.stops or (not self.own and (not torch.is_grad_enabled() or _detaches(func)))
+        detaches = _detaches(func, differentiates=self.differentiates)
+        stops = self.stops or (not self.own and (not torch.is_grad_enabled() or detaches))
         if not stops and not self._detached and not self._written:
             return run(self, func, types, args, kwargs)
         given = [
@@ -125,9 +128,18 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         return torch._from_functional_tensor(tensor.elem)
 
 
-def _detaches(func: Any) -> bool:
-    """Whether an op is `detach`, which transforms of `torch.func` also call by themselves."""
-    return func is aten.detach.default and not torch._C._functorch.get_dynamic_layer_stack_depth()
+_AUTOGRAD: Final[Any] = torch._C.DispatchKey.AutogradFunctionality
+
+
+def _detaches(func: Any, *, differentiates: bool) -> bool:
+    """Whether an op is a `detach` of the model.
+
+    Transforms of `torch.func` also call it by themselves, and so does autograd, where it runs, for
+    tensors that it saves: from above autograd, and not from below, as a call of the model.
+    """
+    if func is not aten.detach.default or torch._C._functorch.get_dynamic_layer_stack_depth():
+        return False
+    return not differentiates or torch._C._dispatch_tls_is_dispatch_key_excluded(_AUTOGRAD)
 
 
 def _targets(func: Any, args: Sequence[Any], kwargs: Any) -> list[Any]:

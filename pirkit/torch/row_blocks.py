@@ -233,7 +233,7 @@ def _depends(given: Any, symbol: Any) -> bool:
 class Code(Protocol):
     """Code for certain sizes."""
 
-    def outputs(self, args: Sequence[Any]) -> list[Any]:
+    def outputs(self, args: Sequence[Any]) -> Sequence[Any]:
         """The outputs for arguments of these sizes."""
         ...
 
@@ -258,7 +258,7 @@ class Blocks:
     rows: int
     block: int
 
-    def outputs(self, args: Sequence[Any]) -> list[Any]:
+    def outputs(self, args: Sequence[Any]) -> Sequence[Any]:
         """The outputs for arguments with that many rows."""
         parts = [
             None if axis is None else self._parts(a, axis)

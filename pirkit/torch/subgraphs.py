@@ -47,8 +47,11 @@ def in_pieces(
 
 
 def _transforms(node: Any) -> bool:
-    """Whether a node opens a transform of `torch.func`, whose tensors are of no use outside."""
-    return str(getattr(node.target, "__name__", "")).endswith("_increment_nesting")
+    """Whether a node differentiates what is before it, or opens a transform of `torch.func`, whose
+    tensors are of no use outside.
+    """
+    name = str(getattr(node.target, "__name__", ""))
+    return node.target is torch.autograd.grad or name.endswith("_increment_nesting")
 
 
 def _fallback(node: Any, error: NodeError) -> Fallback:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import starmap
+from operator import itemgetter
 from typing import Any, Final, cast
 
 import numpy as np
@@ -43,6 +46,9 @@ def _empty(shape: Sequence[int], strides: Sequence[int], dtype: Any) -> Any:
 _EMPTY: Final[Callable[..., Any]] = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", _empty)
 """New memory of a shape, strides and a dtype: what the code of Inductor calls, since
 `torch.empty` takes ten times as long to read its arguments."""
+
+_ADDRESS: Final[Callable[[Any], int]] = _TENSOR.data_ptr
+"""The address of a tensor, as a function that `map` calls without a frame of Python."""
 
 _GUARDS: Final[Any] = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 """Torch's check that tensors have the types, layouts and dispatch keys of earlier ones."""
@@ -91,6 +97,8 @@ class Runner:
     backward reads, into one tensor, which is the last result: ``packed`` says where each of them
     is. A runner that is given such places (``saved``) takes that tensor instead of the values,
     where the first of them would be. With ``lanes`` the batch may lie in lanes of vectors.
+    ``updates`` are pairs of a result and an argument, by number, whose new content it is: where
+    native code can, it writes into the argument, which is then the result.
     """
 
     def __init__(
@@ -103,6 +111,7 @@ class Runner:
         saved: Packed | None = None,
         *,
         lanes: bool = False,
+        updates: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.executable: Executable = compile(
             program, fast_math=settings.fast_math, threads=settings.threads, batch_lanes=lanes
@@ -129,11 +138,14 @@ class Runner:
         takes = dict(zip(names, native.inputs, strict=True))
         if self._rest:
             self.packed = Packed.of({n: metas[n] for n in self._rest})
-        own = [n for n in results if n not in self._rest]
+        shared = _shared(native, [(outputs[k], i, self.inputs[i]) for k, i in updates])
+        own = [n for n in results if n not in self._rest and n not in shared]
         self._makers = [
             (metas[n].shape, _in_rows(metas[n].shape), TO_TORCH[metas[n].dtype]) for n in own
         ]
-        self._shown = [own.index(n) for n in self.outputs]
+        places = [len(own) + shared[n] if n in shared else own.index(n) for n in self.outputs]
+        self._show = picker(places, len(own))  # of what a call makes, and its arguments after that
+        self._updates = bool(shared)
         memory = TensorMeta((self._saved.nbytes,), dt.uint8)
         self._wanted = [
             memory if k == self._memory else takes.get(n) for k, n in enumerate(self.inputs)
@@ -147,33 +159,36 @@ class Runner:
         taken = {n: (k, 0) for k, n in enumerate(self.inputs)}
         taken.update({n: (memory_at, place) for n, (place, _) in inside.items()})
         given = {n: (count + k, 0) for k, n in enumerate(own)}
+        given.update({n: (k, 0) for n, k in shared.items()})
         if self.packed:
             end = count + len(own)
             given.update({n: (end, place) for n, (place, _) in self.packed.places.items()})
         order = [*[taken[n] for n in names], *[given[n] for n in results]]
         self._which = np.array([k for k, _ in order], np.intp)
         self._places = np.array([place for _, place in order], np.uintp)
-        self._is_plain = order == [(k, 0) for k in range(len(order))]
-        """Whether the addresses that a call knows are those of native code, as they are."""
+        self._is_plain = not self._places.any()
+        """Whether each address is one that a call knows, as it is."""
+        self._order = picker([k for k, _ in order], count + len(own) + bool(self.packed))
 
-    def __call__(self, tensors: Sequence[Any]) -> list[Any]:
+    def __call__(self, tensors: Sequence[Any]) -> Sequence[Any]:
         """The results for tensors, in memory of their own."""
         native = self._native
         if native is None:
             return self._by_instruction(tensors)
-        made = [_EMPTY(*maker) for maker in self._makers]
+        made = [*starmap(_EMPTY, self._makers)]
         known = self._addresses(tensors)
         if known is None:
             tensors = self._copies(tensors)
-            known = [t.data_ptr() for t in tensors]
-        found = [made[k] for k in self._shown]
+            known = [*map(_ADDRESS, tensors)]
+        found = self._show([*made, *tensors] if self._updates else made)
         if self.packed is not None:
-            made.append(_EMPTY((self.packed.nbytes,), (1,), torch.uint8))
-            found.append(made[-1])
-        known += [t.data_ptr() for t in made]
-        addresses = np.array(known, np.uintp)
-        if not self._is_plain:
-            addresses = addresses[self._which] + self._places
+            memory = _EMPTY((self.packed.nbytes,), (1,), torch.uint8)
+            found, made = [*found, memory], [*made, memory]
+        known.extend(map(_ADDRESS, made))
+        if self._is_plain:
+            addresses = np.array(self._order(known), np.uintp)
+        else:
+            addresses = np.array(known, np.uintp)[self._which] + self._places
         if self._limit is None:
             native.run_at(addresses)
         else:
@@ -209,8 +224,8 @@ class Runner:
             if not all(map(_fits, tensors, self._wanted)):
                 return None
             self._check = self._guard(tensors)
-        found = [t.data_ptr() for t in tensors]
-        if any([address & self._alignment for address in found]) and any(
+        found = [*map(_ADDRESS, tensors)]
+        if reduce(int.__or__, found, 0) & self._alignment and any(
             address % (1 if meta is None else meta.dtype.itemsize)
             for address, meta in zip(found, self._wanted, strict=True)
         ):
@@ -270,6 +285,24 @@ class Runner:
         if isinstance(tensor, SavedValues):
             return cast("Any", tensor.copied())
         return array_of(tensor if tensor.is_contiguous() else tensor.contiguous())
+
+
+def picker(numbers: Sequence[int], count: int) -> Callable[[Any], Any]:
+    """What takes items of a list by these numbers: the list itself if it is all of ``count``."""
+    if list(numbers) == list(range(count)):
+        return lambda items: items
+    if len(numbers) == 1:
+        return lambda items: (items[numbers[0]],)
+    return itemgetter(*numbers) if numbers else lambda items: ()
+
+
+def _shared(native: Any, updates: Sequence[tuple[str, int, str]]) -> dict[str, int]:
+    """Of results that native code may write into their arguments, the number of the argument."""
+    if not isinstance(native, NativeProgram):
+        return {}
+    names, results = native.names
+    pairs = {(results[k], names[i]) for k, i in native.in_place}
+    return {result: i for result, i, name in updates if (result, name) in pairs}
 
 
 def _fits(tensor: Any, meta: TensorMeta | None) -> bool:

@@ -155,6 +155,21 @@ def test_a_branch_saves_values_for_several_backwards() -> None:
             torch.testing.assert_close(found, expected)
 
 
+def test_branches_and_loops_are_in_the_program() -> None:
+    def branch(x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda q: q.sin(), lambda q: q.cos(), (x,))
+
+    def loop(x: Any, i: Any) -> Any:
+        turn = torch._higher_order_ops.while_loop
+        return turn(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (i, x))
+
+    x = torch.randn(3)
+    torch.testing.assert_close(compiled(branch, strict=True)(x), branch(x))
+    torch.testing.assert_close(
+        compiled(loop, strict=True)(x, torch.tensor(0)), loop(x, torch.tensor(0))
+    )
+
+
 def test_a_branch_takes_sizes() -> None:
     def function(x: Any, y: Any) -> Any:
         n = x.shape[0]

@@ -23,7 +23,8 @@ def _(b: AtenBuilder, *args: Any, **_: Any) -> Value:
     return b.const(value, b.dtype, b.shape)
 
 
-@rule("zeros", "zeros_like", "new_zeros", "empty.memory_format", "empty_like", "new_empty",
+@rule("zeros", "zeros_like", "new_zeros", "_new_zeros_with_same_feature_meta",
+      "empty.memory_format", "empty_like", "new_empty",
       "new_empty_strided", "empty_strided", "empty_permuted")  # fmt: skip
 def _(b: AtenBuilder, *_: Any, **__: Any) -> Value:
     return b.const(0, b.dtype, b.shape)
