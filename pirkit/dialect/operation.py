@@ -322,7 +322,7 @@ def _default_of(definition: OpDef, name: str) -> Attribute | None:
 
 def bodies(op: Operation) -> Sequence[Region]:
     """The regions of an op that hold operations of the program; a kernel has none."""
-    return op.regions if op.regions and not getattr(op, "is_kernel", False) else ()
+    return () if getattr(op, "is_kernel", False) else op.regions
 
 
 def with_nested(op: Operation) -> Iterator[Operation]:

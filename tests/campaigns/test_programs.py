@@ -324,7 +324,7 @@ def test_updated_statistics_are_not_computed_again(mode: str) -> None:
 
 def test_the_generator_draws_every_element_type_and_kind_of_step() -> None:
     seen: set[object] = set()
-    for seed in range(100):
+    for seed in range(200):
         drawn, _ = made(seed)
         for op in drawn.module.walk():
             seen |= {op.name, *(getattr(r.type, "element_type", None) for r in op.results)}

@@ -80,7 +80,7 @@ def test_gradients_are_slopes_of_the_loss(residual: Callable[[Any, Any], Any]) -
     step = pirkit.jit(pirkit.value_and_grad(loss))
     _, found = step(WEIGHTS, POINTS)
     ((compiled,),) = step._compiled.values()
-    assert "rows of 12 points" in compiled.whole.native.summary
+    assert "batches of 12 rows" in compiled.whole.native.summary
     ways = [RNG.normal(size=w.shape) for w in WEIGHTS]
     values = [
         float(step([w + h * way for w, way in zip(WEIGHTS, ways, strict=True)], POINTS)[0])
