@@ -218,7 +218,7 @@ def _size_of(block: Block) -> int:
     count, op = 0, block.first_op
     while op is not None:
         count += 1
-        if op.regions and (regions := bodies(op)):
+        if regions := bodies(op):
             count += sum(_size_of(region.block) for region in regions)
         op = op.next_op
     return count
