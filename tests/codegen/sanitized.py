@@ -50,6 +50,22 @@ def looped(x: Any, turns: Any) -> Any:
     return state[1].sum()
 
 
+def convolved(rng: np.random.Generator) -> None:
+    """Frozen, the packed image lies behind a bias, into which the pointer to its padding points."""
+    b = pirkit.ProgramBuilder()
+    shapes = (1, 16, 9, 8), (8, 16, 2, 3), (16, 8, 1, 2), (1, 16, 1, 1)
+    image, first, second, bias = (rng.standard_normal(s).astype(np.float32) for s in shapes)
+    x = b("pd_op.conv2d", b.parameter("image", image), b.parameter("first", first))
+    x = b("pd_op.conv2d", x, b.parameter("second", second), paddings=[0, 1])
+    b.output("y", b.input("z", (1,), "float32") + b.tanh(x + b.parameter("bias", bias)))
+    program = b.finish()
+    z = np.zeros(1, np.float32)
+    found, want = (
+        pirkit.compile(program, **how)(z=z)["y"] for how in ({"freeze": True}, {"pipeline": ""})
+    )
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+
+
 def main(what: str) -> None:
     rng = np.random.default_rng(0)
     shapes = ((8, 70, 16), (8, 90, 16), (8, 90, 12), (8, 70, 90))
@@ -70,6 +86,8 @@ def main(what: str) -> None:
         mask: Any = nest_writer.tail_mask
         longer: Any = lambda b, lanes, count: mask(b, lanes, b.plus(count, 1))  # noqa: E731
         setattr(nest_writer, "tail_mask", longer)  # noqa: B010
+    if not what:
+        convolved(rng)
     program = trace(attention, tuple(heads)).program
     native = pirkit.compile(program, fast_math=True).native
     assert native is not None

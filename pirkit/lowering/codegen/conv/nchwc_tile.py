@@ -25,6 +25,8 @@ from pirkit.runtime.dtype import DType
 
 _UNROLLED: Final = 4
 """Terms of a tile that are unrolled."""
+_IMAGE: Final = "%moved0"
+"""The first tap of the first position, which lies before the image where that is padded."""
 
 
 class NchwcTile(Struct, frozen=True):
@@ -66,7 +68,8 @@ class NchwcTile(Struct, frozen=True):
         counts = {"m": blocks, "n": rows}
         known = {name: int(n.text) for name, n in counts.items() if n.text.isdigit()}
         given |= {name: n for name, n in counts.items() if name not in known}
-        parameters = ", ".join(f"{v.type} %{name}" for name, v in given.items())
+        named = {_IMAGE if name == "x" else f"%{name}": v for name, v in given.items()}
+        parameters = ", ".join(f"{v.type} {name}" for name, v in named.items())
 
         def write(inner: Builder) -> None:
             extents = [known.get(name, Value(f"%{name}", I64)) for name in counts]
@@ -165,7 +168,7 @@ class _TileBody:
         b, c, e, size = self.b, self.c, self.e, self.e.size
         block, row, column, channel = e.image
         step = c.strides[1] * column
-        base = b.at(Value("%x", PTR), part.tap * c.dilations[1] * column)
+        base = b.at(Value(_IMAGE, PTR), part.tap * c.dilations[1] * column)
         if c.depthwise:
             return self._depthwise(part, base, step, sums)
         tap_bytes = c.depth * c.block * size

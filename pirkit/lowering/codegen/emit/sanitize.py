@@ -4,8 +4,8 @@ Each load and store of an element, masked, gathered or plain, is preceded by a c
 buffers of the call: its operands, the scratch memory of its thread, and the tables of numbers that
 are part of the code. An access has to stay in the buffer that its address was derived from (Jones
 and Kelly, 1997): addresses are followed back through `getelementptr` to the operand, parameter or
-table. Some parameters of a nest that another one calls (`%moved`) point before their buffer: there
-an access has to stay in some buffer.
+table. Some parameters of functions that a nest calls (`%moved`) point before their buffer: there an
+access has to stay in some buffer.
 
 The check works on the text of a module, so it covers what every emitter writes. An access that
 leaves its buffer ends the process, as with an address sanitizer: the memory of its caller can no
