@@ -236,10 +236,14 @@ def examine(seed: int, number: int, only: str = "") -> list[Found]:
 
 
 _PARTIAL: Final = frozenset(
-    f"pd_op.{name}" for name in ("spectral_norm", "unique", "cholesky", "eigh", "eigvalsh")
+    f"pd_op.{name}"
+    for name in (
+        *("spectral_norm", "unique", "cholesky", "eigh", "eigvalsh"),
+        *("yolo_box", "distribute_fpn_proposals", "generate_proposals", "multiclass_nms3"),
+    )
 )
-"""Ops whose gradients take a part of what they compute for constant, as Paddle's do, or a matrix of
-which they read one triangle for symmetric."""
+"""Ops whose gradients take a part or all of what they compute for constant, as Paddle's do, or a
+matrix of which they read one triangle for symmetric."""
 
 
 def sloped(program: Program, both: Program, inputs: Arrays, case: int) -> Iterator[Found]:
