@@ -11,14 +11,15 @@ from pirkit.diag.errors import ConstraintError, InternalError
 from pirkit.diag.once import cached_property
 from pirkit.runtime.binding import KERNEL_FAULTS, Bind, Binding, Step
 from pirkit.runtime.library import Library, bind_call, call_fault
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.native.function import LibraryCall, new_array
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_session import Session
 from pirkit.runtime.native.segment import is_contiguous
-from pirkit.runtime.plan import Call, Operand
+from pirkit.runtime.plan import Call, Operand, slots_of
 from pirkit.runtime.registry import Choice
-from pirkit.runtime.steps import picker
+from pirkit.runtime.slots import Cells
+from pirkit.runtime.steps import flat_results, picker
 
 Array = np.ndarray[Any, Any]
 Do = Callable[[], None]
@@ -54,23 +55,29 @@ class RegionStep:
 
     def _bind(
         self, function: LibraryCall, operands: Sequence[int], library: Library
-    ) -> tuple[Call, Choice, Step, list[int]]:
+    ) -> tuple[Call, Choice, Step, Sequence[Cells]]:
         """The kernel of a call, and the cells of its operands and results."""
         call, count = function.call, len(function.call.inputs)
         found = iter(list(zip(operands, function.metas, strict=True)))
-        slots: list[Operand] = [*call.inputs, *call.outputs]
-        pairs = [None if slot is None else next(found) for slot in slots]
-        metas = [None if pair is None else pair[1] for pair in pairs]
-        given, wanted = tuple(metas[:count]), tuple(metas[count:])
+        first = self.ports + 1
+
+        def placed(slot: Operand) -> tuple[Meta | None, Cells]:
+            """The meta of an operand or a result, and its cell, or those of a list."""
+            if slot is None:
+                return None, self.ports
+            if isinstance(slot, tuple):
+                metas, cells = zip(*[placed(one) for one in slot], strict=True)
+                return VecMeta(cast("tuple[TensorMeta, ...]", metas)), cast("Cells", cells)
+            pair = next(found)
+            return pair[1], self.views.setdefault(pair, first + len(self.views))
+
+        metas, cells = zip(*map(placed, (*call.inputs, *call.outputs)), strict=True)
         device = library.device
-        bound = bind_call(library, call, given, wanted, device, _nothing_random, call.attrs)
+        bound = bind_call(
+            library, call, metas[:count], metas[count:], device, _nothing_random, call.attrs
+        )
         if bound is None:
             raise InternalError(f"`{call.kernel}` has no kernel for known sizes", span=call.span)
-        first = self.ports + 1
-        cells = [
-            self.ports if pair is None else self.views.setdefault(pair, first + len(self.views))
-            for pair in pairs
-        ]
         return call, *bound, cells
 
     @cached_property
@@ -84,7 +91,7 @@ class RegionStep:
         session.calls = {k: self._do(*bound) for k, bound in self.bound.items()}
         return session
 
-    def _do(self, call: Call, choice: Choice, run: Step, cells: list[int]) -> Do:
+    def _do(self, call: Call, choice: Choice, run: Step, cells: Sequence[Cells]) -> Do:
         """What makes a call over the cells of its operands."""
         held, count = self.cells, len(call.inputs)
 
@@ -96,15 +103,15 @@ class RegionStep:
 
         def copy() -> None:
             try:
-                found = run(*[held[c] for c in cells[:count]])
+                found = run(*given())
             except _FAULTS as error:
                 _raise(call, error)
-            results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
-            for cell, result in zip(cells[count:], results, strict=False):
-                if held[cell] is not None:
-                    held[cell][...] = result
+            for cell, result in zip(targets, flat_results(found, call.outputs), strict=True):
+                held[cell][...] = result
 
-        pick = picker(held, cells)
+        pick, given = picker(held, cells), picker(held, cells[:count])
+        made = zip(call.outputs, cells[count:], strict=True)
+        targets = [*slots_of([cell for output, cell in made if output is not None])]
         return write if choice.kernel.form == "out" else copy
 
     def __call__(self, *given: Any) -> None:

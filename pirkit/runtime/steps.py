@@ -143,7 +143,9 @@ class _Builder(Struct):
         call, step = node.call, node.step
         do = cast(Do, _returning(self.env, node, [source]))
         cells = [source, *slots_of(call.outputs)]
-        if not self.current.views(call, do, cells, lambda a: list(_flat(step(a), call.outputs))):
+        if not self.current.views(
+            call, do, cells, lambda a: list(flat_results(step(a), call.outputs))
+        ):
             self.close()
             self.made.append((do, call, None))
         return True
@@ -266,7 +268,7 @@ def _returning(env: Env, node: Bound, ins: list[Cells]) -> Do | None:
     is_plain = is_plain and not any(isinstance(c, tuple) for c in ins[:1])  # no list
     if node.choice.kernel.form == "view" and is_plain and env.slot_table.is_fixed(ins):
         operands = [env.slot_table.current(c) for c in ins]
-        found = list(_flat(step(*operands), call.outputs))
+        found = list(flat_results(step(*operands), call.outputs))
         if all(env.device.xp.may_share_memory(a, o) for a in found for o in operands[:1] if a.size):
             for slot, array in zip(outputs, found, strict=True):
                 env.slot_table.fix(slot, array)
@@ -288,7 +290,7 @@ def _same_elements(copy: Array, source: Array) -> bool:
     return (copy.size, copy.dtype) == (source.size, source.dtype) and copy.flags.c_contiguous
 
 
-def _flat(found: Any, outputs: Sequence[Operand]) -> Iterable[Array]:
+def flat_results(found: Any, outputs: Sequence[Operand]) -> Iterable[Array]:
     """The arrays that a step returned, without those of absent outputs."""
     results = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
     for output, value in zip(outputs, results, strict=False):
@@ -318,7 +320,7 @@ def _store(
         return store_one
 
     def store(found: Any) -> None:
-        for slot, value in zip(slots, _flat(found, outputs), strict=True):
+        for slot, value in zip(slots, flat_results(found, outputs), strict=True):
             if slot in destination_cells:
                 copyto(slot_table[destination_cells[slot]], value)
             else:

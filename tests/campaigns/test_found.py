@@ -594,3 +594,31 @@ def test_a_gradient_that_is_the_parameter_is_kept_before_both_are_written(pipeli
     arrays = {name: np.full(1, number, "f4") for name, number in numbers.items()}
     found = pirkit.compile(b.finish(), pipeline=pipeline)(**arrays)["kept"]
     assert np.asarray(found).tolist() == [2]
+
+
+A_LIST_IN_A_REGION: Final = """
+pir.program @main(%x "x" : tensor<4xcomplex<f64>>) {
+  %s, %i, %o = pir.stack_create() : () -> (!pir.stack, !pir.inlet, !pir.outlet)
+  %l = pir.combine(%x) : (tensor<4xcomplex<f64>>) -> !pir.vec<tensor<4xcomplex<f64>>>
+  %y = pd_op.concat(%l) {axis = 0 : i32}
+    : (!pir.vec<tensor<4xcomplex<f64>>>) -> tensor<4xcomplex<f64>>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<4xcomplex<f64>>) -> ()
+  %h = pir.has_elements(%s) : (!pir.stack) -> tensor<1xi1>
+}
+"""
+
+
+@pytest.mark.parametrize("pipeline", ["", "@default"])
+def test_a_call_of_a_library_in_native_code_takes_a_list(pipeline: str) -> None:
+    x = np.arange(4) + 1j
+    found = pirkit.compile(Program(parse_mlir(A_LIST_IN_A_REGION)), pipeline=pipeline)(x=x)
+    np.testing.assert_array_equal(found["y"], x)
+
+
+def test_lanes_have_no_matmul_of_bools() -> None:
+    b = pirkit.ProgramBuilder()
+    b.input("rows", (16, 33), "float32")
+    x, y = b.input("x", (16, 33), "bool"), b.input("y", (33, 4), "bool")
+    b.output("z", b("pd_op.matmul", x, y))
+    with pytest.raises(PirkitError, match="PK0407"):
+        pirkit.compile(b.finish(), require_native=True)

@@ -176,7 +176,12 @@ def _with_axes(op: Op, graph: Graph) -> tuple[Op, ...]:
 
 
 def _of_matrices(op: Op, graph: Graph) -> tuple[Op, ...]:
-    """A matmul whose vectors, if any, are matrices of one row or one column."""
+    """A matmul whose vectors, if any, are matrices of one row or one column.
+
+    Raises NotNativeError for operands that are no floats: register tiles add float products.
+    """
+    if not graph.metas[op.out].dtype.is_float:
+        raise NotNativeError("a matmul of operands other than floats")
     shapes = [graph.metas[a].shape for a in op.args]
     if all(len(shape) > 1 for shape in shapes):
         return (op,)
