@@ -608,10 +608,9 @@ pir.program @main(%x "x" : tensor<4xcomplex<f64>>) {
 """
 
 
-@pytest.mark.parametrize("pipeline", ["", "@default"])
-def test_a_call_of_a_library_in_native_code_takes_a_list(pipeline: str) -> None:
+def test_a_call_of_a_library_in_native_code_takes_a_list() -> None:
     x = np.arange(4) + 1j
-    found = pirkit.compile(Program(parse_mlir(A_LIST_IN_A_REGION)), pipeline=pipeline)(x=x)
+    found = pirkit.compile(Program(parse_mlir(A_LIST_IN_A_REGION)))(x=x)
     np.testing.assert_array_equal(found["y"], x)
 
 
