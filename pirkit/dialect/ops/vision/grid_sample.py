@@ -34,6 +34,7 @@ class GridSample:
     C2: the last dimension of `grid` has one number per spatial dimension.
     C3: `x` and `grid` have as many images, and the same dtype.
     C4: `mode` is `bilinear` or `nearest`, `padding_mode` is `zeros`, `border` or `reflection`.
+    C5: the images of `x` have elements.
     """
 
     name = "pd_op.grid_sample"
@@ -79,6 +80,7 @@ def _(x: TensorMeta, grid: TensorMeta, *, mode: str, padding_mode: str, **_: obj
     require(agree, "C3", f"{x} and {grid} disagree in images or dtype")
     require(mode in MODES, "C4", f"mode {mode!r} is not in {MODES}")
     require(padding_mode in PADDING_MODES, "C4", f"padding_mode {padding_mode!r}")
+    require(0 not in x.shape[2:], "C5", f"{x} has nothing to read")
     return x.with_shape((x.shape[0], x.shape[1], *grid.shape[1:-1]))
 
 
@@ -88,7 +90,12 @@ def _(x: Array, grid: Array, *, mode: str, padding_mode: str, align_corners: boo
     n = x.ndim - 2
     batch, channels, *lengths = x.shape
     places = [
-        _place(grid[..., n - 1 - i].reshape(batch, -1), length, padding_mode, align_corners)
+        _place(
+            grid[..., n - 1 - i].reshape(batch, prod(grid.shape[1:-1])),
+            length,
+            padding_mode,
+            align_corners,
+        )
         for i, length in enumerate(lengths)
     ]
     if mode == "nearest":
@@ -180,6 +187,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, grid, align_corners=False, padding_mode="reflection")
     yield s(x, grid, padding_mode="reflection", mode="nearest")
     yield s(s.tensor(1, 2, 3, 4, 2), s.tensor(1, 2, 3, 4, 3), align_corners=False)
+    yield s(x[:0], grid[:0])
 
 
 @samples(RoiAlign)
@@ -202,6 +210,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C3", s(x, s.tensor(2, 3, 3, 2))
     yield "C4", s(x, s.tensor(1, 3, 3, 2), mode="bicubic")
     yield "C4", s(x, s.tensor(1, 3, 3, 2), padding_mode="wrap")
+    yield "C5", s(s.tensor(1, 2, 4, 0), s.tensor(1, 3, 3, 2))
 
 
 @bad_samples(RoiAlign)
