@@ -125,3 +125,15 @@ def test_a_few_lanes_are_no_part() -> None:
     kernel = kernel_of(joined(2, rows, rows), (2, 3, 5, 5), (2, 3, 3, 5))
     assert len(nests(kernel)) == 1
     assert check(kernel, drawn(kernel))
+
+
+@pytest.mark.parametrize("name", ["logsigmoid", "gelu", "elu", "hardswish", "leaky_relu"])
+def test_comparisons_read_what_stands_for_a_dropped_choice(name: str) -> None:
+    """A part that reads one operand has no `where`; what the op compares is the operand."""
+
+    def both(x: Any) -> Any:
+        return ops.tile(getattr(ops, name)(x), (1, 2))
+
+    x = np.random.default_rng(3).standard_normal((16, 16)).astype(np.float32)
+    found, want = np.asarray(pirkit.jit(both)(x)), np.asarray(getattr(ops, name)(x))
+    np.testing.assert_allclose(found, np.tile(want, (1, 2)), rtol=1e-5, atol=1e-6)

@@ -30,6 +30,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     LoopPhase,
     Statement,
     Store,
+    renamed,
     varying,
 )
 
@@ -173,7 +174,8 @@ def _unguarded(kernel: Kernel) -> Iterator[Statement]:
     loops = _loops(kernel)
     forms, known, same = affine_forms_of(kernel, loops), dict[str, bool](), dict[str, str]()
     bounds = _bounds(kernel, loops, forms)
-    for s in kernel.statements():
+    for statement in kernel.statements():
+        s = renamed(statement, lambda name: same.get(name, name))
         match s:
             case Compute(name, "less_than" | "greater_equal" as order, (a, b)):
                 if a in forms and b in forms:
@@ -192,12 +194,7 @@ def _unguarded(kernel: Kernel) -> Iterator[Statement]:
                     known[name] = True
                 yield s
             case Compute(name, "where", (condition, a, b)) if condition in known:
-                taken = a if known[condition] else b
-                same[name] = same.get(taken, taken)
-            case Compute(args=args):
-                yield replace(s, args=tuple([same.get(a, a) for a in args]))
-            case Store(value=value):
-                yield replace(s, value=same.get(value, value))
+                same[name] = a if known[condition] else b
             case Load(predicate=str(guard)) if known.get(guard):
                 yield replace(s, predicate=None)
             case _:
