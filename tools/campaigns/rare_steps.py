@@ -101,8 +101,9 @@ def blocked(maker: Any) -> Value:
         alone = channels % 8 == 0 and draw.random() < 0.25
         filters, depth = (channels, 1) if alone else (draw.choice((8, 16, 16, 20, 32)), channels)
         held = maker.array((filters, depth, *sizes), dt.float32) / np.sqrt(depth * np.prod(sizes))
-        # finite: blocked convolutions do not multiply padding (docs/trust.md)
-        w = parameter(maker, np.nan_to_num(held, posinf=1.0, neginf=-1.0).astype(np.float32))
+        # Blocked convolutions do not multiply padding (docs/trust.md), and sums of large numbers
+        # overflow in any order.
+        w = parameter(maker, np.clip(np.nan_to_num(held), -8, 8).astype(np.float32))
         words = {"strides": [draw.choice((1, 1, 2)) for _ in sizes],
                  "paddings": [draw.randint(0, size // 2) for size in sizes],
                  "groups": channels if alone else 1}  # fmt: skip
