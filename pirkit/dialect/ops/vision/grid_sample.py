@@ -89,13 +89,9 @@ def _(x: TensorMeta, grid: TensorMeta, *, mode: str, padding_mode: str, **_: obj
 def _(x: Array, grid: Array, *, mode: str, padding_mode: str, align_corners: bool) -> Array:
     n = x.ndim - 2
     batch, channels, *lengths = x.shape
+    points = grid.reshape(batch, prod(grid.shape[1:-1]), n)
     places = [
-        _place(
-            grid[..., n - 1 - i].reshape(batch, prod(grid.shape[1:-1])),
-            length,
-            padding_mode,
-            align_corners,
-        )
+        _place(points[..., n - 1 - i], length, padding_mode, align_corners)
         for i, length in enumerate(lengths)
     ]
     if mode == "nearest":
