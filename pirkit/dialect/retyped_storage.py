@@ -47,9 +47,14 @@ class RetypedStorage:
             made = None if target is None else op.result_named(slot.name)
             if target is None or made is None or isinstance(target.type, VecType):
                 continue
-            if not is_alike(made, target) and not is_left_empty(op, index):
-                storage = storage_of(target)
+            if made.type is target.type or is_left_empty(op, index):
+                continue
+            storage = storage_of(target)
+            if not is_alike(made, target):
                 self.check_place(op, target, storage[0])
+                self.types[storage] = made, op
+            elif storage in self.types:
+                # Types with unknown sizes can be alike both to the type before and to that after.
                 self.types[storage] = made, op
 
     def finish(self) -> None:

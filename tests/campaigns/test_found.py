@@ -348,6 +348,21 @@ def test_what_a_write_gives_another_type_is_not_read_under_an_old_name(
     assert raised.value.code == "PK0208"
 
 
+@pytest.mark.parametrize("pipeline", ["", "@default", None])
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_writes_restore_a_shape_with_unknown_sizes(backend: str, pipeline: str | None) -> None:
+    """`1x?` is alike to both `?x1` and `?x3`, so the last write alone tells what the names may be."""
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (-1, 3), "float32")
+    row = b.slice(x, axes=[0], starts=[1], ends=[2])
+    flat = b("pd_op.flatten_", row, start_axis=0, stop_axis=1)
+    b("pd_op.transpose_", b("pd_op.unsqueeze_", flat, axis=[1]), perm=(1, 0))
+    b.output("y", b.tanh(row))
+    run = pirkit.compile(b.finish(), pipeline=pipeline, backend=backend)
+    given = np.arange(6, dtype="f4").reshape(2, 3) / 6
+    np.testing.assert_allclose(run(x=given)["y"], np.tanh(given[1:]), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", CHANGING)
 @pytest.mark.parametrize("state", [False, True])
 def test_a_loop_gives_nothing_from_outside_another_type(name: str, state: bool) -> None:
