@@ -41,6 +41,12 @@ SPREAD: Final = 16
 CANCELLING: Final = frozenset({"pd_op.gelu", "pd_op.tanh_shrink"})
 """Ops that subtract numbers as large as their operand where their result is small."""
 
+SELECTING: Final = frozenset(
+    f"pd_op.{n}"
+    for n in ("max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "relu", "clip")
+)
+"""Ops that choose one of two zeros, of which IEEE 754 lets either be the larger."""
+
 
 class Noisy(KernelLibrary, frozen=True):
     """The reference rules, whose floating results are off by about a unit in the last place."""
@@ -51,14 +57,16 @@ class Noisy(KernelLibrary, frozen=True):
         found = super().choices(op, dtype, attrs)
         if self.draw is None or lookup(op).kind in (*DATA_MOVEMENT, CONSTANT):
             return found
-        bind = partial(self._bind, cancels=op in CANCELLING)
+        bind = partial(self._bind, cancels=op in CANCELLING, selects=op in SELECTING)
         return [replace(c, kernel=replace(c.kernel, bind=bind(c.kernel))) for c in found]
 
-    def _bind(self, kernel: Kernel, cancels: bool) -> Callable[[Binding], Any]:
+    def _bind(self, kernel: Kernel, cancels: bool, selects: bool) -> Callable[[Binding], Any]:
         def bind(b: Binding) -> Any:
             step = kernel.bind(b)
             if step is None:
                 return None
+            if selects:
+                return lambda *operands: self.either_zero(step(*operands))
             if not cancels:
                 return lambda *operands: self.moved(step(*operands))
 
@@ -73,6 +81,15 @@ class Noisy(KernelLibrary, frozen=True):
             return beside
 
         return bind
+
+    def either_zero(self, found: Any) -> Any:
+        """The moved result, whose zeros have any sign."""
+        moved = self.moved(found)
+        if not isinstance(moved, np.ndarray) or not dt.of_array(moved).is_float:
+            return moved
+        assert self.draw is not None
+        sign = self.draw.choice(np.array([1, -1], moved.dtype), moved.shape)
+        return np.where(moved == 0, moved * sign, moved)
 
     def moved(self, found: Any) -> Any:
         if isinstance(found, tuple | list):
