@@ -158,8 +158,8 @@ def points(iters: Iterable[Iter], limit: int) -> Iterator[dict[Iter, int]]:
     if size <= limit:
         ranges = [list(range(i.extent)) for i in ordered]
     else:
-        corners = [{0, 1, i.extent // 2, i.extent - 1} for i in ordered]
-        ranges = [sorted(c & set(range(i.extent))) for c, i in zip(corners, ordered, strict=True)]
+        corners = [(i, {0, 1, i.extent // 2, i.extent - 1}) for i in ordered]
+        ranges = [sorted(k for k in corner if 0 <= k < i.extent) for i, corner in corners]
     for count, values in enumerate(product(*ranges)):
         if count >= limit:
             return

@@ -351,7 +351,7 @@ def test_what_a_write_gives_another_type_is_not_read_under_an_old_name(
 @pytest.mark.parametrize("pipeline", ["", "@default", None])
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 def test_writes_restore_a_shape_with_unknown_sizes(backend: str, pipeline: str | None) -> None:
-    """`1x?` is alike to both `?x1` and `?x3`, so the last write alone tells what the names may be."""
+    """`1x?` is alike to both `?x1` and `?x3`, so only the last write tells the shape."""
     b = pirkit.ProgramBuilder()
     x = b.input("x", (-1, 3), "float32")
     row = b.slice(x, axes=[0], starts=[1], ends=[2])
@@ -636,3 +636,18 @@ def test_lanes_have_no_matmul_of_bools() -> None:
     b.output("z", b("pd_op.matmul", x, y))
     with pytest.raises(PirkitError, match="PK0407"):
         pirkit.compile(b.finish(), require_native=True)
+
+
+def test_a_size_that_folding_finds_is_known_to_the_reader_of_a_kernel() -> None:
+    """Native code took the sizes of a kernel for those of its declared result."""
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (1, 1, 2, 2, 2), "float32")
+    scale = b.full(shape=(1,), value=1.5, dtype="float32")
+    same = {"out_d": 0, "out_h": 0, "out_w": 0, "interp_method": "trilinear", "scale": []}
+    b.output("y", b("pd_op.trilinear_interp", x, None, None, scale, align_corners=True, **same))
+    program = b.finish()
+    given = np.arange(8, dtype="f4").reshape(1, 1, 2, 2, 2)
+    found = pirkit.jit(lambda x: program(x=x))(given)
+    np.testing.assert_allclose(
+        found, pirkit.compile(program, backend="reference")(x=given)["y"], rtol=1e-6
+    )

@@ -252,6 +252,8 @@ def test_a_pass_over_the_program_does_not_look_inside() -> None:
         ("map_expr.iteration [%i0]", "map_expr.output %o0", "must be the last operation"),
         ("phase 0 reduce", "phase 0 tile [3] reduce", "expected"),
         ('reduce "pd_op.sum" [5]', 'reduce "pd_op.sum" [5, 2]', "its iterators are 1 of the value"),
+        ('reduce "pd_op.sum" [5]', 'reduce "pd_op.sum" [1000000000000]', "reads outside of"),
+        ('reduce "pd_op.sum" [5]', f'reduce "pd_op.sum" [{2**62}]', "more than 2^63 - 1"),
         ('reduce "pd_op.sum" [5]', 'reduce "pd_op.max" [5]', "it is reduced in another way"),
         ('apply "pd_op.exp"', 'apply "pd_op.sin"', "pd_op.exp is missing"),
         ("statement of %o2", "statement of %o1", "a statement has the type of its origin"),

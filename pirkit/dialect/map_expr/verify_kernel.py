@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+from math import prod
 from typing import Final
 
 from pirkit.diag.errors import ConstraintError
@@ -21,6 +22,9 @@ from pirkit.runtime.dtype import DType
 
 VISIT_LIMIT: Final = 4096
 """Largest number of points at which an index is evaluated if its bounds prove nothing."""
+
+MAX_ITERATIONS: Final = 2**63 - 1
+"""The largest loop count that native code holds."""
 
 TRIED: Final = (1, 2, 3, 8)
 """The values tried for a kernel's symbolic sizes."""
@@ -128,7 +132,10 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
                 None,
             }
             yield from (f"v{k} stores {dtype} as {statement.meta.dtype}" for dtype in made)
-        is_empty = 0 in (*statement.meta.shape, *statement.extents)
+        sizes = *statement.meta.shape, *statement.extents
+        is_empty = 0 in sizes
+        if not is_empty and not any(map(is_sized, sizes)) and prod(sizes) > MAX_ITERATIONS:
+            yield f"v{k} has more than 2^63 - 1 iterations"
         for load in statement.loads():
             if not 0 <= load.source < count + k:
                 yield f"v{k} reads a value that is not stored before it"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 from msgspec.structs import replace
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.declared_types import mismatched_values
@@ -18,7 +18,8 @@ from pirkit.diag.span import lines_of
 from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.tiling import Untiled
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, fused_location, spans_of
-from pirkit.dialect.types import meta_of
+from pirkit.dialect.types import meta_of, retyped
+from pirkit.index.extent import is_sized
 from pirkit.lowering.fusion.groups import Pair, Partition, Policy
 from pirkit.lowering.fusion.horizontal import join_neighbours, join_pairs
 from pirkit.lowering.fusion.index_equations import Equations, Unit, equations, writes
@@ -315,7 +316,7 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
         made.kernel,
         made.text,
         [moved.get(v, v) for v in made.inputs],
-        [v.type for v in made.outputs],
+        [_known(v.type, m) for v, m in zip(made.outputs, made.kernel.results, strict=True)],
         fused_location([u.op for u in made.units]),
     )
     for old, new in zip(made.outputs, kernel.results, strict=True):
@@ -323,6 +324,14 @@ def _replace(made: Generated, moved: dict[SSAValue, SSAValue]) -> PirOp:
         old.replace_all_uses_with(new)
         moved[old] = new
     return kernel
+
+
+def _known(declared: Attribute, computed: TensorMeta) -> Attribute:
+    """The type of a result, with the sizes that its kernel knows where the program does not."""
+    meta = meta_of(declared)
+    if not isinstance(meta, TensorMeta) or meta.is_static or any(map(is_sized, computed.shape)):
+        return declared
+    return retyped(declared, computed)
 
 
 def first_write(program: ProgramOp) -> PirOp | None:

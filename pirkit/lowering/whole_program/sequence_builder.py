@@ -131,6 +131,8 @@ class SequenceBuilder(Struct):
     def call(self, call: Call) -> None:
         if call.host or call.random is not None or call.is_ordered:
             raise NotNativeError(f"`{call.kernel}` draws random numbers, or has another effect")
+        for slot in slots_of(call.outputs):
+            self.meta(slot)  # buffers need sizes
         self.current = (call,)
         try:
             self.native(call)
@@ -153,10 +155,9 @@ class SequenceBuilder(Struct):
             self.convolution(call)
         elif call.kernel.startswith(_NCHWC):
             self.nchwc(call)
-        elif is_reshape(call):
-            self.meta(cast(int, call.outputs[0]))  # its sizes have to be known, too
         elif not (
-            self.cumulative(call)
+            is_reshape(call)
+            or self.cumulative(call)
             or self.search(call)
             or self.sort(call)
             or self.matrices(call)
