@@ -12,7 +12,8 @@ the name of a way, or `gradient`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
 from unittest import mock
@@ -39,7 +40,8 @@ from pirkit.passes import PASSES
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native import target as targets
-from pirkit.split import forward_backward
+from pirkit.split import RunnableProgram, forward_backward
+from pirkit.split.saved_graph import Outputs
 from tests.split.running import Halves
 from tools.campaigns.driver import Campaign, Found, Hang, limited
 from tools.campaigns.oracle import Arrays, Oracle, effect, referred
@@ -102,7 +104,7 @@ def _arguments(op: Operation) -> list[SSAValue]:
     return [] if isinstance(op, ProgramOp) else [a for r in bodies(op) for a in r.block.args]
 
 
-def _dynamic(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+def _hidden(program: Program, draw: random.Random) -> Program:
     """With inputs of sizes that are known when the program runs, and what follows from them."""
     module = parse_mlir(print_mlir(program.module))
     for value in [v for op in module.walk() for v in (*op.results, *_arguments(op))]:
@@ -119,8 +121,14 @@ def _dynamic(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
         shape = [mlir.DYNAMIC_INDEX if size < 0 else size for size in sizes]
         made = mlir.TensorType(held.element_type, shape, held.encoding)
         Rewriter.replace_value_with_new_type(value, made)
-    inferred = run_passes(Program(module, program.params), "infer-meta")
-    return WAYS[draw.choice(("segments", "default", "fused"))](inferred, inputs, draw)
+    return run_passes(Program(module, program.params), "infer-meta")
+
+
+def _dynamic(*ways: str) -> Way:
+    def run(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+        return WAYS[draw.choice(ways)](_hidden(program, draw), inputs, draw)
+
+    return run
 
 
 def _jit(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
@@ -171,6 +179,33 @@ def _split(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
     return {**found, **{f"{n}_grad": np.asarray(a) for n, a in grads.items()}}
 
 
+def _runnable(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+    """The split in the embedder's object, while a run on other numbers waits for its backward."""
+    parts = forward_backward(program, mode=draw.choice(("save-all", "free", "min-cut")))
+    step = RunnableProgram(parts, pipeline=draw.choice((None, "", "@storage", "@default")))
+    names = parts.names
+
+    def forward(numbers: Arrays, held: Mapping[str, Array]) -> Outputs:
+        given = [np.array(numbers[n]) for n in names.fx]
+        return step.forward(given, [np.array(held[n]) for n in names.fp])
+
+    with np.errstate(all="ignore"):
+        waiting = None
+        if draw.random() < 0.5:
+            with suppress(PirkitError):  # other numbers may be no indices
+                waiting = forward({n: a * a for n, a in inputs.items()}, program.params)
+        outputs = forward(inputs, program.params)
+        if waiting is not None and draw.random() < 0.5:
+            step.backward([None] * len(waiting), waiting)
+        seeds = [inputs.get(f"{output}_grad") for output, _ in parts.returns]
+        gradients = step.backward(seeds, outputs)
+    found = {o: a.numpy() for (o, _), a in zip(parts.returns, outputs, strict=True)}
+    for sources, computed in zip((names.fx, names.fp), gradients, strict=True):
+        pairs = zip(sources, computed, strict=True)
+        found |= {f"{n}_grad": a.numpy() for n, a in pairs if a is not None}
+    return found
+
+
 WAYS: Final[dict[str, Way]] = {
     "kernels": _compiled(pipeline=""),
     "segments": _compiled(),
@@ -191,24 +226,32 @@ WAYS: Final[dict[str, Way]] = {
     "small caches": _small_caches,
     "passes": _passes,
     "text": _text,
-    "dynamic": _dynamic,
+    "dynamic": _dynamic("segments", "default", "fused"),
     "jit": _jit,
     "vmap": _vmap,
     "split": _split,
+    "runnable": _runnable,
+    "dynamic split": _dynamic("split", "runnable"),
+    "dynamic jit": _dynamic("jit"),
 }
 
 
-JOINT: Final = frozenset({"split"})
+JOINT: Final = frozenset({"split", "runnable", "dynamic split"})
 """Ways that are compared with the program and its gradients."""
-CHOOSY: Final = frozenset({"whole", "jit", "vmap", "split", "dynamic"})
+CHOOSY: Final = frozenset(
+    {"whole", "jit", "vmap", "split", "runnable", "dynamic", "dynamic split", "dynamic jit"}
+)
 """Ways that may refuse what the reference computes."""
 KINDS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {
     "plain": (10, ()),
     "gradient": (3, ()),
-    "split": (2, ("split",)),
-    "traced": (3, ("jit", "vmap")),
+    "split": (2, ("split", "runnable", "dynamic split")),
+    "traced": (3, ("jit", "vmap", "dynamic jit")),
 }
 """Kinds of cases: how often, and their ways; none is two ways at random, and segments."""
+
+
+_OF_KINDS: Final = {way for _, ways in KINDS.values() for way in ways}
 
 
 def examine(seed: int, number: int, only: str = "") -> list[Found]:
@@ -217,11 +260,11 @@ def examine(seed: int, number: int, only: str = "") -> list[Found]:
     case = draw.randrange(1 << 60)
     (kind,) = draw.choices(list(KINDS), [often for often, _ in KINDS.values()])
     kind = only if only in KINDS else "plain" if only else kind
-    several = [n for n in WAYS if n not in ("split", "jit", "vmap")]
+    several = [n for n in WAYS if n not in _OF_KINDS]
     chosen = KINDS[kind][1] or (*draw.sample(several, 2), "segments")
     chosen = (only,) if only in WAYS else chosen
     program, inputs = made(case, plain=kind in ("traced", "gradient") and draw.random() < 0.8)
-    if len(chosen) == 3 and any(n.startswith(FILTERS) for n in program.params):
+    if chosen[-1] == "segments" and any(n.startswith(FILTERS) for n in program.params):
         chosen = (*chosen, "frozen")
     found: list[Found] = []
     if kind == "gradient":
