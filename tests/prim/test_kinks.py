@@ -265,3 +265,13 @@ def test_an_element_that_loses_takes_no_infinite_cotangent(function: Any, wanted
     x = np.array([-1.0, 0.0, 1.0, np.nan])
     found = np.asarray(pirkit.grad(lambda x: function(x).sum())(x))
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_both_modes_differentiate_relu_alike() -> None:
+    """Also where there is no number, and where an infinite tangent meets what loses."""
+    x, ones = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0]), np.ones(7)
+    _, forward = pirkit.jvp(ops.relu, (x,), (ones,))
+    (reverse,) = pirkit.vjp(ops.relu, x)[1](ones)
+    np.testing.assert_array_equal(forward, reverse)
+    _, forward = pirkit.jvp(ops.relu, (np.array([-1.0]),), (np.array([np.inf]),))
+    assert forward == 0

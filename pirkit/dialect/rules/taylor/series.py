@@ -292,8 +292,8 @@ def _(c: OpCall, x: Series) -> Series:
 
 @jet("pd_op.relu")
 def _(c: OpCall, x: Series) -> Series:
-    mask = c.b.cast(c.x > 0, c.x.dtype)
-    return [times(v, mask) for v in x]
+    """As the gradient: 0 below zero, whatever the coefficient is, and the coefficient at NaN."""
+    return [None if v is None else c.b.where(c.x <= 0, 0.0, v) for v in x]
 
 
 def _select(name: str) -> Any:
