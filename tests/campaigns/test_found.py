@@ -651,3 +651,17 @@ def test_a_size_that_folding_finds_is_known_to_the_reader_of_a_kernel() -> None:
     np.testing.assert_allclose(
         found, pirkit.compile(program, backend="reference")(x=given)["y"], rtol=1e-6
     )
+
+
+def test_the_cotangent_of_a_value_of_unknown_size_has_any() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (2, 3), "float64")
+    chosen = b("pd_op.masked_select", x, b.greater_than(x, b.zeros_like(x)))
+    b.output("y", chosen * chosen)
+    program = b.finish()
+    given = np.arange(6.0).reshape(2, 3) - 2.5
+    for transform in (lambda f: f, pirkit.jit):
+        found = transform(lambda x, c: pirkit.vjp(lambda x: program(x=x), x)[1](c))
+        np.testing.assert_allclose(found(given, np.ones(3))[0], 2 * given * (given > 0))
+    with pytest.raises(PirkitError, match="do not broadcast"):
+        pirkit.vjp(lambda x: program(x=x), given)[1](np.ones(7))

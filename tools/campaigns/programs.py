@@ -272,8 +272,9 @@ def examine(seed: int, number: int, only: str = "") -> list[Found]:
         status, both = attempt(partial(run_passes, program, f"autodiff{option}"))
         if status != "values":
             return list(_told(status, both, "autodiff", program))
-        if not option:
+        if not option and _is_exact(program):
             found += sloped(program, both, inputs, case)
+            found += forward_slope(program, both, inputs, case)
         program = both
     return found + list(_compared(f"{kind} ", program, inputs, draw, chosen))
 
@@ -289,18 +290,20 @@ _PARTIAL: Final = frozenset(
 matrix of which they read one triangle for symmetric."""
 
 
+def _is_exact(program: Program) -> bool:
+    """Whether a program rounds to float64 alone, and its gradients are those of its function."""
+    metas = [meta_of(r.type) for op in program.module.walk() for r in op.results]
+    rounded = {m.dtype for m in metas if isinstance(m, TensorMeta) and not m.dtype.is_integer}
+    partial_ops = any(op.name in _PARTIAL for op in program.module.walk())
+    return not partial_ops and rounded <= {dt.float64, dt.bool_}
+
+
 def sloped(program: Program, both: Program, inputs: Arrays, case: int) -> Iterator[Found]:
     """The gradient of a program of float64 along a direction, beside the difference along it.
 
     What reaches an operand that gets no gradient, as a label, stays as it is.
     """
     given = {**inputs, **program.params}
-    metas = [meta_of(r.type) for op in program.module.walk() for r in op.results]
-    rounded = {m.dtype for m in metas if isinstance(m, TensorMeta) and not m.dtype.is_integer}
-    if rounded - {dt.float64, dt.bool_}:
-        return
-    if any(op.name in _PARTIAL for op in program.module.walk()):
-        return
     labels = labels_of(program.main)
     floats = [n for n, a in given.items() if a.dtype == np.float64 and n not in labels]
     rng = np.random.default_rng(case)
@@ -327,6 +330,34 @@ def sloped(program: Program, both: Program, inputs: Arrays, case: int) -> Iterat
     if not abs(slope - near[1]) <= 1e-2 * size:
         kind = "wrong" if np.isfinite(slope) else "nan"  # an infinite derivative times 0
         yield Found(kind, print_mlir(program.module), "slope", f"{slope}, not {near[1]}")
+
+
+def forward_slope(program: Program, both: Program, inputs: Arrays, case: int) -> Iterator[Found]:
+    """Forward mode beside the gradient along a direction of the inputs of float64."""
+    labels = labels_of(program.main)
+    held = calmed(inputs)
+    floats = [n for n, a in held.items() if a.dtype == np.float64 and n not in labels]
+    rng = np.random.default_rng(case)
+    way = {n: rng.standard_normal(held[n].shape) for n in floats}
+    given = {n: held[n] for n in floats}
+
+    def outputs(given: Arrays) -> Any:
+        found = program(**{**held, **given})
+        results = found if isinstance(found, tuple) else (found,)
+        return [y for y in results if str(y.dtype) == "float64"]
+
+    status, reverse = attempt(partial(referred, both, held))
+    reached, forward = attempt(lambda: pirkit.jvp(outputs, (given,), (way,))[1])
+    if reached == "uncoded":
+        yield from _told(reached, forward, "jvp", program)
+    if status != "values" or reached != "values":
+        return
+    tangents = [np.asarray(t) for t in forward]
+    parts = [reverse[f"{n}_grad"] * way[n] for n in floats if f"{n}_grad" in reverse]
+    one, other = (float(sum(p.sum() for p in q)) for q in (tangents, parts))
+    size = 1 + sum(float(np.abs(p).sum()) for p in (*tangents, *parts))
+    if np.isfinite(size) and abs(one - other) > 1e-6 * size:
+        yield Found("wrong", print_mlir(program.module), "jvp", f"{one}, but the gradient {other}")
 
 
 def _compared(
