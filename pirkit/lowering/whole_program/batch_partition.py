@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from pirkit.dialect.kinds import RESHAPE
 from pirkit.lowering.codegen.math.primitives import is_costly
-from pirkit.lowering.whole_program.axis_classes import ELEMENTWISE, AxisClasses
+from pirkit.lowering.whole_program.axis_classes import AxisClasses
+from pirkit.lowering.whole_program.lane_ops import is_elementwise
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
 
 _MAX_REPEATED: Final = 8
@@ -157,7 +158,7 @@ def _with_repeated(own: list[Op], graph: Graph, times: _Times) -> list[Op]:
         op = made.get(value)
         return (
             op is not None and value in times.rows and value not in given
-            and op.name in ELEMENTWISE and not is_costly(op.name)
+            and is_elementwise(op) and not is_costly(op.name)
         )  # fmt: skip
 
     read = {v for v in needed if not is_cheap(v)} | {*graph.inputs}
