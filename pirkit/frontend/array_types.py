@@ -1,4 +1,4 @@
-"""Element types in the array API: kinds, limits and promotion, and what a namespace offers."""
+"""Element types in the array API: kinds, limits, promotion, and the namespace's own facts."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def iinfo(type: Any) -> IntegerLimits:
 
 
 class NamespaceInfo:
-    """What ``__array_namespace_info__()`` of the standard gives."""
+    """The result of the standard's ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, Any]:
         """Masks and shapes that depend on elements work, except while a function is traced."""

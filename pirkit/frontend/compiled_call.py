@@ -50,10 +50,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(eq=False)
 class Compiled:
-    """A program with its way in and out.
+    """A program with the conversions of arguments to its inputs and of its outputs to results.
 
-    ``order`` names the inputs as the program wants them, ``captured`` what is found in the
-    surroundings, ``held`` what is not: arrays that the function made while it was traced.
+    ``order`` names the inputs in the program's order, ``captured`` those that are read from the
+    function's surroundings, ``held`` arrays that the function made while it was traced.
     """
 
     whole: Executable
@@ -63,10 +63,10 @@ class Compiled:
     held: Mapping[str, Array]
     surroundings: Surroundings
     metas: tuple[TensorMeta, ...]
-    """Of the leaves of the result."""
+    """The metas of the result's leaves."""
     shape: tree.Shape
     outputs: tuple[int, ...]
-    """Which result of the program each leaf is."""
+    """For each leaf the number of the program's result."""
     given: Mapping[int, int]
     """Results of the native call that lie in the memory of a donated input, by number."""
     ways: Ways
@@ -74,7 +74,7 @@ class Compiled:
 
     @cached_property
     def quick(self) -> Call:
-        """A call that is as the last one, or what stands for a call that is not."""
+        """The fast path for a call like the last one; for another call the marker of a miss."""
         native = self.whole.native
         if native is None or self.given:
             packed = partial(pack, shape=self.shape, metas=self.metas, order=self.outputs)
@@ -87,7 +87,7 @@ class Compiled:
 
     @cached_property
     def quick_into(self) -> Call:
-        """As `quick`, of a call with ``out``; it gives what is missed where that takes a copy."""
+        """The same for a call with ``out``; a miss also if a result would have to be copied."""
         native, order = self.whole.native, self.outputs
         if native is None or sorted(order) != [*range(len(native.results))]:
             return lambda args, kwargs: self.missed
@@ -114,7 +114,7 @@ class Compiled:
         return {}
 
     def change(self) -> str | None:
-        """Why the program does not serve any more, if what is around the function has changed."""
+        """Why the program is out of date, if the function's surroundings have changed."""
         found = self.surroundings.change(self._read_anew)
         if found is not None:
             return found
@@ -129,7 +129,7 @@ class Compiled:
 
     @cached_property
     def _kinds(self) -> dict[str, TensorMeta]:
-        """Of what is found in the surroundings, when it was compiled."""
+        """The metas of captured inputs at compilation."""
         return {name: leaf_meta(place.value) for name, place in self.captured.items()}
 
     @cached_property
@@ -137,7 +137,7 @@ class Compiled:
         return frozenset(p.expression for p in self.captured.values())
 
     def _attempt(self, arrays: tuple[Array, ...]) -> Sequence[Array] | None:
-        """The results for arrays that are as the program wants them, else None."""
+        """The results for arrays that need no conversion; None for others."""
         native = self.whole.native
         if native is None:
             return self._executed(arrays) if self._fits(arrays) else None
@@ -149,7 +149,7 @@ class Compiled:
         return native.attempt(arrays, self._donating(arrays) if self.given else None)
 
     def run(self, leaves: Sequence[Array], out: Any = None) -> Any:
-        """A call with arrays by leaf; results in new memory, or in that of ``out``."""
+        """Run the program on arrays by leaf; results are in new memory, or in that of ``out``."""
         arrays = self._arrays(leaves)
         native = self.whole.native
         if out is not None:
@@ -166,7 +166,7 @@ class Compiled:
         return tuple([by_name[n] for n in self.order])
 
     def _fits(self, arrays: tuple[Array, ...]) -> bool:
-        """Whether arrays are as an executable wants them, which converts others."""
+        """Whether arrays need no conversion by the executable."""
         pairs = zip(arrays, self._inputs, strict=True)
         return all(is_numpy(a) and a.dtype == d and a.shape == s for a, (d, s) in pairs)
 
@@ -181,7 +181,7 @@ class Compiled:
         return [found[f"y{i}"] for i in range(len(self.metas))]
 
     def _donating(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Memory for results of a native call: that of donated inputs where nobody shares it."""
+        """Memory for results of a native call: that of donated inputs if nothing else shares it."""
         native = self.whole.native
         assert native is not None
         alone = _alone(arrays)
@@ -225,7 +225,7 @@ class Compiled:
 def _alone(arrays: Sequence[Array]) -> list[bool]:
     """Whether each array shares memory with no other one, if all are in rows.
 
-    Addresses tell it: arrays of the same memory need not have the same ``base``, as those of torch.
+    Addresses are compared: arrays of the same memory may have different ``base``, as torch's do.
     """
     alone = [True] * len(arrays)
     if all([a.base is None for a in arrays]) and len({*map(id, arrays)}) == len(arrays):
@@ -255,7 +255,7 @@ def compiled_call(
     fast_math: bool | None,
     missed: Any,
 ) -> Compiled:
-    """Compile what was traced, with its way in and out.
+    """Compile a traced program, with the conversions of its arguments and results.
 
     ``donated`` are numbers of leaves whose memory may hold results; ``fast_math`` as `jit` has it.
     """

@@ -1,7 +1,7 @@
 """Branches and loops on traced values: ``cond``, ``while_loop``, ``fori_loop`` and ``scan``.
 
 They are recorded as `pd_op.if` and `pd_op.while`; derivatives of every order and mode go through
-them. What the functions read from around them may be traced as well.
+them. Values that the functions capture may be traced as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Function = Callable[..., Any]
 
 
 class TypesDifferError(TraceError):
-    """Two types of one value; what began as a number may take the other one, and try again."""
+    """A value has two types; if it began as a number, recording is repeated with the other one."""
 
     name: str = ""
     """The variable, if the value is one."""
@@ -42,7 +42,7 @@ class TypesDifferError(TraceError):
 
 
 def wider(x: TensorMeta, y: TensorMeta) -> TensorMeta:
-    """The one of two types that a number would take."""
+    """The wider of two types, which a number takes."""
     return max(x, y, key=lambda m: (m.dtype.is_float, m.dtype.itemsize))
 
 
@@ -175,7 +175,7 @@ def _wrong(problem: str, help: str) -> TraceError:
 
 
 def entered(recorded: Function, *trees: Any) -> Any:
-    """Record into the program of the trees' values, or of what the functions read; else compute."""
+    """Record into the program of the trees' values or of captured ones; without any, compute."""
     traced = next((v for v in tree.leaves(trees) if isinstance(v, Value)), None)
     if traced is not None:
         return _in(cast(Recorder, traced.b), recorded, trees)
@@ -218,7 +218,7 @@ def narrowed(b: Recorder, value: Value, dtype: DType) -> Value:
 
 
 def typed(body: Body, value: Any, like: Any = None) -> Value:
-    """A result of a body as a value; a number has the element type of what it stands beside."""
+    """A result of a body as a value; a number takes the element type of the other operand."""
     b = body.recorder
     dtype = None
     if like is not None and not is_number(like):
@@ -291,10 +291,10 @@ def while_op(
 
 
 def _only_types(b: Recorder) -> bool:
-    """Whether ``b`` records what only tells types.
+    """Whether ``b`` records only to infer types.
 
-    There a loop whose types are known stands for one that computes: to record its body again would
-    take twice the time for each level of a nest of loops.
+    Then a loop of known types is not recorded a second time, which would double the time for each
+    level of a nest of loops.
     """
     return isinstance(b, BodyRecorder) and b.only_types
 
@@ -335,7 +335,7 @@ def _iteration(
 
 
 class _Like(Value):
-    """What a number in the state takes its element type from."""
+    """The value whose element type a number in the state takes."""
 
     __slots__ = ("_of",)
 
@@ -422,7 +422,7 @@ def _scan(
 def _probed(
     b: Recorder, one: Function, shape: tree.Shape, metas: Sequence[TensorMeta], weak: Weak = ()
 ) -> tuple[list[TensorMeta], tree.Shape, list[TensorMeta]]:
-    """What an iteration of a scan gives: metas of carry, then structure and metas of results."""
+    """The types of a scan's iteration: metas of the carry, then structure and metas of results."""
     probe = Body(b, only_types=True)
     carry = probe.arguments(shape, metas, weak)
     index = probe.recorder.input("index", TensorMeta((), dt.int64))

@@ -1,4 +1,4 @@
-"""Code that takes the arguments of a call apart, made for one structure of arguments.
+"""Generated code that unpacks the arguments of a call, for one structure of arguments.
 
 A compiled call costs a few microseconds, of which a generic walk over trees would be the most. So
 each structure gets a function of its own: straight code that checks containers, takes the arrays
@@ -46,7 +46,7 @@ _MISSES: Final = (AttributeError, LookupError, NameError, TypeError, ValueError)
 
 
 class _Code(Struct):
-    """Lines of a function under construction, and what they name."""
+    """The lines of a function under construction, and the objects that they name."""
 
     names: dict[str, Any] = field(default_factory=dict[str, Any])
     lines: list[str] = field(default_factory=list[str])
@@ -71,7 +71,7 @@ class _Code(Struct):
         self.lines.append(f"if not ({condition}): return missed")
 
     def guard(self) -> None:
-        """What fails in the lines so far is another structure of the arguments."""
+        """A failure in the lines so far means that the arguments have another structure."""
         misses = self.name(_MISSES)
         lines = [f"    {x}" for x in self.lines]
         self.lines = ["try:", *lines, f"except {misses}: return missed"]
@@ -157,7 +157,7 @@ def caller(
 
 
 def _watch(code: _Code, guards: Sequence[Place]) -> None:
-    """Lines that look whether places have changed."""
+    """Lines that check whether places have changed."""
     for place in guards:
         held, known = code.variable(place.expression), code.name(place.value)
         quick = f"{held} is {known}" if place.version is None else "False"
@@ -261,7 +261,7 @@ def rows(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 def is_like(leaf: Any, kind: type[Any], meta: TensorMeta) -> bool:
-    """Whether an argument that the program does not read is as it was."""
+    """Whether an argument that the program does not read is unchanged."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta == meta
     if not isinstance(leaf, np.ndarray):

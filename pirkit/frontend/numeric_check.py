@@ -76,7 +76,7 @@ def plan_of(program: ProgramOp) -> Plan:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of the changed module: the program, and what is wrong, in one line."""
+    """A difference of the changed module: the program, and the error in one line."""
 
     program: str
     what: str
@@ -97,9 +97,9 @@ class NumberCheck:
     seed: int
     programs: dict[str, ProgramOp]
     blind: list[str] = field(default_factory=list[str])
-    """Outputs that hold no finite number on the drawn inputs, so that they tell nothing."""
+    """Outputs without a finite number on the drawn inputs, for which a comparison is void."""
     hostile: bool = False
-    """Whether some numbers are zeros, infinities or NaN; then what both find finite is compared."""
+    """Whether inputs contain zeros, infinities and NaN; then only finite elements are compared."""
     _has_long_loops: bool = False
     _known: dict[tuple[str, tuple[Meta, ...]], tuple[Inputs, Effect]] = field(
         default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[Inputs, Effect]"]
@@ -125,7 +125,7 @@ class NumberCheck:
         return self._of_halves(programs)
 
     def _of_halves(self, programs: Mapping[str, ProgramOp]) -> Difference | None:
-        """What is wrong with the forward and backward programs that a split made."""
+        """The error of the forward and backward programs that a split made, as text."""
         for name, original in self.programs.items():
             for prefix in ("", f"{name}_"):
                 halves = [programs.get(f"{prefix}{half}") for half in (FORWARD, BACKWARD)]
@@ -147,7 +147,7 @@ class NumberCheck:
             )
 
     def _compare(self, name: str, program: ProgramOp, hoisted: ProgramOp | None) -> str | None:
-        """What is wrong with a program, for which ``hoisted`` computes some parameters."""
+        """The error of a program, as text; ``hoisted`` computes some of its parameters."""
         original = plan_of(self.programs[name])  # if this raises, no pass is to blame
         try:
             plan = plan_of(program)
@@ -229,7 +229,7 @@ class Inputs:
         inputs: Mapping[str, Array] | None = None,
         params: Mapping[str, Array] | None = None,
     ) -> Inputs:
-        """Random arrays, integers of ``integers``; but for what is given."""
+        """Random arrays, with integers from ``integers``, for the ports that are not given."""
         given = {**(inputs or {}), **(params or {})}
         missing = [
             [p for p in ports if p.name not in given] for ports in (plan.inputs, plan.params)
@@ -249,7 +249,7 @@ def on_drawn_inputs(
     inputs: Mapping[str, Array] | None = None,
     params: Mapping[str, Array] | None = None,
 ) -> T:
-    """What ``check`` gives for the widest range of integers that the program takes.
+    """The result of ``check`` for the widest range of integers that the program takes.
 
     Raises the first RuntimeFault of ``check`` if it raises one for each draw.
     """
@@ -301,7 +301,7 @@ def _programs(module: ModuleOp) -> Iterator[tuple[str, ProgramOp]]:
 
 
 def effect_of(plan: Plan, backend: str, bound_inputs: Inputs, seed: int) -> Effect:
-    """What the host sees of a run on a backend."""
+    """The outputs and writes of a run on a backend."""
     executable = Executable(plan, KernelLibrary(backend), bound_inputs.of(plan.params), seed)
     outputs = executable.run(bound_inputs.of(plan.inputs))
     seen = {f"output `{name}`": value for name, value in outputs.items()}
@@ -310,7 +310,7 @@ def effect_of(plan: Plan, backend: str, bound_inputs: Inputs, seed: int) -> Effe
 
 
 def _written(name: str) -> str:
-    """What an input or parameter is called among the effects."""
+    """The name of an input or parameter among the effects."""
     return f"written `{name}`"
 
 
@@ -328,7 +328,7 @@ def _short_loops() -> AbstractContextManager[Any]:
 
 
 def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> str | None:
-    """In what two runs differ by more than rounding, or None."""
+    """The first difference of two runs that exceeds rounding, as text, or None."""
     for name, want in expected.items():
         if name not in found:
             return f"{name} is gone"
@@ -341,7 +341,7 @@ def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> 
 def is_rounding(found: Effect, expected: Effect, plan: Plan, bound: Inputs, seed: int) -> bool:
     """Whether a run is off by no more than one whose inputs differ in their last bits.
 
-    Such as the cosine of large sums: no kernel is wrong, errors of one are enlarged by others.
+    For example the cosine of large sums: no kernel is wrong, but some enlarge others' rounding.
     """
     rng = np.random.default_rng(seed)
 

@@ -1,4 +1,4 @@
-"""Checks of calls from Python: what is wrong with one is said in a sentence with a code."""
+"""Checks of calls from Python, whose errors are sentences with a code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs with weights of fewer bits, and how much their numbers differ."""
+"""Quantized programs, and a report of their accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function reads from around itself, watched from one compiled call to the next.
+"""The values that a function captures, watched from one compiled call to the next.
 
 Arrays in closures, globals, defaults and attributes are inputs of the compiled program, read anew
 at every call. Everything else there is part of the program: if it changes, so must the program.
@@ -25,10 +25,10 @@ from pirkit.frontend.generated_code import function_of, value_of
 from pirkit.runtime.tensor.dense import DenseTensor
 
 MOST_PLACES: Final = 4096
-"""Places that are watched: one more than that is a program of its own."""
+"""The most places that are watched: a function with more is recorded anew at each call."""
 DEEPEST: Final = 32
 MOST_BYTES: Final = 1 << 14
-"""Of an array whose content is watched: to compare more would take microseconds."""
+"""Size limit of an array whose content is compared: more would take microseconds."""
 
 _PLAIN: Final = (
     bool, int, float, complex, str, bytes, range, slice, type(None), frozenset, np.generic, np.dtype
@@ -41,7 +41,7 @@ _THIRD_PARTY: Final = """
     safetensors rich tqdm pytest hypothesis IPython
 """
 _LIBRARIES: Final = frozenset({*sys.stdlib_module_names, *_THIRD_PARTY.split()})
-"""Packages whose globals nobody changes; others are the user's, wherever they are installed."""
+"""Packages whose globals are taken as constant; all others count as the user's."""
 
 
 class Place(Struct, frozen=True):
@@ -49,7 +49,7 @@ class Place(Struct, frozen=True):
 
     expression: str
     label: str
-    """How the user calls it."""
+    """The spelling in the user's code."""
     value: Any
     version: int | None = None
     """How often a tensor had been written."""
@@ -58,7 +58,7 @@ class Place(Struct, frozen=True):
 
     @property
     def is_array(self) -> bool:
-        """Whether it may be an input."""
+        """Whether the place may be an input of the program."""
         return isinstance(self.value, np.ndarray | DenseTensor)
 
 
@@ -68,18 +68,18 @@ class Surroundings(Struct):
     roots: dict[str, Any] = field(default_factory=dict[str, Any])
     places: list[Place] = field(default_factory=list[Place])
     objects: tuple[type, ...] = ()
-    """Further types of which the same objects are wanted."""
+    """Further types whose objects are compared by identity."""
     most_bytes: int = 0
-    """Of arrays whose content is watched."""
+    """Size limit of arrays whose content is watched."""
     _seen: set[int] = field(default_factory=set[int])
     _names: set[str] = field(default_factory=set[str])
-    """Of attributes and globals in the code of all functions that were visited."""
+    """The names of attributes and globals in the code of all visited functions."""
     _methods: list[tuple[str, type[Any]]] = field(default_factory=list[tuple[str, type[Any]]])
-    """Of the classes of all instances: names, and where they are; not visited yet."""
+    """Methods of the classes of all instances, not visited yet: name and class."""
 
     @classmethod
     def of(cls, function: Any, objects: tuple[type, ...] = (), most_bytes: int = 0) -> Surroundings:
-        """Of a function, and of the functions of the user that it can reach."""
+        """The surroundings of a function, and of the user's functions that it can reach."""
         made = cls(objects=objects, most_bytes=most_bytes)
         made._function(function)
         while called := [m for m in made._methods if m[0] in made._names or m[0][:2] == "__"]:
@@ -89,7 +89,7 @@ class Surroundings(Struct):
         return made
 
     def change(self, inputs: frozenset[str]) -> str | None:
-        """Why a program that was recorded then does not serve now; None if it does.
+        """Why a program that was recorded then is out of date; None if it is not.
 
         ``inputs`` are the expressions of arrays that are read at each call.
         """
@@ -104,7 +104,7 @@ class Surroundings(Struct):
         return None
 
     def checker(self) -> Callable[[], bool]:
-        """A function that finds in a few microseconds whether something has changed."""
+        """A function that checks in a few microseconds whether something has changed."""
         lines = ["try:"]
         names = {**self.roots, "same": same}
         for i, place in enumerate(self.places):
@@ -289,14 +289,14 @@ def _is_data(member: Any) -> bool:
 
 
 def _function_of(member: Any) -> FunctionType | None:
-    """The function of a method or a property; None of what is none."""
+    """The function of a method or a property; None for other objects."""
     for name in ("fget", "func", "__func__"):
         member = getattr(member, name, member)
     return member if isinstance(member, FunctionType) else None
 
 
 def same(now: Any, then: Any, version: int | None = None) -> bool:
-    """Whether what was found then is what is found now; arrays have to be the same objects."""
+    """Whether a value is unchanged; arrays have to be the same objects."""
     if now is then:
         return version is None or now.version == version
     if not isinstance(then, _PLAIN) or kind_of(now) is not kind_of(then):
@@ -305,7 +305,7 @@ def same(now: Any, then: Any, version: int | None = None) -> bool:
 
 
 def kind_of(value: Any) -> type[Any]:
-    """Its class, of which the type checker knows no more than that."""
+    """The class of an object, typed for the type checker."""
     return cast("type[Any]", type(value))
 
 
@@ -321,7 +321,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _is_settled(value: Any) -> bool:
-    """Whether a value in a closure of a library stays as it is."""
+    """Whether a value in a closure of a library cannot change."""
     items = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
     return isinstance(value, set) or all(isinstance(v, _PLAIN) for v in items)
 

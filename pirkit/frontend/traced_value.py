@@ -54,7 +54,7 @@ _INSTEAD: Final = {
     "sort": "`np.sort(v)` makes a sorted value; none is written",
     "fill": "`np.full_like(v, number)` makes a value; none is written",
 }
-"""What attributes of PyTorch, Paddle and numpy that write are called here."""
+"""The pirkit functions to use instead of writing attributes of PyTorch, Paddle and numpy."""
 
 
 class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
@@ -175,7 +175,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return self._apply("updated", index, how, value)
 
     def __pirkit_apply__(self, name: str, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """A method of a tensor from around the function that this value is an argument of."""
+        """Call a method of a captured tensor that has this value as an argument."""
         b = self.recording
         if name == "subscript":
             tensor, index = given
@@ -340,7 +340,7 @@ class WeakValue(TracedValue):
 
 
 def _of_numbers(b: Recording, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
-    """What a ufunc gives for Python numbers and values that stand for such."""
+    """The result of a ufunc of Python numbers and of values that stand for such."""
     found: Any = apply_ufunc(b, ufunc, [getattr(x, "wide", x) for x in inputs])
     if isinstance(found, tuple):
         return tuple([_as_number(b, v) for v in cast("tuple[Value, ...]", found)])

@@ -1,8 +1,8 @@
 """A function of one row as a function of many rows at once: ``vmap``.
 
 The function is recorded for one row, with the derivatives in it expanded. Then each operation whose
-operands differ from row to row is emitted with an axis in front, by the rules of `batching`; what
-does not differ is computed once.
+operands differ from row to row is emitted with an axis in front, by the rules of `batching`; the
+others are computed once.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def all_rows(b: Recorder, given: Batched, count: int) -> Value:
 def _mapped(
     b: Recorder, f: Function, shape: tree.Shape, rows: list[Value], flags: list[bool], count: int
 ) -> tuple[list[Batched], Any]:
-    """What ``f`` gives for all rows, and the tree that it gave for one."""
+    """The results of ``f`` for all rows, and the tree of its result for one row."""
     body = Body(b)
     one = [
         v.meta.with_shape(v.shape[1:]) if flag else v.meta

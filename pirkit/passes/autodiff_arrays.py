@@ -52,7 +52,7 @@ def _added_parts(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
 
 
 def _give(back: Sweep, op: PirOp, name: str, x: SSAValue, which: SSAValue) -> None:
-    """Add to the cotangent of ``x`` what an op finds in the array of cotangents."""
+    """Add the entry of the array of cotangents to the cotangent of ``x``."""
     # not `zeros_like`: what comes out of an array may have another shape than Paddle declares
     zeros = back.b("pd_op.full_like", back.b.wrap(x), value=0.0)
     operands = [_beside(back, op.operands[0]), which, zeros.ssa]

@@ -34,7 +34,7 @@ _ACTIVATIONS: Final = {f"pd_op.{name}": name for name in "relu relu6 hardswish".
 
 @dataclass(frozen=True)
 class BlockChannelsPass(Pass):
-    """Give convolutions with known filters, and what is between them, blocks of channels.
+    """Use blocked channel layouts for convolutions with known filters, and between them.
 
     An image ``[N, C, H, W]`` becomes ``[N, C/b, H, W, b]`` (Liu et al., USENIX ATC 2019), so that
     native code has the channels of a block in the lanes of a register. The last block is
@@ -131,7 +131,7 @@ class _Layouts(Struct):
         return found
 
     def fills(self, channels: int) -> bool:
-        """Whether blocks of so many channels have few beyond them."""
+        """Whether padding so many channels to whole blocks adds few."""
         return 2 * (-channels % self.block) <= channels
 
     def filled(self, b: Builder, value: Value, *axes: int, block: int = 0) -> Value:
@@ -190,7 +190,7 @@ class _Layouts(Struct):
         self.became(end, b, made)
 
     def takes(self, op: PirOp) -> bool:
-        """Whether a convolution has a form over blocks."""
+        """Whether a convolution has a blocked form."""
         x, filter = op.operands
         image, weights = (meta_of(v.type) for v in (x, filter))
         if not is_image(image) or not isinstance(weights, TensorMeta):
@@ -208,7 +208,7 @@ class _Layouts(Struct):
         )
 
     def became(self, end: Epilogue, b: Builder, made: Value) -> None:
-        """Replace a convolution and what follows it."""
+        """Replace a convolution and the operations of its epilogue."""
         self.ctx.rewrote("convolution", end.chain[0])
         self.ctx.count("convolutions")
         self.replace(b, end.chain[-1], made)
@@ -253,7 +253,7 @@ class _Layouts(Struct):
         return b.reshape(dense, (filters // size, 1, *sizes, size, size))
 
     def epilogue(self, op: PirOp, channels: int) -> Epilogue:
-        """What follows a convolution and becomes part of it."""
+        """The operations after a convolution that become part of it."""
         end = Epilogue([op])
         while (user := only_user(end.chain[-1].results[0])) is not None:
             value = end.chain[-1].results[0]

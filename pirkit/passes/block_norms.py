@@ -54,7 +54,7 @@ def _normalize(
     every = prod(sides) * (channels // groups)
 
     def mean(value: Value) -> Value:
-        """That of each group, for each of its channels."""
+        """The mean of each group, for each of its channels."""
         lanes = b.reshape(b.sum(value, (2, 3), keepdim=False), (n, groups, channels // groups))
         found = b.sum(lanes, (2,), keepdim=True) / float(every)
         return b.reshape(b.expand_as(found, lanes), (n, channels // size, 1, 1, size))

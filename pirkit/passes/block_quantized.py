@@ -89,7 +89,7 @@ def quantization(end: Epilogue) -> None:
 def summand(
     at: Layouts, b: Builder, value: SSAValue | None
 ) -> tuple[Value | None, Value | None, int]:  # fmt: skip
-    """A blocked summand, or the bytes that it comes from, their scale and what is 0 in them."""
+    """A blocked summand, or the bytes that it was dequantized from, with scale and zero point."""
     if value is None:
         return None, None, 0
     whole, zero = at.blocked[value], 0.0

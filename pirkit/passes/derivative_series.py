@@ -95,7 +95,7 @@ def _in_coefficients(polynomial: Polynomial) -> Polynomial:
 
 
 def _by_root(element: Sum, polynomials: dict[Any, Polynomial]) -> dict[Root, Polynomial]:
-    """What an element is of each root."""
+    """The factor of an element for each root."""
     found: dict[Root, Polynomial] = {}
     for (root, monomial), factor in element.items():
         part = polynomials[monomial] if monomial else {(): 1.0}
