@@ -181,7 +181,7 @@ def _defined(op: Operation) -> list[SSAValue]:
 
 
 def _label(op: Operation) -> Hashable:
-    """What an operation is apart from its operands and the operations inside of it."""
+    """The label of an operation: all of it except its operands and the operations inside."""
     types = tuple(result.type for result in op.results)
     if isinstance(op, KernelOp):
         return op.name, op.kernel, types

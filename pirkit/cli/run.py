@@ -69,7 +69,7 @@ _IDLE: Final = {
     "--report": "outputs trace timing",
     "--compare": "outputs trace timing pipeline",
 }
-"""What a run is for, and the flags that do nothing then."""
+"""The modes of a run, and the flags that have no effect in each."""
 
 
 def _require_mode(arguments: argparse.Namespace, given: set[str]) -> None:

@@ -70,7 +70,7 @@ class Builder:
         self.attributes: Mapping[str, Attribute] = attributes or {}
         self.emitted: list[PirOp] = []
         self.algebra: Algebra = powers(0)
-        """What the rules for Taylor series compute in."""
+        """The algebra of series that the rules for Taylor series use."""
         self._constants: dict[tuple[Any, ...], Value] = {}
 
     # --- emitting ---
@@ -85,7 +85,7 @@ class Builder:
         attrs: Mapping[str, Any],
         wanted: Container[str] | None = None,
     ) -> Any:
-        """As a call; of the results only those that are ``wanted``, if that is given."""
+        """Emit an op as `__call__` does, with only the ``wanted`` results, if these are given."""
         slots, properties = self._sorted(definition, operands, attrs)
         types = infer_result_types(definition, slots, properties) if definition.results else ()
         if wanted is not None:

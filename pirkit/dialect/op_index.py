@@ -49,7 +49,7 @@ def load_families() -> None:
     """Import the modules of all ops of pirkit.
 
     A module whose file was removed is left out, as ``gen_docs.py`` needs all others to write the
-    index anew.
+    index again.
     """
     if len(_loaded) < len(modules()):
         for module in modules():

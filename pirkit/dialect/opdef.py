@@ -336,7 +336,7 @@ class RuleTable:
     def __init__(self, concern: str, package: str | None = None) -> None:
         self.concern = concern
         self._package = package
-        """The package that holds the rules, if not the families: imported when one is asked for."""
+        """The package that holds the rules, if not the families: imported at the first lookup."""
         self._rules: dict[str, Callable[..., Any]] = {}
         self.otherwise: Callable[[OpDef], Callable[..., Any] | None] = lambda _: None
         """The rule of an op that has none here."""
@@ -344,7 +344,7 @@ class RuleTable:
 
     def __call__(self, *ops: OpDef | str, override: bool = False) -> Callable[[F], F]:
         def register(rule: F) -> F:
-            if override:  # what is replaced has to be there
+            if override:  # the rule that is replaced has to be loaded
                 self._load_home()
             for which in ops:
                 name = which if isinstance(which, str) else which.name

@@ -53,7 +53,7 @@ class RetypedStorage:
                 self.types[storage] = made, op
 
     def finish(self) -> None:
-        """Check the outputs, which show what is there at the end of the program."""
+        """Check the outputs, which read the storage at the end of the program."""
         for op in self.outputs if self.types else ():
             self.read(op)
 

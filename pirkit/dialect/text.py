@@ -53,7 +53,7 @@ _ALIAS_COST: Final = 64
 while parsed, but spelled out when printed, compared or hashed."""
 
 _FRAMES: Final = ("builtin.module", "module", "pir.program")
-"""What programs stand in, which is not among the ops of the table."""
+"""The enclosing operations of programs, which are not ops of the table."""
 
 _OWN_DIALECTS: Final = "programs are written in the dialects `pir` and `pd_op`"
 

@@ -47,7 +47,7 @@ class Arithmetic(Protocol):
         ...
 
     def value(self, given: Any, like: Value | None = None) -> Any:
-        """What is given, as a value of the program."""
+        """A value, array or number as a value of the program."""
         ...
 
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:

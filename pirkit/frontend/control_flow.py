@@ -33,7 +33,7 @@ Function = Callable[..., Any]
 
 
 class TypesDifferError(TraceError):
-    """A value has two types; if it began as a number, recording is repeated with the other one."""
+    """A value has two types; if it began as a number, recording starts again with the other."""
 
     name: str = ""
     """The variable, if the value is one."""

@@ -25,7 +25,7 @@ from pirkit.frontend.generated_code import function_of, value_of
 from pirkit.runtime.tensor.dense import DenseTensor
 
 MOST_PLACES: Final = 4096
-"""The most places that are watched: a function with more is recorded anew at each call."""
+"""The most places that are watched; further ones are taken as constant."""
 DEEPEST: Final = 32
 MOST_BYTES: Final = 1 << 14
 """Size limit of an array whose content is compared: more would take microseconds."""

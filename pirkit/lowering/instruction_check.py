@@ -265,7 +265,7 @@ class _Reporting(Struct, frozen=True):
     call: Call | None
     given: Sequence[Any]
     planned: str
-    """What of the memory plan may be wrong."""
+    """The part of the memory plan that may be wrong."""
 
     def __call__(self, what: str, *, returns: bool = True) -> None:
         step = self.step
@@ -404,7 +404,7 @@ def _bytes(a: Array, b: Array) -> bool:
 
 
 def _poison(dtype: np.dtype[Any]) -> Any:
-    """What a result holds before it is computed, and hardly any result holds."""
+    """The fill value of results before they are computed, which results hardly ever hold."""
     if dtype.kind in "iu":
         return np.array(np.iinfo(dtype).max // 3, dtype)
     return np.array(np.nan).astype(dtype) if dtype.kind != "b" else True

@@ -55,7 +55,7 @@ _CACHE: Final = (
 _LOOPS: Final = "; its loops are wrong"
 _TILED: Final = defining_file(tiled_stages)
 _PLAIN: Final = "pirkit/lowering/codegen/ir/plain_loops.py or element_types.py"
-"""What makes the loops of a nest as they are before they are scheduled."""
+"""The file that makes the loops of a nest before they are scheduled."""
 _SCHEDULED: Final = "pirkit/lowering/codegen/emit/schedule_loops.py or what it calls"
 
 
@@ -68,7 +68,7 @@ class Blamed:
 
     @property
     def abouts(self) -> tuple[About, ...]:
-        """What is known of the functions."""
+        """The facts about the functions."""
         return abouts(self.functions)
 
     @property
@@ -91,7 +91,7 @@ class Blamed:
 
 
 def abouts(functions: Sequence[LazyFunction]) -> tuple[About, ...]:
-    """What is known of native functions, which need not be compiled."""
+    """The facts about native functions, which need not be compiled."""
     found = [function.write().about for function in functions]
     return tuple([known for known in found if known is not None])
 
@@ -157,7 +157,7 @@ def _beside_code(
     step: NativeStep, given: Sequence[Any], right: Sequence[Array],
     bound_again: Callable[[], object], *, returns: bool,
 ) -> str:  # fmt: skip
-    """What makes a step wrong if that is not its code: how it is launched, shared, or cached."""
+    """The cause of a wrong step besides its code: its launch, its threads, or the cache."""
 
     present = [x for x in given if x is not None]
 

@@ -55,7 +55,7 @@ class KernelLibrary(Struct, frozen=True):
     certifies: bool = False
     """True: the certificate of a kernel of fused ops is derived anew before each launch."""
     fused: str = NATIVE
-    """What runs kernels of fused ops on the CPU: one of `FUSED_BY`."""
+    """The executor of fused kernels on the CPU: one of `FUSED_BY`."""
     _choices: dict[tuple[str, DType, str], tuple[Choice, ...]] = field(
         default_factory=dict[tuple[str, DType, str], "tuple[Choice, ...]"]
     )

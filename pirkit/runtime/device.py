@@ -67,7 +67,7 @@ class HostDevice:
     xp: Any = np
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """As `numpy.empty`, with large blocks from the caching allocator."""
+        """Like `numpy.empty`, with large blocks from the caching allocator."""
         return self.maker(shape, dtype)()
 
     def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Array]:
@@ -125,7 +125,7 @@ class CupyDevice:
         return cupy
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """As `cupy.empty`, from cupy's memory pool."""
+        """Like `cupy.empty`, from cupy's memory pool."""
         return self.xp.empty(shape, dtype)
 
     def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Any]:

@@ -12,7 +12,7 @@ __all__ = ["Array", "deferred", "np"]
 
 
 class _Unused(ModuleType):
-    """Becomes a copy of the module of its name when an attribute is first asked for."""
+    """Becomes a copy of the module of its name when an attribute is first read."""
 
     def __getattr__(self, name: str) -> Any:
         module = imported(self.__name__)

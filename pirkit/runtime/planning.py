@@ -182,7 +182,7 @@ class _Planner(StorageTracker, kw_only=True):
     precomputes_constants: bool = False
     """Whether constant results are computed once for the session."""
     written: frozenset[Storage | int] = frozenset()
-    """What the previous instruction wrote."""
+    """The storage that the previous instruction wrote."""
     state: set[int] = field(default_factory=set[int])
     """Slots that carry a value of a loop to its next iteration."""
 

@@ -19,7 +19,7 @@ Place: TypeAlias = tuple[PirOp, int]
 
 
 class Demand(Struct, frozen=True):
-    """What the backward reads: each version once, in the order of the first read."""
+    """The values that the backward reads: each version once, in the order of the first read."""
 
     data: tuple[Need, ...]
     """Versions of which some operation reads the data."""

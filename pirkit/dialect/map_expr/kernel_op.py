@@ -49,9 +49,9 @@ class KernelOp(PirOp):
     form: ClassVar[frozenset[str]] = STRUCTURAL | {_SYMBOL, _LOOPS, _EXCESS}
     _regions: tuple[Region, ...] = ()
     _lazy: tuple[MapExpr, mlir.LocationAttr | None] | None = None
-    """The kernel and location of which nobody has asked for the region yet."""
+    """The kernel and location of an op whose region has not been needed yet."""
     _derived: tuple[list[Any], MapExpr, StringAttr] | None = None
-    """What the op held when the kernel was derived from it, the kernel, and its text."""
+    """The op's state when the kernel was derived from it, the kernel, and its text."""
 
     def replace_kernel(self, kernel: MapExpr) -> None:
         """Take another kernel with the same inputs and results in the place of this one."""

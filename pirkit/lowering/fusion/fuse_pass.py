@@ -46,7 +46,7 @@ class Fused(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What observers of the pass see of each block, before it changes."""
+    """The decision for a block, which observers of the pass get before it changes."""
 
     found: Fused
     policy: Policy

@@ -31,8 +31,8 @@ BROADCAST_SHARE: Final = 3
 strided windows do: this part of the limit of recomputation holds."""
 
 _NEAR: Final = 64
-"""So many ops before a concatenation are asked whether they look elements up: fusion stays linear
-in the length of a program."""
+"""Ops before a concatenation that are searched for lookups: with a limit, fusion stays linear in
+the length of a program."""
 
 
 class Overlap(Struct, frozen=True):

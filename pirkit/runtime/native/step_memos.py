@@ -32,7 +32,7 @@ _BEFORE: Final = -24
 class Memo(Struct, frozen=True, eq=False):
     """What is looked at in front of the steps to the values of one object.
 
-    A word is told by where it is: an address, or an offset in the object.
+    A word is identified by its place: an address, or an offset in the object.
     """
 
     covered: int
@@ -89,7 +89,7 @@ def with_memos(steps: Sequence[Step]) -> list[Step]:
 
 
 def _memo(steps: Sequence[Step], at: int, values: Sequence[int]) -> Memo | None:
-    """Of the object of one step, for the steps to its values; None where nothing tells changes."""
+    """The memo of a step's object, for the steps to its values; None if changes are invisible."""
     if all(steps[k].found is Found.IN_DICT for k in values):
         return Memo(len(values), (), (VERSION,)) if steps[at].type is dict else None
     owner = _known(steps, at)
@@ -128,7 +128,7 @@ def _memo_of_class(owner: type[Any], names: Sequence[str]) -> Memo | None:
 
 
 _THEMSELVES: Final = (FunctionType, staticmethod, property)
-"""Descriptors that give the same object whenever a class is asked for them."""
+"""Descriptors that return the same object for every access through the class."""
 
 
 def _class_of(value: object) -> type[Any]:

@@ -229,7 +229,7 @@ def recall(header: Header, memo: Memo, object: ptr, k: i64) -> i64:
     memo.state = TAKING
     return k
 
-# The word that a memo tells by its address, or by its offset in an object.
+# The word that a memo identifies by its address, or by its offset in an object.
 @inline
 def word_at(pair: Pair, object: ptr) -> i64:
     if below(pair.place + 4096, 8192):
