@@ -279,6 +279,23 @@ class Builder:
         """``x`` as another element type."""
         return x if x.dtype is dtype else self("pd_op.cast", x, dtype=dtype)
 
+    # --- shapes, without ops that change nothing ---
+
+    def permute(self, x: Value, order: Sequence[int]) -> Value:
+        """Dimensions in another order."""
+        same = tuple(order) == tuple(range(x.rank))
+        return x if same else self("pd_op.transpose", x, perm=tuple(order))
+
+    def expanded(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x`` broadcast to a shape, of whose last dimensions it has as many."""
+        return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
+
+    def cut(self, x: Value, axis: int, start: int, end: int) -> Value:
+        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
+        if (start, end) == (0, x.shape[axis]):
+            return x
+        return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(axis,))
+
     def wide(self, x: Value) -> Value:
         """``x`` in float32 if it has half precision."""
         return self.cast(x, dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from pirkit.diag.errors import UsageError
 from pirkit.diag.once import cached_property
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
@@ -35,7 +34,7 @@ from pirkit.frontend.marshalling import (
 )
 from pirkit.frontend.surroundings import MOST_BYTES, Place, Surroundings, kind_of
 from pirkit.frontend.tracing import Traced, argument, bound_input, leaf_meta
-from pirkit.frontend.user_line import user_span
+from pirkit.frontend.user_line import wrong_call
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import new_array
@@ -199,16 +198,18 @@ class Compiled:
     def _into(self, arrays: tuple[Array, ...], out: Any) -> Any:
         leaves, shape = tree.flatten(out)
         if shape != self.shape:
-            raise _unfit("`out` has another structure than the result", "take a tree like it")
+            raise wrong_call("`out` has another structure than the result", "take a tree like it")
         targets = [leaf.mutable() if isinstance(leaf, DenseTensor) else leaf for leaf in leaves]
         for name, target, meta in zip(tree.paths(shape, "out"), targets, self.metas, strict=True):
             is_array = is_numpy(target) and target.flags.writeable
             if not is_array or target.shape != meta.shape or target.dtype != meta.dtype.np:
-                raise _unfit(f"`{name}` is no writable array of {meta}", "take `numpy.empty`")
+                raise wrong_call(f"`{name}` is no writable array of {meta}", "take `numpy.empty`")
         if any(np.may_share_memory(a, b) for a, b in combinations(targets, 2)):
-            raise _unfit("two arrays of `out` lie in the same memory", "take one for each result")
+            raise wrong_call(
+                "two arrays of `out` lie in the same memory", "take one for each result"
+            )
         if any(np.ptp(byte_bounds(t)) < t.nbytes for t in targets):
-            raise _unfit("elements of an array of `out` lie in the same memory", "take a copy")
+            raise wrong_call("elements of an array of `out` lie in the same memory", "take a copy")
         native = self.whole.native
         shared = any(np.may_share_memory(t, a) for t in targets for a in arrays)
         if native is not None and not shared and sorted(self.outputs) == [*range(len(targets))]:
@@ -239,10 +240,6 @@ def _alone(arrays: Sequence[Array]) -> list[bool]:
         if high > reached:
             reached, last = high, i
     return alone
-
-
-def _unfit(problem: str, help: str) -> UsageError:
-    return UsageError(problem, code="PK0701", span=user_span(), help=help)
 
 
 def compiled_call(

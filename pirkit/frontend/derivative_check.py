@@ -149,7 +149,7 @@ def series_difference(module: ModuleOp, seed: int = 0) -> str | None:
     None also for programs without such derivatives, or of an order that makes sweeps very large.
     """
     for program in module.ops:
-        if isinstance(program, ProgramOp) and _is_pending(program):
+        if isinstance(program, ProgramOp) and has_derivatives(program):
             with (
                 suppress(PirkitError),
                 use_limits(replace(current_limits(), derivative_order=_ORDER)),
@@ -164,8 +164,9 @@ def series_difference(module: ModuleOp, seed: int = 0) -> str | None:
     return None
 
 
-def _is_pending(program: ProgramOp) -> bool:
-    return any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in program.walk())
+def has_derivatives(module: Operation) -> bool:
+    """Whether derivatives in a module are still to be expanded, as in traced programs."""
+    return any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in module.walk())
 
 
 def difference_quotient(module: ModuleOp, seed: int = 0) -> str | None:
@@ -184,7 +185,7 @@ def difference_quotient(module: ModuleOp, seed: int = 0) -> str | None:
 
 
 def _against_quotients(program: ProgramOp, seed: int) -> str | None:
-    first = f"expand-gradients,{_DOUBLE}" if _is_pending(program) else _DOUBLE
+    first = f"expand-gradients,{_DOUBLE}" if has_derivatives(program) else _DOUBLE
     plan = _plan(program, first)
     joint = _plan(program, f"{first},autodiff{{seeds=true}}", differentiates_all=True)
     fed, results = _on_draws(plan, seed)

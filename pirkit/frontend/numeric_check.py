@@ -12,14 +12,12 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from msgspec.structs import replace
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 from pirkit.diag.errors import PassError, PirkitError, RuntimeFault
 from pirkit.diag.limits import current_limits, use_limits
 from pirkit.diag.span import Span
-from pirkit.dialect.kinds import DERIVATIVE
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
-from pirkit.frontend.derivative_check import split_difference
+from pirkit.dialect.operation import ProgramOp
+from pirkit.frontend.derivative_check import has_derivatives, split_difference
 from pirkit.frontend.native_compile import GRADIENTS
 from pirkit.frontend.random_inputs import (
     RANGES,
@@ -53,11 +51,6 @@ _TRIED: Final = 1 << 22
 _LOOP_STEPS: Final = 10_000
 """Iterations of a loop up to which both modules run, if that is enough for the original: a wrong
 pass may have made a loop endless, and `loop_steps` of `limits` takes minutes."""
-
-
-def has_derivatives(module: Operation) -> bool:
-    """Whether derivatives in a module are still to be expanded, as in traced programs."""
-    return any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in module.walk())
 
 
 def expanding(module: ModuleOp, pipeline: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, Protocol, Self, cast
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
@@ -17,33 +17,10 @@ from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import paths_between
 from pirkit.analysis.effects import stand_ins
-from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.build import Value
 from pirkit.dialect.operation import PirOp
-from pirkit.passes.autodiff_regions import Shared
+from pirkit.passes.autodiff_regions import Sweep
 from pirkit.passes.replace_ops import replace as replace_op
-
-
-class Sweep(Protocol):
-    """A reverse sweep over one block; see `pirkit.passes.autodiff`."""
-
-    b: Builder
-    shared: Shared
-
-    def over(self, shared: Shared) -> Self:
-        """A sweep with other paths, and cotangents of its own."""
-        ...
-
-    def sweep(self, ops: Sequence[PirOp]) -> None:
-        """Visit ops, users before definitions."""
-        ...
-
-    def add(self, value: SSAValue, cotangent: Any) -> None:
-        """One more contribution to the cotangent of a value."""
-        ...
-
-    def total(self, value: SSAValue) -> Any:
-        """The sum of the contributions to one value."""
-        ...
 
 
 class Custom(Struct, frozen=True):
