@@ -9,7 +9,6 @@ have changed.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, cast
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.diag.span import Span
-from pirkit.lowering.codegen.about import About, file_of
+from pirkit.lowering.codegen.about import About, named_file
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
 from pirkit.lowering.kernel_facts import Blamed, blamed
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -218,13 +217,12 @@ class InstructionCheck(Struct):
     ) -> None:
         """Note what is wrong with a step; ``planned`` is to blame if no stage of its lowering."""
         b, kernel = step.binding, step.choice.kernel
-        module = sys.modules.get(kernel.source.rpartition(".")[0])
         self.faults.append(
             KernelFault(
                 self.place_of(b, call),
                 what,
                 f"{kernel.key} of {kernel.source}",
-                file_of(str(module.__file__)) if module else kernel.source,
+                named_file(kernel.source),
                 found.abouts,
                 found.files,
                 found.stage or planned,

@@ -60,6 +60,14 @@ def file_of(path: str) -> str:
     return found.relative_to(_ROOT).as_posix() if found.is_relative_to(_ROOT) else path
 
 
+def named_file(function: str) -> str:
+    """The file of a function that is given as module and qualified name, perhaps of a closure."""
+    module = function
+    while module and module not in sys.modules:
+        module = module.rpartition(".")[0]
+    return file_of(str(sys.modules[module].__file__)) if module else function
+
+
 def emitting_files(write: Callable[[], object]) -> dict[str, int]:
     """The files whose functions emit instructions while ``write`` runs, and how many each emits.
 
