@@ -420,7 +420,8 @@ def _identity(op: str, x: Value, y: Value) -> Value | None:
 
 def _is_filled(x: Value, number: Number) -> bool:
     owner = x.ssa.owner
-    if getattr(owner, "name", "") not in ("pd_op.full", "pd_op.full_like"):  # most: and is quick
+    # the usual case, and fast
+    if getattr(owner, "name", "") not in ("pd_op.full", "pd_op.full_like"):
         return False
     assert isinstance(owner, PirOp)
     held = constant_scalar(x.ssa)

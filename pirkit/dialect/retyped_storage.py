@@ -34,7 +34,7 @@ class RetypedStorage:
         self.outputs: list[PirOp] = []
 
     def visit(self, op: PirOp) -> None:
-        """Check what an operation reads and writes. Raises VerifyError (PK0208)."""
+        """Check the reads and writes of an operation. Raises VerifyError (PK0208)."""
         if self.types:
             self.read(op)
         if SINK in op.definition.traits:

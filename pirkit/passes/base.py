@@ -177,7 +177,7 @@ class Pass(ABC):
 
     name: ClassVar[str]
     stats: ClassVar[Mapping[str, str]] = Stats()
-    tells_rewrites: ClassVar[bool] = False
+    reports_rewrites: ClassVar[bool] = False
     """Whether it calls `PassContext.rewrote` before each change, so that cached analyses stay valid
     after a run without rewrites."""
     places: Places = ()

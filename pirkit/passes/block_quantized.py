@@ -45,7 +45,7 @@ def convolution(at: Layouts, op: PirOp) -> None:
     same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
     made = b("pir.nchwc_quantized_conv2d", *operands, **same, activation=end.activation,
              zeros=(end.zero, zero))  # fmt: skip
-    at.became(end, b, made)
+    at.replace_convolution(end, b, made)
 
 
 def _rate(b: Builder, end: Epilogue) -> Value | None:
@@ -114,6 +114,6 @@ def cast(at: Layouts, op: PirOp) -> None:
         source = owner.operands[0]
         if wanted is dt.uint8 and image_meta(source).dtype is dt.uint8:
             b = at.builder(op)
-            at.kept(op, b, b.wrap(source))
+            at.keep_layout(op, b, b.wrap(source))
             return
     at.elementwise(op)

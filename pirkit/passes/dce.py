@@ -38,7 +38,7 @@ class DcePass(Pass):
     """
 
     name = "dce"
-    tells_rewrites = True
+    reports_rewrites = True
     stats = Stats(
         removed="operations removed", results="results of branches and variables of loops removed"
     )

@@ -395,7 +395,7 @@ def _no_derivative(c: OpCall, read: str, help: str) -> UnsupportedError:
 
 
 def _rule_of(definition: OpDef) -> Callable[[OpCall], Any] | None:
-    """That of gradient ops, whose families need no import before one of them is met."""
+    """The rule of gradient ops, found by name, so that their families are imported only if used."""
     return decompose_gradient if forward_of(definition) is not None else None
 
 

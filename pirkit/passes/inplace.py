@@ -149,7 +149,7 @@ class _Facts:
             op: i for i, op in enumerate(operations(program.block))
         }
         self.reaches: dict[int, tuple[int, Block | None]] = {}
-        """What `reach` has found: long chains are one class, which would be searched for each."""
+        """The results of `reach` by class: without them a long chain is searched for each link."""
 
     def join(self, old: PirOp, new: PirOp, pairs: Mapping[SSAValue, SSAValue]) -> None:
         """Record that the results of an operation now have the storage of operands."""
