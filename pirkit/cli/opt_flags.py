@@ -186,7 +186,7 @@ def _passes_epilog() -> str:
     Importing the passes would take half a second.
     """
     text = Path(__file__).with_name("passes.txt").read_text(encoding="utf-8")
-    text = re.sub(r",(?=\S)", ", ", text)  # where lines may end
+    text = re.sub(r",(?=\S)", ", ", text)  # lines may be broken there
     column = len(text) - len(text.partition(" ")[2].lstrip())
     return "\n".join(["passes:", *(_wrapped(f"  {p}", column + 2) for p in text.splitlines())])
 

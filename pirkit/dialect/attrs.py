@@ -224,7 +224,7 @@ def _objects(name: str, item: Kind) -> Kind:
 
 
 def _encode_scalar(value: Any) -> Attribute:
-    value = value.item() if hasattr(value, "item") else value  # of numpy
+    value = value.item() if hasattr(value, "item") else value  # a numpy scalar
     if isinstance(value, bool):
         return mlir.IntegerAttr(int(value), mlir.i1)
     if isinstance(value, int):

@@ -272,7 +272,7 @@ def lookup(name: str) -> OpDef:
 
 def unknown_op(name: str) -> UnsupportedError:
     """The error for a name that no op has, with the nearest declared names."""
-    is_full = "." in name  # else a word of another language, or an op without its dialect
+    is_full = "." in name  # otherwise a foreign word, or an op without its dialect
     full, cutoff = (name, 0.6) if is_full else (f"pd_op.{name}", 0.9)
     near = difflib.get_close_matches(full, OPS, n=3, cutoff=cutoff)
     hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
@@ -367,7 +367,7 @@ class RuleTable:
     def _load_home(self) -> None:
         package = self._package
         if package is not None:
-            imported(package)  # where another thread does so, this one waits for it
+            imported(package)  # waits if another thread imports it
             if is_imported(package):  # it is not where the home itself asks
                 self._package = None
 

@@ -180,7 +180,7 @@ class _Places(Struct):
                 return None if at is None else Step(found, sys.intern(name), at)
             case ast.Subscript(value, ast.Constant(key)):
                 holder = self._value(value)
-                is_dict = isinstance(holder, dict)  # whose size does not matter
+                is_dict = isinstance(holder, dict)  # a dict may have further keys
                 at = self._sized(value, -1 if is_dict else len(holder))
                 found = _ITEMS.get(kind_of(holder))
                 return None if at is None or found is None else Step(found, key, at)

@@ -118,7 +118,7 @@ class ArrayFunction:
             return _OWN[self.name](*args, **kwargs)
         ufunc = getattr(np, self.name, None)
         if self.name not in FUNCTIONS and isinstance(ufunc, np.ufunc):
-            return ufunc(*args)  # which a traced value records
+            return ufunc(*args)  # a traced operand records the call
         if self.name not in FUNCTIONS and self.name in DATA_DEPENDENT:
             raise refused(
                 f"`{self.name}` of a traced value: the shape of its result depends on its elements",

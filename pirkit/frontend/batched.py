@@ -73,7 +73,7 @@ class OneRow(Struct, frozen=True):
         if not given.rows:
             return x
         more = rank - x.rank + 1
-        if x.shape.count(UNKNOWN) > 1:  # which no shape for `reshape` can say
+        if x.shape.count(UNKNOWN) > 1:  # a shape for `reshape` has at most one -1
             return self.b("pd_op.unsqueeze", x, axis=range(1, more + 1)) if more else x
         return self.b.reshape(x, (x.shape[0], *[1] * more, *x.shape[1:]))
 

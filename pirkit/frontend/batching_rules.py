@@ -230,7 +230,7 @@ def _scatter_nd(one: OneRow) -> Any:
 
 def _along_axis(one: OneRow) -> Any:
     tensors = [one.value(i) for i in range(len(one.operands))]
-    rank = max(v.rank for v in tensors)  # a number among them is for all elements of its row
+    rank = max(v.rank for v in tensors)  # a 0-D operand broadcasts along its row
     tensors = [
         v if v.rank == rank else one.b.reshape(v, (one.count, *[1] * (rank - v.rank), *v.shape[1:]))
         for v in tensors

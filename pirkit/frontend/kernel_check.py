@@ -205,7 +205,7 @@ def _by_instruction(
 ) -> InstructionCheck:
     check = InstructionCheck(KernelLibrary(backend).device, watch=watch)
     library = CheckedLibrary(backend, check=check)
-    with suppress(EndedError):  # a fault of its own
+    with suppress(EndedError):  # the check has recorded it as a fault
         executable = Executable(plan, library, bound.of(plan.params), seed)
         mode = Mode(run=check.run, fuses_launches=True)
         executable.watch(bound.of(plan.inputs), mode, check.begin)

@@ -137,7 +137,7 @@ def caller(
             code.require(f"type({variable}) is {code.name(kind)}")
             code.lines.append(f"{variable} = {made}")
             continue
-        if meta.rank == 0:  # a scalar of numpy is as good as an array without dimensions
+        if meta.rank == 0:  # a numpy scalar serves as a 0-D array
             scalar, array = code.name(np.generic), code.name(np.asarray)
             code.lines.append(
                 f"if isinstance({variable}, {scalar}): {variable} = {array}({variable})"
@@ -331,7 +331,7 @@ def pack(code: _Code, shape: Shape, metas: Sequence[TensorMeta], order: Sequence
 
     ``order`` tells for each leaf which of the arrays it is.
     """
-    # without the call of `__init__`, which would cost as much as the rest of a small call
+    # `__init__` would cost as much as the rest of a small call
     new, tensor = code.name(DenseTensor.__new__), code.name(DenseTensor)
     made: list[str] = []
     for i, m in zip(order, metas, strict=True):

@@ -346,7 +346,7 @@ def is_rounding(found: Effect, expected: Effect, plan: Plan, bound: Inputs, seed
     inputs = Inputs({**bound.arrays, **{name: moved(x) for name, x in floats.items()}})
     try:
         noise = effect_of(plan, BACKEND, inputs, seed)
-    except PirkitError:  # such as an assertion about the inputs
+    except PirkitError:  # for example an assertion about the inputs
         return False
     loosest = loosest_of(_dtypes((*plan.inputs, *plan.params)))
     return all(

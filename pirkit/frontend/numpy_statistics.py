@@ -172,7 +172,7 @@ def _histogram(
     count = edges.shape[0] - 1
     if isinstance(bins, int):
         steps = (a - edges[0]) / (edges[-1] - edges[0]) * count
-        at: Any = np.clip(steps.astype("int64"), 0, count - 1)  # of NaN too
+        at: Any = np.clip(steps.astype("int64"), 0, count - 1)  # casts of NaN are clipped too
         held = value_of(a.b, edges)
         before = a < held[at]
         behind = (a >= held[at + 1]) & (at < count - 1)

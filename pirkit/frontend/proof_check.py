@@ -115,7 +115,7 @@ class CheckProof:
             )
         except PirkitError as error:
             if error.code == "PK0804":
-                raise  # else the program itself refuses such numbers
+                raise  # otherwise the program itself refuses such numbers
 
 
 def solver() -> Any:

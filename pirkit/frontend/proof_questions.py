@@ -180,7 +180,7 @@ class BoundsQuestions:
             answer = ask.check()
             if answer == z3.unsat:
                 return
-            if answer != z3.sat:  # there may be calls of which nothing was asked
+            if answer != z3.sat:  # further combinations of numbers may exist
                 raise Unprovable("z3 gives up on the numbers with which a routine is called")
             model = ask.model()
             found = {n.get_id(): model.eval(n, model_completion=True).as_long() for n in unknown}

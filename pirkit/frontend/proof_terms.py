@@ -228,7 +228,7 @@ class _Body:
             case Iter():
                 return self.iters[atom]
             case Floor():
-                return self.index(atom.inner) / atom.by  # of a positive divisor z3's is the floor
+                return self.index(atom.inner) / atom.by  # for a positive divisor z3 rounds down
             case Read():
                 self.terms.only_moves = False
                 at = [self.index(e) for e in atom.index]

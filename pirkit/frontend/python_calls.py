@@ -49,7 +49,7 @@ def check_call(
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # a function of C that does not tell
+        return  # a C function without a signature
     _bound(getattr(function, "__name__", type(function).__name__), signature, args, kwargs)
 
 

@@ -165,7 +165,7 @@ class Surroundings(Struct):
                 value = cell.cell_contents
             except ValueError:  # not assigned yet
                 continue
-            if is_library and callable(value):  # what `grad` holds is bound once
+            if is_library and callable(value):  # functions that `grad` wraps are bound once
                 self._function(value)
             elif not (is_library and _is_settled(value)):
                 self._value(f"{self._root(cell)}.cell_contents", name, value, 0, names)
@@ -196,9 +196,9 @@ class Surroundings(Struct):
     def _value(self, at: str, label: str, value: Any, depth: int, names: Sequence[str]) -> None:
         if depth > DEEPEST or len(self.places) >= MOST_PLACES:
             return
-        if isinstance(value, staticmethod):  # of a class, whose attribute is the function
+        if isinstance(value, staticmethod):  # the attribute of the class is the function
             value = cast("staticmethod[..., Any]", value).__func__
-        if isinstance(value, classmethod):  # whose attribute is another object at each look
+        if isinstance(value, classmethod):  # the attribute is a new object at each access
             self._function(cast("classmethod[Any, ..., Any]", value).__func__)
         elif isinstance(value, DenseTensor):
             self.places.append(Place(at, label, value, value.version))
@@ -228,7 +228,7 @@ class Surroundings(Struct):
             if not isinstance(value, MethodType):
                 self.places.append(Place(at, label, value))
             self._function(value)
-        elif id(value) in self._seen:  # what is in it is watched at the first place
+        elif id(value) in self._seen:  # its contents are watched where it was found first
             self.places.append(Place(at, label, value))
         else:
             self._seen.add(id(value))
@@ -328,7 +328,7 @@ def _is_settled(value: Any) -> bool:
 
 def _is_library(thing: Any) -> bool:
     name: Any = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
-    if isinstance(thing, FunctionType):  # whose `__module__` may be that of what it wraps
+    if isinstance(thing, FunctionType):  # its `__module__` may be that of a wrapped function
         name = thing.__globals__.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in _LIBRARIES
 

@@ -298,7 +298,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         )
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # a protocol that somebody asks for
+        if name.startswith("__"):  # a protocol that another library looks for
             raise AttributeError(name)
         close = get_close_matches(name, dir(type(self)), n=1)
         help = _INSTEAD.get(name)

@@ -71,7 +71,7 @@ def value_and_grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> 
         y = value[0] if has_aux else value
         leaves, _ = tree.flatten(chosen(args, argnums))
         if leaves and isinstance(y, int | float | np.ndarray | DenseTensor):
-            like = cast(Value, leaves[0])  # a branch may well return a plain number
+            like = cast(Value, leaves[0])  # a branch may return a plain number
             y = like.b.value(float(y) if isinstance(y, int) else y, like)
             value = (y, *value[1:]) if has_aux else y
         if not isinstance(y, Value) or y.meta.numel != 1 or not is_differentiable(y.ssa):

@@ -97,7 +97,7 @@ class _Sweep:
                 erase(op)
                 changed = True
                 continue
-            if self.classes.writers:  # else nothing asks
+            if self.classes.writers:  # only writes look at later reads
                 self.read.update(self.operand_classes(op))
             if op.name == "pd_op.if" and not all(r.uses for r in op.results):
                 self.drop_results(op)

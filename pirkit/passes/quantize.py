@@ -336,7 +336,7 @@ def _is_large(value: SSAValue, least: int) -> bool:
     meta = meta_of(value.type)
     if not isinstance(meta, TensorMeta) or not meta.is_static or not meta.dtype.is_float:
         return False
-    return meta.numel >= least and sum(n > 1 for n in meta.shape) > 1  # a vector is none
+    return meta.numel >= least and sum(n > 1 for n in meta.shape) > 1  # a vector is no matrix
 
 
 def _range(text: str) -> tuple[str, float]:

@@ -17,7 +17,7 @@ class _Unused(ModuleType):
     def __getattr__(self, name: str) -> Any:
         module = imported(self.__name__)
         self.__dict__.update(vars(module))
-        cast(Any, self).__class__ = ModuleType  # else each attribute would be looked for here
+        cast(Any, self).__class__ = ModuleType  # or each attribute would be looked up here
         return getattr(module, name)
 
 

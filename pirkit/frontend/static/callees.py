@@ -116,7 +116,7 @@ def _function(function: FunctionType) -> FunctionType:
         return function
     try:
         return converted(function, helpers)
-    except TraceError:  # a generator, or without source: it runs as Python does
+    except TraceError:  # generators and functions without source run as they are
         return function
 
 

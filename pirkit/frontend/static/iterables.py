@@ -80,7 +80,7 @@ def rows_of(items: Any) -> Any:
         return TracedRange(_integer(b, items.start), items.stop, items.step)
     if isinstance(items, Value):
         if not items.shape:
-            iter(cast(Any, items))  # which refuses
+            iter(cast(Any, items))  # raises TypeError
         items = TracedRows(items, items.shape[0])
     if not isinstance(items, TracedRows):
         return None

@@ -110,7 +110,7 @@ class _Partitioner:
         apart = self.broadcasts(unit)
         moves = [u for o in apart.values() for u in o.moves]
         stored = {self.at(o.value.result) for o in apart.values()}
-        # what decides where the recomputed moves read is complete before, too
+        # indices that the recomputed moves read must be complete before, too
         stored |= {self.at(r.source) for u in moves for r in u.reads if r.decides}
         level = max(
             self.base(v for v in unit.tensors if v not in apart),

@@ -107,7 +107,7 @@ def _axis_pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
         for k, (own_axes, other_axes) in enumerate(zip(shape, graph.metas[arg].shape, strict=True)):
             if own_axes == other_axes:
                 yield (arg, k), (op.out, k)
-    elif op.name == "regroup":  # of what has no batch axis
+    elif op.name == "regroup":  # its operand has no batch axis
         pass
     elif op.name == "choose":
         yield from (((arg, 0), (op.out, 0)) for arg in op.args)

@@ -289,7 +289,7 @@ def _in_place(program: _ProgramEmitter) -> frozenset[tuple[int, int]]:
         for k, item in enumerate(items):
             written |= {n.op.out: (k, j) for j, n in enumerate(item.nodes)}
             last |= {v: (k, j) for v, j in item.first_reads().items()}
-        # what is loaded is read from scratch memory from then on
+        # loaded rows are read from scratch memory from then on
         last |= {
             n.op.out: (k, j)
             for k, item in enumerate(items)

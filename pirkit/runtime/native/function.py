@@ -88,7 +88,7 @@ class NativeFunction:
         """Its linked code."""
         symbol = self.code.symbol
         found = self._loaded.get(symbol)
-        if found is None:  # of two threads that load it one wins, for both
+        if found is None:  # if two threads load it, both use the first result
             found = self._loaded.setdefault(symbol, load(self.code.image, [symbol]))
         return found
 

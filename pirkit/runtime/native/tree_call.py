@@ -75,7 +75,7 @@ def tree_call(
         given[k] = id(cell)
 
     def words(step: Step) -> list[int]:
-        places = (Found.ARGUMENT, Found.IN_TUPLE, Found.IN_LIST)  # where the key is a number
+        places = (Found.ARGUMENT, Found.IN_TUPLE, Found.IN_LIST)  # places whose key is a number
         key = step.key if step.found in places else id(step.key)
         target = 0
         if step.use is Use.OPERAND:
@@ -145,7 +145,7 @@ def _kept(header: Any, metas: Sequence[TensorMeta], results: Results) -> tuple[A
     """Let native code keep trees of results; what it needs. Nothing where that cannot be."""
     classes = {kind for kind, _ in results.containers}
     can = all(map(is_small, metas)) and all(results.uses) and classes <= KINDS.keys()
-    is_empty_tuple = (tuple, 0) in results.containers  # there is one for all
+    is_empty_tuple = (tuple, 0) in results.containers  # Python has only one empty tuple
     if not classes or not can or is_empty_tuple or (dict in classes and not versions_are_known()):
         return ()
     count = len(results.containers)

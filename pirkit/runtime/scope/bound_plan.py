@@ -65,7 +65,7 @@ class BoundPlan:
         self._results: Final = tuple(
             (output, slot)
             for output, slot in zip(plan.outputs, results, strict=True)
-            if where.get(_slot(output)) != slot  # else it is the variable, which is there already
+            if where.get(_slot(output)) != slot  # an equal slot is the variable itself
         )
         self.writes = any(is_written for _, _, is_written in self._feeds)
         written = frozenset(p.slot for p, _, is_written in self._feeds if is_written)

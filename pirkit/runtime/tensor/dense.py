@@ -170,7 +170,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     def __setitem__(self, index: Any, value: Any) -> None:
         parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
         if (traced := next(_traced((*parts, value)), None)) is not None:
-            traced[index] = value  # which is refused, with the line and the remedy
+            traced[index] = value  # raises an error with the line and the remedy
         try:
             self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
         except (IndexError, OverflowError) as error:
