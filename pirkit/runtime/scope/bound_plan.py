@@ -50,12 +50,11 @@ class BoundPlan:
         slots: Sequence[int],
         results: Sequence[int],
         variables: frozenset[int] = frozenset(),
-        counters: Traffic | None = None,
     ) -> None:
         ports = (*plan.inputs, *plan.params)
         self.plan = plan
         self.library = library
-        self.counters = counters or Traffic()
+        self.counters = Traffic()
         self._feeds: Final = tuple(
             (port, slot, port.name in plan.written and slot in variables)
             for port, slot in zip(ports, slots, strict=True)
