@@ -15,20 +15,9 @@ from pirkit.diag.limits import PROFILES
 
 FORMATS: Final = ("auto", "mlir", "stablehlo", "paddle-text", "paddle-json")
 TARGETS: Final = (
-    "mlir",
-    "mlir-generic",
-    "mlir-locations",
-    "paddle-text",
-    "paddle-json",
-    "plan",
-    "dot",
-    "onnx",
-    "map-expr",
-    "nest",
-    "llvm",
-    "llvm-locations",
-    "asm",
-)
+    "mlir", "mlir-generic", "mlir-locations", "paddle-text", "paddle-json", "plan", "dot", "onnx",
+    "map-expr", "nest", "llvm", "llvm-locations", "asm",
+)  # fmt: skip
 
 _INSPECTING: Final = {
     "--dump DIR": "write the program after each pass that changed it to a folder, with diffs",
