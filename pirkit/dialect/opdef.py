@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.gc_pause import imported, is_imported
@@ -221,26 +222,14 @@ def declare(definition: OpDef) -> OpDef:
     """Enter a definition, and its in-place twin if it has one, into the table."""
     _enter(definition)
     if definition.inplace and not definition.name.endswith("_"):
-        _enter(
-            OpDef(
-                name=definition.name + "_",
-                doc=f"In-place form of `{definition.name}`.\n\n{definition.doc}",
-                signature_text=definition.signature_text,
-                dtypes=definition.dtypes,
-                operand_dtypes=definition.operand_dtypes,
-                same_dtype=definition.same_dtype,
-                inplace=definition.inplace,
-                views=definition.views,
-                effects=WRITE if definition.effects == PURE else definition.effects,
-                reads_meta_only=definition.reads_meta_only,
-                no_gradient=definition.no_gradient,
-                domain=definition.domain,
-                kind=definition.kind,
-                cost=definition.cost,
-                family=definition.family,
-                pure=definition,
-            )
-        )
+        twin = replace(
+            definition, name=f"{definition.name}_", pure=definition,
+            doc=f"In-place form of `{definition.name}`.\n\n{definition.doc}",
+            effects=WRITE if definition.effects == PURE else definition.effects,
+            skippable=(), traits=frozenset(), library_ns={}, combiner="", extremum="",
+            pure_form="", host_name="",
+        )  # fmt: skip
+        _enter(twin)
     return definition
 
 
