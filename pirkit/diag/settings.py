@@ -41,8 +41,8 @@ SETTINGS: Final = {
         Setting("vector_bits", "PIRKIT_VECTOR_BITS", "the largest vector width",
                 ("128", "256", "512"), is_fixed=True),
         Setting("sanitize", "PIRKIT_SANITIZE",
-                "native code ends the process at an access that leaves its buffer; in the environment,"
-                " forbidden pages also surround each array",
+                "native code ends the process at an access that leaves its buffer; in the"
+                " environment, forbidden pages also surround each array",
                 ("0", "1"), is_fixed=True),
         Setting("fused", "PIRKIT_FUSED", "what runs fused kernels on the CPU",
                 ("native", "nest", "interpret")),
