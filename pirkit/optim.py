@@ -178,7 +178,7 @@ def exponential_decay(first: float, steps: int, factor: float) -> Schedule:
 
 
 def cosine_decay(first: float, steps: int, last: float = 0.0) -> Schedule:
-    """From ``first`` to ``last`` along half a cosine, then ``last``."""
+    """A rate that falls from ``first`` to ``last`` along half a cosine, and then stays."""
 
     def schedule(count: Any) -> Any:
         part = np.minimum(_double(count) / steps, 1.0)

@@ -136,7 +136,7 @@ def _users(value: SSAValue, matched: Mapping[Operation, Any]) -> dict[Hashable, 
 def _sole_users(
     value: SSAValue, matched: Mapping[Operation, Any]
 ) -> Mapping[Hashable, list[Operation]]:
-    """Those for whom no other user can be taken, matched ones included."""
+    """The users that cannot be replaced by another one, matched ones included."""
     every = _users(value, {})
     return {k: v for k, v in _users(value, matched).items() if len(every[k]) == 1}
 

@@ -151,7 +151,7 @@ class ArgumentParser(argparse.ArgumentParser):
         return " ".join(map(str, shown))
 
     def _described(self, message: str) -> str | None:
-        """What the argument is that a message is about, or which ones there are."""
+        """The help of the argument that a message is about, or the list of arguments."""
         named = _NAMED.search(message)
         flags = named[1] if named else ""
         for action in self._actions:

@@ -248,7 +248,7 @@ def _is_scalar(attribute: Attribute) -> bool:
 
 
 def _encode_dtype(value: DType | str | type[Any] | None) -> Attribute:
-    """Also of a numpy dtype, and of a scalar type of numpy."""
+    """Encode an element type, also one given as a numpy dtype or scalar type."""
     if value is None:
         return DTypeAttr("Undefined")
     if isinstance(value, type):

@@ -296,7 +296,7 @@ def all_ops() -> Iterable[OpDef]:
 
 
 class _Loaded:
-    """What has been imported to its end: a thread that finds it is not waits for the import."""
+    """Which imports are complete: a thread that needs an incomplete one waits for it."""
 
     plugins = False
 

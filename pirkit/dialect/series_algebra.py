@@ -171,7 +171,7 @@ def _subtract(f: dict[Monomial, float], other: Functional, factor: float) -> Non
 
 
 def _pivots(functionals: Sequence[Functional]) -> list[Monomial]:
-    """For each a monomial with factor 1 that no other one has."""
+    """For each functional a monomial with factor 1 that no other one has."""
     users: dict[Monomial, int] = {}
     for f in functionals:
         for m in f:

@@ -71,7 +71,7 @@ def can_cast(from_: Any, to: DTypeLike) -> bool:
 
 
 class FloatLimits(Struct, frozen=True):
-    """What a floating-point type can represent; of a complex type, its parts."""
+    """The limits of a floating-point type; of a complex type, those of its parts."""
 
     bits: int
     eps: float
@@ -82,7 +82,7 @@ class FloatLimits(Struct, frozen=True):
 
 
 class IntegerLimits(Struct, frozen=True):
-    """What an integer type can represent."""
+    """The limits of an integer type."""
 
     bits: int
     max: int

@@ -89,7 +89,7 @@ class Rows(Struct):
         return self.b("pd_op.expand", one, shape=(self.count, *x.shape))
 
     def _chosen(self, mask: Value, yes: Value, no: Value) -> Value:
-        """For each row one of two values."""
+        """Select one of two values for each row."""
         shape = (self.count, *[1] * (yes.rank - 1))
         return self.b("pd_op.where", self.b.reshape(mask, shape), yes, no)
 

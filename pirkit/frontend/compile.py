@@ -1,4 +1,4 @@
-"""From a program to an executable."""
+"""Compiles a program to an executable."""
 
 from __future__ import annotations
 

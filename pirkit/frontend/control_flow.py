@@ -58,7 +58,7 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
 
 
 def chosen(what: str, pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
-    """As `cond`, whose name in messages is ``what``."""
+    """The implementation of `cond`; ``what`` is its name in messages."""
 
     def recorded(b: Recorder, condition: Value, given: Any) -> Any:
         leaves, shape = tree.flatten(given)

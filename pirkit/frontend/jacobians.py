@@ -164,7 +164,7 @@ class _Outside(Mapping[str, Any]):
 
 
 def _products(once: _Once, reverse: bool, few: int) -> tuple[list[list[Value]], Any]:
-    """For each result its derivatives by the arguments; and what is passed through.
+    """The derivatives of each result by the arguments, and the auxiliary results.
 
     Raises UnsupportedError (PK0402) for an op without a batching rule, unless the directions are
     at most ``few``: each of them has a sweep then.

@@ -187,7 +187,7 @@ class Jitted:
         return f"<jit of {getattr(self.function, '__name__', self.function)!s}>"
 
     def explain(self) -> str:
-        """What was compiled and why, a line for each program."""
+        """A line for each compiled program, with the reason why it was compiled."""
         return "\n".join(self._reasons) or "nothing is compiled yet: the first call does that"
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:

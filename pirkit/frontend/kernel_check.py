@@ -51,7 +51,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Report:
-    """What checking a program on a backend found.
+    """The result of checking a program on a backend.
 
     ``together`` says what is wrong with a run in which native kernels share launches or memory, if
     each of ``checked`` instructions is right alone; ``suspect`` then names what they share.
@@ -220,7 +220,7 @@ def _sharing(program: ProgramOp, plan: Plan, backend: str) -> Iterator[tuple[str
     yield "the memory plan (runtime/planning.py) or the joined launch", plan, plan
     module = program.parent_op()
     if backend == CPU and isinstance(module, ModuleOp) and not mismatched_values(program.block):
-        # As `compile` does: ops that are in no kernel get one each, and segments take these, too.
+        # As `compile` does: each remaining op gets a kernel, which segments can then contain.
         lowered = run_passes(Program(module), SINGLE).entry(program.symbol)
         single = write_plan(lowered, library=KernelLibrary(backend))
         segments = segmented(single, _static)[0]

@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """A call of a compiled function, given its arguments by position and by name."""
 Run = Callable[[tuple[Array, ...]], "Sequence[Array] | None"]
-"""From the arrays of a program to its results; None, and nothing has run, for unfit ones."""
+"""Runs a program on arrays; returns None, without running, if they do not fit."""
 Writes = Callable[["_Code", str], None]
 """Writes the code that runs a program: from an expression for its arrays to its results ``r``."""
 
@@ -40,7 +40,7 @@ Ways = tuple[
     Mapping[str, Place],
     Sequence[Place],
 ]
-"""What `caller` takes first."""
+"""The first arguments of `caller`."""
 
 _MISSES: Final = (AttributeError, LookupError, NameError, TypeError, ValueError)
 
@@ -197,7 +197,7 @@ def builder(shape: Shape, count: int, order: Sequence[int]) -> Results:
 def _listed(
     code: _Code, shape: Shape, leaves: Any, found: list[tuple[type[Any], int]], names: list[str]
 ) -> str:
-    """As `_built`, with a variable for each container, parents first."""
+    """Like `_built`, with a variable for each container, parents first."""
     if shape is None or shape == LEAF:
         return _built(code, shape, leaves)
     kind, extra, shapes = shape

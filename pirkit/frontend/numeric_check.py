@@ -41,7 +41,7 @@ from pirkit.split.split_result import BACKWARD, FORWARD
 
 Array = np.ndarray[Any, Any]
 Effect = dict[str, Array]
-"""What the host observes of a run: outputs, and written inputs and parameters."""
+"""The observable results of a run: outputs, and written inputs and parameters."""
 
 BACKEND: Final = "reference"
 _BOOL: Final = np.dtype(np.bool_)

@@ -73,7 +73,7 @@ def _between(low: Array, high: Array, part: Any) -> Any:
 
 
 def _linear(ordered: Array, q: float) -> Any:
-    """By linear interpolation; NaN stands at the end of the sorted elements, and gives NaN."""
+    """Quantiles by linear interpolation; NaN is sorted to the end, and gives NaN."""
     place = q * (ordered.shape[-1] - 1)
     low = int(place)
     one, other = ordered[..., low], ordered[..., min(low + 1, ordered.shape[-1] - 1)]

@@ -63,7 +63,7 @@ class Row(Struct, frozen=True):
 
     @property
     def lines(self) -> tuple[Span, ...]:
-        """Where it was written, if that is known."""
+        """The source lines, if they are known."""
         return () if self.entry.span is None else (self.entry.span,)
 
 

@@ -277,7 +277,7 @@ def static_meta(value: SSAValue) -> TensorMeta:
 
 
 def roots(op: PirOp) -> Sequence[Value | None] | None:
-    """What each result element is computed from; None for an op without index rules."""
+    """The expression tree of each result element; None for an op without index rules."""
     if declares(op, SOURCE) or op.regions:
         return None
     rule = library_spaces.get(op.definition)

@@ -45,7 +45,7 @@ _LIBRARIES: Final = frozenset({*sys.stdlib_module_names, *_THIRD_PARTY.split()})
 
 
 class Place(Struct, frozen=True):
-    """Where a function finds something: an expression over `Surroundings.roots`."""
+    """The place of a captured value: an expression over `Surroundings.roots`."""
 
     expression: str
     label: str

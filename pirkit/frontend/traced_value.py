@@ -130,7 +130,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
                 "compose it of operators and of the functions of `pirkit.ops`",
             )
         options.setdefault("axis", 0)
-        axis = options.pop("axis")  # None is every axis, which is the default of functions
+        axis = options.pop("axis")  # None means every axis, the default of functions
         chosen = {} if axis is None else {"axis": axis}
         return apply_function(b, name, inputs, {**chosen, **options})
 

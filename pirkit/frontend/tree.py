@@ -239,7 +239,7 @@ _NONE: Final = object()
 
 
 def rebuilt(shape: Shape, leaves: Iterator[Any]) -> Any:
-    """As `unflatten`, from an iterator that may have leaves of further trees."""
+    """Like `unflatten`, from an iterator that may have leaves of further trees."""
     if shape is None:
         return None
     if shape == LEAF:

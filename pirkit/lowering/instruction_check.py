@@ -203,7 +203,7 @@ class InstructionCheck(Struct):
                     have[...] = self.device.take(right_one)
 
     def _untouched(self, call: Call, fault: _Reporting) -> None:
-        """What is read later must not have changed, but for what this call writes or ends."""
+        """Check that values read later are unchanged, unless this call writes or frees them."""
         mine = {*slots_of(call.outputs), *call.frees}
         for slot, live in self._live.items():
             if slot not in mine and _bytes(self._copy(live.array), live.content):

@@ -1,4 +1,4 @@
-"""On which elements a cotangent may be other than zero.
+"""The support of a cotangent: the elements on which it may be other than zero.
 
 The cotangent of a branch of `where` is zero on the elements that are taken from the other branch. A
 rule multiplies it by a derivative, which may be infinite or NaN there: ``where(x > 0, sqrt(x), 0)``
@@ -301,7 +301,7 @@ def _computed(b: Builder, support: Support) -> Value:
 
 
 def _moved(b: Builder, moved: Moved) -> Value:
-    """Where the derivative of a linear op, whose factors are not negative, takes ones."""
+    """The moved support: where the derivative of a linear op of non-negative factors maps ones."""
     out = b.wrap(moved.op.results[0])
     ones = b.where(_condition(b, moved.support), b.ones_like(out), 0)
     rule = vjp.of(moved.op.definition)

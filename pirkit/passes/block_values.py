@@ -1,4 +1,4 @@
-"""What rules for blocked channels ask of values."""
+"""Queries about values for the rules of blocked channels."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ class _Facts:
         return all(self.reach(element)[1] is op.parent for element in self.classes[value])
 
     def reach(self, element: int) -> tuple[int, Block | None]:
-        """Where a class is read last, and the block in which all of it is made and read."""
+        """The position of the last read of a class, and the block with its definitions and reads."""
         found = self.reaches.get(element)
         if found is None:
             members = self.members[element]

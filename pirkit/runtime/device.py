@@ -31,7 +31,7 @@ class Device(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in backends and places."""
+        """The name of the device in backends and places."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class HostDevice:
         return self.maker(shape, dtype)()
 
     def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Array]:
-        """As `empty`; small arrays bypass the allocator."""
+        """Like `empty`; small arrays bypass the allocator."""
         make = np.empty if prod(shape) * dtype.itemsize < SMALL else allocator.HOST.empty
         return partial(make, shape, dtype)
 
@@ -129,7 +129,7 @@ class CupyDevice:
         return self.xp.empty(shape, dtype)
 
     def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Any]:
-        """As `empty`: cupy's pool is a caching allocator."""
+        """Like `empty`: cupy's pool is a caching allocator."""
         return partial(self.xp.empty, shape, dtype)
 
     def block(self, nbytes: int) -> Carve:

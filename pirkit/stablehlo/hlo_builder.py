@@ -66,7 +66,7 @@ class HloBuilder(Builder):
         return Span(self.module.file, self.node.line)
 
     def notes(self) -> tuple[str, ...]:
-        """Where the user wrote the operation."""
+        """A note with the line of the user's operation."""
         place = self.place_of(self.node)
         return () if place is None else (f"from {place.file}:{place.line}",)
 

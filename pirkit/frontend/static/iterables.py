@@ -1,4 +1,4 @@
-"""What a loop goes over that is recorded once: traced ranges, and the rows of tensors."""
+"""The iterables of loops that are recorded once: traced ranges, and the rows of tensors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TracedRows(Struct, frozen=True):
 
 
 def rows_of(items: Any) -> Any:
-    """What a recorded loop goes over; None for what Python iterates."""
+    """The iterable of a recorded loop; None if Python iterates."""
     if isinstance(items, TracedRange):
         b = _recorder(items.start, items.stop, items.step)
         return TracedRange(_integer(b, items.start), items.stop, items.step)

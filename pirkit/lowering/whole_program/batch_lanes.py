@@ -242,7 +242,7 @@ class _Buffers:
         return [next(left[v]) if v in left else self.numbers[v] for v in stage.outputs]
 
     def operands(self, stage: int) -> tuple[int, ...]:
-        """Those of the functions of a stage."""
+        """The operands of the functions of a stage."""
         emitter = self.stages[stage]
         return (*map(self._read, emitter.inputs), *self._written(emitter), self.workspace)
 

@@ -45,7 +45,7 @@ _Move = tuple[int, int, TensorMeta]
 
 
 class Steps(Protocol):
-    """What is needed of the builder of a program."""
+    """The interface of a program's builder that this file needs."""
 
     steps: list[tuple[NativeFunction | Control, tuple[int, ...]]]
     nests: list[Kernel | None]

@@ -254,7 +254,7 @@ def _fused_sums(made: ProgramSchedule, ops: Sequence[Op]) -> list[Op]:
     of = {s.out: group for group in made.groups for s in group.sums}
 
     def key_of(value: int, total: int) -> object:
-        """What sums have in common that can be merged: batch, shape, whether they are products."""
+        """The key of sums that can be merged: batch, shape, whether they are products."""
         one = found.get(value)
         if one is None or uses[value] != 1 or graph.metas[value].shape != graph.metas[total].shape:
             return value

@@ -123,7 +123,7 @@ def _arrays(store: ObjectCache, key: str, pages: mmap.mmap) -> dict[str, Array] 
 
 
 def _start(table: int) -> int:
-    """Where the first array lies, after a table of so many bytes."""
+    """The offset of the first array, after a table of that size in bytes."""
     return -(-(_HEAD + table) // _PAGE) * _PAGE
 
 

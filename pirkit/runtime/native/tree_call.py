@@ -115,7 +115,7 @@ def tree_call(
 
 
 def _content(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What native code has of an array whose bytes are compared."""
+    """The data by which native code compares the bytes of an array."""
     words = np.frombuffer(expected_metas([meta_of(array.shape, array.dtype)]), np.uint8)
     return np.concatenate([words, np.frombuffer(array.tobytes(), np.uint8)])
 
@@ -125,7 +125,7 @@ def _array(words: Sequence[int]) -> Any:
 
 
 def _element_type(step: Step) -> Any:
-    """Of the number that a step reads; None where its layout in memory is not as expected."""
+    """The element type of a number that a step reads; None if its memory layout is unexpected."""
     if step.use is not Use.SCALAR:
         return np.dtype(_OF_NUMBERS[step.use])
     assert step.type is not None

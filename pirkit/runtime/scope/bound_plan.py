@@ -169,7 +169,7 @@ def _write_back(session: Session, targets: Sequence[_Target]) -> int:
         is_variable = slot in session.in_place or value is target.variable
         if is_variable and target.array is target.variable:
             continue
-        # What is not the session's alone may lie in a variable that is about to be written.
+        # A shared value may lie in a variable that is about to be written.
         deferred.append((target, value if slot in session.owned else value.copy()))
     for target, value in deferred:
         _assign(target, value)

@@ -283,7 +283,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         return f"Tensor(shape={shape}, dtype={self.dtype}, place={self.place},\n       {elements})"
 
     def __format__(self, spec: str) -> str:
-        """As Python formats the only element; without a specification, as `str`."""
+        """Format the only element as Python does; without a specification, as `str`."""
         return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
 
     def block_until_ready(self) -> DenseTensor:

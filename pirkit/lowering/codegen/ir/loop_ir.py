@@ -110,7 +110,7 @@ class Window(Struct, frozen=True):
 
 
 Number = Bound | Iteration | Window
-"""What a routine gets, beside addresses."""
+"""A numeric argument of a routine."""
 
 
 class Buffer(Struct, frozen=True):
@@ -144,7 +144,7 @@ class Buffer(Struct, frozen=True):
     lanes: tuple[int | None, ...] | None = None
 
     def blocks_of(self, var: str) -> list[tuple[str, int]]:
-        """What an iteration of a loop adds, beside strides."""
+        """The offsets that an iteration of a loop adds, besides strides."""
         return [block for block in self.per_block if block[0] == var]
 
 

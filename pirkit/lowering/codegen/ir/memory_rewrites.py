@@ -294,7 +294,7 @@ def prefetch_rows(nest: Nest, row: str, var: str, requests: Sequence[Prefetch]) 
         return (replace(node, body=(*used, *node.body)),)
 
     def change(node: Loop) -> Nodes | None:
-        # What a copy in scratch replaced is not read from memory any more.
+        # Operands with a copy in scratch are not read from memory any more.
         used = [r for r in requests if r.buffer in buffers_of([node])]
         return (replace(node, body=changed(node.body, lambda n: inner(n, used))),)
 
