@@ -201,7 +201,7 @@ class _Facts:
         return all(self.reach(element)[1] is op.parent for element in self.classes[value])
 
     def reach(self, element: int) -> tuple[int, Block | None]:
-        """The position of the last read of a class, and the block with its definitions and reads."""
+        """The position of a class's last read, and the block with its definitions and reads."""
         found = self.reaches.get(element)
         if found is None:
             members = self.members[element]

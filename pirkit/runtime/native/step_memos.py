@@ -142,7 +142,7 @@ def _in_classes(kind: type[Any], name: str) -> type[Any] | None:
 
 
 class _Classes(Struct, frozen=True):
-    """A word that changes with the attributes of a class or of its bases, or with the bases."""
+    """The words that change with the attributes of a class or of its bases, or with the bases."""
 
     fixed: Sequence[tuple[int, int]]
     watched: Sequence[int]
