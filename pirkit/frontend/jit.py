@@ -54,7 +54,7 @@ def jit(
     A signature is the structure of the arguments (trees of tensors, arrays and numbers), shapes and
     element types of the leaves, and the values of static arguments, which have to be hashable.
     Arrays that the function reads from closures, globals and attributes are read at each call;
-    where something else there changes, the function is compiled anew. ``explain()`` lists what was
+    where something else there changes, the function is compiled again. ``explain()`` lists what was
     compiled and why. Results are the caller's. ``out=`` takes a tree of arrays like the result and
     writes into them. Memory of donated arguments may hold results: they are not to be used again.
 

@@ -88,7 +88,7 @@ class _Partitioner:
         if group is not None:
             return group.level
         free = self.equations.unit_of(value)
-        if free is not None and free.is_free:  # kernels compute it anew, from what it reads
+        if free is not None and free.is_free:  # kernels recompute it from its operands
             return max((self.of(v) + (self.at(v) is not None) for v in free.tensors), default=0)
         return self.level.get(value.owner, 0) if isinstance(value.owner, PirOp) else 0
 
@@ -136,7 +136,7 @@ class _Partitioner:
             self.copy(broadcast.moves, own)
             self.is_read([broadcast.value.result], own.level, by=own)
             origin = cast(PirOp, operand.owner)
-            if origin not in self.group:  # each reader computes it anew
+            if origin not in self.group:  # each reader recomputes it
                 origin = broadcast.value.op
             if origin in self.group:
                 self.refusals[origin, unit.op] = _broadcast(unit, broadcast)

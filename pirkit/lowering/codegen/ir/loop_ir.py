@@ -119,7 +119,7 @@ class Buffer(Struct, frozen=True):
     ``strides`` has a stride for each axis, outer ones first. ``space`` says where the buffer is:
     memory of the caller, ``scratch`` memory of the thread, which is written in whole vectors, or
     ``register``: vectors, of which constant indices of unrolled loops pick one.
-    Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
+    Loops in ``outside`` do not move the address: scratch memory starts again at each iteration.
     ``per_block`` adds bytes per iteration of loops, for accumulators of their own.
     ``shares`` is the buffer before this one whose memory it is. With ``image`` there is a tile of
     so many bytes for each of `Images`, and this buffer is that of this image of the present one.

@@ -212,7 +212,7 @@ class _Blocks:
         return len(self.buffers) - 1
 
     def _scratch(self, nbytes: int, strides: dict[int, int]) -> int:
-        """Scratch memory, which begins anew with each block of rows."""
+        """Scratch memory, which is reused by each block of rows."""
         return self._add(
             Buffer(self.group.dtype, (), nbytes, space="scratch", outside=("b",)), strides
         )
