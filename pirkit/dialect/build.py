@@ -279,23 +279,6 @@ class Builder:
         """``x`` as another element type."""
         return x if x.dtype is dtype else self("pd_op.cast", x, dtype=dtype)
 
-    # --- shapes, without ops that change nothing ---
-
-    def permute(self, x: Value, order: Sequence[int]) -> Value:
-        """Dimensions in another order."""
-        same = tuple(order) == tuple(range(x.rank))
-        return x if same else self("pd_op.transpose", x, perm=tuple(order))
-
-    def expanded(self, x: Value, shape: Sequence[int]) -> Value:
-        """``x`` broadcast to a shape, of whose last dimensions it has as many."""
-        return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
-
-    def cut(self, x: Value, axis: int, start: int, end: int) -> Value:
-        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
-        if (start, end) == (0, x.shape[axis]):
-            return x
-        return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(axis,))
-
     def wide(self, x: Value) -> Value:
         """``x`` in float32 if it has half precision."""
         return self.cast(x, dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x
@@ -326,6 +309,21 @@ class Builder:
     def shape_of(self, x: Value) -> Value:
         """The sizes of ``x`` as a tensor of int64."""
         return self("pd_op.shape64", x)
+
+    def permute(self, x: Value, order: Sequence[int]) -> Value:
+        """Dimensions in another order."""
+        same = tuple(order) == tuple(range(x.rank))
+        return x if same else self("pd_op.transpose", x, perm=tuple(order))
+
+    def expanded(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x`` broadcast to a shape, of whose last dimensions it has as many."""
+        return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
+
+    def cut(self, x: Value, axis: int, start: int, end: int) -> Value:
+        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
+        if (start, end) == (0, x.shape[axis]):
+            return x
+        return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(axis,))
 
     def reshape(self, x: Value, shape: Sequence[int] | Value) -> Value:
         """``x`` with other dimensions."""
