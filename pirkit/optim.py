@@ -29,13 +29,12 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from pirkit import ops
-from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.control_flow import while_loop
 from pirkit.frontend.traced_value import where
 from pirkit.frontend.transforms import value_and_grad
-from pirkit.frontend.user_line import user_span
+from pirkit.frontend.user_line import wrong_call
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Schedule = Callable[[Any], Any]
@@ -115,7 +114,7 @@ def adamw(
 
     def update(grads: Any, state: AdamState, params: Any = None) -> tuple[Any, AdamState]:
         if weight_decay and params is None:
-            raise _wrong("weight decay needs the parameters", "`update(grads, state, params)`")
+            raise wrong_call("weight decay needs the parameters", "`update(grads, state, params)`")
         rate, count = _rate(learning_rate, state.count), state.count + 1
         mu = tree.map(_blend(b1, 1 - b1), state.mu, grads)
         nu = tree.map(_blend(b2, 1 - b2), state.nu, tree.map(mul, grads, grads))
@@ -179,7 +178,7 @@ def exponential_decay(first: float, steps: int, factor: float) -> Schedule:
 
 
 def cosine_decay(first: float, steps: int, last: float = 0.0) -> Schedule:
-    """From ``first`` to ``last`` along half a cosine, then ``last``."""
+    """A rate that falls from ``first`` to ``last`` along half a cosine, and then stays."""
 
     def schedule(count: Any) -> Any:
         part = np.minimum(_double(count) / steps, 1.0)
@@ -365,7 +364,7 @@ def _blend(keep: float, share: float) -> Callable[[Any, Any], Any]:
 def _count(params: Any) -> Any:
     leaves = tree.leaves(params)
     if not leaves:
-        raise _wrong("there are no parameters", "pass a tree of tensors")
+        raise wrong_call("there are no parameters", "pass a tree of tensors")
     return _full(leaves[0], (), "int64")
 
 
@@ -386,7 +385,9 @@ def _full(like: Any, shape: tuple[int, ...], dtype: Any = None) -> Any:
 def _flat(params: Any) -> Any:
     leaves = tree.leaves(params)
     if len({str(p.dtype) for p in leaves}) != 1:
-        raise _wrong("`lbfgs` takes parameters of one element type", "convert them with `astype`")
+        raise wrong_call(
+            "`lbfgs` takes parameters of one element type", "convert them with `astype`"
+        )
     return np.concatenate([p.reshape((-1,)) for p in leaves])
 
 
@@ -399,7 +400,3 @@ def _like_tree(flat: Any, params: Any) -> Any:
         found.append(flat[first : first + size].reshape(tuple(np.shape(leaf))))
         first += size
     return tree.unflatten(shape, iter(found))
-
-
-def _wrong(problem: str, help: str) -> UsageError:
-    return UsageError(problem, code="PK0701", span=user_span(), help=help)

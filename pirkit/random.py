@@ -28,11 +28,10 @@ from typing import Any, Final, cast
 import numpy as np
 
 from pirkit import ops
-from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.frontend.jit import jit
 from pirkit.frontend.traced_value import where
-from pirkit.frontend.user_line import user_span
+from pirkit.frontend.user_line import wrong_call
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -148,7 +147,7 @@ def randint(key: Any, shape: Shape, minval: Any, maxval: Any, dtype: DTypeLike =
     """
     kind = element_type(dtype)
     if not kind.is_integer:
-        raise _wrong(f"`randint` draws integers, not {kind}", "take `uniform`")
+        raise wrong_call(f"`randint` draws integers, not {kind}", "take `uniform`")
     return _randint(_key(key), minval, maxval, shape=_dimensions(shape), dtype=kind)
 
 
@@ -171,7 +170,9 @@ def choice(
     rows = rows if isinstance(rows, Value | DenseTensor) else np.asarray(rows)
     count, wanted = int(rows.shape[axis]), _dimensions(shape)
     if not replace and prod(wanted) > count:
-        raise _wrong(f"{prod(wanted)} of {count} parts without any twice", "take `replace=True`")
+        raise wrong_call(
+            f"{prod(wanted)} of {count} parts without any twice", "take `replace=True`"
+        )
     places = _places(_key(key), p, count=count, shape=wanted, replace=replace)
     flat: Any = _taken(rows, places.reshape((-1,)), axis)
     at = axis % rows.ndim
@@ -189,7 +190,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Shape | None = Non
     wanted = rest if shape is None else _dimensions(shape)
     lead = wanted[: len(wanted) - len(rest)]
     if wanted[len(lead) :] != rest:
-        raise _wrong(f"`categorical` of {whole} has no shape {wanted}", f"it ends with {rest}")
+        raise wrong_call(f"`categorical` of {whole} has no shape {wanted}", f"it ends with {rest}")
     return _categorical(_key(key), logits, axis=at - len(whole), lead=lead)
 
 
@@ -291,7 +292,7 @@ def _counters(shape: Dimensions) -> tuple[Any, Any]:
     """The number of each element, as two words."""
     count = prod(shape)
     if count > _WORD:
-        raise _wrong(f"{count} numbers of one key", "split the key")
+        raise wrong_call(f"{count} numbers of one key", "split the key")
     low = ops.arange(0, count, 1, dtype="int64").astype("int32").reshape(shape)
     return low * 0, low
 
@@ -363,7 +364,7 @@ def _key(given: Any) -> Any:
     if getattr(key, "dtype", None) == np.dtype(np.uint32):  # an array of numpy or JAX
         key = np.asarray(key).view(np.int32)
     if np.shape(key) != (2,) or getattr(key, "dtype", None) not in (dt.int32, np.dtype(np.int32)):
-        raise _wrong(
+        raise wrong_call(
             f"a key is a tensor<2xi32>, not {getattr(key, 'meta', type(given).__name__)}",
             "`pirkit.random.key(seed)` makes one; of several, take one: `keys[0]`, or `vmap`",
         )
@@ -373,17 +374,13 @@ def _key(given: Any) -> Any:
 def _dimensions(shape: Any) -> Dimensions:
     found = (shape,) if isinstance(shape, int) else tuple(map(int, shape))
     if any(n < 0 for n in found):
-        raise _wrong(f"{found} is no shape", "sizes are 0 or more")
+        raise wrong_call(f"{found} is no shape", "sizes are 0 or more")
     return found
 
 
 def _float(given: DTypeLike) -> DType:
     found = element_type(given)
     if found not in (dt.float32, dt.float64):
-        raise _wrong(f"random numbers are drawn as float32 or float64, not {found}",
+        raise wrong_call(f"random numbers are drawn as float32 or float64, not {found}",
                      "draw float32, and convert with `astype`")  # fmt: skip
     return found
-
-
-def _wrong(problem: str, help: str) -> UsageError:
-    return UsageError(problem, code="PK0701", span=user_span(), help=help)

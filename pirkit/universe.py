@@ -1,4 +1,4 @@
-"""What xDSL's own tools (``xdsl-opt``, ``xdsl-gui``) find of pirkit: its dialects and passes.
+"""The dialects and passes of pirkit for xDSL's own tools (``xdsl-opt``, ``xdsl-gui``).
 
 The entry point ``xdsl.universe`` names `PIRKIT_UNIVERSE`. A pass whose name xDSL has already, such
 as ``cse``, is offered as ``pirkit-cse``.

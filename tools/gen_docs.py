@@ -30,7 +30,7 @@ from pirkit.dialect.primitives import PRIMITIVES
 from pirkit.dialect.structure import PADDLE_NAMES
 from pirkit.passes import PIPELINES, Pass, all_passes
 from pirkit.passes.pipelines import ORDER
-from pirkit.passes.rewrite_rules import every_law
+from pirkit.passes.rewrite_rules import all_rewrite_rules
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.kernels.cupy.host_fallback import ON_HOST
 from pirkit.runtime.registry import KERNELS
@@ -96,9 +96,7 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "| op | rule |"
     yield "|---|---|"
-    yield from (
-        f"| `{rewrite_rule.op}` | {rewrite_rule.equation} |" for rewrite_rule in every_law()
-    )
+    yield from (f"| `{rule.op}` | {rule.equation} |" for rule in all_rewrite_rules())
 
 
 KERNELS_INTRODUCTION = """\

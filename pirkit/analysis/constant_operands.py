@@ -37,7 +37,7 @@ def _members(value: SSAValue) -> list[SSAValue] | None:
 
 
 def evaluated(op: PirOp, given: Sequence[Any]) -> Array | None:
-    """What an op computes of arrays; None where the program leaves an attribute open."""
+    """The results of an op for arrays; None if the program does not determine an attribute."""
     rule = reference.get(op.definition)
     if rule is None:
         return None

@@ -60,7 +60,7 @@ def placeholder(value: SSAValue) -> Array | None:
 
 
 def results_of(op: PirOp, call: Call) -> tuple[Any, ...] | None:
-    """What the reference rule gives, by result slot; None if it refuses the operands."""
+    """The results of the reference rule, by slot; None if it refuses the operands."""
     arguments, keywords = call
     try:
         with np.errstate(all="ignore"):

@@ -136,7 +136,7 @@ def _users(value: SSAValue, matched: Mapping[Operation, Any]) -> dict[Hashable, 
 def _sole_users(
     value: SSAValue, matched: Mapping[Operation, Any]
 ) -> Mapping[Hashable, list[Operation]]:
-    """Those for whom no other user can be taken, matched ones included."""
+    """The users that cannot be replaced by another one, matched ones included."""
     every = _users(value, {})
     return {k: v for k, v in _users(value, matched).items() if len(every[k]) == 1}
 
@@ -181,7 +181,7 @@ def _defined(op: Operation) -> list[SSAValue]:
 
 
 def _label(op: Operation) -> Hashable:
-    """What an operation is apart from its operands and the operations inside of it."""
+    """The label of an operation: all of it except its operands and the operations inside."""
     types = tuple(result.type for result in op.results)
     if isinstance(op, KernelOp):
         return op.name, op.kernel, types

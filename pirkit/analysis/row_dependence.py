@@ -91,7 +91,7 @@ def _has_rows(meta: TensorMeta, rows: Sequence[int]) -> bool:
 
 
 def _elements(op: PirOp) -> Sequence[Element | None] | None:
-    """What each result element is computed from, by the op's index maps; None without maps."""
+    """The operand elements that a result element is computed from, by index maps; None without."""
     rule = library_spaces.get(op.definition)
     try:
         if rule is None:

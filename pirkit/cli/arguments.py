@@ -75,13 +75,19 @@ class ArgumentParser(argparse.ArgumentParser):
             help="run a Python file first, whose ops and passes are then known",
         )  # fmt: skip
 
-    def add_optional_value(self, group: Any, flag: str, **options: Any) -> None:
-        """Add a flag that may have a value after ``=``: "" if it has none, None if it is absent.
+    def add_flags(self, group: Any, flags: Mapping[str, str]) -> None:
+        """Add flags, each with its help: ``--flag``, ``--flag VALUE`` or ``--flag[=VALUE]``.
 
-        Never after a blank, as there stands the file.
+        An optional value is "" if the flag has none, None if the flag is absent. It is never after
+        a blank, as there stands the file.
         """
-        self._optional_values.add(flag)
-        group.add_argument(flag, **options)
+        for flag, help in flags.items():
+            name, optional, value = flag.rstrip("]").partition("[=")
+            name, _, metavar = (name, "", value) if optional else name.partition(" ")
+            if optional:
+                self._optional_values.add(name)
+            kind: dict[str, Any] = {"metavar": metavar} if metavar else {"action": "store_true"}
+            group.add_argument(name, help=help, **kind)
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         """Help in which ``--flag[=VALUE]`` shows that the value is optional."""
@@ -145,7 +151,7 @@ class ArgumentParser(argparse.ArgumentParser):
         return " ".join(map(str, shown))
 
     def _described(self, message: str) -> str | None:
-        """What the argument is that a message is about, or which ones there are."""
+        """The help of the argument that a message is about, or the list of arguments."""
         named = _NAMED.search(message)
         flags = named[1] if named else ""
         for action in self._actions:

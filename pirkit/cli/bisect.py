@@ -38,7 +38,7 @@ def bisect_parts(modules: Sequence[ModuleOp], arguments: argparse.Namespace) -> 
 
 
 def _wrong_kernel(module: ModuleOp, arguments: argparse.Namespace) -> str | None:
-    """What is wrong after the pipeline on the backend, or None."""
+    """The error on the backend after the pipeline, as text, or None."""
     run_pipeline(module, expanding(module, arguments.pipeline))
     report = check_module(module, arguments.backend, arguments.seed)
     if report is None:

@@ -1,4 +1,4 @@
-"""What ``pirkit-run --check`` does: compares programs and captured cases with the reference."""
+"""``pirkit-run --check``: compares programs and captured cases with the reference."""
 
 from __future__ import annotations
 

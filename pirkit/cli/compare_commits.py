@@ -35,7 +35,7 @@ _FORWARDED: Final = ("format", "backend", "fused", "threads", "entry")
 
 @dataclass(frozen=True)
 class Side:
-    """What one side of a comparison computed, and what that took."""
+    """The results of one side of a comparison, and its costs."""
 
     facts: Mapping[str, Any]
     counts: Counter[str]

@@ -39,7 +39,7 @@ def listing() -> str:
 
 
 def show(name: str) -> str:
-    """What a program takes and gives, how it runs, and numbers. UsageError for an unknown name."""
+    """Show a program's inputs, outputs, plan and results. UsageError for an unknown name."""
     if name not in SAMPLES:
         raise UsageError(
             f"there is no sample program `{name}`",

@@ -1,4 +1,4 @@
-"""What ``pirkit diff`` prints: how two programs differ, whatever their values are called."""
+"""``pirkit diff``: prints how two programs differ, regardless of the names of their values."""
 
 from __future__ import annotations
 

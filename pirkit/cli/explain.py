@@ -1,4 +1,4 @@
-"""What ``pirkit explain`` prints: the page of an error code, or the list of codes."""
+"""``pirkit explain``: prints the page of an error code, or the list of codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``pirkit-opt`` tells about kernels; importing it imports the whole code generator."""
+"""The reports of ``pirkit-opt`` about kernels; importing this imports the code generator."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _READ_AT_MOST: Final = 4_000_000
 
 @dataclass(frozen=True)
 class Reading:
-    """What could be read of a text: its errors, and the operation that begins on each line."""
+    """The readable part of a text: its errors, and the operation that begins on each line."""
 
     errors: list[PirkitError]
     operations: dict[int, Operation]

@@ -1,4 +1,4 @@
-"""Where the values of a text are defined and used, also while the text is not yet a program.
+"""Finds definitions and uses of the values of a text, also while it is no valid program.
 
 Names are found by their spelling alone, in MLIR's forms and in Paddle's: a definition stands before
 `=` at the beginning of a line, or is an argument of a block. Braces bound its scope.

@@ -174,7 +174,7 @@ def _of_document(
         document = server.documents[uri]
         if not at:
             return answer(document)
-        place = params["position"]  # of an editor that may be ahead of what it has sent
+        place = params["position"]  # the editor may be ahead of the text that it has sent
         return answer(document, min(place["line"], len(document.lines) - 1), place["character"])
 
     return handler

@@ -1,4 +1,4 @@
-"""What ``pirkit-opt --list-ops``, ``--list-passes`` and ``--help-pass`` print."""
+"""Prints the listings of ``pirkit-opt --list-ops``, ``--list-passes`` and ``--help-pass``."""
 
 from __future__ import annotations
 

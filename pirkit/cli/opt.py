@@ -21,7 +21,7 @@ _NEEDS: Final = (
 """Flags, those of which they need one, and how that is written."""
 
 _PRINTS: Final = ("--target", "--generic", "--locs", "--count", "--why-not", "--bisect")
-"""Flags that say what is printed, of which a command has one."""
+"""Flags that select the output, of which a command may have one."""
 
 _LISTINGS: Final = ("--list-ops", "--list-passes", "--help-pass")
 

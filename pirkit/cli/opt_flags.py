@@ -15,20 +15,46 @@ from pirkit.diag.limits import PROFILES
 
 FORMATS: Final = ("auto", "mlir", "stablehlo", "paddle-text", "paddle-json")
 TARGETS: Final = (
-    "mlir",
-    "mlir-generic",
-    "mlir-locations",
-    "paddle-text",
-    "paddle-json",
-    "plan",
-    "dot",
-    "onnx",
-    "map-expr",
-    "nest",
-    "llvm",
-    "llvm-locations",
-    "asm",
-)
+    "mlir", "mlir-generic", "mlir-locations", "paddle-text", "paddle-json", "plan", "dot", "onnx",
+    "map-expr", "nest", "llvm", "llvm-locations", "asm",
+)  # fmt: skip
+
+_INSPECTING: Final = {
+    "--dump DIR": "write the program after each pass that changed it to a folder, with diffs",
+    "--generic": "print MLIR's generic form, as -t mlir-generic does",
+    "--locs": "print the location of each operation, as -t mlir-locations does",
+    "--count": "print how often each op occurs, not the program",
+    "--ids": "number operations in an attribute op_id",
+    "--timing[=FILE]": "print the time of each pass; --timing=FILE writes a trace for Perfetto"
+    " instead",
+    "--report HTML": "write a page of passes, changes, times",
+    "--stats": "print the statistics of each pass",
+    "--remarks[=KIND:PASS]": "print what passes did, or why not; --remarks=missed:cse prints one"
+    " kind, of one pass",
+    "--trace-rewrites": "print each rewrite: rule, before and after",
+    "--list-passes": "list passes and pipelines",
+    "--help-pass PASS": "print the manual of a pass",
+    "--list-ops": "print rules and kernels of each op",
+    "--missing": "with --list-ops: ops that nothing runs",
+    "--primitives": "with --list-ops: the primitive set, with kernels and derivatives of each"
+    " member",
+    "--why-kernel": "with -t plan: print the kernel of each operation, why, schedule, emitting"
+    " file",
+    "--why-not fuse:%A,%B": "print why the operations that define two values are not in one kernel",
+    "--json": "print listings and errors as JSON",
+}
+_CHECKING: Final = {
+    "--no-verify-each": "do not verify the program after each pass",
+    "--verify-roundtrip": "fail if printing and parsing the result changes it",
+    "--check[=each]": "fail if a pass or a kernel computes wrong numbers; --check=each compares"
+    " after each pass, --check=proof proves each pass with z3, and tests what it cannot prove",
+}
+_TESTING: Final = {
+    "--split-input-file": "treat the parts between lines `// -----` as separate files",
+    "--expect-diagnostics": "compare diagnostics with comments `// expected-error @+1 {{text}}`",
+    "--run-reproducer": "FILE is a reproducer: run the pipeline that it names",
+    "--bisect": "print the first pass and rewrite, or the kernels, that break rules or numbers",
+}
 
 
 def make_parser() -> ArgumentParser:
@@ -65,118 +91,22 @@ def make_parser() -> ArgumentParser:
     parser.add_argument("-o", "--output", metavar="OUT", help="write to this file, atomically")
     show = parser.add_argument_group("inspecting")
     show.add_argument(
-        "--print",
-        dest="print_ir",
-        action="append",
-        default=[],
-        metavar="WHEN",
+        "--print", dest="print_ir", action="append", default=[], metavar="WHEN",
         help="print the program after-change, before:PASS, after:PASS, or around all passes",
-    )
-    show.add_argument(
-        "--dump",
-        metavar="DIR",
-        help="write the program after each pass that changed it to a folder, with diffs",
-    )
-    show.add_argument(
-        "--generic", action="store_true", help="print MLIR's generic form, as -t mlir-generic does"
-    )
-    show.add_argument(
-        "--locs",
-        action="store_true",
-        help="print the location of each operation, as -t mlir-locations does",
-    )
-    show.add_argument(
-        "--count", action="store_true", help="print how often each op occurs, not the program"
-    )
-    show.add_argument("--ids", action="store_true", help="number operations in an attribute op_id")
-    parser.add_optional_value(
-        show,
-        "--timing",
-        metavar="FILE",
-        help="print the time of each pass; --timing=FILE writes a trace for Perfetto instead",
-    )
-    show.add_argument("--report", metavar="HTML", help="write a page of passes, changes, times")
-    show.add_argument("--stats", action="store_true", help="print the statistics of each pass")
-    parser.add_optional_value(
-        show,
-        "--remarks",
-        metavar="KIND:PASS",
-        help="print what passes did, or why not; --remarks=missed:cse prints one kind, of one pass",
-    )
-    show.add_argument(
-        "--trace-rewrites", action="store_true", help="print each rewrite: rule, before and after"
-    )
-    show.add_argument("--list-passes", action="store_true", help="list passes and pipelines")
-    show.add_argument("--help-pass", metavar="PASS", help="print the manual of a pass")
-    show.add_argument("--list-ops", action="store_true", help="print rules and kernels of each op")
-    show.add_argument(
-        "--missing", action="store_true", help="with --list-ops: ops that nothing runs"
-    )
-    show.add_argument(
-        "--primitives",
-        action="store_true",
-        help="with --list-ops: the primitive set, with kernels and derivatives of each member",
-    )
-    show.add_argument(
-        "--why-kernel",
-        action="store_true",
-        help="with -t plan: print the kernel of each operation, why, schedule, emitting file",
-    )
-    show.add_argument(
-        "--why-not",
-        metavar="fuse:%A,%B",
-        help="print why the operations that define two values are not in one kernel",
-    )
-    show.add_argument("--json", action="store_true", help="print listings and errors as JSON")
+    )  # fmt: skip
+    parser.add_flags(show, _INSPECTING)
     check = parser.add_argument_group("checking and limits")
+    parser.add_flags(check, _CHECKING)
     check.add_argument(
-        "--no-verify-each", action="store_true", help="do not verify the program after each pass"
-    )
-    check.add_argument(
-        "--verify-roundtrip",
-        action="store_true",
-        help="fail if printing and parsing the result changes it",
-    )
-    parser.add_optional_value(
-        check,
-        "--check",
-        metavar="each",
-        help="fail if a pass or a kernel computes wrong numbers; --check=each compares after each "
-        "pass, --check=proof proves each pass with z3, and tests what it cannot prove",
-    )
-    check.add_argument(
-        "--backend",
-        choices=("reference", "cpu", "gpu"),
+        "--backend", choices=("reference", "cpu", "gpu"),
         help="whose kernels --check and --bisect compare with the reference",
-    )
-    check.add_argument(
-        "--show-kernel", action="store_true", help="with --bisect: print the wrong MapExpr"
-    )
+    )  # fmt: skip
+    parser.add_flags(check, {"--show-kernel": "with --bisect: print the wrong MapExpr"})
     check.add_argument("--seed", type=natural, metavar="N", help="seed of random inputs (0)")
     check.add_argument(
         "--limits", default="default", choices=tuple(PROFILES), help="limits on program sizes"
     )
-    test = parser.add_argument_group("testing")
-    test.add_argument(
-        "--split-input-file",
-        action="store_true",
-        help="treat the parts between lines `// -----` as separate files",
-    )
-    test.add_argument(
-        "--expect-diagnostics",
-        action="store_true",
-        help="compare diagnostics with comments `// expected-error @+1 {{text}}`",
-    )
-    test.add_argument(
-        "--run-reproducer",
-        action="store_true",
-        help="FILE is a reproducer: run the pipeline that it names",
-    )
-    test.add_argument(
-        "--bisect",
-        action="store_true",
-        help="print the first pass and rewrite, or the kernels, that break rules or numbers",
-    )
+    parser.add_flags(parser.add_argument_group("testing"), _TESTING)
     return parser
 
 
@@ -186,7 +116,7 @@ def _passes_epilog() -> str:
     Importing the passes would take half a second.
     """
     text = Path(__file__).with_name("passes.txt").read_text(encoding="utf-8")
-    text = re.sub(r",(?=\S)", ", ", text)  # where lines may end
+    text = re.sub(r",(?=\S)", ", ", text)  # lines may be broken there
     column = len(text) - len(text.partition(" ")[2].lstrip())
     return "\n".join(["passes:", *(_wrapped(f"  {p}", column + 2) for p in text.splitlines())])
 

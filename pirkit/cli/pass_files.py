@@ -44,7 +44,7 @@ def _load(path: str) -> None:
     sys.modules[name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
-    except PirkitError as error:  # of a decorator of pirkit
+    except PirkitError as error:  # raised by a decorator of pirkit
         error.span = error.span or Span(path, _line_of(error, path))
         raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything

@@ -1,4 +1,4 @@
-"""What ``pirkit quantize`` does: weights in fewer bits, and a table of what that changes."""
+"""``pirkit quantize``: stores weights in fewer bits, and prints a table of the accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``pirkit-reduce`` does: makes the program of a file smaller while its oracle holds."""
+"""``pirkit-reduce``: makes the program of a file smaller while its oracle holds."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Reproducing:
             ) from error
 
     def note(self, summary: str) -> str:
-        """Write the file and tell where it is, or why there is none."""
+        """Write the file and return a note with its path, or with the reason why there is none."""
         try:
             loads = "".join(f"--load {path} " for path in self.loaded)
             return f"`pirkit-opt {loads}--run-reproducer {self.write(summary)}` does it again"

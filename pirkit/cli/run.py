@@ -69,7 +69,7 @@ _IDLE: Final = {
     "--report": "outputs trace timing",
     "--compare": "outputs trace timing pipeline",
 }
-"""What a run is for, and the flags that do nothing then."""
+"""The modes of a run, and the flags that have no effect in each."""
 
 
 def _require_mode(arguments: argparse.Namespace, given: set[str]) -> None:
@@ -106,6 +106,25 @@ def _is_program(path: str) -> bool:
     return path.endswith(PROGRAMS) and os.path.isfile(path)
 
 
+_FILES: Final = {
+    "--params P": "weights: .pdiparams, .npz or .safetensors",
+    "--inputs I": "inputs: .npz, .safetensors, random:SEED, or NAME=FILE.npy,...",
+    "--outputs O": "write the outputs to this .npz file",
+    "--entry NAME": "program of the module to run",
+}
+_RUNNING: Final = {
+    "--freeze": "treat weights as constants",
+    "--no-fallback": "refuse ops without device kernel",
+    "--trace": "print each instruction with its time",
+    "--profile[=FILE]": "print time, bytes, flops and share of the roofline of each instruction;"
+    " --profile=FILE.json writes a trace for Perfetto, any other name stacks for flame graphs",
+    "--report HTML": "write a page of passes, kernels, memory and measured times",
+}
+_CHECKING: Final = {
+    "--check": "compare the kernels of a program with the reference, or a case with its numbers"
+}
+
+
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="pirkit-run",
@@ -130,52 +149,22 @@ def _parser() -> ArgumentParser:
         "-f", "--format", default="auto", choices=FORMATS, metavar="FORMAT",
         help=f"format of the program: {', '.join(FORMATS)}",
     )  # fmt: skip
-    run.add_argument("--params", metavar="P", help="weights: .pdiparams, .npz or .safetensors")
-    run.add_argument(
-        "--inputs",
-        metavar="I",
-        help="inputs: .npz, .safetensors, random:SEED, or NAME=FILE.npy,...",
-    )
-    run.add_argument("--outputs", metavar="O", help="write the outputs to this .npz file")
-    run.add_argument("--entry", metavar="NAME", help="program of the module to run")
+    parser.add_flags(run, _FILES)
     run.add_argument("--repeat", type=positive, default=1, metavar="N", help="run N times")
     run.add_argument("--threads", type=positive, metavar="N", help="the most threads of a run")
-    run.add_argument("--freeze", action="store_true", help="treat weights as constants")
-    run.add_argument("--no-fallback", action="store_true", help="refuse ops without device kernel")
-    run.add_argument("--trace", action="store_true", help="print each instruction with its time")
-    parser.add_optional_value(
-        run,
-        "--profile",
-        metavar="FILE",
-        help="print time, bytes, flops and share of the roofline of each instruction;"
-        " --profile=FILE.json writes a trace for Perfetto, any other name stacks for flame graphs",
-    )
+    parser.add_flags(run, _RUNNING)
     run.add_argument(
-        "--report",
-        metavar="HTML",
-        help="write a page of passes, kernels, memory and measured times",
-    )
-    run.add_argument(
-        "--compare",
-        nargs=2,
-        metavar=("A", "B"),
+        "--compare", nargs=2, metavar=("A", "B"),
         help="compare two pipelines, or commits of pirkit as git:REVISION[:PIPELINE]: numbers,"
         " time, instructions, bytes; `native` runs no pipeline",
-    )
+    )  # fmt: skip
     run.add_argument("--timing", action="store_true", help="print how long the runs took")
     check = parser.add_argument_group("checking cases")
+    parser.add_flags(check, _CHECKING)
     check.add_argument(
-        "--check",
-        action="store_true",
-        help="compare the kernels of a program with the reference, or a case with its numbers",
-    )
-    check.add_argument(
-        "--from",
-        dest="source",
-        default="main",
-        choices=("main", "split", "json"),
+        "--from", dest="source", default="main", choices=("main", "split", "json"),
         help="main: the training program, differentiated by pirkit; split: Paddle's forward and "
         "backward programs; json: the inference export",
-    )
+    )  # fmt: skip
     check.add_argument("--jobs", type=positive, default=1, metavar="N", help="processes to use")
     return parser

@@ -1,4 +1,4 @@
-"""What ``pirkit-run PROGRAM`` does: compiles a program, runs it, prints and writes its outputs."""
+"""``pirkit-run PROGRAM``: compiles and runs a program, prints and writes its outputs."""
 
 from __future__ import annotations
 

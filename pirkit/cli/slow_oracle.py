@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.diag.errors import PirkitError, UsageError
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.verify import verify_module
+from pirkit.frontend.derivative_check import has_derivatives
 from pirkit.frontend.native_compile import GRADIENTS
-from pirkit.frontend.numeric_check import Inputs, expanding, has_derivatives, on_drawn_inputs
+from pirkit.frontend.numeric_check import Inputs, expanding, on_drawn_inputs
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline

@@ -14,7 +14,7 @@ from pirkit.frontend.files import load, read_text
 def is_torch_archive(path: str) -> bool:
     """Whether a file is such an archive, by its content: a zip file that names its format."""
     file = Path(path)
-    if not os.path.isfile(file):  # to look into a pipe would take what it has
+    if not os.path.isfile(file):  # reading a pipe would consume it
         return False
     try:
         with file.open("rb") as begin:

@@ -1,4 +1,4 @@
-"""What ``pirkit-opt FILE`` does: reads each part of a file, runs the passes, writes the result."""
+"""``pirkit-opt FILE``: reads each part of a file, runs the passes, writes the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do about an error, by its code, where the place that raises it knows nothing better."""
+"""The help text of an error code, for errors that are raised without one."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def run_main(main: Callable[[], int | None]) -> int:
     the environment has ``PIRKIT_DEBUG=1``.
     """
     as_json = "--json" in sys.argv
-    atexit.register(gc.freeze)  # else the interpreter's end looks for cycles, for 0.1 s
+    atexit.register(gc.freeze)  # or the interpreter searches for cycles at exit, for 0.1 s
     _prepare_streams()
     for argument in sys.argv[1:]:
         trust_source(argument.rpartition("=")[2])
@@ -65,7 +65,7 @@ def _report(error: PirkitError, as_json: bool) -> int:
     from pirkit.diag.render import print_error  # noqa: PLC0415  rich is slow to import
 
     try:
-        sys.stdout.flush()  # what was printed before the error is shown before it
+        sys.stdout.flush()  # earlier output appears before the error
     except OSError:
         _discard_output()
     with suppress(OSError):  # if nobody listens any more, the exit code still tells

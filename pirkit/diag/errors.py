@@ -65,7 +65,7 @@ class PirkitError(Exception):
 
     @property
     def __notes__(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """What tracebacks show below the error: its notes, the remedy, and where its page is."""
+        """The lines that tracebacks show below the error: its notes, the remedy, and its page."""
         shown = [f"note: {note}" for note in self.notes]
         shown += [f"help: {self.help}"] if self.help else []
         return [*shown, f"`pirkit explain {self.code}` prints its page", *self._added]

@@ -55,7 +55,7 @@ def _is_imported_elsewhere() -> bool:
 
 
 _FORK: Final[list[ExitStack]] = []
-"""What the fork that is under way holds, if there is one."""
+"""The locks that the current fork holds, if there is one."""
 _TAKEN: Final[list[AbstractContextManager[object]]] = []
 
 

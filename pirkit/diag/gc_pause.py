@@ -33,7 +33,7 @@ def collection_paused() -> Generator[None]:
         yield
     finally:
         if was_enabled:
-            with suppress(ValueError):  # in a child, after `_resume`
+            with suppress(ValueError):  # a child process may have run `_resume`
                 _PAUSED.remove(get_ident())
             gc.enable()
 

@@ -1,6 +1,6 @@
 """The logger of pirkit, ``logging.getLogger("pirkit")``: what is compiled, and why again.
 
-INFO tells each compiled signature with its reason, DEBUG where plans come from and how long it
+INFO logs each compiled signature with its reason, DEBUG the origin of plans and how long it
 took. ``PIRKIT_LOG=INFO`` or ``pirkit.config.log_level`` shows them on standard error.
 """
 

@@ -1,4 +1,4 @@
-"""What to do about a path that cannot be read or written."""
+"""The help text for a path that cannot be read or written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unwritable(path: str, error: OSError) -> ArtifactError:
 
 
 def remedy(path: str, error: OSError | None) -> str:
-    """What to do about a path that cannot be used."""
+    """The help text for a path that cannot be used."""
     if isinstance(error, FileExistsError):
         return "a file is there already: name another folder"
     if isinstance(error, NotADirectoryError):

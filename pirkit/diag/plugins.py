@@ -32,7 +32,7 @@ def plugins(group: str) -> Sequence[EntryPoint]:
 
 
 def loaded(entry: EntryPoint) -> Any:
-    """What an entry point names. UsageError (PK0710) if its package fails."""
+    """The object that an entry point names. UsageError (PK0710) if its package fails."""
     return _attempted(entry.load, f"plug-in `{entry.value}` of `{entry.group}`")
 
 

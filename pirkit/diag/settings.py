@@ -32,63 +32,33 @@ SETTINGS: Final = {
     for s in (
         Setting("threads", "PIRKIT_NUM_THREADS", "most threads of a run; else one for each core"),
         Setting("cache_dir", "PIRKIT_CACHE_DIR", "folder of the compile cache; else the user's"),
-        Setting(
-            "cache",
-            "PIRKIT_NATIVE_CACHE",
-            "what is cached on disk: `objects` is code of functions alone, `off` nothing",
-            ("on", "objects", "off"),
-        ),
-        Setting(
-            "target",
-            "PIRKIT_TARGET",
-            "the x86-64 level that native code may use; else that of this CPU",
-            ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
-            is_fixed=True,
-        ),
-        Setting(
-            "vector_bits",
-            "PIRKIT_VECTOR_BITS",
-            "the largest vector width",
-            ("128", "256", "512"),
-            is_fixed=True,
-        ),
-        Setting(
-            "sanitize",
-            "PIRKIT_SANITIZE",
-            "native code ends the process at an access that leaves its buffer; in the environment,"
-            " forbidden pages also surround each array",
-            ("0", "1"),
-            is_fixed=True,
-        ),
-        Setting(
-            "fused",
-            "PIRKIT_FUSED",
-            "what runs fused kernels on the CPU",
-            ("native", "nest", "interpret"),
-        ),
-        Setting(
-            "prim",
-            "PIRKIT_PRIM",
-            "decompose operators into primitives first",
-            ("0", "1", "forward", "backward"),
-        ),
-        Setting(
-            "fast_math",
-            "PIRKIT_FAST_MATH",
-            "`jit`, and `compile` without a pipeline, may factor common operands out of sums",
-            ("0", "1"),
-        ),
+        Setting("cache", "PIRKIT_NATIVE_CACHE",
+                "what is cached on disk: `objects` is code of functions alone, `off` nothing",
+                ("on", "objects", "off")),
+        Setting("target", "PIRKIT_TARGET",
+                "the x86-64 level that native code may use; else that of this CPU",
+                ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"), is_fixed=True),
+        Setting("vector_bits", "PIRKIT_VECTOR_BITS", "the largest vector width",
+                ("128", "256", "512"), is_fixed=True),
+        Setting("sanitize", "PIRKIT_SANITIZE",
+                "native code ends the process at an access that leaves its buffer; in the"
+                " environment, forbidden pages also surround each array",
+                ("0", "1"), is_fixed=True),
+        Setting("fused", "PIRKIT_FUSED", "what runs fused kernels on the CPU",
+                ("native", "nest", "interpret")),
+        Setting("prim", "PIRKIT_PRIM", "decompose operators into primitives first",
+                ("0", "1", "forward", "backward")),
+        Setting("fast_math", "PIRKIT_FAST_MATH",
+                "`jit`, and `compile` without a pipeline, may factor common operands out of sums",
+                ("0", "1")),
         Setting("prim_keep", "PIRKIT_PRIM_KEEP", "operators that are kept then, `softmax;gelu`"),
         Setting("prim_only", "PIRKIT_PRIM_ONLY", "the only operators that are decomposed then"),
-        Setting(
-            "log_level",
-            "PIRKIT_LOG",
-            "show messages of the logger `pirkit` from this level on",
-            ("DEBUG", "INFO", "WARNING", "ERROR"),
-        ),
+        Setting("log_level", "PIRKIT_LOG",
+                "show messages of the logger `pirkit` from this level on",
+                ("DEBUG", "INFO", "WARNING", "ERROR")),
         Setting("debug", "PIRKIT_DEBUG", "commands show tracebacks of bugs", ("0", "1")),
     )
-}
+}  # fmt: skip
 
 _ASSIGNED: Final[dict[str, str]] = {}
 _INSIDE: Final[ContextVar[Mapping[str, str]]] = ContextVar("_INSIDE", default={})  # noqa: B039  never written

@@ -29,8 +29,8 @@ _MARGIN_NS: Final = 100_000_000
 class Sources:
     """The files below a folder, as they were when they were first looked at.
 
-    ``changed`` tells what the last look found; once it is True it stays so. A look of less than
-    ``lasts`` seconds ago is not repeated.
+    ``changed`` is the result of the last check; once it is True it stays so. A check is not
+    repeated within ``lasts`` seconds.
     """
 
     def __init__(self, root: Path | str, began_ns: int, lasts: float = 0.0) -> None:
@@ -41,9 +41,9 @@ class Sources:
         self._seen: str | None = None
 
     def known(self) -> str | None:
-        """What tells these files from others; None where they are no files, or have changed.
+        """A key of these files' paths and times; None if they are no files, or have changed.
 
-        They are looked at in the first call only: `unchanged` looks again.
+        Only the first call reads the file system; `unchanged` reads it again.
         """
         if self._seen is None and not self.changed:
             self._seen = self._look()
@@ -92,4 +92,4 @@ def files(folder: str) -> Iterator[Row]:
 
 
 SOURCES: Final = Sources(Path(__file__).parents[1], BEGAN_NS, lasts=1.0)
-"""Those of pirkit."""
+"""The source files of pirkit."""

@@ -224,7 +224,7 @@ def _objects(name: str, item: Kind) -> Kind:
 
 
 def _encode_scalar(value: Any) -> Attribute:
-    value = value.item() if hasattr(value, "item") else value  # of numpy
+    value = value.item() if hasattr(value, "item") else value  # a numpy scalar
     if isinstance(value, bool):
         return mlir.IntegerAttr(int(value), mlir.i1)
     if isinstance(value, int):
@@ -248,7 +248,7 @@ def _is_scalar(attribute: Attribute) -> bool:
 
 
 def _encode_dtype(value: DType | str | type[Any] | None) -> Attribute:
-    """Also of a numpy dtype, and of a scalar type of numpy."""
+    """Encode an element type, also one given as a numpy dtype or scalar type."""
     if value is None:
         return DTypeAttr("Undefined")
     if isinstance(value, type):
@@ -280,12 +280,12 @@ def _truth(value: Any) -> bool:
     return bool(value)
 
 
-_STR: Final = Kind(
-    "str",
-    _string,
-    lambda a: isinstance(a, mlir.StringAttr),
-    lambda a: cast(mlir.StringAttr, a).data,
-)
+def _word(name: str, encode: Callable[[Any], Attribute], held_in: type[Any]) -> Kind:
+    """A kind whose attributes are of one class, with the value as ``data``."""
+    return Kind(name, encode, lambda a: isinstance(a, held_in), lambda a: cast(Any, a).data)
+
+
+_STR: Final = _word("str", _string, mlir.StringAttr)
 _SCALAR: Final = Kind("scalar", _encode_scalar, _is_scalar, _decode_scalar)
 _BOOL: Final = Kind(
     "bool",
@@ -305,23 +305,10 @@ KINDS: Final[dict[str, Kind]] = {
     "scalar": _SCALAR,
     "intarray": Kind("intarray", _I64S.encode, _I64S.accepts, _I64S.decode),
     "dtype": Kind(
-        "dtype",
-        _encode_dtype,
-        _is_dtype,
-        lambda a: dt.BY_NAME.get(cast(DTypeAttr, a).data),
+        "dtype", _encode_dtype, _is_dtype, lambda a: dt.BY_NAME.get(cast(DTypeAttr, a).data)
     ),
-    "place": Kind(
-        "place",
-        _place,
-        lambda a: isinstance(a, PlaceAttr),
-        lambda a: cast(PlaceAttr, a).data,
-    ),
-    "layout": Kind(
-        "layout",
-        lambda v: LayoutAttr(v),
-        lambda a: isinstance(a, LayoutAttr),
-        lambda a: cast(LayoutAttr, a).data,
-    ),
+    "place": _word("place", _place, PlaceAttr),
+    "layout": _word("layout", LayoutAttr, LayoutAttr),
     "bool[]": _array("bool[]", mlir.i1, bool),
     "i32[]": _array("i32[]", mlir.i32, lambda v: _held(int(v), 32)),
     "i64[]": _I64S,
@@ -358,22 +345,9 @@ DISCARDABLE: Final[dict[str, str]] = {
 """Attributes that any op may carry and that do not change its meaning."""
 
 _OTHERS: Final = frozenset(
-    {
-        "comp_order",
-        "comp_rule",
-        "grad_op_dist_attr",
-        "is_distributed",
-        "is_parameter",
-        "is_persistable",
-        "is_target",
-        "need_clip",
-        "op_dist_attr",
-        "op_role_var",
-        "skip_quant",
-        "sync_after_launch",
-        "trainable",
-        "with_quant_attr",
-    }
+    "comp_order comp_rule grad_op_dist_attr is_distributed is_parameter is_persistable "
+    "is_target need_clip op_dist_attr op_role_var skip_quant sync_after_launch trainable "
+    "with_quant_attr".split()
 )
 """Further such attributes, whose kind nothing reads."""
 

@@ -70,7 +70,7 @@ class Builder:
         self.attributes: Mapping[str, Attribute] = attributes or {}
         self.emitted: list[PirOp] = []
         self.algebra: Algebra = powers(0)
-        """What the rules for Taylor series compute in."""
+        """The algebra of series that the rules for Taylor series use."""
         self._constants: dict[tuple[Any, ...], Value] = {}
 
     # --- emitting ---
@@ -85,7 +85,7 @@ class Builder:
         attrs: Mapping[str, Any],
         wanted: Container[str] | None = None,
     ) -> Any:
-        """As a call; of the results only those that are ``wanted``, if that is given."""
+        """Emit an op as `__call__` does, with only the ``wanted`` results, if these are given."""
         slots, properties = self._sorted(definition, operands, attrs)
         types = infer_result_types(definition, slots, properties) if definition.results else ()
         if wanted is not None:
@@ -310,6 +310,21 @@ class Builder:
         """The sizes of ``x`` as a tensor of int64."""
         return self("pd_op.shape64", x)
 
+    def permute(self, x: Value, order: Sequence[int]) -> Value:
+        """Dimensions in another order."""
+        same = tuple(order) == tuple(range(x.rank))
+        return x if same else self("pd_op.transpose", x, perm=tuple(order))
+
+    def expanded(self, x: Value, shape: Sequence[int]) -> Value:
+        """``x`` broadcast to a shape, of whose last dimensions it has as many."""
+        return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
+
+    def cut(self, x: Value, axis: int, start: int, end: int) -> Value:
+        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
+        if (start, end) == (0, x.shape[axis]):
+            return x
+        return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(axis,))
+
     def reshape(self, x: Value, shape: Sequence[int] | Value) -> Value:
         """``x`` with other dimensions."""
         if not isinstance(shape, Value) and tuple(shape) == x.shape and UNKNOWN not in x.shape:
@@ -403,7 +418,8 @@ def _identity(op: str, x: Value, y: Value) -> Value | None:
 
 def _is_filled(x: Value, number: Number) -> bool:
     owner = x.ssa.owner
-    if getattr(owner, "name", "") not in ("pd_op.full", "pd_op.full_like"):  # most: and is quick
+    # the usual case, and fast
+    if getattr(owner, "name", "") not in ("pd_op.full", "pd_op.full_like"):
         return False
     assert isinstance(owner, PirOp)
     held = constant_scalar(x.ssa)

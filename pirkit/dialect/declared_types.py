@@ -1,4 +1,4 @@
-"""Which types a program may declare for the results of an operation.
+"""The types that a program may declare for the results of an operation.
 
 Paddle declares some types that its kernels do not produce. Such programs are accepted as they are,
 so that they can be read, run and written back.

@@ -55,7 +55,7 @@ class _RowTable:
                     self._add(inner)
 
     def _place(self, op: Operation) -> tuple[str, int, int] | str:
-        """Where an operation was written. Few places have a spelling in common."""
+        """The source location of an operation. Few operations share a location."""
         where = op.location
         if isinstance(where, FileLineColLoc):
             return where.filename.data, where.line.data, where.column.data

@@ -80,7 +80,7 @@ def metas_of_call(
     constants: tuple[tuple[str, Constant], ...],
     properties: tuple[tuple[str, Attribute], ...],
 ) -> tuple[Meta | None, ...]:
-    """Like `infer_call`, but returns metas, whose sizes may exceed any memory."""
+    """Like `infer_call`, but returns metas, whose sizes are not limited by memory."""
     keywords = dict(constants)
     held = dict(properties)
     for attr in definition.attrs:

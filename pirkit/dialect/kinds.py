@@ -1,4 +1,4 @@
-"""What kind of computation an op is, and what follows from the kind.
+"""The kinds of ops by what they compute, and the costs and traits of their records.
 
 The record of an op (`opdef.py`) declares its kind, its scalar cost and its traits, or its family
 declares the kind for all of its ops (``KIND = "reduction"`` at the top of the file). Passes, split,

@@ -1,5 +1,5 @@
-"""Imports a family of ops when one of its ops is first looked up: all of them take a tenth of a
-second, and a program uses few.
+"""Imports a family of ops at the first lookup of one of its ops. All families take a tenth of a
+second to import, and a program uses few.
 
 ``op_index.txt`` has a line for each module: its name below ``pirkit.dialect``, and the ops that it
 declares or has rules for. An op that is missing there is found, too, but only after all modules
@@ -49,7 +49,7 @@ def load_families() -> None:
     """Import the modules of all ops of pirkit.
 
     A module whose file was removed is left out, as ``gen_docs.py`` needs all others to write the
-    index anew.
+    index again.
     """
     if len(_loaded) < len(modules()):
         for module in modules():

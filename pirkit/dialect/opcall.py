@@ -118,11 +118,11 @@ class OpCall:
         return tuple([self.operand(s.name) for s in self.definition.operands if s.kind is None])
 
     def wants(self, name: str) -> bool:
-        """True if somebody asks for the cotangent of that operand."""
+        """True if the cotangent of that operand is requested."""
         return self._wanted is None or name in self._wanted
 
     def is_used(self, name: str) -> bool:
-        """True if somebody reads that result."""
+        """True if that result has a use."""
         slot = next(s for s in self.definition.results if s.name == name)
         value = self.op.result_slots[slot.index]
         return value is not None and bool(value.first_use)

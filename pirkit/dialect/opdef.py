@@ -34,6 +34,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.diag.gc_pause import imported, is_imported
@@ -221,26 +222,14 @@ def declare(definition: OpDef) -> OpDef:
     """Enter a definition, and its in-place twin if it has one, into the table."""
     _enter(definition)
     if definition.inplace and not definition.name.endswith("_"):
-        _enter(
-            OpDef(
-                name=definition.name + "_",
-                doc=f"In-place form of `{definition.name}`.\n\n{definition.doc}",
-                signature_text=definition.signature_text,
-                dtypes=definition.dtypes,
-                operand_dtypes=definition.operand_dtypes,
-                same_dtype=definition.same_dtype,
-                inplace=definition.inplace,
-                views=definition.views,
-                effects=WRITE if definition.effects == PURE else definition.effects,
-                reads_meta_only=definition.reads_meta_only,
-                no_gradient=definition.no_gradient,
-                domain=definition.domain,
-                kind=definition.kind,
-                cost=definition.cost,
-                family=definition.family,
-                pure=definition,
-            )
-        )
+        twin = replace(
+            definition, name=f"{definition.name}_", pure=definition,
+            doc=f"In-place form of `{definition.name}`.\n\n{definition.doc}",
+            effects=WRITE if definition.effects == PURE else definition.effects,
+            skippable=(), traits=frozenset(), library_ns={}, combiner="", extremum="",
+            pure_form="", host_name="",
+        )  # fmt: skip
+        _enter(twin)
     return definition
 
 
@@ -272,7 +261,7 @@ def lookup(name: str) -> OpDef:
 
 def unknown_op(name: str) -> UnsupportedError:
     """The error for a name that no op has, with the nearest declared names."""
-    is_full = "." in name  # else a word of another language, or an op without its dialect
+    is_full = "." in name  # otherwise a foreign word, or an op without its dialect
     full, cutoff = (name, 0.6) if is_full else (f"pd_op.{name}", 0.9)
     near = difflib.get_close_matches(full, OPS, n=3, cutoff=cutoff)
     hint = f"did you mean {' or '.join(f'`{n}`' for n in near)}?" if near else None
@@ -307,7 +296,7 @@ def all_ops() -> Iterable[OpDef]:
 
 
 class _Loaded:
-    """What has been imported to its end: a thread that finds it is not waits for the import."""
+    """Which imports are complete: a thread that needs an incomplete one waits for it."""
 
     plugins = False
 
@@ -336,7 +325,7 @@ class RuleTable:
     def __init__(self, concern: str, package: str | None = None) -> None:
         self.concern = concern
         self._package = package
-        """The package that holds the rules, if not the families: imported when one is asked for."""
+        """The package that holds the rules, if not the families: imported at the first lookup."""
         self._rules: dict[str, Callable[..., Any]] = {}
         self.otherwise: Callable[[OpDef], Callable[..., Any] | None] = lambda _: None
         """The rule of an op that has none here."""
@@ -344,7 +333,7 @@ class RuleTable:
 
     def __call__(self, *ops: OpDef | str, override: bool = False) -> Callable[[F], F]:
         def register(rule: F) -> F:
-            if override:  # what is replaced has to be there
+            if override:  # the rule that is replaced has to be loaded
                 self._load_home()
             for which in ops:
                 name = which if isinstance(which, str) else which.name
@@ -367,7 +356,7 @@ class RuleTable:
     def _load_home(self) -> None:
         package = self._package
         if package is not None:
-            imported(package)  # where another thread does so, this one waits for it
+            imported(package)  # waits if another thread imports it
             if is_imported(package):  # it is not where the home itself asks
                 self._package = None
 

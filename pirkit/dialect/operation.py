@@ -335,7 +335,7 @@ def with_nested(op: Operation) -> Iterator[Operation]:
 
 
 def span_of(op: Operation) -> Span | None:
-    """Where the op was read or traced; the first place of one that stands for several, or None."""
+    """The place where the op was read or traced: the first one of a fused op; None if unknown."""
     return next(iter(spans_of(op)), None)
 
 

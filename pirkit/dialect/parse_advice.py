@@ -1,4 +1,4 @@
-"""What the messages of xDSL's parser mean for a program, and how its parts are written."""
+"""Translates messages of xDSL's parser, and shows how the parts of a program are written."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from xdsl.printer import Printer
 
 
 class ProgramPrinter(Printer):
-    """As xDSL's, with the same text: types repeat on every line, and take most of its time."""
+    """A printer with a cache of types, which repeat on every line and take most of its time."""
 
     def print_string(self, text: str, *, indent: int | None = None) -> None:
         if "\n" in text or self.stream is None:

@@ -102,7 +102,7 @@ class Program:
 
 
 def _clone(module: mlir.ModuleOp) -> mlir.ModuleOp:
-    """As xDSL's, but the regions of fused kernels need not be written for it."""
+    """Clone a module as xDSL does, without writing the regions of fused kernels first."""
     values: dict[SSAValue, SSAValue] = {}
     token = LAZY_COPIES.set(True)
     try:

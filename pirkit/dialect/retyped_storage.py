@@ -34,7 +34,7 @@ class RetypedStorage:
         self.outputs: list[PirOp] = []
 
     def visit(self, op: PirOp) -> None:
-        """Check what an operation reads and writes. Raises VerifyError (PK0208)."""
+        """Check the reads and writes of an operation. Raises VerifyError (PK0208)."""
         if self.types:
             self.read(op)
         if SINK in op.definition.traits:
@@ -58,7 +58,7 @@ class RetypedStorage:
                 self.types[storage] = made, op
 
     def finish(self) -> None:
-        """Check the outputs, which show what is there at the end of the program."""
+        """Check the outputs, which read the storage at the end of the program."""
         for op in self.outputs if self.types else ():
             self.read(op)
 

@@ -1,4 +1,4 @@
-"""What a truncated Taylor series is a series in: the rows that are carried, and their products.
+"""The algebra of truncated Taylor series: the rows that are carried, and their products.
 
 Along one curve the rows of ``u`` are its Taylor coefficients ``u_0, u_1 ... u_K``, and
 ``(u v)_k = sum of u_j v_{k-j}``. In general a row is a sum of coefficients of a series in several
@@ -130,7 +130,7 @@ def _rows(wanted: Sequence[Functional], weights: Mapping[int, int]) -> Rows:
 
 
 def _contractions(f: Functional) -> list[dict[Monomial, float]]:
-    """What a functional does to a series that is one direction times another series."""
+    """The contraction of a functional with a series that is one direction times another series."""
     found: list[dict[Monomial, float]] = []
     for direction in sorted({i for m in f for i in m}):
         left: dict[Monomial, float] = {}
@@ -171,7 +171,7 @@ def _subtract(f: dict[Monomial, float], other: Functional, factor: float) -> Non
 
 
 def _pivots(functionals: Sequence[Functional]) -> list[Monomial]:
-    """For each a monomial with factor 1 that no other one has."""
+    """For each functional a monomial with factor 1 that no other one has."""
     users: dict[Monomial, int] = {}
     for f in functionals:
         for m in f:

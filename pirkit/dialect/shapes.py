@@ -146,7 +146,7 @@ def requested(sizes: Sequence[int | None] | None, constraint: str = "C1", least:
 
 
 def stored(made: TensorMeta, output: TensorMeta, constraint: str = "C2") -> TensorMeta:
-    """The meta of what is written over ``output``, which has the same shape and dtype."""
+    """The meta of a value written over ``output``, which has the same shape and dtype."""
     same = made.rank == output.rank and all(map(same_dim, made.shape, output.shape))
     if not same or made.dtype is not output.dtype:
         raise ConstraintError(constraint, f"{made} does not fit into the storage of {output}")

@@ -41,7 +41,7 @@ class Size(Struct, frozen=True):
 
     @staticmethod
     def parse(text: str) -> Size:
-        """Read ``2*N-M+1``. Raises ValueError for what is no sum, and for one without a symbol."""
+        """Read ``2*N-M+1``. Raises ValueError for other text, and for a sum without a symbol."""
         factors: dict[str, int] = {}
         constant = at = 0
         while at < len(text):

@@ -53,7 +53,7 @@ _ALIAS_COST: Final = 64
 while parsed, but spelled out when printed, compared or hashed."""
 
 _FRAMES: Final = ("builtin.module", "module", "pir.program")
-"""What programs stand in, which is not among the ops of the table."""
+"""The enclosing operations of programs, which are not ops of the table."""
 
 _OWN_DIALECTS: Final = "programs are written in the dialects `pir` and `pd_op`"
 
@@ -228,14 +228,14 @@ class _Parser(Parser):
         return super()._parse_optional_builtin_parametrized_type()
 
     def _parse_builtin_affine_map(self) -> mlir.AffineMapAttr:
-        """As xDSL's, but also of maps with symbolic factors and divisors."""
+        """Like xDSL's method, but also for maps with symbolic factors and divisors."""
         self.parse_characters("<", " in affine_map attribute")
         found = IndexParser(self._parser_state).parse_affine_map()
         self.parse_characters(">", " in affine_map attribute")
         return mlir.AffineMapAttr(found)
 
     def _parse_builtin_densearray_attr(self) -> Any:
-        """As xDSL's, but reads what its printer writes for NaN, infinity and large floats: bits."""
+        """Like xDSL's method, but reads the bits that its printer writes for NaN and infinities."""
         with self.in_angle_brackets():
             element = self.parse_type()
             if not isinstance(element, mlir.IntegerType | mlir.AnyFloat):
@@ -256,7 +256,7 @@ class _Parser(Parser):
         return type_.unpack(bits.to_bytes(type_.compile_time_size, "little"), 1)[0]
 
     def parse_optional_str_literal(self) -> str | None:
-        """As xDSL's, but also of letters beyond ASCII, which its printer writes as bytes."""
+        """Like xDSL's method, but also for non-ASCII letters, which its printer writes as bytes."""
         octets = self.parse_optional_bytes_literal()
         return super().parse_optional_str_literal() if octets is None else octets.decode()
 
@@ -299,7 +299,7 @@ class _Parser(Parser):
         return error.span.start >= end or (is_last_word and "entire input" not in error.msg)
 
     def place_of(self, error: xdsl_errors.ParseError) -> Span:
-        """Where the error is: what is missing at the end of a line is not on the next one."""
+        """The place of an error: a token missing at the end of a line is reported on that line."""
         start = error.span.start
         before = len(self.text[:start].rstrip())
         is_missing = "expected" in error.msg.lower() and "\n" in self.text[before:start]

@@ -1,4 +1,4 @@
-"""Erases what importers of other formats emit and no result needs."""
+"""Erases ops that importers of other formats emit and no result needs."""
 
 from __future__ import annotations
 

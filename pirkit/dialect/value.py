@@ -47,7 +47,7 @@ class Arithmetic(Protocol):
         ...
 
     def value(self, given: Any, like: Value | None = None) -> Any:
-        """What is given, as a value of the program."""
+        """A value, array or number as a value of the program."""
         ...
 
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
@@ -63,7 +63,7 @@ class Value:
 
     __slots__ = ("b", "ssa")
     __array_ufunc__ = None
-    """Makes numpy leave operators with an array on the left to this class."""
+    """Makes numpy defer to this class for operators with an array on the left."""
 
     weak: type[Any] | None = None
     """The Python type of the number that the value stands for, which promotes as that does."""
@@ -142,7 +142,7 @@ class Value:
     def __pirkit_call__(
         self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]
     ) -> Any:
-        """Called by a ``pirkit.ops`` function that meets the value among its arguments."""
+        """Called by a ``pirkit.ops`` function that has the value among its arguments."""
         return self.b.call(definition, args, keywords)
 
     def __getitem__(self, index: Any) -> Value:

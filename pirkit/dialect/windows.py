@@ -14,7 +14,7 @@ from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN
 
 ALGORITHMS: Final = ("EXPLICIT", "SAME", "VALID")
-"""What determines the padding: the ``paddings`` attribute, the sizes, or nothing (none)."""
+"""The padding algorithms: by the ``paddings`` attribute, by the sizes, or no padding."""
 
 CHANNELS_FIRST: Final = ("NCHW", "NCDHW", "NCL", "NCW", "NC")
 CHANNELS_LAST: Final = ("NHWC", "NDHWC", "NLC", "NWC")

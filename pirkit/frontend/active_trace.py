@@ -1,6 +1,6 @@
-"""Which program is recorded now, for ops that have no traced operand to tell it.
+"""The program that is being recorded, for ops that have no traced operand to find it by.
 
-Random ops need it: a function that is compiled, or the body of a loop, draws anew at each run. One
+Random ops need it: a function that is compiled, or the body of a loop, draws again at each run. One
 that is traced for a single call may draw at once.
 """
 

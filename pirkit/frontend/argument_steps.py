@@ -1,4 +1,4 @@
-"""The steps in which native code takes the arguments of a call apart (see `tree_call`)."""
+"""The steps by which native code unpacks the arguments of a call (see `tree_call`)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NUMBERS: Final = {float: Use.FLOAT, int: Use.INT, bool: Use.BOOL}
 
 
 def arguments_of(ways: Ways, names: Sequence[str]) -> Arguments | None:
-    """How the inputs of a program are found in a call that gives these arguments by name, in order.
+    """The steps from a call with arguments of these names, in order, to the inputs of a program.
 
-    None where that takes Python.
+    None if native code cannot do it.
     """
     positions, keywords, leaves, static, order, roots, captured, guards = ways
     steps: list[Step] = []
@@ -56,7 +56,7 @@ def arguments_of(ways: Ways, names: Sequence[str]) -> Arguments | None:
 
 
 def _take(steps: list[Step], shape: Shape, found: Step, leaves: Any, order: Sequence[str]) -> bool:
-    """Add steps for a tree, whose root is ``found``; False where that takes Python."""
+    """Add steps for a tree, whose root is ``found``; False if native code cannot do it."""
     if shape is None:
         steps.append(found._replace(type=NoneType))
         return True
@@ -98,20 +98,20 @@ def _take(steps: list[Step], shape: Shape, found: Step, leaves: Any, order: Sequ
 
 
 def _parts(held: Any, flatten: Callable[[Any], tuple[Any, Any]], extra: Any) -> Any:
-    """The parts of an object of a class that the user registered; None where it is another."""
+    """The parts of an object of a class that the user registered; None for other objects."""
     parts, found = flatten(held)
     return tuple(parts) if found == extra else None
 
 
 class _Places(Struct):
-    """Steps to places around a function; each part of the way is one step for all."""
+    """Steps to globals, closures and attributes; paths share the steps that they have in common."""
 
     steps: list[Step]
     roots: Mapping[str, Any]
     known: dict[str, int] = field(default_factory=dict[str, int])
 
     def read(self, expression: str, target: int) -> bool:
-        """Add the step to an input; False where that takes Python."""
+        """Add the step to an input; False if native code cannot do it."""
         at = self._step(ast.parse(expression, mode="eval").body)
         if at is None or self.steps[at].use is not Use.NOTHING:
             return False
@@ -119,7 +119,7 @@ class _Places(Struct):
         return True
 
     def watch(self, place: Place) -> bool:
-        """Add the step that looks whether a place has changed; False where that takes Python."""
+        """Add the step that checks whether a place has changed; False if native code cannot."""
         node = ast.parse(place.expression, mode="eval").body
         if place.version is not None:
             return False
@@ -139,7 +139,7 @@ class _Places(Struct):
         return True
 
     def _content(self, node: ast.expr) -> bool:
-        """Add the step that compares the bytes of an array; False where that takes Python."""
+        """Add the step that compares the bytes of an array; False if native code cannot do it."""
         array, at = self._value(node), self._step(node)
         plain = type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned
         if at is None or not plain or array.dtype.kind not in "biufc" or array.ndim > MAX_AXES:
@@ -180,7 +180,7 @@ class _Places(Struct):
                 return None if at is None else Step(found, sys.intern(name), at)
             case ast.Subscript(value, ast.Constant(key)):
                 holder = self._value(value)
-                is_dict = isinstance(holder, dict)  # whose size does not matter
+                is_dict = isinstance(holder, dict)  # a dict may have further keys
                 at = self._sized(value, -1 if is_dict else len(holder))
                 found = _ITEMS.get(kind_of(holder))
                 return None if at is None or found is None else Step(found, key, at)

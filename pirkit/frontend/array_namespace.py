@@ -2,7 +2,7 @@
 
 A tensor's elements are a numpy array, and numpy 2 conforms to the standard, so on tensors each
 function is numpy's. On a traced value it is the rule in `numpy_rules` or `numpy_ufuncs`, which
-records ops. What neither has is in ``_OWN``.
+records ops. ``_OWN`` has the functions that are in neither.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DATA_DEPENDENT: Final = {
     "unique_inverse": "`sort` keeps the shape",
     "unique_values": "`sort` keeps the shape",
 }
-"""Functions whose result has a shape that depends on elements, and what to use in a trace."""
+"""Functions whose result shape depends on elements, and what to use instead in a trace."""
 
 
 class ArrayFunction:
@@ -118,7 +118,7 @@ class ArrayFunction:
             return _OWN[self.name](*args, **kwargs)
         ufunc = getattr(np, self.name, None)
         if self.name not in FUNCTIONS and isinstance(ufunc, np.ufunc):
-            return ufunc(*args)  # which a traced value records
+            return ufunc(*args)  # a traced operand records the call
         if self.name not in FUNCTIONS and self.name in DATA_DEPENDENT:
             raise refused(
                 f"`{self.name}` of a traced value: the shape of its result depends on its elements",
@@ -162,11 +162,11 @@ def _numpy_signature(name: str) -> Signature | None:
     try:
         return signature(_of_module(cast(Any, np), name))
     except (AttributeError, TypeError, ValueError):
-        return None  # numpy has none, or it is C code that does not tell
+        return None  # numpy has no such function, or it is C code without a signature
 
 
 def _numpy_takes(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether numpy's function of a name takes such arguments."""
+    """Whether numpy's function of that name takes such arguments."""
     known = _numpy_signature(name)
     if known is None:
         return False
@@ -229,7 +229,7 @@ def _copied(x: DenseTensor, dtype: Any) -> Any:
 
 
 def _known(array: Any) -> Any:
-    """An array whose elements a tensor can have. Raises UnsupportedError for others."""
+    """Check that tensors have the element type of an array. Raises UnsupportedError if not."""
     element_type(array.dtype)
     return array
 
@@ -267,7 +267,7 @@ _TYPES: Final[dict[str, Callable[..., Any]]] = {
     name: getattr(array_types, name)
     for name in ("can_cast", "finfo", "iinfo", "isdtype", "result_type")
 }
-"""Functions of element types alone, also of those of traced values."""
+"""Functions of element types, or of values whose element types alone they read."""
 
 _OWN: Final[dict[str, Callable[..., Any]]] = {
     **_TYPES,
@@ -318,7 +318,7 @@ NAMES: Final[dict[str, Any]] = {
     "__array_api_version__": VERSION,
     "__array_namespace_info__": array_types.NamespaceInfo,
 }
-"""Every name of the namespace, but for the extensions."""
+"""Every name of the namespace, except those of the extensions."""
 
 EXTENSIONS: Final = {n: {**_aliases(f"{n}."), **_functions(f"{n}.")} for n in ("fft", "linalg")}
 

@@ -1,4 +1,4 @@
-"""Element types in the array API: kinds, limits and promotion, and what a namespace offers."""
+"""Element types in the array API: kinds, limits, promotion, and the namespace's own facts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def can_cast(from_: Any, to: DTypeLike) -> bool:
 
 
 class FloatLimits(Struct, frozen=True):
-    """What a floating-point type can represent; of a complex type, its parts."""
+    """The limits of a floating-point type; of a complex type, those of its parts."""
 
     bits: int
     eps: float
@@ -82,7 +82,7 @@ class FloatLimits(Struct, frozen=True):
 
 
 class IntegerLimits(Struct, frozen=True):
-    """What an integer type can represent."""
+    """The limits of an integer type."""
 
     bits: int
     max: int
@@ -111,7 +111,7 @@ def iinfo(type: Any) -> IntegerLimits:
 
 
 class NamespaceInfo:
-    """What ``__array_namespace_info__()`` of the standard gives."""
+    """The result of the standard's ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, Any]:
         """Masks and shapes that depend on elements work, except while a function is traced."""

@@ -1,4 +1,4 @@
-"""What stands for a value, and for an op, of one row when many rows are computed at once."""
+"""The batched forms of a value and of an op that were recorded for one row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Batched(Struct, frozen=True):
 
 
 class OneRow(Struct, frozen=True):
-    """An op as it was recorded for one row, with what stands for its operands."""
+    """An op as it was recorded for one row, with the batched forms of its operands."""
 
     b: Builder
     op: PirOp
@@ -45,12 +45,12 @@ class OneRow(Struct, frozen=True):
         return self.meta(0).rank
 
     def meta(self, slot: int) -> TensorMeta:
-        """Of an operand, for one row."""
+        """The meta of an operand, for one row."""
         return cast(TensorMeta, meta_of(cast(SSAValue, self.op.operand_slots[slot]).type))
 
     @property
     def result(self) -> TensorMeta:
-        """Of the first result, for one row."""
+        """The meta of the first result, for one row."""
         return cast(TensorMeta, meta_of(self.op.results[0].type))
 
     def value(self, slot: int) -> Value:
@@ -73,7 +73,7 @@ class OneRow(Struct, frozen=True):
         if not given.rows:
             return x
         more = rank - x.rank + 1
-        if x.shape.count(UNKNOWN) > 1:  # which no shape for `reshape` can say
+        if x.shape.count(UNKNOWN) > 1:  # a shape for `reshape` has at most one -1
             return self.b("pd_op.unsqueeze", x, axis=range(1, more + 1)) if more else x
         return self.b.reshape(x, (x.shape[0], *[1] * more, *x.shape[1:]))
 

@@ -1,6 +1,6 @@
-"""How an op on one row is an op on many: by a rule, by its parts, or in a loop over rows.
+"""Maps an op over rows: by a batching rule, by its decomposition, or in a loop over the rows.
 
-An op without a rule is decomposed into ops that have one. What can be neither runs row by row, if
+An op without a rule is decomposed into ops that have one. If neither exists, it runs row by row if
 the sizes of its results are known.
 """
 
@@ -27,7 +27,7 @@ from pirkit.runtime.meta import TensorMeta, VecMeta
 def apply_rule(
     b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int, alike: bool = False
 ) -> Operation | None:
-    """Emit an op for all rows, and note what its results are.
+    """Emit an op for all rows, and record the batched forms of its results.
 
     Random ops are refused, unless rows are ``alike`` in what they draw.
 

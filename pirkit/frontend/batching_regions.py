@@ -27,19 +27,19 @@ from pirkit.runtime.meta import TensorMeta
 
 
 class Rows(Struct):
-    """What is emitted for all rows at once; ``values`` says what stands for a value of one row."""
+    """Emits ops for all rows; ``values`` maps a value of one row to its batched form."""
 
     b: Builder
     count: int
     values: dict[SSAValue, Any]
     placeholders: frozenset[SSAValue]
-    """Stand-ins of derivatives that users wrote: each row has its own."""
+    """Placeholders of user-defined derivatives: each row has its own."""
     around: list[SSAValue]
-    """What regions read from programs around that of one row."""
+    """The values that regions read from programs around that of one row."""
     alike: bool = False
     """Whether all rows draw the same random numbers; if not, random ops are refused."""
     pushed: dict[PirOp, list[bool]] = field(default_factory=dict[PirOp, list[bool]])
-    """Of the values on a stack, by the op that creates it: which have rows."""
+    """For each op that creates a stack: which of the pushed values have an axis of rows."""
 
     @classmethod
     def of(cls, b: Builder, count: int, block: Block, alike: bool = False) -> Rows:
@@ -89,7 +89,7 @@ class Rows(Struct):
         return self.b("pd_op.expand", one, shape=(self.count, *x.shape))
 
     def _chosen(self, mask: Value, yes: Value, no: Value) -> Value:
-        """For each row one of two values."""
+        """Select one of two values for each row."""
         shape = (self.count, *[1] * (yes.rank - 1))
         return self.b("pd_op.where", self.b.reshape(mask, shape), yes, no)
 
@@ -124,7 +124,7 @@ class Rows(Struct):
         source = op.regions[0].block
         first, *given = [cast(Batched, self.values[v]) for v in op.operands]
         flags, masked = [v.rows for v in given], first.rows
-        while True:  # what gets rows in an iteration has them from the beginning
+        while True:  # a variable that has rows after an iteration has them from the beginning
             block, again, after = self._iteration(source, given, flags, masked)
             more = [f or v.rows for f, v in zip(flags, after, strict=True)]
             if masked or again.rows:
@@ -204,7 +204,7 @@ class Rows(Struct):
         self.b.insert(create("pir.tuple_push", [v.ssa for v in values]))
 
     def pop(self, op: PirOp) -> None:
-        """Gives what was pushed."""
+        """Pop the batched values that were pushed."""
         stack = stack_of(op.operands[0])
         if stack is None or stack not in self.pushed:
             raise no_rule(op)
@@ -225,7 +225,7 @@ class Rows(Struct):
 
 
 def _read(block: Block) -> Iterable[SSAValue]:
-    """The values from around that a block and its regions read."""
+    """The values from outside that a block and its regions read."""
     ops = list(operations(block))
     inside: set[SSAValue] = {r for op in ops for r in op.results}
     inside |= {a for op in ops for region in bodies(op) for a in region.block.args}

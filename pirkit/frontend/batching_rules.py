@@ -1,4 +1,4 @@
-"""Batching rules: what an op on one row is on many, with an axis of rows in front."""
+"""Batching rules: the form of an op for many rows, with an axis of rows in front."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def _scatter_nd(one: OneRow) -> Any:
 
 def _along_axis(one: OneRow) -> Any:
     tensors = [one.value(i) for i in range(len(one.operands))]
-    rank = max(v.rank for v in tensors)  # a number among them is for all elements of its row
+    rank = max(v.rank for v in tensors)  # a 0-D operand broadcasts along its row
     tensors = [
         v if v.rank == rank else one.b.reshape(v, (one.count, *[1] * (rank - v.rank), *v.shape[1:]))
         for v in tensors
@@ -322,7 +322,7 @@ def _custom(one: OneRow) -> Any:
 
 
 def _recomputed(one: OneRow) -> Any:
-    """What a function that is recomputed takes stays as it is: what it computed was from that."""
+    """The operands of a recomputed function keep the batched forms that it was computed from."""
     count = one.attrs["outputs"]
     outputs = [one.value(i) for i in range(count)]
     return one.emit([*outputs, *[v.value for v in one.operands[count:]]])
@@ -382,4 +382,4 @@ RULES: Final[dict[str, Rule]] = {
     **_named(_leading, "cholesky triangular_solve qr svd inverse det eig eigh slogdet slogdet_v2"
                        " lu solve"),
 }  # fmt: skip
-"""By op; elementwise ops have theirs by their kind."""
+"""The rule of each op; the kind of elementwise ops selects theirs."""

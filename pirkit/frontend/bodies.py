@@ -1,8 +1,8 @@
 """Bodies of branches and loops: functions recorded into programs of their own.
 
 A body is a program until all of it is recorded: then the derivatives inside it are expanded, as
-those of a whole program are, and its operations move into the region of an op. What it reads from
-the programs around it are inputs until then.
+those of a whole program are, and its operations move into the region of an op. Until then the
+values that it reads from the programs around it are inputs.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class BodyRecorder(Recorder):
         super().__init__(ProgramOp.build("body"))
         self.outer = outer
         self.only_types = isinstance(outer, BodyRecorder) and outer.only_types
-        """What is recorded only tells types: loops inside need one recording, not two."""
+        """Only types are wanted from the recording: loops inside are recorded once, not twice."""
         self.links: dict[SSAValue, Value] = {}
-        """What stands for a value from around, by that value."""
+        """The input of this body for each value of an outer program."""
 
     def own(self, value: Value) -> Value:
         """A value of this body. Raises TraceError for one of a trace that is over."""
@@ -74,7 +74,7 @@ class Body:
         self._arguments: list[Value] = []
 
     def record(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function gives for trees of values of this body."""
+        """The result of the function for trees of values of this body."""
         self.outer.inner = self.recorder
         try:
             with recording_draws(self.recorder):

@@ -1,4 +1,4 @@
-"""Functions whose intermediate values are computed again for derivatives: ``checkpoint``."""
+"""Functions whose intermediate values are recomputed for derivatives: ``checkpoint``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Policy = Collection[str] | Callable[[str], bool]
 
 
 def checkpoint(f: Function | None = None, *, policy: Policy | None = None) -> Any:
-    """``f``, whose intermediate values derivatives compute again instead of keeping them.
+    """``f``, whose intermediate values are recomputed for derivatives instead of saved.
 
     Values and derivatives of all orders are those of ``f``. A reverse sweep takes the arguments of
     ``f`` and what it reads from around it, and runs it once more, as JAX's ``checkpoint`` does.
@@ -66,7 +66,7 @@ def _keeps(policy: Policy, op: PirOp) -> bool:
 
 
 def _read(made: Iterable[PirOp]) -> list[SSAValue]:
-    """What operations read that they do not make themselves; inputs of the program as well."""
+    """The values that operations read and do not define; inputs of the program as well."""
     inside: set[Any] = set()
     found: dict[SSAValue, None] = {}
     for op in made:

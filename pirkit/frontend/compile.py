@@ -1,4 +1,4 @@
-"""From a program to an executable."""
+"""Compiles a program to an executable."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def _made_frozen(
     program: Program, form: Form, pipeline: str, entry: str | None, library: KernelLibrary,
     weights: dict[str, Array],
 ) -> tuple[Made, dict[str, Array]]:  # fmt: skip
-    """What is made of a program whose weights are constants, and its weights and constants.
+    """The compiled form of a program whose weights are constants, and its weights and constants.
 
     Two plans are cached: the program's own, and the one that computes the constants, which are in
     a file of their own: another one for other weights.
@@ -228,14 +228,14 @@ def _made_frozen(
 
 
 def _in_pages(array: Array) -> Array:
-    """A copy in rows, as an output may be a view; a large one begins with a page."""
+    """A contiguous copy, as an output may be a view; a large one begins at a page boundary."""
     copy = HOST.empty(array.shape, array.dtype)
     copy[...] = array
     return copy
 
 
 def _fused_by(fused: str | None) -> str:
-    """What runs fused kernels. Raises UsageError (PK0701, PK0705) for an unknown name."""
+    """The executor of fused kernels. Raises UsageError (PK0701, PK0705) for an unknown name."""
     wanted = fused or chosen("PIRKIT_FUSED") or NATIVE
     if wanted not in FUSED_BY:
         names = ", ".join(f"`{name}`" for name in FUSED_BY)
@@ -246,7 +246,7 @@ def _fused_by(fused: str | None) -> str:
 
 
 def _as_program(given: Any, examples: Sequence[Any]) -> Program:
-    """A program as it is, a function traced. Raises UsageError for everything else."""
+    """The program itself, or that of a traced function. Raises UsageError for everything else."""
     if isinstance(given, Program) and not examples:
         return given
     if callable(given) and not isinstance(given, Program):
@@ -271,7 +271,7 @@ def _as_program(given: Any, examples: Sequence[Any]) -> Program:
 
 
 def _required(function: Callable[..., Any]) -> int:
-    """How many arguments a function cannot be called without."""
+    """The number of arguments without a default."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -283,7 +283,7 @@ def _required(function: Callable[..., Any]) -> int:
 def _made(
     program: Program, form: Form, pipeline: str, entry: str | None, library: KernelLibrary
 ) -> Made:
-    """What is cached of a program, or what is compiled now, which is cached then."""
+    """The cached plan of a program, or else a new one, which is cached."""
     key = cache_key(program, library, form, pipeline, entry)
     made = load_entry(key) if key is not None else None
     start = perf_counter()

@@ -57,9 +57,9 @@ Made = tuple[Plan, tuple[str, ...]]
 
 
 def cache_key(program: Program, library: KernelLibrary, *settings: object) -> str | None:
-    """What decides about the plan of a program; None where nothing is kept.
+    """The key of a program's plan, which covers all that it depends on; None if it is not cached.
 
-    Other devices and other tables of kernels may be anybody's.
+    Plans for other devices or kernel tables are not cached, as these may be plug-ins.
     """
     if library.backend != CPU or library.registry is not KERNELS:
         return None
@@ -81,7 +81,7 @@ def cache_key(program: Program, library: KernelLibrary, *settings: object) -> st
 
 
 def key_with(key: str, *parts: object) -> str:
-    """A key that depends on further parts."""
+    """The key combined with further parts."""
     return blake2b(repr((key, *parts)).encode(), digest_size=_KEY_BYTES).hexdigest()
 
 
@@ -100,7 +100,7 @@ def weights_key(key: str, weights: Mapping[str, Any]) -> str | None:
 
 
 def load_entry(key: str) -> Made | None:
-    """What was made under a key; None where nobody keeps it, or a part of it is gone."""
+    """The cached plan of a key; None if there is none, or a part of it was evicted."""
     held = store()
     data = held.get(key) if held else None
     entry: Any = from_bytes(data) if data is not None else None
@@ -113,7 +113,7 @@ def load_entry(key: str) -> Made | None:
 
 
 def save_entry(key: str, made: Made) -> None:
-    """Keep a plan, unless others had a say in it or it holds what is no plain data."""
+    """Store a plan, unless a plug-in took part in it or it holds other things than plain data."""
     held = store()
     plan, reasons = made
     programs: list[NativeProgram] = []
@@ -131,7 +131,7 @@ def save_entry(key: str, made: Made) -> None:
 
 
 def _without_program(instruction: Instruction, programs: list[NativeProgram]) -> Instruction:
-    """A native segment with the number of its program instead of it; others as they are."""
+    """A native segment with its program replaced by a number; other instructions are unchanged."""
     if not isinstance(instruction, Call) or instruction.kernel not in PROGRAMS:
         return instruction
     programs.append(instruction.attrs["program"])
@@ -139,7 +139,7 @@ def _without_program(instruction: Instruction, programs: list[NativeProgram]) ->
 
 
 def _with_programs(plan: Plan | None, programs: Sequence[NativeProgram | None]) -> Plan:
-    """The inverse. Raises TypeError, KeyError or IndexError where something is missing."""
+    """The inverse of `_without_program`. Raises TypeError, KeyError or IndexError if it fails."""
     found = [program for program in programs if program is not None]
     if plan is None or len(found) < len(programs):
         raise TypeError("a part of an entry is gone")

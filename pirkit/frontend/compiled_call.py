@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from pirkit.diag.errors import UsageError
 from pirkit.diag.once import cached_property
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
@@ -35,7 +34,7 @@ from pirkit.frontend.marshalling import (
 )
 from pirkit.frontend.surroundings import MOST_BYTES, Place, Surroundings, kind_of
 from pirkit.frontend.tracing import Traced, argument, bound_input, leaf_meta
-from pirkit.frontend.user_line import user_span
+from pirkit.frontend.user_line import wrong_call
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import new_array
@@ -50,10 +49,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(eq=False)
 class Compiled:
-    """A program with its way in and out.
+    """A program with the conversions of arguments to its inputs and of its outputs to results.
 
-    ``order`` names the inputs as the program wants them, ``captured`` what is found in the
-    surroundings, ``held`` what is not: arrays that the function made while it was traced.
+    ``order`` names the inputs in the program's order, ``captured`` those that are read from the
+    function's surroundings, ``held`` arrays that the function made while it was traced.
     """
 
     whole: Executable
@@ -63,10 +62,10 @@ class Compiled:
     held: Mapping[str, Array]
     surroundings: Surroundings
     metas: tuple[TensorMeta, ...]
-    """Of the leaves of the result."""
+    """The metas of the result's leaves."""
     shape: tree.Shape
     outputs: tuple[int, ...]
-    """Which result of the program each leaf is."""
+    """For each leaf the number of the program's result."""
     given: Mapping[int, int]
     """Results of the native call that lie in the memory of a donated input, by number."""
     ways: Ways
@@ -74,7 +73,7 @@ class Compiled:
 
     @cached_property
     def quick(self) -> Call:
-        """A call that is as the last one, or what stands for a call that is not."""
+        """The fast path for a call like the last one; for another call the marker of a miss."""
         native = self.whole.native
         if native is None or self.given:
             packed = partial(pack, shape=self.shape, metas=self.metas, order=self.outputs)
@@ -87,7 +86,7 @@ class Compiled:
 
     @cached_property
     def quick_into(self) -> Call:
-        """As `quick`, of a call with ``out``; it gives what is missed where that takes a copy."""
+        """The same for a call with ``out``; a miss also if a result would have to be copied."""
         native, order = self.whole.native, self.outputs
         if native is None or sorted(order) != [*range(len(native.results))]:
             return lambda args, kwargs: self.missed
@@ -114,7 +113,7 @@ class Compiled:
         return {}
 
     def change(self) -> str | None:
-        """Why the program does not serve any more, if what is around the function has changed."""
+        """Why the program is out of date, if the function's surroundings have changed."""
         found = self.surroundings.change(self._read_anew)
         if found is not None:
             return found
@@ -129,7 +128,7 @@ class Compiled:
 
     @cached_property
     def _kinds(self) -> dict[str, TensorMeta]:
-        """Of what is found in the surroundings, when it was compiled."""
+        """The metas of captured inputs at compilation."""
         return {name: leaf_meta(place.value) for name, place in self.captured.items()}
 
     @cached_property
@@ -137,7 +136,7 @@ class Compiled:
         return frozenset(p.expression for p in self.captured.values())
 
     def _attempt(self, arrays: tuple[Array, ...]) -> Sequence[Array] | None:
-        """The results for arrays that are as the program wants them, else None."""
+        """The results for arrays that need no conversion; None for others."""
         native = self.whole.native
         if native is None:
             return self._executed(arrays) if self._fits(arrays) else None
@@ -149,7 +148,7 @@ class Compiled:
         return native.attempt(arrays, self._donating(arrays) if self.given else None)
 
     def run(self, leaves: Sequence[Array], out: Any = None) -> Any:
-        """A call with arrays by leaf; results in new memory, or in that of ``out``."""
+        """Run the program on arrays by leaf; results are in new memory, or in that of ``out``."""
         arrays = self._arrays(leaves)
         native = self.whole.native
         if out is not None:
@@ -166,7 +165,7 @@ class Compiled:
         return tuple([by_name[n] for n in self.order])
 
     def _fits(self, arrays: tuple[Array, ...]) -> bool:
-        """Whether arrays are as an executable wants them, which converts others."""
+        """Whether arrays need no conversion by the executable."""
         pairs = zip(arrays, self._inputs, strict=True)
         return all(is_numpy(a) and a.dtype == d and a.shape == s for a, (d, s) in pairs)
 
@@ -181,7 +180,7 @@ class Compiled:
         return [found[f"y{i}"] for i in range(len(self.metas))]
 
     def _donating(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Memory for results of a native call: that of donated inputs where nobody shares it."""
+        """Memory for results of a native call: that of donated inputs if nothing else shares it."""
         native = self.whole.native
         assert native is not None
         alone = _alone(arrays)
@@ -199,16 +198,18 @@ class Compiled:
     def _into(self, arrays: tuple[Array, ...], out: Any) -> Any:
         leaves, shape = tree.flatten(out)
         if shape != self.shape:
-            raise _unfit("`out` has another structure than the result", "take a tree like it")
+            raise wrong_call("`out` has another structure than the result", "take a tree like it")
         targets = [leaf.mutable() if isinstance(leaf, DenseTensor) else leaf for leaf in leaves]
         for name, target, meta in zip(tree.paths(shape, "out"), targets, self.metas, strict=True):
             is_array = is_numpy(target) and target.flags.writeable
             if not is_array or target.shape != meta.shape or target.dtype != meta.dtype.np:
-                raise _unfit(f"`{name}` is no writable array of {meta}", "take `numpy.empty`")
+                raise wrong_call(f"`{name}` is no writable array of {meta}", "take `numpy.empty`")
         if any(np.may_share_memory(a, b) for a, b in combinations(targets, 2)):
-            raise _unfit("two arrays of `out` lie in the same memory", "take one for each result")
+            raise wrong_call(
+                "two arrays of `out` lie in the same memory", "take one for each result"
+            )
         if any(np.ptp(byte_bounds(t)) < t.nbytes for t in targets):
-            raise _unfit("elements of an array of `out` lie in the same memory", "take a copy")
+            raise wrong_call("elements of an array of `out` lie in the same memory", "take a copy")
         native = self.whole.native
         shared = any(np.may_share_memory(t, a) for t in targets for a in arrays)
         if native is not None and not shared and sorted(self.outputs) == [*range(len(targets))]:
@@ -225,7 +226,7 @@ class Compiled:
 def _alone(arrays: Sequence[Array]) -> list[bool]:
     """Whether each array shares memory with no other one, if all are in rows.
 
-    Addresses tell it: arrays of the same memory need not have the same ``base``, as those of torch.
+    Addresses are compared: arrays of the same memory may have different ``base``, as torch's do.
     """
     alone = [True] * len(arrays)
     if all([a.base is None for a in arrays]) and len({*map(id, arrays)}) == len(arrays):
@@ -241,10 +242,6 @@ def _alone(arrays: Sequence[Array]) -> list[bool]:
     return alone
 
 
-def _unfit(problem: str, help: str) -> UsageError:
-    return UsageError(problem, code="PK0701", span=user_span(), help=help)
-
-
 def compiled_call(
     function: Callable[..., Any],
     traced: Traced,
@@ -255,7 +252,7 @@ def compiled_call(
     fast_math: bool | None,
     missed: Any,
 ) -> Compiled:
-    """Compile what was traced, with its way in and out.
+    """Compile a traced program, with the conversions of its arguments and results.
 
     ``donated`` are numbers of leaves whose memory may hold results; ``fast_math`` as `jit` has it.
     """

@@ -83,7 +83,7 @@ def _known(name: str) -> Setting:
 
 
 def _text(known: Setting, value: Any) -> str:
-    """A value as the environment would have it. Raises UsageError for one that it cannot have."""
+    """A value as text of an environment variable. Raises UsageError for an invalid one."""
     text = str(int(value)) if isinstance(value, bool) else str(value)
     if known.name == "threads" and not (text.isdecimal() and int(text) > 0):
         raise _wrong(known, value, "give a number of threads, at least 1")

@@ -1,7 +1,7 @@
 """Branches and loops on traced values: ``cond``, ``while_loop``, ``fori_loop`` and ``scan``.
 
 They are recorded as `pd_op.if` and `pd_op.while`; derivatives of every order and mode go through
-them. What the functions read from around them may be traced as well.
+them. Values that the functions capture may be traced as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pirkit.frontend.surroundings import kind_of
 from pirkit.frontend.traced_value import WeakValue
 from pirkit.frontend.tracing import WEAK, Recorder, argument, leaf_meta
 from pirkit.frontend.transforms import run
-from pirkit.frontend.user_line import user_span
+from pirkit.frontend.user_line import untraceable, user_span
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
@@ -33,7 +33,7 @@ Function = Callable[..., Any]
 
 
 class TypesDifferError(TraceError):
-    """Two types of one value; what began as a number may take the other one, and try again."""
+    """A value has two types; if it began as a number, recording starts again with the other."""
 
     name: str = ""
     """The variable, if the value is one."""
@@ -42,7 +42,7 @@ class TypesDifferError(TraceError):
 
 
 def wider(x: TensorMeta, y: TensorMeta) -> TensorMeta:
-    """The one of two types that a number would take."""
+    """The wider of two types, which a number takes."""
     return max(x, y, key=lambda m: (m.dtype.is_float, m.dtype.itemsize))
 
 
@@ -58,7 +58,7 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
 
 
 def chosen(what: str, pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
-    """As `cond`, whose name in messages is ``what``."""
+    """The implementation of `cond`; ``what`` is its name in messages."""
 
     def recorded(b: Recorder, condition: Value, given: Any) -> Any:
         leaves, shape = tree.flatten(given)
@@ -71,7 +71,7 @@ def chosen(what: str, pred: Any, true_fun: Function, false_fun: Function, *opera
             found.append(tree.flatten(body.record(function, *arguments)))
         (yes, shape_yes), (no, shape_no) = found
         if shape_yes != shape_no:
-            raise _wrong(f"the branches of {what} give trees of different structure", _SAME)
+            raise untraceable(f"the branches of {what} give trees of different structure", _SAME)
         rows = [
             [typed(body, v, other) for v, other in zip(mine, others, strict=True)]
             for body, mine, others in ((bodies[0], yes, no), (bodies[1], no, yes))
@@ -170,12 +170,8 @@ def scan(
 _SAME = "give the same structure, shapes and element types; `astype` converts"
 
 
-def _wrong(problem: str, help: str) -> TraceError:
-    return TraceError(problem, span=user_span(), help=help)
-
-
 def entered(recorded: Function, *trees: Any) -> Any:
-    """Record into the program of the trees' values, or of what the functions read; else compute."""
+    """Record into the program of the trees' values or of captured ones; without any, compute."""
     traced = next((v for v in tree.leaves(trees) if isinstance(v, Value)), None)
     if traced is not None:
         return _in(cast(Recorder, traced.b), recorded, trees)
@@ -183,7 +179,7 @@ def entered(recorded: Function, *trees: Any) -> Any:
     def alone(*given: Any) -> Any:
         first = next(iter(tree.leaves(given)), None)
         if first is None:
-            raise _wrong("a loop without a state computes nothing", "give it an initial value")
+            raise untraceable("a loop without a state computes nothing", "give it an initial value")
         return recorded(cast(Recorder, first.b), *given)
 
     try:
@@ -218,7 +214,7 @@ def narrowed(b: Recorder, value: Value, dtype: DType) -> Value:
 
 
 def typed(body: Body, value: Any, like: Any = None) -> Value:
-    """A result of a body as a value; a number has the element type of what it stands beside."""
+    """A result of a body as a value; a number takes the element type of the other operand."""
     b = body.recorder
     dtype = None
     if like is not None and not is_number(like):
@@ -247,7 +243,7 @@ def _kind(value: Any) -> str:
 def truth(b: Recorder, condition: Any) -> Value:
     """A condition as one boolean. Raises TraceError for a tensor of more elements."""
     if not isinstance(condition, Value) or condition.meta.numel != 1:
-        raise _wrong(
+        raise untraceable(
             f"a condition is one boolean, not a {_kind(condition)}",
             "use `all()` or `any()`; `pirkit.where` chooses for each element",
         )
@@ -279,7 +275,7 @@ def while_op(
         if before != after.meta:
             if differ is not None:
                 raise differ(i, before, after.meta)
-            raise _wrong(f"`{name}` of a loop begins as {before}, its body gives {after.meta}",
+            raise untraceable(f"`{name}` of a loop begins as {before}, its body gives {after.meta}",
                          "keep shape and element type of the state; `astype` converts")  # fmt: skip
     starts = [narrowed(b, v, m.dtype) for v, m in zip(leaves, metas, strict=True)]
     first = truth(b, one_condition(test(tree.unflatten(shape, iter(starts))), b))
@@ -291,10 +287,10 @@ def while_op(
 
 
 def _only_types(b: Recorder) -> bool:
-    """Whether ``b`` records what only tells types.
+    """Whether ``b`` records only to infer types.
 
-    There a loop whose types are known stands for one that computes: to record its body again would
-    take twice the time for each level of a nest of loops.
+    Then a loop of known types is not recorded a second time, which would double the time for each
+    level of a nest of loops.
     """
     return isinstance(b, BodyRecorder) and b.only_types
 
@@ -327,7 +323,7 @@ def _iteration(
     found = body.record(iteration, body.arguments(shape, metas, weak))
     after, after_shape = tree.flatten(found)
     if after_shape != shape:
-        raise _wrong("the body of a loop gives a state of another structure", _SAME)
+        raise untraceable("the body of a loop gives a state of another structure", _SAME)
     values = [typed(body, v, _Like(m)) for v, m in zip(after, metas, strict=True)]
     again = body.record(test, tree.unflatten(shape, iter(values)))
     more = body.record(lambda: truth(body.recorder, one_condition(again, body.recorder)))
@@ -335,7 +331,7 @@ def _iteration(
 
 
 class _Like(Value):
-    """What a number in the state takes its element type from."""
+    """The value whose element type a number in the state takes."""
 
     __slots__ = ("_of",)
 
@@ -352,7 +348,7 @@ def one_condition(condition: Any, b: Recorder) -> Value:
     if isinstance(condition, Value):
         return condition
     if not isinstance(condition, bool | np.bool_ | int):
-        raise _wrong(f"a condition is one boolean, not {condition!r}", "compare")
+        raise untraceable(f"a condition is one boolean, not {condition!r}", "compare")
     return b.const(bool(cast(Any, condition)), dt.bool_)
 
 
@@ -360,7 +356,7 @@ def _length(rows: Sequence[Value], length: int | None) -> int:
     counts: set[int] = {v.shape[0] if v.shape else UNKNOWN for v in rows}
     counts |= {length} if length is not None else set[int]()
     if len(counts) != 1 or UNKNOWN in counts:
-        raise _wrong(f"`scan` over {sorted(counts) or 'nothing'} rows",
+        raise untraceable(f"`scan` over {sorted(counts) or 'nothing'} rows",
                      "give tensors with the same number of rows, or a `length`")  # fmt: skip
     return counts.pop()
 
@@ -374,7 +370,7 @@ def _unrolled(
         carry, y = f(carry, tree.mapped(lambda v, i=i: v[i], rows))
         found.append(y)
     if not found:
-        raise _wrong("`scan(unroll=True)` over no rows", "leave out `unroll`")
+        raise untraceable("`scan(unroll=True)` over no rows", "leave out `unroll`")
 
     def stack(*each: Any) -> Value:
         return b.stack([lifted(b, v) for v in each], axis=0)
@@ -422,13 +418,13 @@ def _scan(
 def _probed(
     b: Recorder, one: Function, shape: tree.Shape, metas: Sequence[TensorMeta], weak: Weak = ()
 ) -> tuple[list[TensorMeta], tree.Shape, list[TensorMeta]]:
-    """What an iteration of a scan gives: metas of carry, then structure and metas of results."""
+    """The types of a scan's iteration: metas of the carry, then structure and metas of results."""
     probe = Body(b, only_types=True)
     carry = probe.arguments(shape, metas, weak)
     index = probe.recorder.input("index", TensorMeta((), dt.int64))
     _, found = probe.record(one, index, carry)
     if not isinstance(found, tuple) or len(cast("tuple[Any, ...]", found)) != 2:
-        raise _wrong(
+        raise untraceable(
             "the function of `scan` gives no pair", "return the carry, and a result or None"
         )
     after, y = cast("tuple[Any, Any]", found)

@@ -1,4 +1,4 @@
-"""Derivatives that users write, and those that they stop."""
+"""User-defined derivatives, and stopped gradients."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from pirkit.frontend.user_line import user_span
 Function = Callable[..., Any]
 
 DEEPEST: Final = 3
-"""A rule may call its function, for derivatives of higher order: to this order by the rule."""
+"""A rule may call its own function; then derivatives up to this order use the rule."""
 
 
 def stop_gradient(x: Any) -> Any:
-    """A tree as it is, through which no derivative flows, of any order or mode."""
+    """The same tree; no derivative of any order or mode flows through it."""
 
     def stopped(value: Any) -> Any:
         if not isinstance(value, Value):
@@ -127,7 +127,7 @@ class custom_jvp(_Custom):
     jvp: Function | None = None
 
     def defjvp(self, jvp: Function) -> Function:
-        """Set the rule; gives it, so it is a decorator."""
+        """Set the rule and return it, so that this is a decorator."""
         self.jvp = jvp
         return jvp
 
@@ -186,7 +186,7 @@ def _custom(
 
 
 def _stand_in(b: Recorder, like: Value) -> Value:
-    """A value of its own, for which a rule is recorded."""
+    """A placeholder value, with which a rule is recorded."""
     made = b("pd_op.assign", b.zeros_like(like))
     STAND_INS.add(cast(PirOp, made.ssa.owner))
     return made

@@ -26,7 +26,7 @@ Removal = Callable[[Operation], None]
 Oracle = Callable[[ModuleOp], bool]
 """True if a module is still interesting; it may change the module, and must not raise."""
 _LOOP_STEPS: Final = 2_000
-"""Iterations of a loop in a trial: without what its condition is computed from, it never ends."""
+"""Iterations of a loop in a trial: if operands of its condition were removed, it never ends."""
 
 
 @dataclass

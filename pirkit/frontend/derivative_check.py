@@ -1,4 +1,4 @@
-"""Checks of derivatives, which have no program to be compared with.
+"""Checks of derivatives, for which there is no original program to compare with.
 
 The halves of a split are compared with the joint program that autodiff makes of the original one;
 autodiff's derivatives with difference quotients in double precision.
@@ -39,10 +39,10 @@ Arrays = dict[str, Array]
 
 _LISTS: Final = {"fx", "fp", "fo", "bo_g", "bx_g", "bp_g", "no_need_buffers"}
 _SECONDS: Final = 30.0
-"""At most so long a program with a wrong derivative is made smaller."""
+"""Time limit for shrinking a program with a wrong derivative."""
 _STEP: Final = 1e-4
 _SMOOTH: Final = 1e-4
-"""Two quotients that differ by more, relatively, are at a kink, and tell nothing."""
+"""Two quotients with a larger relative difference are at a kink and are skipped."""
 _WRONG: Final = 1e-3
 _DOUBLE: Final = "functionalize,convert-dtype{of=float32,to=float64}"
 _ORDER: Final = 4
@@ -60,7 +60,7 @@ class WrongDerivative:
     kind: str = DERIVATIVE_RULE
 
     def rule_of(self, op: PirOp) -> str | None:
-        """Who differentiates an operation; None if it passes no derivative on."""
+        """The rule that differentiates an operation; None if it passes no derivative on."""
         is_series = self.kind == SERIES
         if bodies(op):
             return "passes/taylor_regions.py" if is_series else "passes/autodiff_regions.py"
@@ -85,7 +85,7 @@ class WrongDerivative:
 def split_difference(
     original: ProgramOp, forward: ProgramOp, backward: ProgramOp, seed: int
 ) -> str | None:
-    """In what the halves differ from the program with its gradients, or None."""
+    """The difference between the halves and the joint program with its gradients, or None."""
     names = {
         k: _names(half, k) for half in (forward, backward) for k in _LISTS & half.attributes.keys()
     }
@@ -108,10 +108,10 @@ def split_difference(
             seeds[gradient] = drawn if is_known else np.zeros_like(held[output])
             held[own] = seeds[gradient]
     for port in joint.inputs:
-        if port.name not in held:  # of an output whose gradient nobody gives
+        if port.name not in held:  # the gradient of an output that no input provides
             held[port.name] = np.zeros_like(held[port.name.removesuffix("_grad")])
     wanted = _run(joint, {**held, **fed}, seed)
-    for name in names["no_need_buffers"]:  # of these only the shape may be read
+    for name in names["no_need_buffers"]:  # only its shape is read
         if name is not None and held[name].dtype.kind == "f":
             held[name] = np.full_like(held[name], np.nan)
     given = _run(_plan(backward), {**held, **seeds}, seed)
@@ -144,12 +144,12 @@ def wrong_derivative(module: ModuleOp, seed: int = 0) -> WrongDerivative | None:
 
 
 def series_difference(module: ModuleOp, seed: int = 0) -> str | None:
-    """In what pending derivatives by Taylor series differ from nested reverse sweeps, or None.
+    """The difference of derivatives by Taylor series from nested reverse sweeps, or None.
 
-    None also for programs that have none, or of an order for which the sweeps are very large.
+    None also for programs without such derivatives, or of an order that makes sweeps very large.
     """
     for program in module.ops:
-        if isinstance(program, ProgramOp) and _is_pending(program):
+        if isinstance(program, ProgramOp) and has_derivatives(program):
             with (
                 suppress(PirkitError),
                 use_limits(replace(current_limits(), derivative_order=_ORDER)),
@@ -164,15 +164,16 @@ def series_difference(module: ModuleOp, seed: int = 0) -> str | None:
     return None
 
 
-def _is_pending(program: ProgramOp) -> bool:
-    return any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in program.walk())
+def has_derivatives(module: Operation) -> bool:
+    """Whether derivatives in a module are still to be expanded, as in traced programs."""
+    return any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in module.walk())
 
 
 def difference_quotient(module: ModuleOp, seed: int = 0) -> str | None:
-    """What is wrong with the gradients of the programs of a module, or None.
+    """The error of the gradients of a module's programs, as text, or None.
 
     With random cotangents, a gradient times a random direction is compared with the central
-    difference quotient along it. None also for what has no derivative or does not run.
+    difference quotient along it. None also for programs that have no derivative or do not run.
     """
     for program in module.ops:
         if isinstance(program, ProgramOp):
@@ -184,11 +185,11 @@ def difference_quotient(module: ModuleOp, seed: int = 0) -> str | None:
 
 
 def _against_quotients(program: ProgramOp, seed: int) -> str | None:
-    first = f"expand-gradients,{_DOUBLE}" if _is_pending(program) else _DOUBLE
+    first = f"expand-gradients,{_DOUBLE}" if has_derivatives(program) else _DOUBLE
     plan = _plan(program, first)
     joint = _plan(program, f"{first},autodiff{{seeds=true}}", differentiates_all=True)
     fed, results = _on_draws(plan, seed)
-    seeded = {p.name for p in joint.inputs}  # not what is written into inputs and parameters
+    seeded = {p.name for p in joint.inputs}  # without the values written into inputs and parameters
     outputs = {n: a for n, a in results.items() if f"{n}_grad" in seeded}
     seeds = {f"{n}_grad": _cotangent(f"{n}_grad", a, seed) for n, a in outputs.items()}
     gradients = _run(joint, {**fed, **seeds}, seed)
@@ -202,7 +203,7 @@ def _against_quotients(program: ProgramOp, seed: int) -> str | None:
         return float(sum(parts)) / (2 * step)
 
     def wrong(along: Arrays) -> str | None:
-        """What is wrong along a direction; empty at a kink, which tells nothing."""
+        """The error along a direction, as text; empty at a kink, where quotients mean nothing."""
         coarse, fine = (quotient(along, h) for h in (_STEP, _STEP / 4))
         found = float(sum(np.sum(gradients[f"{n}_grad"] * d) for n, d in along.items()))
         scale = max(abs(fine), abs(found), 1e-6)
@@ -217,7 +218,7 @@ def _against_quotients(program: ProgramOp, seed: int) -> str | None:
         for name, array in fed.items()
         if array.dtype.kind == "f" and f"{name}_grad" in gradients and name not in labels
     }
-    if wrong(directions) is None:  # along all of them at once
+    if wrong(directions) is None:  # along the sum of all directions
         return None
     for name, direction in directions.items():
         if what := wrong({name: direction}):
@@ -249,7 +250,7 @@ def _plan(program: ProgramOp, pipeline: str = "", *, differentiates_all: bool = 
 
 
 def _on_draws(plan: Plan, seed: int) -> tuple[Arrays, Arrays]:
-    """Random inputs and parameters, and what a run on them gives."""
+    """Random inputs and parameters, and the results of a run on them."""
 
     def run(integers: Integers) -> tuple[Arrays, Arrays]:
         weights = random_weights(plan.params, seed, integers)
@@ -260,7 +261,7 @@ def _on_draws(plan: Plan, seed: int) -> tuple[Arrays, Arrays]:
 
 
 def _run(plan: Plan, held: Mapping[str, Array], seed: int) -> Arrays:
-    """The outputs of a run, and what it wrote into inputs and parameters."""
+    """The outputs of a run, and the inputs and parameters that it wrote."""
     params = {p.name: deepcopy(held[p.name]) for p in plan.params}
     executable = Executable(plan, KernelLibrary(REFERENCE), params, seed)
     inputs = deepcopy({p.name: held[p.name] for p in plan.inputs})  # two may be one stack

@@ -1,4 +1,4 @@
-"""Products of derivatives with vectors: what replaces a matrix that nobody wants to form."""
+"""Products of derivatives with vectors, which avoid forming the matrix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 @takes_functions("f")
 def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
-    """The result of a function, and the function from tangents of the primals to that of it."""
+    """The result of a function, and the function from tangents of the primals to its tangent."""
     y = f(*primals)
 
     def pushforward(*tangents: Any) -> Any:
@@ -44,7 +44,7 @@ def linearize(f: Function, *primals: Any) -> tuple[Any, Function]:
 def laplacian(f: Function, argnums: int = 0) -> Function:
     """The sum of the second derivatives of a function whose result is one number.
 
-    Up to ``FEW`` elements of the argument, one Taylor series for all of them, which propagates
+    For up to ``FEW`` elements of the argument, one Taylor series for all of them propagates
     their sum beside the first derivatives; beyond that one sweep over the gradient for each.
     """
     matrix = hessian(f, argnums)

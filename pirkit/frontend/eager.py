@@ -50,7 +50,7 @@ DRAWS: Final = Draws()
 
 
 def seed(number: int) -> None:
-    """Seed the random numbers of eager ops. Raises CallError for what is no integer."""
+    """Seed the random numbers of eager ops. Raises CallError for anything but an integer."""
     require(isinstance(cast(object, number), int | np.integer),
             f"a seed is an integer, not a {type(number).__name__}", "`pirkit.seed(0)`")  # fmt: skip
     DRAWS.begin(number, 0)
@@ -62,7 +62,7 @@ class _Calls(local):
     def __init__(self) -> None:
         self.bound: dict[Any, Run] = {}
         self.quick: dict[Any, tuple[Run, tuple[int, ...] | None, Any]] = {}
-        """By identity of metas, which the entry keeps alive, and by plain arguments."""
+        """By the identities of metas, which the entry keeps alive, and the plain arguments."""
 
 
 class EagerOp:
@@ -152,7 +152,7 @@ class EagerOp:
         return run
 
     def __reduce__(self) -> tuple[Callable[[str], EagerOp], tuple[str]]:
-        """A copy, also in another process, is the function of the op there."""
+        """Pickle by name: a copy, also in another process, is the op's function there."""
         return _function_of, (self.definition.name,)
 
     def __repr__(self) -> str:
@@ -347,7 +347,7 @@ def _returning(step: Any, shown: list[int], count: int, *, copies: bool) -> Run:
 
 
 def _owned(value: Any, source: DenseTensor | None, operands: list[Any], copies: bool) -> Any:
-    """A result as a tensor; a view shares the buffer of its source, other results share nothing."""
+    """A result as a tensor: a view shares the buffer of its source, others own theirs."""
     if isinstance(value, list | tuple):
         return [_owned(v, source, operands, copies) for v in cast("list[Any]", value)]
     array: Any = np.asarray(value)
@@ -414,7 +414,7 @@ def _in_place(
 
 
 def _are_apart(tensors: Sequence[Any], written: Mapping[int, str]) -> bool:
-    """Whether no operand that is written shares memory with another one; refused if both are."""
+    """Whether no written operand shares memory with another one; an error if both are written."""
     flat = [
         (i, t)
         for i, each in enumerate(tensors)

@@ -81,7 +81,7 @@ WRITERS: Final[Mapping[str, Writer]] = {
 _STABLEHLO: Final = re.compile(r"\b(?:stablehlo|chlo|mhlo|jax)\.\w")
 _HEAD: Final = 1 << 16
 _BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x80-\xff]")
-"""Characters by which a format is told: texts may be large, and their constants as well."""
+"""Characters that decide about the format, as texts and their constants may be large."""
 
 _SUFFIXES: Final = {".json": "paddle-json", ".mlir": "mlir", ".txt": "paddle-text"}
 

@@ -94,7 +94,7 @@ KINDS: Final = (
             "load it in Paddle 3 and save it again with `paddle.jit.save`, which writes .json",
             _is_program_desc),
 )  # fmt: skip
-"""The kinds, the more special first."""
+"""The kinds of files, the more specific first."""
 
 TEXTS: Final = (
     (r"version https://git-lfs", "a pointer of Git LFS", "get the file itself with `git lfs pull`"),
@@ -112,11 +112,11 @@ TEXTS: Final = (
 
 
 def recognised(data: bytes) -> Foreign | None:
-    """The kind of a file that is no text, or None."""
+    """The kind of a binary file, or None."""
     return next((kind for kind in KINDS if kind.is_one(data)), None)
 
 
 def recognised_text(start: str) -> tuple[str, str] | None:
-    """What a text that is no program is, and what to do; or None."""
+    """The kind of a text that is no program, and the remedy; or None."""
     found = (row for row in TEXTS if re.match(row[0], start, re.IGNORECASE))
     return next(((what, help) for _, what, help in found), None)

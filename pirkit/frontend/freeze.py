@@ -1,4 +1,4 @@
-"""Programs whose weights are known: what depends on them alone is a program of its own."""
+"""Programs with constant weights: values that depend on weights alone become a second program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of Python functions, for whoever wants the program rather than the result."""
+"""The programs of Python functions, for users who want the program rather than the result."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def argument_names(
 
 
 def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of the first parameters; ``x0``, ``x1``... where the function does not tell."""
+    """The names of the first parameters; ``x0``, ``x1``... if the function has no signature."""
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):

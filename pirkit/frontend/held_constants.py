@@ -20,7 +20,7 @@ MOST_COLUMNS: Final = 16
 
 
 def write_constants(program: ProgramOp, held: Mapping[str, Any]) -> None:
-    """Write down the inputs among ``held`` whose rows are alike: those of one number, or of few."""
+    """Turn inputs among ``held`` into constants if their rows are equal and hold few numbers."""
     for op in [cast(PirOp, op) for op in program.block.ops]:
         name: Any = op.attribute("name") if op.name == "pd_op.data" else None
         if name in held:

@@ -75,7 +75,7 @@ def _along_one_axis(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value | Non
 
 
 def elements_at(b: Builder, x: Value, places: np.ndarray[Any, Any], axis: int) -> Value:
-    """The elements of ``x`` at known places along an axis, which are inside of it."""
+    """The elements of ``x`` at known indices along an axis, which are in range."""
     if len(places) and (np.diff(places) == 1).all():
         return _basic(b, x, (*[slice(None)] * axis, slice(int(places[0]), int(places[-1]) + 1)))
     fits = x.shape[axis] <= _MAX_INT32  # twice as many lanes

@@ -1,7 +1,7 @@
 """Jacobians: one sweep for all rows (or columns), as the rows of `vmap` are.
 
 The function is recorded once, then its pullback or pushforward along one direction. What depends on
-the direction is emitted with an axis of directions in front; the rest is computed once. Through an
+the directions is emitted with an axis of directions in front; the rest is computed once. Through an
 op without a batching rule there is one sweep for each direction.
 """
 
@@ -78,7 +78,7 @@ class _Once(Struct, frozen=True):
 
     body: Body
     around: list[Value]
-    """What the arguments are in the program around the body."""
+    """The values of the arguments in the program around the body."""
     args: list[Any]
     result: Any
     aux: Any
@@ -142,7 +142,7 @@ def _check(values: Sequence[Value]) -> None:
 
 
 class _Outside(Mapping[str, Any]):
-    """The numbers of what a body reads, by name, computed when one is asked for."""
+    """The numbers of the values that a body reads, by name, computed on demand."""
 
     def __init__(
         self, known: KnownValues, given: Sequence[Value], links: Mapping[SSAValue, Any]
@@ -164,7 +164,7 @@ class _Outside(Mapping[str, Any]):
 
 
 def _products(once: _Once, reverse: bool, few: int) -> tuple[list[list[Value]], Any]:
-    """For each result its derivatives by the arguments; and what is passed through.
+    """The derivatives of each result by the arguments, and the auxiliary results.
 
     Raises UnsupportedError (PK0402) for an op without a batching rule, unless the directions are
     at most ``few``: each of them has a sweep then.

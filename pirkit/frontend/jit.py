@@ -37,7 +37,7 @@ Names = str | Sequence[str]
 Places = int | Sequence[int]
 
 VERSIONS: Final = 8
-"""Programs kept for one signature, which differ in what the function reads from around it."""
+"""Programs cached for one signature, which differ in the values that the function captures."""
 
 
 def jit(
@@ -54,7 +54,7 @@ def jit(
     A signature is the structure of the arguments (trees of tensors, arrays and numbers), shapes and
     element types of the leaves, and the values of static arguments, which have to be hashable.
     Arrays that the function reads from closures, globals and attributes are read at each call;
-    where something else there changes, the function is compiled anew. ``explain()`` lists what was
+    where something else there changes, the function is compiled again. ``explain()`` lists what was
     compiled and why. Results are the caller's. ``out=`` takes a tree of arrays like the result and
     writes into them. Memory of donated arguments may hold results: they are not to be used again.
 
@@ -82,7 +82,7 @@ class _Call(Struct, frozen=True):
     """How the user calls the arguments by position."""
 
     def whole(self, positional: Sequence[Any], by_name: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Arguments as the function wants them, static ones at their places."""
+        """The arguments of the function, static ones at their places."""
         given = iter(positional)
         count = len(positional) + sum(isinstance(k, int) for k in self.static)
         args = [self.static[i] if i in self.static else next(given) for i in range(count)]
@@ -91,7 +91,7 @@ class _Call(Struct, frozen=True):
 
 
 class _Signature(Struct, frozen=True):
-    """What decides about a program, and what a user is told of it."""
+    """The key of a program, and what `explain` shows of it."""
 
     shape: tree.Shape
     metas: tuple[TensorMeta, ...]
@@ -107,7 +107,7 @@ def _jitted(options: Any, function: Function) -> Jitted:
 
 
 class Jitted:
-    """What `jit` makes of a function."""
+    """A function that `jit` compiles."""
 
     __slots__ = ("__call__", "__dict__", "__weakref__")
     __call__: Function
@@ -165,7 +165,7 @@ class Jitted:
         self._quick_into: Call = _missed
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
-        """A call that is not that of a native function."""
+        """A call that no native function serves."""
         make, self._called_once = self._called_once, None
         if make is not None:
             native = make()
@@ -187,7 +187,7 @@ class Jitted:
         return f"<jit of {getattr(self.function, '__name__', self.function)!s}>"
 
     def explain(self) -> str:
-        """What was compiled and why, a line for each program."""
+        """A line for each compiled program, with the reason why it was compiled."""
         return "\n".join(self._reasons) or "nothing is compiled yet: the first call does that"
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
@@ -298,7 +298,7 @@ class Jitted:
         return found
 
     def _difference(self, signature: _Signature, labels: list[str]) -> str:
-        """Why no program that was compiled serves: how the signature differs from the nearest."""
+        """Why no compiled program serves: how the signature differs from the nearest one."""
         if not self._signatures:
             shown = zip(labels, signature.metas, strict=True)
             return "first call: " + (", ".join(f"{n} {m}" for n, m in shown) or "no arguments")
@@ -311,7 +311,7 @@ class Jitted:
 
 
 class _Missed:
-    """What a quick call gives where another program has to serve."""
+    """The result of a quick call that needs another program."""
 
 
 _MISSED: Final = _Missed()

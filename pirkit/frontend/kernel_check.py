@@ -1,4 +1,4 @@
-"""Whether the kernels of a backend compute what the reference rules do, one by one and together."""
+"""Compares the kernels of a backend with the reference rules, one by one and together."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Report:
-    """What checking a program on a backend found.
+    """The result of checking a program on a backend.
 
     ``together`` says what is wrong with a run in which native kernels share launches or memory, if
     each of ``checked`` instructions is right alone; ``suspect`` then names what they share.
@@ -160,7 +160,7 @@ def _check(
         return wrong and (None if is_rounding(found, expected, plan, bound, seed) else wrong)
 
     def wrong_together(plan: Plan) -> str | None:
-        """What is wrong with a plan as a whole."""
+        """The error of a plan as a whole, as text."""
         try:
             with watch.running():
                 found = effect_of(plan, backend, bound, seed)
@@ -205,7 +205,7 @@ def _by_instruction(
 ) -> InstructionCheck:
     check = InstructionCheck(KernelLibrary(backend).device, watch=watch)
     library = CheckedLibrary(backend, check=check)
-    with suppress(EndedError):  # a fault of its own
+    with suppress(EndedError):  # the check has recorded it as a fault
         executable = Executable(plan, library, bound.of(plan.params), seed)
         mode = Mode(run=check.run, fuses_launches=True)
         executable.watch(bound.of(plan.inputs), mode, check.begin)
@@ -213,14 +213,14 @@ def _by_instruction(
 
 
 def _sharing(program: ProgramOp, plan: Plan, backend: str) -> Iterator[tuple[str, Plan, Plan]]:
-    """What runs kernels together and may be wrong, such a form, and its kernels one by one.
+    """The code that runs kernels together and may be wrong, this form, and its kernels one by one.
 
-    Of native segments experiments say what is wrong (`segment_suspects`).
+    For native segments, experiments find the wrong part (`segment_suspects`).
     """
     yield "the memory plan (runtime/planning.py) or the joined launch", plan, plan
     module = program.parent_op()
     if backend == CPU and isinstance(module, ModuleOp) and not mismatched_values(program.block):
-        # As `compile` does: ops that are in no kernel get one each, and segments take these, too.
+        # As `compile` does: each remaining op gets a kernel, which segments can then contain.
         lowered = run_passes(Program(module), SINGLE).entry(program.symbol)
         single = write_plan(lowered, library=KernelLibrary(backend))
         segments = segmented(single, _static)[0]
@@ -234,7 +234,7 @@ def _static(plan: Plan) -> list[TensorMeta | None]:
 
 
 def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:
-    """What is wrong with the outputs of the one native call; None also without such a call.
+    """The error of the outputs of the one native call, as text; None also without such a call.
 
     Inputs and parameters that are not given are drawn from ``seed``.
     """
@@ -289,7 +289,7 @@ def check_module(
 
 
 def _saved_by(forward: ProgramOp, seed: int) -> dict[str, Any]:
-    """What a forward half is given, and what it computes from that, by name."""
+    """The inputs and results of a forward half, by name."""
     plan = write_plan(forward, library=KernelLibrary(REFERENCE))
 
     def run(bound: Inputs) -> dict[str, Any]:

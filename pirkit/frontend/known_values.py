@@ -103,7 +103,7 @@ class KnownValues:
         return [None if s.intermediate else next(shown) for s, r in by_slot if r is not None]
 
     def _derivatives(self, op: PirOp) -> list[Array]:
-        """The results of what has no kernel, a derivative or a branch: by compiling."""
+        """The results of derivatives and branches, which have no kernel: the op is compiled."""
         copies: dict[SSAValue, SSAValue] = {}
         copy = self._program.clone(value_mapper=copies)
         for i, result in enumerate(op.results):
@@ -113,7 +113,7 @@ class KnownValues:
 
 
 def _read(op: PirOp) -> Sequence[SSAValue]:
-    """What the results of an op are computed from: not from rules that are recorded beside them."""
+    """The values that an op's results depend on, without those of recorded derivative rules."""
     return op.operands[: len(op.results)] if op.name in (CUSTOM, CHECKPOINT) else op.operands
 
 

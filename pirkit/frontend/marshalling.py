@@ -1,4 +1,4 @@
-"""Code that takes the arguments of a call apart, made for one structure of arguments.
+"""Generated code that unpacks the arguments of a call, for one structure of arguments.
 
 A compiled call costs a few microseconds, of which a generic walk over trees would be the most. So
 each structure gets a function of its own: straight code that checks containers, takes the arrays
@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 Call = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """A call of a compiled function, given its arguments by position and by name."""
 Run = Callable[[tuple[Array, ...]], "Sequence[Array] | None"]
-"""From the arrays of a program to its results; None, and nothing has run, for unfit ones."""
+"""Runs a program on arrays; returns None, without running, if they do not fit."""
 Writes = Callable[["_Code", str], None]
 """Writes the code that runs a program: from an expression for its arrays to its results ``r``."""
 
@@ -40,13 +40,13 @@ Ways = tuple[
     Mapping[str, Place],
     Sequence[Place],
 ]
-"""What `caller` takes first."""
+"""The first arguments of `caller`."""
 
 _MISSES: Final = (AttributeError, LookupError, NameError, TypeError, ValueError)
 
 
 class _Code(Struct):
-    """Lines of a function under construction, and what they name."""
+    """The lines of a function under construction, and the objects that they name."""
 
     names: dict[str, Any] = field(default_factory=dict[str, Any])
     lines: list[str] = field(default_factory=list[str])
@@ -71,7 +71,7 @@ class _Code(Struct):
         self.lines.append(f"if not ({condition}): return missed")
 
     def guard(self) -> None:
-        """What fails in the lines so far is another structure of the arguments."""
+        """A failure in the lines so far means that the arguments have another structure."""
         misses = self.name(_MISSES)
         lines = [f"    {x}" for x in self.lines]
         self.lines = ["try:", *lines, f"except {misses}: return missed"]
@@ -137,7 +137,7 @@ def caller(
             code.require(f"type({variable}) is {code.name(kind)}")
             code.lines.append(f"{variable} = {made}")
             continue
-        if meta.rank == 0:  # a scalar of numpy is as good as an array without dimensions
+        if meta.rank == 0:  # a numpy scalar serves as a 0-D array
             scalar, array = code.name(np.generic), code.name(np.asarray)
             code.lines.append(
                 f"if isinstance({variable}, {scalar}): {variable} = {array}({variable})"
@@ -157,7 +157,7 @@ def caller(
 
 
 def _watch(code: _Code, guards: Sequence[Place]) -> None:
-    """Lines that look whether places have changed."""
+    """Lines that check whether places have changed."""
     for place in guards:
         held, known = code.variable(place.expression), code.name(place.value)
         quick = f"{held} is {known}" if place.version is None else "False"
@@ -197,7 +197,7 @@ def builder(shape: Shape, count: int, order: Sequence[int]) -> Results:
 def _listed(
     code: _Code, shape: Shape, leaves: Any, found: list[tuple[type[Any], int]], names: list[str]
 ) -> str:
-    """As `_built`, with a variable for each container, parents first."""
+    """Like `_built`, with a variable for each container, parents first."""
     if shape is None or shape == LEAF:
         return _built(code, shape, leaves)
     kind, extra, shapes = shape
@@ -261,7 +261,7 @@ def rows(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
 
 
 def is_like(leaf: Any, kind: type[Any], meta: TensorMeta) -> bool:
-    """Whether an argument that the program does not read is as it was."""
+    """Whether an argument that the program does not read is unchanged."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta == meta
     if not isinstance(leaf, np.ndarray):
@@ -331,7 +331,7 @@ def pack(code: _Code, shape: Shape, metas: Sequence[TensorMeta], order: Sequence
 
     ``order`` tells for each leaf which of the arrays it is.
     """
-    # without the call of `__init__`, which would cost as much as the rest of a small call
+    # `__init__` would cost as much as the rest of a small call
     new, tensor = code.name(DenseTensor.__new__), code.name(DenseTensor)
     made: list[str] = []
     for i, m in zip(order, metas, strict=True):

@@ -1,4 +1,4 @@
-"""The plan of a program, with as much of it in native code as is asked for."""
+"""The plan of a program, with the requested part of it in native code."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Maker(Struct, frozen=True):
     run_passes: RunPasses
 
     def kernels(self, lowered: Program) -> Plan:
-        """Each call by itself."""
+        """The plan with one kernel per call."""
         return write_plan(lowered.entry(self.entry), library=self.library)
 
     def segmented(self, plan: Plan) -> tuple[Plan, tuple[Reason, ...]]:

@@ -12,14 +12,12 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from msgspec.structs import replace
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
 from pirkit.diag.errors import PassError, PirkitError, RuntimeFault
 from pirkit.diag.limits import current_limits, use_limits
 from pirkit.diag.span import Span
-from pirkit.dialect.kinds import DERIVATIVE
-from pirkit.dialect.operation import PirOp, ProgramOp, declares
-from pirkit.frontend.derivative_check import split_difference
+from pirkit.dialect.operation import ProgramOp
+from pirkit.frontend.derivative_check import has_derivatives, split_difference
 from pirkit.frontend.native_compile import GRADIENTS
 from pirkit.frontend.random_inputs import (
     RANGES,
@@ -43,7 +41,7 @@ from pirkit.split.split_result import BACKWARD, FORWARD
 
 Array = np.ndarray[Any, Any]
 Effect = dict[str, Array]
-"""What the host observes of a run: outputs, and written inputs and parameters."""
+"""The observable results of a run: outputs, and written inputs and parameters."""
 
 BACKEND: Final = "reference"
 _BOOL: Final = np.dtype(np.bool_)
@@ -53,11 +51,6 @@ _TRIED: Final = 1 << 22
 _LOOP_STEPS: Final = 10_000
 """Iterations of a loop up to which both modules run, if that is enough for the original: a wrong
 pass may have made a loop endless, and `loop_steps` of `limits` takes minutes."""
-
-
-def has_derivatives(module: Operation) -> bool:
-    """Whether derivatives in a module are still to be expanded, as in traced programs."""
-    return any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in module.walk())
 
 
 def expanding(module: ModuleOp, pipeline: str) -> str:
@@ -76,7 +69,7 @@ def plan_of(program: ProgramOp) -> Plan:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of the changed module: the program, and what is wrong, in one line."""
+    """A difference of the changed module: the program, and the error in one line."""
 
     program: str
     what: str
@@ -97,9 +90,9 @@ class NumberCheck:
     seed: int
     programs: dict[str, ProgramOp]
     blind: list[str] = field(default_factory=list[str])
-    """Outputs that hold no finite number on the drawn inputs, so that they tell nothing."""
+    """Outputs without a finite number on the drawn inputs, for which a comparison is void."""
     hostile: bool = False
-    """Whether some numbers are zeros, infinities or NaN; then what both find finite is compared."""
+    """Whether inputs contain zeros, infinities and NaN; then only finite elements are compared."""
     _has_long_loops: bool = False
     _known: dict[tuple[str, tuple[Meta, ...]], tuple[Inputs, Effect]] = field(
         default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[Inputs, Effect]"]
@@ -125,7 +118,7 @@ class NumberCheck:
         return self._of_halves(programs)
 
     def _of_halves(self, programs: Mapping[str, ProgramOp]) -> Difference | None:
-        """What is wrong with the forward and backward programs that a split made."""
+        """The error of the forward and backward programs that a split made, as text."""
         for name, original in self.programs.items():
             for prefix in ("", f"{name}_"):
                 halves = [programs.get(f"{prefix}{half}") for half in (FORWARD, BACKWARD)]
@@ -147,7 +140,7 @@ class NumberCheck:
             )
 
     def _compare(self, name: str, program: ProgramOp, hoisted: ProgramOp | None) -> str | None:
-        """What is wrong with a program, for which ``hoisted`` computes some parameters."""
+        """The error of a program, as text; ``hoisted`` computes some of its parameters."""
         original = plan_of(self.programs[name])  # if this raises, no pass is to blame
         try:
             plan = plan_of(program)
@@ -229,7 +222,7 @@ class Inputs:
         inputs: Mapping[str, Array] | None = None,
         params: Mapping[str, Array] | None = None,
     ) -> Inputs:
-        """Random arrays, integers of ``integers``; but for what is given."""
+        """Random arrays, with integers from ``integers``, for the ports that are not given."""
         given = {**(inputs or {}), **(params or {})}
         missing = [
             [p for p in ports if p.name not in given] for ports in (plan.inputs, plan.params)
@@ -249,7 +242,7 @@ def on_drawn_inputs(
     inputs: Mapping[str, Array] | None = None,
     params: Mapping[str, Array] | None = None,
 ) -> T:
-    """What ``check`` gives for the widest range of integers that the program takes.
+    """The result of ``check`` for the widest range of integers that the program takes.
 
     Raises the first RuntimeFault of ``check`` if it raises one for each draw.
     """
@@ -301,7 +294,7 @@ def _programs(module: ModuleOp) -> Iterator[tuple[str, ProgramOp]]:
 
 
 def effect_of(plan: Plan, backend: str, bound_inputs: Inputs, seed: int) -> Effect:
-    """What the host sees of a run on a backend."""
+    """The outputs and writes of a run on a backend."""
     executable = Executable(plan, KernelLibrary(backend), bound_inputs.of(plan.params), seed)
     outputs = executable.run(bound_inputs.of(plan.inputs))
     seen = {f"output `{name}`": value for name, value in outputs.items()}
@@ -310,7 +303,7 @@ def effect_of(plan: Plan, backend: str, bound_inputs: Inputs, seed: int) -> Effe
 
 
 def _written(name: str) -> str:
-    """What an input or parameter is called among the effects."""
+    """The name of an input or parameter among the effects."""
     return f"written `{name}`"
 
 
@@ -328,7 +321,7 @@ def _short_loops() -> AbstractContextManager[Any]:
 
 
 def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> str | None:
-    """In what two runs differ by more than rounding, or None."""
+    """The first difference of two runs that exceeds rounding, as text, or None."""
     for name, want in expected.items():
         if name not in found:
             return f"{name} is gone"
@@ -341,7 +334,7 @@ def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> 
 def is_rounding(found: Effect, expected: Effect, plan: Plan, bound: Inputs, seed: int) -> bool:
     """Whether a run is off by no more than one whose inputs differ in their last bits.
 
-    Such as the cosine of large sums: no kernel is wrong, errors of one are enlarged by others.
+    For example the cosine of large sums: no kernel is wrong, but some enlarge others' rounding.
     """
     rng = np.random.default_rng(seed)
 
@@ -353,7 +346,7 @@ def is_rounding(found: Effect, expected: Effect, plan: Plan, bound: Inputs, seed
     inputs = Inputs({**bound.arrays, **{name: moved(x) for name, x in floats.items()}})
     try:
         noise = effect_of(plan, BACKEND, inputs, seed)
-    except PirkitError:  # such as an assertion about the inputs
+    except PirkitError:  # for example an assertion about the inputs
         return False
     loosest = loosest_of(_dtypes((*plan.inputs, *plan.params)))
     return all(

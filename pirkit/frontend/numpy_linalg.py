@@ -190,7 +190,7 @@ def _tolerance(b: Builder, x: Value, rtol: Any) -> Any:
 def _pinv(
     b: Builder, x: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 ) -> Value:
-    """That of a ``hermitian`` matrix is computed as that of others, from all elements."""
+    """The pseudoinverse; ``hermitian`` changes nothing: all elements are read."""
     return _with_slope()(_matrices(b, x), rtol if rcond is None else rcond)
 
 

@@ -28,7 +28,7 @@ def _signbit(x: Array) -> Any:
     return np.copysign(1, x) < 0 if x.dtype.is_float else x < 0  # -0 and NaN have a sign, too
 
 
-# What follows chooses by `where` instead of by `abs` and `maximum`, whose derivatives at 0 and at
+# The next functions select by `where`, not by `abs` and `maximum`, whose derivatives at 0 and at
 # equal operands would be those of the functions.
 
 
@@ -90,7 +90,7 @@ def _logaddexp2(x: Array, y: Array) -> Any:
 
 @composed("sinc")
 def _sinc(x: Array) -> Any:
-    """By its series near 0, where the derivatives of the quotient cancel."""
+    """The function by its series near 0, where the derivatives of the quotient cancel."""
     x = (x if x.dtype.is_float else x.astype("float64")) * np.pi
     is_near = np.abs(x) < 0.3
     square, safe = x * x, np.where(is_near, 1.0, x)
@@ -108,7 +108,7 @@ def _modf(x: Array) -> tuple[Any, Any]:
 
 @elementwise("ldexp")
 def _ldexp(x: Array, exponent: Array) -> Any:
-    """In three factors: each is finite where the product of all three is not."""
+    """The product in three factors, which are finite even if the product is not."""
     left: Any = np.clip(exponent, -2100, 2100)
     wide = x.astype("float64")
     for _ in range(3):
@@ -266,7 +266,7 @@ def _block(b: Builder, arrays: Any) -> Any:
 
 @composed("linalg.lstsq")
 def _lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Any, Any, Any, Any]:
-    """By the pseudoinverse; residuals as if `a` had full rank, since shapes are known before."""
+    """Least squares by the pseudoinverse; residuals as if `a` had full rank: shapes are static."""
     found = np.linalg.pinv(a, rcond) @ b
     off = np.subtract(b, a @ found)
     residuals = np.sum(np.conj(off) * off, axis=0)

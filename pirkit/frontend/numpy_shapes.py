@@ -70,7 +70,7 @@ def moveaxis(b: Builder, x: Any, source: Any, destination: Any) -> Value:
 
 @function("squeeze")
 def squeeze(b: Builder, x: Any, axis: Axis = None) -> Value:
-    """Without some axes of size 1."""
+    """Remove axes of size 1."""
     x = value_of(b, x)
     axes = [i for i in axes_of(x, axis) if axis is not None or x.shape[i] == 1]
     if any(x.shape[i] != 1 for i in axes):
@@ -80,7 +80,7 @@ def squeeze(b: Builder, x: Any, axis: Axis = None) -> Value:
 
 @function("expand_dims")
 def expand_dims(b: Builder, x: Any, axis: Axis = 0) -> Value:
-    """With axes of size 1 at some places."""
+    """Insert axes of size 1."""
     x = value_of(b, x)
     count = 1 if isinstance(axis, int) else len(cast("Sequence[int]", axis))
     places = sorted(normalize_axis_tuple(cast(Any, axis), x.rank + count))

@@ -73,7 +73,7 @@ def _between(low: Array, high: Array, part: Any) -> Any:
 
 
 def _linear(ordered: Array, q: float) -> Any:
-    """By linear interpolation; NaN stands at the end of the sorted elements, and gives NaN."""
+    """Quantiles by linear interpolation; NaN is sorted to the end, and gives NaN."""
     place = q * (ordered.shape[-1] - 1)
     low = int(place)
     one, other = ordered[..., low], ordered[..., min(low + 1, ordered.shape[-1] - 1)]
@@ -172,7 +172,7 @@ def _histogram(
     count = edges.shape[0] - 1
     if isinstance(bins, int):
         steps = (a - edges[0]) / (edges[-1] - edges[0]) * count
-        at: Any = np.clip(steps.astype("int64"), 0, count - 1)  # of NaN too
+        at: Any = np.clip(steps.astype("int64"), 0, count - 1)  # casts of NaN are clipped too
         held = value_of(a.b, edges)
         before = a < held[at]
         behind = (a >= held[at + 1]) & (at < count - 1)

@@ -114,7 +114,7 @@ def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
     if None not in kinds:  # numbers alone: those that are traced have a type
         kinds = [k if is_number(x) else None for x, k in zip(inputs, kinds, strict=True)]
     types = [None if k else dtype_of(x) for x, k in zip(inputs, kinds, strict=True)]
-    narrow = next((t for t in types if t and t.np.kind not in "biufc"), None)  # of `ml_dtypes`
+    narrow = next((t for t in types if t and t.np.kind not in "biufc"), None)  # `ml_dtypes`
     pairs = zip(kinds, types, strict=True)
     return _loop(
         ufunc, *[_weak(cast("type[Any]", k), narrow) if t is None else t.np for k, t in pairs]

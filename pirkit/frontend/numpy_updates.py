@@ -66,7 +66,7 @@ def _names_one(part: Any) -> bool:
 
 
 def _like(b: Builder, value: Any, x: Value) -> Value:
-    """What is written, in the element type of the tensor, as assignment in numpy does."""
+    """The value to write, converted to the element type of the tensor as in numpy."""
     return typed(b, value_of(b, value), x.dtype)
 
 

@@ -22,7 +22,7 @@ def op_function(name: str) -> EagerOp:
 
 
 def attribute(name: str) -> Any:
-    """What ``pirkit.ops.name`` is. Raises AttributeError if there is no such op."""
+    """The value of ``pirkit.ops.name``. Raises AttributeError if there is no such op."""
     if find(f"pd_op.{name}") is not None:
         return op_function(f"pd_op.{name}")
     # a function of rows, sparse tensors or strings: `to_dense`, `lower`

@@ -1,4 +1,4 @@
-"""Where an index with traced integers in it points to: places in the flattened tensor.
+"""The positions in the flattened tensor that an index with traced integers selects.
 
 The rules are numpy's: integers and arrays are broadcast together, and their axes take the place of
 the first of them, or the front if a slice stands between them.
@@ -36,7 +36,7 @@ def traced_positions(b: Builder, shape: tuple[int, ...], index: tuple[Any, ...])
     the end.
 
     An integer outside of its axis gives a place outside of the tensor, which kernels refuse. Raises
-    TraceError for what is no integer, slice, array of integers, ``...`` or None.
+    TraceError for anything but integers, slices, arrays of integers, ``...`` and None.
     """
     parts: list[Any] = [_joined(b, p) for p in _full(index, len(shape))]
     sizes = iter(shape)

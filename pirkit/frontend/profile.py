@@ -1,7 +1,7 @@
 """Profiles: the time, traffic and arithmetic of each instruction, against what the machine can do.
 
-The roofline is the least time that an instruction needs: what it moves by the bandwidth of memory,
-or what it computes by the rate of a large matmul, whichever takes longer (Williams, Waterman and
+The roofline is the least time of an instruction: its traffic divided by the memory bandwidth,
+or its arithmetic divided by the rate of a large matmul, whichever is longer (Williams, Waterman and
 Patterson, 2009). Both rates are measured here, with numpy, on the threads that the process has.
 """
 
@@ -33,7 +33,7 @@ _CLOCK: Final = 1e-5
 
 
 class Machine(Struct, frozen=True):
-    """What the machine can do: bytes and arithmetic operations per second."""
+    """The peak rates of the machine: bytes and arithmetic operations per second."""
 
     bandwidth: float
     flops: float
@@ -43,7 +43,7 @@ class Machine(Struct, frozen=True):
         return max(work.nbytes / self.bandwidth, work.flops / self.flops)
 
     def reaching(self, rows: Iterable[Row]) -> Machine:
-        """At least the rate of each row: on a busy machine what was measured may be too low."""
+        """The rates, raised to those that rows reach, as a busy machine may measure too little."""
         timed = [(row.seconds, row.work) for row in rows]
         seconds, works = sum(s for s, _ in timed), [w for _, w in timed]
         timed.append((seconds, Work(sum(w.nbytes for w in works), sum(w.flops for w in works))))
@@ -63,7 +63,7 @@ class Row(Struct, frozen=True):
 
     @property
     def lines(self) -> tuple[Span, ...]:
-        """Where it was written, if that is known."""
+        """The source lines, if they are known."""
         return () if self.entry.span is None else (self.entry.span,)
 
 

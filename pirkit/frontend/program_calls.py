@@ -31,7 +31,7 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta, compatible
 
 
 def call_program(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What `Program.__call__` gives. Raises UsageError (PK0701)."""
+    """The implementation of `Program.__call__`. Raises UsageError (PK0701)."""
     main = program.main
     declared = inputs_of(main)
     named = {n: v for n, v in declared.items() if not declares(v.owner, PARAMETER)}
@@ -110,7 +110,7 @@ def _weight(b: Recorder, program: Program, name: str) -> Value:
 
 
 def _bind(main: ProgramOp, given: Mapping[str, Value]) -> None:
-    """Check shapes and element types, and infer what follows from sizes that were not known."""
+    """Check shapes and element types, and infer types again if dynamic sizes are now known."""
     declared = {name: meta_of(inputs_of(main)[name].type) for name in given}
     for name, value in given.items():
         if not compatible(declared[name], value.meta):

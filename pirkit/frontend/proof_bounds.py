@@ -301,7 +301,7 @@ class _Proof(BoundsQuestions):
     # routines
 
     def invoke(self, node: Invoke, at: ProofPoint) -> None:
-        """What a routine reaches with each combination of numbers that it may get."""
+        """The accesses of a routine for each combination of numbers that it may get."""
         if isinstance(node.routine, PrefetchRoutine):
             return
         numbers: list[Term] = []

@@ -1,4 +1,4 @@
-"""Translation validation: what a pass left is proved equal to what it was given, or tested.
+"""Translation validation: proves that a pass keeps the results of a program, or tests it.
 
 Values of both programs are numbered first: equal ops of equal operands are one value. An output
 that this does not settle becomes a term, its element at unknown coordinates, by the index rules of
@@ -35,9 +35,9 @@ from pirkit.frontend.proof_terms import EXACT, REAL, Numbers, Terms, Unprovable,
 from pirkit.passes.base import Pass
 
 EFFORT: Final = 3_000_000
-"""What z3 may spend on one question, in its own units (about a second)."""
+"""The resource limit of z3 for one question, in its own units (about a second)."""
 LONGEST: Final = 3_000
-"""Milliseconds for a question, some steps of which the effort does not count."""
+"""Time limit in milliseconds: z3's resource limit does not count some of its steps."""
 GIVE_UPS: Final = 6
 """Pairs of values in the middle of a program that z3 may give up on before no more are tried."""
 TESTED: Final = "tested"
@@ -115,7 +115,7 @@ class CheckProof:
             )
         except PirkitError as error:
             if error.code == "PK0804":
-                raise  # else the program itself refuses such numbers
+                raise  # otherwise the program itself refuses such numbers
 
 
 def solver() -> Any:

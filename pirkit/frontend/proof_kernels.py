@@ -24,7 +24,7 @@ from pirkit.runtime.registry import CPU
 
 
 class KernelBounds(Struct, frozen=True):
-    """How many accesses of a kernel were proved to stay in their buffers; ``why`` not all were."""
+    """The number of accesses proved to stay in their buffers; ``why`` not all were."""
 
     program: str
     kernel: str

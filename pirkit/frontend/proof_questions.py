@@ -1,4 +1,4 @@
-"""What a proof of bounds asks z3: whether an access can leave its buffer, which numbers occur."""
+"""The questions of a bounds proof to z3: can an access leave its buffer, which numbers occur."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pirkit.lowering.codegen.ir.loop_ir import Bound, Loop, Nest, Word
 from pirkit.lowering.codegen.ir.loop_tree import walk
 
 EFFORT: Final = 2_000_000
-"""What z3 may spend on one access, in its own units."""
+"""The resource limit of z3 for one access, in its own units."""
 CALLS: Final = 256
 """Combinations of numbers with which one routine may be called."""
 
@@ -47,7 +47,7 @@ class Outside(Struct, frozen=True):
 
 
 class Accesses(Struct):
-    """What was found for the accesses of a nest: how many are proved, or why one is not."""
+    """The result for the accesses of a nest: how many are proved, or why one is not."""
 
     proved: int = 0
     outside: Outside | None = None
@@ -60,7 +60,7 @@ class ProofPoint(Struct, frozen=True):
     index: dict[int, Term]
     address: tuple[Term, ...]
     holds: tuple[Term, ...] = ()
-    """What is known of the variables."""
+    """Known conditions on the variables."""
     linear: dict[tuple[int, ...], Term] = field(default_factory=dict[tuple[int, ...], Term])
     blocks: dict[str, Term] = field(default_factory=dict[str, Term])
     ends: dict[str, Term] = field(default_factory=dict[str, Term])
@@ -180,7 +180,7 @@ class BoundsQuestions:
             answer = ask.check()
             if answer == z3.unsat:
                 return
-            if answer != z3.sat:  # there may be calls of which nothing was asked
+            if answer != z3.sat:  # further combinations of numbers may exist
                 raise Unprovable("z3 gives up on the numbers with which a routine is called")
             model = ask.model()
             found = {n.get_id(): model.eval(n, model_completion=True).as_long() for n in unknown}

@@ -228,7 +228,7 @@ class _Body:
             case Iter():
                 return self.iters[atom]
             case Floor():
-                return self.index(atom.inner) / atom.by  # of a positive divisor z3's is the floor
+                return self.index(atom.inner) / atom.by  # for a positive divisor z3 rounds down
             case Read():
                 self.terms.only_moves = False
                 at = [self.index(e) for e in atom.index]
@@ -277,7 +277,7 @@ def static_meta(value: SSAValue) -> TensorMeta:
 
 
 def roots(op: PirOp) -> Sequence[Value | None] | None:
-    """What each result element is computed from; None for an op without index rules."""
+    """The expression tree of each result element; None for an op without index rules."""
     if declares(op, SOURCE) or op.regions:
         return None
     rule = library_spaces.get(op.definition)

@@ -1,4 +1,4 @@
-"""Checks of calls from Python: what is wrong with one is said in a sentence with a code."""
+"""Checks of calls from Python, whose errors are sentences with a code."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_call(
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # a function of C that does not tell
+        return  # a C function without a signature
     _bound(getattr(function, "__name__", type(function).__name__), signature, args, kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Programs with weights of fewer bits, and how much their numbers differ."""
+"""Quantized programs, and a report of their accuracy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class QuantizationReport:
-    """What `quantize` did: bytes of the weights, the accuracy of the results of ops with small
+    """The report of `quantize`: bytes of the weights, the accuracy of the results of ops with small
     weights and of the outputs (if there were inputs), and which ops keep theirs, and why.
     """
 

@@ -27,7 +27,7 @@ RANGES: Final[Sequence[Integers]] = (range(4), _BITS, range(1))
 
 
 def on_draws(run: Callable[[Integers], T], seed: int, ranges: Sequence[Integers] = RANGES) -> T:
-    """What ``run`` gives for the first of some ranges of random integers that the program takes.
+    """The result of ``run`` for the first range of random integers that the program accepts.
 
     Raises the first RuntimeFault of ``run`` if it raises one for each range.
     """

@@ -36,7 +36,7 @@ class Recording(Builder):
         self.known: KnownValues | None = None
         """Concrete numbers of values; None if the arguments are not available while tracing."""
         self.undecided: TraceError | None = None
-        """The error for a truth that was asked for and is not known."""
+        """The error for an unknown truth value that Python code requested."""
 
     def insert(self, op: PirOp) -> PirOp:
         """Emit an op at the user's line. Raises TraceError if the trace is over."""

@@ -1,4 +1,4 @@
-"""An op that has no batching rule: a loop that computes one row in an iteration."""
+"""The loop over rows for an op that has no batching rule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 
 def each_row(one: OneRow) -> Any:
-    """The results of all rows, stacked; None where the size of one follows from the numbers."""
+    """The results of all rows, stacked; None if a result's size depends on data."""
     metas = [meta_of(r.type) for r in one.op.results]
     if not metas or not all(isinstance(m, TensorMeta) and UNKNOWN not in m.shape for m in metas):
         return None
@@ -50,6 +50,6 @@ def _each(given: Any) -> list[Batched]:
 
 
 def _values(given: Any) -> Any:
-    """What an op takes of an operand."""
+    """The values of an operand: one, or the elements of a list."""
     values = [v.value for v in _each(given)]
     return values if isinstance(given, list) else (values or [None])[0]

@@ -1,4 +1,4 @@
-"""Which part of a native segment is wrong, by experiments: one of its calls, its memory, its order.
+"""Finds the wrong part of a native segment by experiments: a call, its memory, or its order.
 
 A segment is compiled as a whole, so that its calls can not be compared one by one while it runs.
 """
@@ -35,7 +35,7 @@ def segment_suspects(
     single: Plan, segments: Plan, known_metas: KnownMetas, is_wrong: Callable[[Plan], bool],
     by_bind: Callable[[NativeProgram, Sequence[Port]], bool],
 ) -> Iterator[str]:  # fmt: skip
-    """What may be wrong with the segments of a plan, whose calls are right one by one.
+    """The suspects in the segments of a plan whose calls are right one by one.
 
     ``by_bind`` says whether the functions of a program are right without the driver of programs.
     """
@@ -49,7 +49,7 @@ def segment_suspects(
                 lambda k=number: with_native_call(single, k, known_metas), _FOLDER
             )
         if made is not None and is_wrong(made):
-            # The file that does most: those of other ops say only that it is none of theirs.
+            # Name the file with most instructions: files of other ops only reject the call.
             found = [name for name in files if not name.endswith(_SHARED)][:1]
             found += [about.emitter.removeprefix(ROOM) for about in abouts(functions)]
             yield f"its `{call.kernel}`: {' and '.join(dict.fromkeys(found))}"
@@ -79,7 +79,7 @@ def _programs(plan: Plan) -> Iterator[NativeProgram]:
 
 
 def _with_memory_apart(plan: Plan) -> Plan:
-    """The plan with segments of which no two temporaries share memory."""
+    """The plan with segments in which no two temporaries share memory."""
 
     def apart(program: NativeProgram) -> NativeProgram:
         first = len(program.inputs) + len(program.results)

@@ -1,4 +1,4 @@
-"""What a function reads from around itself, watched from one compiled call to the next.
+"""The values that a function captures, watched from one compiled call to the next.
 
 Arrays in closures, globals, defaults and attributes are inputs of the compiled program, read anew
 at every call. Everything else there is part of the program: if it changes, so must the program.
@@ -25,10 +25,10 @@ from pirkit.frontend.generated_code import function_of, value_of
 from pirkit.runtime.tensor.dense import DenseTensor
 
 MOST_PLACES: Final = 4096
-"""Places that are watched: one more than that is a program of its own."""
+"""The most places that are watched; further ones are taken as constant."""
 DEEPEST: Final = 32
 MOST_BYTES: Final = 1 << 14
-"""Of an array whose content is watched: to compare more would take microseconds."""
+"""Size limit of an array whose content is compared: more would take microseconds."""
 
 _PLAIN: Final = (
     bool, int, float, complex, str, bytes, range, slice, type(None), frozenset, np.generic, np.dtype
@@ -41,15 +41,15 @@ _THIRD_PARTY: Final = """
     safetensors rich tqdm pytest hypothesis IPython
 """
 _LIBRARIES: Final = frozenset({*sys.stdlib_module_names, *_THIRD_PARTY.split()})
-"""Packages whose globals nobody changes; others are the user's, wherever they are installed."""
+"""Packages whose globals are taken as constant; all others count as the user's."""
 
 
 class Place(Struct, frozen=True):
-    """Where a function finds something: an expression over `Surroundings.roots`."""
+    """The place of a captured value: an expression over `Surroundings.roots`."""
 
     expression: str
     label: str
-    """How the user calls it."""
+    """The spelling in the user's code."""
     value: Any
     version: int | None = None
     """How often a tensor had been written."""
@@ -58,7 +58,7 @@ class Place(Struct, frozen=True):
 
     @property
     def is_array(self) -> bool:
-        """Whether it may be an input."""
+        """Whether the place may be an input of the program."""
         return isinstance(self.value, np.ndarray | DenseTensor)
 
 
@@ -68,18 +68,18 @@ class Surroundings(Struct):
     roots: dict[str, Any] = field(default_factory=dict[str, Any])
     places: list[Place] = field(default_factory=list[Place])
     objects: tuple[type, ...] = ()
-    """Further types of which the same objects are wanted."""
+    """Further types whose objects are compared by identity."""
     most_bytes: int = 0
-    """Of arrays whose content is watched."""
+    """Size limit of arrays whose content is watched."""
     _seen: set[int] = field(default_factory=set[int])
     _names: set[str] = field(default_factory=set[str])
-    """Of attributes and globals in the code of all functions that were visited."""
+    """The names of attributes and globals in the code of all visited functions."""
     _methods: list[tuple[str, type[Any]]] = field(default_factory=list[tuple[str, type[Any]]])
-    """Of the classes of all instances: names, and where they are; not visited yet."""
+    """Methods of the classes of all instances, not visited yet: name and class."""
 
     @classmethod
     def of(cls, function: Any, objects: tuple[type, ...] = (), most_bytes: int = 0) -> Surroundings:
-        """Of a function, and of the functions of the user that it can reach."""
+        """The surroundings of a function, and of the user's functions that it can reach."""
         made = cls(objects=objects, most_bytes=most_bytes)
         made._function(function)
         while called := [m for m in made._methods if m[0] in made._names or m[0][:2] == "__"]:
@@ -89,7 +89,7 @@ class Surroundings(Struct):
         return made
 
     def change(self, inputs: frozenset[str]) -> str | None:
-        """Why a program that was recorded then does not serve now; None if it does.
+        """Why a program that was recorded then is out of date; None if it is not.
 
         ``inputs`` are the expressions of arrays that are read at each call.
         """
@@ -104,7 +104,7 @@ class Surroundings(Struct):
         return None
 
     def checker(self) -> Callable[[], bool]:
-        """A function that finds in a few microseconds whether something has changed."""
+        """A function that checks in a few microseconds whether something has changed."""
         lines = ["try:"]
         names = {**self.roots, "same": same}
         for i, place in enumerate(self.places):
@@ -165,7 +165,7 @@ class Surroundings(Struct):
                 value = cell.cell_contents
             except ValueError:  # not assigned yet
                 continue
-            if is_library and callable(value):  # what `grad` holds is bound once
+            if is_library and callable(value):  # functions that `grad` wraps are bound once
                 self._function(value)
             elif not (is_library and _is_settled(value)):
                 self._value(f"{self._root(cell)}.cell_contents", name, value, 0, names)
@@ -196,9 +196,9 @@ class Surroundings(Struct):
     def _value(self, at: str, label: str, value: Any, depth: int, names: Sequence[str]) -> None:
         if depth > DEEPEST or len(self.places) >= MOST_PLACES:
             return
-        if isinstance(value, staticmethod):  # of a class, whose attribute is the function
+        if isinstance(value, staticmethod):  # the attribute of the class is the function
             value = cast("staticmethod[..., Any]", value).__func__
-        if isinstance(value, classmethod):  # whose attribute is another object at each look
+        if isinstance(value, classmethod):  # the attribute is a new object at each access
             self._function(cast("classmethod[Any, ..., Any]", value).__func__)
         elif isinstance(value, DenseTensor):
             self.places.append(Place(at, label, value, value.version))
@@ -228,7 +228,7 @@ class Surroundings(Struct):
             if not isinstance(value, MethodType):
                 self.places.append(Place(at, label, value))
             self._function(value)
-        elif id(value) in self._seen:  # what is in it is watched at the first place
+        elif id(value) in self._seen:  # its contents are watched where it was found first
             self.places.append(Place(at, label, value))
         else:
             self._seen.add(id(value))
@@ -289,14 +289,14 @@ def _is_data(member: Any) -> bool:
 
 
 def _function_of(member: Any) -> FunctionType | None:
-    """The function of a method or a property; None of what is none."""
+    """The function of a method or a property; None for other objects."""
     for name in ("fget", "func", "__func__"):
         member = getattr(member, name, member)
     return member if isinstance(member, FunctionType) else None
 
 
 def same(now: Any, then: Any, version: int | None = None) -> bool:
-    """Whether what was found then is what is found now; arrays have to be the same objects."""
+    """Whether a value is unchanged; arrays have to be the same objects."""
     if now is then:
         return version is None or now.version == version
     if not isinstance(then, _PLAIN) or kind_of(now) is not kind_of(then):
@@ -305,7 +305,7 @@ def same(now: Any, then: Any, version: int | None = None) -> bool:
 
 
 def kind_of(value: Any) -> type[Any]:
-    """Its class, of which the type checker knows no more than that."""
+    """The class of an object, typed for the type checker."""
     return cast("type[Any]", type(value))
 
 
@@ -321,14 +321,14 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _is_settled(value: Any) -> bool:
-    """Whether a value in a closure of a library stays as it is."""
+    """Whether a value in a closure of a library cannot change."""
     items = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
     return isinstance(value, set) or all(isinstance(v, _PLAIN) for v in items)
 
 
 def _is_library(thing: Any) -> bool:
     name: Any = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
-    if isinstance(thing, FunctionType):  # whose `__module__` may be that of what it wraps
+    if isinstance(thing, FunctionType):  # its `__module__` may be that of a wrapped function
         name = thing.__globals__.get("__name__")
     return isinstance(name, str) and name.partition(".")[0] in _LIBRARIES
 

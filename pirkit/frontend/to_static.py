@@ -77,7 +77,7 @@ class _Bound:
 
 
 class Static(Jitted):
-    """What `to_static` makes of a function."""
+    """A function with converted control flow; see `to_static`."""
 
     def __init__(self, function: Any, recursive: bool, options: tuple[Any, ...]) -> None:
         if isinstance(function, FunctionType):
@@ -91,16 +91,16 @@ class Static(Jitted):
         return _made, (self._recursive, self.options, function)
 
     def pirkit_static(self) -> Any:
-        """What converted code calls."""
+        """The protocol by which converted code calls this function."""
         return self.function
 
     def _recorded(self, b: Any, call: Any) -> Any:
-        """The call as a part of a program; Python values stay what they are."""
+        """Record the call into a program; Python values stay Python values."""
         args, kwargs = call.whole(call.positional, call.by_name)
         return self.function(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """A method: what it reads from an object that is no tree is read anew at each call."""
+        """A method: values of an object that is no tree are read at each call."""
         if instance is None:
             return self
         if tree.container_of(cast("type[Any]", type(instance))) is not None:

@@ -54,7 +54,7 @@ _INSTEAD: Final = {
     "sort": "`np.sort(v)` makes a sorted value; none is written",
     "fill": "`np.full_like(v, number)` makes a value; none is written",
 }
-"""What attributes of PyTorch, Paddle and numpy that write are called here."""
+"""The pirkit functions to use instead of writing attributes of PyTorch, Paddle and numpy."""
 
 
 class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
@@ -130,7 +130,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
                 "compose it of operators and of the functions of `pirkit.ops`",
             )
         options.setdefault("axis", 0)
-        axis = options.pop("axis")  # None is every axis, which is the default of functions
+        axis = options.pop("axis")  # None means every axis, the default of functions
         chosen = {} if axis is None else {"axis": axis}
         return apply_function(b, name, inputs, {**chosen, **options})
 
@@ -175,7 +175,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return self._apply("updated", index, how, value)
 
     def __pirkit_apply__(self, name: str, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """A method of a tensor from around the function that this value is an argument of."""
+        """Call a method of a captured tensor that has this value as an argument."""
         b = self.recording
         if name == "subscript":
             tensor, index = given
@@ -298,7 +298,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         )
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # a protocol that somebody asks for
+        if name.startswith("__"):  # a protocol that another library looks for
             raise AttributeError(name)
         close = get_close_matches(name, dir(type(self)), n=1)
         help = _INSTEAD.get(name)
@@ -340,7 +340,7 @@ class WeakValue(TracedValue):
 
 
 def _of_numbers(b: Recording, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
-    """What a ufunc gives for Python numbers and values that stand for such."""
+    """The result of a ufunc of Python numbers and of values that stand for such."""
     found: Any = apply_ufunc(b, ufunc, [getattr(x, "wide", x) for x in inputs])
     if isinstance(found, tuple):
         return tuple([_as_number(b, v) for v in cast("tuple[Value, ...]", found)])

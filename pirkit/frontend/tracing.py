@@ -53,7 +53,7 @@ class Recorder(Recording):
         self.captured: dict[str, Any] = {}
         self._captures: dict[int, Value] = {}
         self.inner: Recorder | None = None
-        """The body of a branch or loop that is recorded now: what is emitted belongs to it."""
+        """The body of a branch or loop that is being recorded: ops are emitted into it."""
 
     @property
     def innermost(self) -> Recorder:
@@ -79,13 +79,13 @@ class Recorder(Recording):
         attrs: Mapping[str, Any],
         wanted: Container[str] | None = None,
     ) -> Any:
-        """As a builder's, in the body that is recorded now."""
+        """Emit an op into the body that is being recorded."""
         if self.inner is not None:
             return self.inner.emit(definition, operands, attrs, wanted)
         return super().emit(definition, operands, attrs, wanted)
 
     def own(self, value: Value) -> Value:
-        """As a recording's, in the body that is recorded now."""
+        """A value of the body that is being recorded."""
         return super().own(value) if self.inner is None else self.inner.own(value)
 
     def _operand(self, value: Any) -> SSAValue | None:
@@ -133,7 +133,7 @@ class Recorder(Recording):
         return self.capture(given)
 
     def const(self, number: Number, dtype: DType, shape: Sequence[int] = ()) -> Value:
-        """As a builder's; a complex number, which no attribute holds, becomes an input."""
+        """A constant; a complex number, which no attribute holds, becomes an input."""
         if self.inner is not None:
             return self.inner.const(number, dtype, shape)
         if not isinstance(number, complex):
@@ -189,7 +189,7 @@ def trace(
     kind: Callable[[ProgramOp], Recorder] = Recorder,
     weak: bool = False,
 ) -> Traced:
-    """Record what a function does with arguments like these (trees of tensors and arrays).
+    """Record a function, called with arguments like these (trees of tensors and arrays).
 
     Inputs are called ``x0``, ``x1``... in the order of the leaves, unless ``names`` says otherwise.
     Python numbers among the arguments are typed as `leaf_meta` says; with ``weak`` they promote as
@@ -225,7 +225,7 @@ def trace(
 
 
 def _called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """What a function returns; what numpy says of a traced size or element, as TraceError."""
+    """Call a function; an error of numpy about a traced size or element becomes a TraceError."""
     try:
         return function(*args, **named)
     except ValueError as error:  # `array[0] = v`, in which `float(v)` is refused

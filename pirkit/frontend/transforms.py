@@ -71,7 +71,7 @@ def value_and_grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> 
         y = value[0] if has_aux else value
         leaves, _ = tree.flatten(chosen(args, argnums))
         if leaves and isinstance(y, int | float | np.ndarray | DenseTensor):
-            like = cast(Value, leaves[0])  # a branch may well return a plain number
+            like = cast(Value, leaves[0])  # a branch may return a plain number
             y = like.b.value(float(y) if isinstance(y, int) else y, like)
             value = (y, *value[1:]) if has_aux else y
         if not isinstance(y, Value) or y.meta.numel != 1 or not is_differentiable(y.ssa):
@@ -222,7 +222,7 @@ def _renamed(value: Any) -> Any:
 
 
 def run(f: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What ``f`` computes of tensors, arrays or numbers, recorded and compiled."""
+    """The result of ``f`` for tensors, arrays or numbers, recorded and compiled."""
     traced = trace(f, args, run_part, keywords=kwargs, weak=True)
     leaves, _ = tree.flatten((tuple(args), dict(kwargs)))
     inputs = {f"x{i}": argument(leaf) for i, leaf in enumerate(leaves)} | traced.captured
@@ -270,7 +270,7 @@ def check_inputs(args: Sequence[Any]) -> None:
 
 
 def picked(found: list[Any], argnums: Argnums) -> Any:
-    """What belongs to the arguments to differentiate: one, or a tuple."""
+    """The entries of the arguments to differentiate: one, or a tuple."""
     return found[0] if isinstance(argnums, int) else tuple(found)
 
 

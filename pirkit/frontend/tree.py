@@ -25,7 +25,7 @@ LEAF: Final = "*"
 
 
 class Node(NamedTuple):
-    """The structure of a container: its class, what is no leaf of it, and that of its parts."""
+    """The structure of a container: its class, its static data, and the structures of its parts."""
 
     kind: type
     extra: Any
@@ -48,9 +48,9 @@ class Container:
     flatten: Flatten
     unflatten: Unflatten
     name: Callable[[Any, int], str] = _place
-    """How messages spell the part at an index."""
+    """The spelling of the part at an index in messages."""
     fields: tuple[tuple[str, ...], tuple[str, ...]] | None = None
-    """Attributes that are the parts, and those that are the rest, where it is made of them."""
+    """For classes of attributes: those that are parts, and those that are static data."""
 
 
 def _sorted(keys: Iterable[Any]) -> tuple[Any, ...]:
@@ -124,7 +124,7 @@ CONTAINERS: Final[dict[type, Container]] = {
 
 
 def container_of(cls: type) -> Container | None:
-    """How objects of a class are flattened; None for leaves."""
+    """The container record of a class; None for leaves."""
     found = CONTAINERS.get(cls)
     if found is None and issubclass(cls, tuple) and hasattr(cast(Any, cls), "_fields"):
         found = CONTAINERS[cls] = _named_tuple(cast(Any, cls))
@@ -195,7 +195,7 @@ def register_dataclass(
 def flatten(tree: Any, is_leaf: Test | None = None) -> tuple[list[Any], Shape]:
     """The leaves in order (those of a dict by sorted key), and the structure of the tree.
 
-    What ``is_leaf`` is true of is a leaf, be it a container or None.
+    An object for which ``is_leaf`` is true is a leaf, even a container or None.
     """
     leaves: list[Any] = []
     try:
@@ -239,7 +239,7 @@ _NONE: Final = object()
 
 
 def rebuilt(shape: Shape, leaves: Iterator[Any]) -> Any:
-    """As `unflatten`, from an iterator that may have leaves of further trees."""
+    """Like `unflatten`, from an iterator that may have leaves of further trees."""
     if shape is None:
         return None
     if shape == LEAF:
@@ -268,9 +268,9 @@ def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def map(change: Callable[..., Any], tree: Any, *others: Any, is_leaf: Test | None = None) -> Any:
-    """The tree with every leaf changed, given what the other trees have at its place.
+    """The tree with every leaf changed, given the parts of the other trees at its place.
 
-    That may be whole trees, as in JAX. Raises UsageError for a tree of another structure.
+    These parts may be whole trees, as in JAX. Raises UsageError for a tree of another structure.
     """
     leaves, shape = flatten(tree, is_leaf)
     rows = [leaves, *[_beneath(shape, other) for other in others]]
@@ -278,7 +278,7 @@ def map(change: Callable[..., Any], tree: Any, *others: Any, is_leaf: Test | Non
 
 
 def _beneath(shape: Shape, tree: Any) -> list[Any]:
-    """What a tree has where a structure, which its own begins with, has leaves."""
+    """The subtrees at the leaves of a structure, which is a prefix of the tree's own."""
     if shape == LEAF:
         return [tree]
     if shape is None and tree is None:

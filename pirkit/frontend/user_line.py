@@ -1,4 +1,4 @@
-"""The line of the user's Python that a call comes from."""
+"""The line of the user's Python that a call comes from, and errors that name it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 
+from pirkit.diag.errors import TraceError, UsageError
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import location_of
 
@@ -39,6 +40,16 @@ def user_span() -> Span | None:
     """The location of :func:`user_line`, for messages."""
     found = user_line()
     return None if found is None else Span(*found)
+
+
+def wrong_call(problem: str, help: str) -> UsageError:
+    """The error for a call with arguments that do not fit (PK0701), at the user's line."""
+    return UsageError(problem, code="PK0701", span=user_span(), help=help)
+
+
+def untraceable(problem: str, help: str) -> TraceError:
+    """The error for something that cannot be recorded, at the user's line."""
+    return TraceError(problem, span=user_span(), help=help)
 
 
 def raised_at(error: BaseException) -> Span | None:

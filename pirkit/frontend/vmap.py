@@ -1,8 +1,8 @@
 """A function of one row as a function of many rows at once: ``vmap``.
 
 The function is recorded for one row, with the derivatives in it expanded. Then each operation whose
-operands differ from row to row is emitted with an axis in front, by the rules of `batching`; what
-does not differ is computed once.
+operands differ from row to row is emitted with an axis in front, by the rules of `batching`; the
+others are computed once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Value
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, declares
@@ -25,7 +24,7 @@ from pirkit.frontend.control_flow import entered
 from pirkit.frontend.numpy_functions import apply_function
 from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.tracing import Recorder
-from pirkit.frontend.user_line import user_span
+from pirkit.frontend.user_line import wrong_call
 from pirkit.passes import run_pipeline
 from pirkit.passes.pipelines import EXPANSION
 from pirkit.runtime.meta import UNKNOWN
@@ -68,7 +67,7 @@ def _spread(axes: Any, trees: Sequence[Any]) -> list[int | None]:
     if axes is None or isinstance(axes, int):
         return [axes] * len(tree.leaves(tuple(trees)))
     if not isinstance(axes, list | tuple) or len(cast("list[Any]", axes)) != len(trees):
-        raise _wrong(f"axes {axes!r} for {len(trees)} trees", "give one for each of them")
+        raise wrong_call(f"axes {axes!r} for {len(trees)} trees", "give one for each of them")
     found: list[int | None] = []
     for axis, each in zip(cast("list[Any]", axes), trees, strict=True):
         found += _prefix(axis, each)
@@ -88,24 +87,20 @@ def _prefix(axis: Any, given: Any) -> list[int | None]:
 def _count(rows: Sequence[Value], axes: Sequence[int | None]) -> int:
     counts = {v.shape[0] for v, a in zip(rows, axes, strict=True) if a is not None}
     if len(counts) != 1:
-        raise _wrong(f"`vmap` over {sorted(counts) or 'no'} rows",
+        raise wrong_call(f"`vmap` over {sorted(counts) or 'no'} rows",
                      "mapped arguments have the same number of rows; give None in `in_axes` for"
                      " those that all rows share")  # fmt: skip
     (count,) = counts
     if count == UNKNOWN:
-        raise _wrong("`vmap` over rows whose number is not known while it is traced",
+        raise wrong_call("`vmap` over rows whose number is not known while it is traced",
                      "declare that size; others may be unknown")  # fmt: skip
     return count
-
-
-def _wrong(problem: str, help: str) -> UsageError:
-    return UsageError(problem, code="PK0701", span=user_span(), help=help)
 
 
 def _to_front(b: Recorder, value: Value, axis: int | None) -> Value:
     if axis is None or axis == 0:
         if axis == 0 and not value.shape:
-            raise _wrong(f"`vmap` over a {value.meta}, which has no rows", "give None for it")
+            raise wrong_call(f"`vmap` over a {value.meta}, which has no rows", "give None for it")
         return value
     return apply_function(b, "moveaxis", (value, axis, 0), {})
 
@@ -114,7 +109,7 @@ def _placed(b: Recorder, given: Batched, axis: int | None, count: int) -> Value:
     """A result with its rows at an axis; None for one that all rows share."""
     if axis is None:
         if given.rows:
-            raise _wrong("a result differs from row to row, and has None in `out_axes`",
+            raise wrong_call("a result differs from row to row, and has None in `out_axes`",
                          "give the axis at which its rows go")  # fmt: skip
         return given.value
     rows = all_rows(b, given, count)
@@ -132,7 +127,7 @@ def all_rows(b: Recorder, given: Batched, count: int) -> Value:
 def _mapped(
     b: Recorder, f: Function, shape: tree.Shape, rows: list[Value], flags: list[bool], count: int
 ) -> tuple[list[Batched], Any]:
-    """What ``f`` gives for all rows, and the tree that it gave for one."""
+    """The results of ``f`` for all rows, and the tree of its result for one row."""
     body = Body(b)
     one = [
         v.meta.with_shape(v.shape[1:]) if flag else v.meta

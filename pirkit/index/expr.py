@@ -467,7 +467,7 @@ def floor(expr: Expr, by: int) -> Expr:
 
 
 def _sized_floor(expr: Expr, by: int) -> Expr:
-    """As `_floor`, with symbolic sizes: each rule applies if it provably holds for all sizes."""
+    """Like `_floor`, with symbolic sizes: each rule applies if it provably holds for all sizes."""
     for entire in (0, -1):
         if within(expr - by * entire, by):
             return const(entire)

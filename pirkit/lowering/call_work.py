@@ -53,7 +53,7 @@ def _flops(
         return 0
     try:
         found = rule(MapCall(definition, list(inputs), list(outputs), dict(attrs)))
-    except KeyError:  # a rule may want an attribute that this call leaves out: nothing is known
+    except KeyError:  # the rule reads an attribute that this call lacks
         return 0
     if isinstance(found, Opaque):
         return 0

@@ -9,7 +9,6 @@ have changed.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, cast
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.diag.span import Span
-from pirkit.lowering.codegen.about import About, file_of
+from pirkit.lowering.codegen.about import About, named_file
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
 from pirkit.lowering.kernel_facts import Blamed, blamed
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -204,7 +203,7 @@ class InstructionCheck(Struct):
                     have[...] = self.device.take(right_one)
 
     def _untouched(self, call: Call, fault: _Reporting) -> None:
-        """What is read later must not have changed, but for what this call writes or ends."""
+        """Check that values read later are unchanged, unless this call writes or frees them."""
         mine = {*slots_of(call.outputs), *call.frees}
         for slot, live in self._live.items():
             if slot not in mine and _bytes(self._copy(live.array), live.content):
@@ -218,13 +217,12 @@ class InstructionCheck(Struct):
     ) -> None:
         """Note what is wrong with a step; ``planned`` is to blame if no stage of its lowering."""
         b, kernel = step.binding, step.choice.kernel
-        module = sys.modules.get(kernel.source.rpartition(".")[0])
         self.faults.append(
             KernelFault(
                 self.place_of(b, call),
                 what,
                 f"{kernel.key} of {kernel.source}",
-                file_of(str(module.__file__)) if module else kernel.source,
+                named_file(kernel.source),
                 found.abouts,
                 found.files,
                 found.stage or planned,
@@ -265,7 +263,7 @@ class _Reporting(Struct, frozen=True):
     call: Call | None
     given: Sequence[Any]
     planned: str
-    """What of the memory plan may be wrong."""
+    """The part of the memory plan that may be wrong."""
 
     def __call__(self, what: str, *, returns: bool = True) -> None:
         step = self.step
@@ -404,7 +402,7 @@ def _bytes(a: Array, b: Array) -> bool:
 
 
 def _poison(dtype: np.dtype[Any]) -> Any:
-    """What a result holds before it is computed, and hardly any result holds."""
+    """The fill value of results before they are computed, which results hardly ever hold."""
     if dtype.kind in "iu":
         return np.array(np.iinfo(dtype).max // 3, dtype)
     return np.array(np.nan).astype(dtype) if dtype.kind != "b" else True

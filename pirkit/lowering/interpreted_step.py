@@ -30,7 +30,7 @@ def interpreted(step: Step | None) -> Step | None:
 
 
 def loops_fault(step: NativeStep, given: Sequence[Any], right: Sequence[Array]) -> str:
-    """What the interpreter of its loops says of a step that is wrong; nothing without loops."""
+    """The verdict on a wrong step by the interpreter of its loops; empty without loops."""
     stages = [_stages(work.function) for work in step.launch_part({}).works]
     if not all(stages):
         return ""
@@ -49,7 +49,7 @@ def loops_fault(step: NativeStep, given: Sequence[Any], right: Sequence[Array]) 
 def _fault_after(
     number: int, step: NativeStep, given: Sequence[Any], right: Sequence[Array]
 ) -> str:
-    """What is wrong with the loops of a step after a rewrite of each function's."""
+    """The error of a step's loops after a rewrite of each function's loops, as text."""
     works = step.launch_part({}).works
     last = dict.fromkeys(str(_stages(work.function)[number]) for work in works)
     rewrite = ", ".join(last)

@@ -15,6 +15,7 @@ from pirkit.lowering.codegen.about import About, defining_file, emitting_files, 
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, compiling_anew
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
+from pirkit.lowering.codegen.emit.split_reduction import split_reductions
 from pirkit.lowering.codegen.emit.tiled_loops import tiled_stages
 from pirkit.lowering.codegen.interpret import interpret, run_nest
 from pirkit.lowering.codegen.interpret_loops import run_loops
@@ -55,7 +56,8 @@ _CACHE: Final = (
 _LOOPS: Final = "; its loops are wrong"
 _TILED: Final = defining_file(tiled_stages)
 _PLAIN: Final = "pirkit/lowering/codegen/ir/plain_loops.py or element_types.py"
-"""What makes the loops of a nest as they are before they are scheduled."""
+"""The file that makes the loops of a nest before they are scheduled."""
+_SPLIT: Final = defining_file(split_reductions)
 _SCHEDULED: Final = "pirkit/lowering/codegen/emit/schedule_loops.py or what it calls"
 
 
@@ -68,7 +70,7 @@ class Blamed:
 
     @property
     def abouts(self) -> tuple[About, ...]:
-        """What is known of the functions."""
+        """The facts about the functions."""
         return abouts(self.functions)
 
     @property
@@ -91,7 +93,7 @@ class Blamed:
 
 
 def abouts(functions: Sequence[LazyFunction]) -> tuple[About, ...]:
-    """What is known of native functions, which need not be compiled."""
+    """The facts about native functions, which need not be compiled."""
     found = [function.write().about for function in functions]
     return tuple([known for known in found if known is not None])
 
@@ -146,7 +148,7 @@ def blamed(
             own = [f for f, _ in sequence.steps if isinstance(f, LazyFunction)]
             which = f"loop nest {number} of {len(step.nests)} is right by its interpreter"
             wrong = _wrong_rewrite(nest, given_here, buffers)
-            split = ", split_reduction.py" if len(own) > 1 else ""
+            split = f", {_SPLIT}" if len(own) > 1 else ""
             return Blamed(own, f"schedule{split} or emitter: {which}{wrong}")
     if not returns:
         return Blamed(functions, "emitter: its loops are right by their interpreter")
@@ -157,7 +159,7 @@ def _beside_code(
     step: NativeStep, given: Sequence[Any], right: Sequence[Array],
     bound_again: Callable[[], object], *, returns: bool,
 ) -> str:  # fmt: skip
-    """What makes a step wrong if that is not its code: how it is launched, shared, or cached."""
+    """The cause of a wrong step besides its code: its launch, its threads, or the cache."""
 
     present = [x for x in given if x is not None]
 

@@ -53,9 +53,9 @@ class KernelLibrary(Struct, frozen=True):
     falls_back: bool = True
     """False: an op without a kernel on the device is refused instead of run on the CPU."""
     certifies: bool = False
-    """True: the certificate of a kernel of fused ops is derived anew before each launch."""
+    """True: the certificate of a kernel of fused ops is derived again before each launch."""
     fused: str = NATIVE
-    """What runs kernels of fused ops on the CPU: one of `FUSED_BY`."""
+    """The executor of fused kernels on the CPU: one of `FUSED_BY`."""
     _choices: dict[tuple[str, DType, str], tuple[Choice, ...]] = field(
         default_factory=dict[tuple[str, DType, str], "tuple[Choice, ...]"]
     )

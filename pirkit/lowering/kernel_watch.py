@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class EndedError(Exception):
-    """What a kernel did instead of returning."""
+    """A kernel ended its process, or never returned."""
 
 
 class Watch(Struct):
@@ -57,7 +57,7 @@ class Watch(Struct):
 
 
 def watched(check: Callable[[Watch], T], patience: float = PATIENCE) -> T:
-    """What ``check`` gives, or raises, in a child process; here where there is no `os.fork`.
+    """The result of ``check``, or its exception, in a child process; here without `os.fork`.
 
     It does the same each time it runs, and its result is a value of JSON.
     """
@@ -68,7 +68,7 @@ def watched(check: Callable[[Watch], T], patience: float = PATIENCE) -> T:
         shared = mmap.mmap(-1, _NOTE.size)
         found = _in_child(check, Watch(ended, shared), patience)
         if isinstance(found, bytes):
-            # What raises there does so here, with its traceback.
+            # An exception of the child is raised here, with its traceback.
             return json.loads(found) if found else check(Watch(ended))
         number, _ = _NOTE.unpack_from(shared)
         if not number or number in ended:
@@ -94,7 +94,7 @@ def returns_in_child(run: Callable[[], bool], patience: float = 5.0) -> bool:
 
 
 def _in_child(check: Callable[[Watch], Any], watch: Watch, patience: float) -> bytes | str:
-    """What a child sent; or what became of it, in words."""
+    """The message of a child, or a description of how it ended."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     source, target = os.pipe()

@@ -91,7 +91,7 @@ def _require_live(body: Body, dead: frozenset[int]) -> frozenset[int]:
         if isinstance(instruction, While):  # the second iteration
             held = dead.union(_after(instruction.body, dead))
         after = [_require_live(block, held) for block in blocks(instruction)]
-        # What a block writes is alive after it, also if an iteration before has freed it.
+        # A slot that a block writes is alive after it, also if an earlier iteration has freed it.
         dead = after[0].union(*after[1:]) if after else dead
         dead = dead.difference(writes(instruction)).union(instruction.frees)
     return dead

@@ -19,7 +19,7 @@ from pirkit.lowering.codegen.conv.compile_conv import (
     sparing_padding,
 )
 from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad, dense_strides
-from pirkit.lowering.codegen.conv.direct_conv import Convolution, convolution
+from pirkit.lowering.codegen.conv.direct_conv import convolution
 from pirkit.lowering.codegen.conv.transposed_conv_phases import (
     ConvSizes,
     conv_phases,
@@ -189,10 +189,5 @@ def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
         )
     if any(p < 0 for p in before):
         return None
-    sides = s.lengths, s.sizes, s.positions, s.strides, s.dilations, before
-    found = native_sequence(
-        convolution(
-            Convolution(s.n, s.groups, s.group_filters, s.depth, *sides, s.dtype, is_transposed)
-        )
-    )
+    found = native_sequence(convolution(replace(s, before=before), is_transposed))
     return sparing_padding(transposed_conv_phases(s), found) if is_transposed else found

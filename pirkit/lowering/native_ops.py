@@ -17,7 +17,7 @@ ROWS: Final = "pir.rows"
 """Calls of a rewritten plan that stand for matmuls and the kernels between them."""
 NESTS: Final = "nest"
 FUSED_BY: Final = (NAME, NESTS, "interpret")
-"""What may run fused kernels: native code, the interpreter of loop nests, that of MapExpr."""
+"""The executors of fused kernels: native code, the interpreters of loop nests and of MapExpr."""
 SMALL_GEMM: Final = "pir.small_matmul"
 """Call of a rewritten plan: a small matmul with an optional bias row."""
 QUANTIZED: Final = "pir.quantized_matmul"
@@ -59,18 +59,18 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     SMALL_GEMM: ("pirkit.lowering.gemm_kernel:bind_small_gemm", "a small matmul"),
     SEGMENT: ("pirkit.lowering.native_segment:bind_segment", "native code of several calls"),
 }
-"""What binds ops to native code, as module and function, and in words."""
+"""For each op, the function that binds it to native code, its module, and a description."""
 REWRITTEN: Final = frozenset({ROWS, SMALL_GEMM, *PROGRAMS})
 """Those of them that are in no program: plans get them when their sizes are known."""
 
 
 def nest_interpreter() -> Bind:
-    """What binds fused kernels to the interpreter of their loop nests."""
+    """Bind fused kernels to the interpreter of their loop nests."""
     return imported("pirkit.lowering.native_fused").bind_interpreted
 
 
 def loop_interpreter() -> Callable[[Step | None], Step | None]:
-    """What runs the loops of a native step by their interpreter."""
+    """Bind a native step to the interpreter of its loops."""
     return imported("pirkit.lowering.interpreted_step").interpreted
 
 

@@ -26,7 +26,7 @@ Do = Callable[[], None]
 
 
 def region_binder(library: Library) -> Bind:
-    """What binds such programs, whose calls run the kernels of ``library``."""
+    """The function that binds regions, whose calls run the kernels of ``library``."""
 
     def bind_region(b: Binding) -> RegionStep:
         return RegionStep(b.attrs["program"], library)
@@ -92,7 +92,7 @@ class RegionStep:
         return session
 
     def _do(self, call: Call, choice: Choice, run: Step, cells: Sequence[Cells]) -> Do:
-        """What makes a call over the cells of its operands."""
+        """A function that makes a call over the cells of its operands."""
         held, count = self.cells, len(call.inputs)
 
         def write() -> None:

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 def bind_segment(b: Binding) -> NativeStep:
-    """What runs a segment."""
+    """Bind a segment."""
     return SegmentStep(b.attrs["program"])
 
 

@@ -248,16 +248,13 @@ def _host_kind(slot: OperandSlot) -> str:
 # --- structural ops ------------------------------------------------------------------------------
 
 
-def _input(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
-    w.port(w.inputs, op.attribute("name"), op.results[0])
+def _port(ports: str, attribute: str) -> Any:
+    """Lowers an op that stands for an input or a parameter, by the attribute with its name."""
 
+    def lower(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
+        w.port(getattr(w, ports), op.attribute(attribute), op.results[0])
 
-def _parameter(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
-    w.port(w.params, op.attribute("parameter_name"), op.results[0])
-
-
-def _constant(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
-    w.port(w.params, op.attribute("value"), op.results[0])
+    return lower
 
 
 def _output(attribute: str) -> Any:
@@ -390,10 +387,10 @@ def _nothing(w: _Writer, op: PirOp, body: list[Instruction]) -> None:
 
 
 _STRUCTURAL: dict[str, Any] = {
-    "pd_op.data": _input,
-    "pd_op.feed": _input,
-    "pir.parameter": _parameter,
-    "pir.constant": _constant,
+    "pd_op.data": _port("inputs", "name"),
+    "pd_op.feed": _port("inputs", "name"),
+    "pir.parameter": _port("params", "parameter_name"),
+    "pir.constant": _port("params", "value"),
     "pir.shadow_output": _output("output_name"),
     "pir.set_parameter": _output("parameter_name"),
     "pd_op.fetch": _fetch,

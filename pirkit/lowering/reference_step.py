@@ -1,4 +1,4 @@
-"""What one instruction of a plan computes by the reference rules."""
+"""Computes one instruction of a plan by the reference rules."""
 
 from __future__ import annotations
 

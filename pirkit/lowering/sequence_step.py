@@ -31,7 +31,7 @@ class SequenceStep(NativeStep):
         self.sequence, self.slots = sequence, tuple(slots)
 
     def operands(self, cells: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Those that are there."""
+        """The operands that are present."""
         return (pair for pair in super().operands(cells) if pair[0] in self.slots)
 
     def launch_part(self, pinned: Mapping[int, Array]) -> LaunchPart:

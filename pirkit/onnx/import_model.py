@@ -1,4 +1,4 @@
-"""From a model of ONNX to a program: each node by its rule, or by its function's body."""
+"""Imports a model of ONNX: each node by its rule, or by its function's body."""
 
 from __future__ import annotations
 

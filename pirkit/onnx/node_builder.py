@@ -197,23 +197,11 @@ class NodeBuilder(Builder):
             raise self.unsupported(f"has axis {axis} of a tensor of {rank} dimensions")
         return axis + rank if axis < 0 else axis
 
-    def permute(self, x: Value, order: Sequence[int]) -> Value:
-        """Dimensions in another order."""
-        if tuple(order) == tuple(range(x.rank)):
-            return x
-        return self("pd_op.transpose", x, perm=tuple(order))
-
     def moved(self, x: Value, source: int, to: int) -> Value:
         """One dimension moved to another place."""
         order = [d for d in range(x.rank) if d != source % x.rank]
         order.insert(to % x.rank, source % x.rank)
         return self.permute(x, order)
-
-    def cut(self, x: Value, axis: int, start: int, end: int) -> Value:
-        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
-        if start == 0 and end == x.shape[axis]:
-            return x
-        return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(axis,))
 
     def at(self, x: Value, axis: int, index: int) -> Value:
         """One slice of ``x``, without the dimension."""
@@ -227,10 +215,6 @@ class NodeBuilder(Builder):
     def unsqueezed(self, x: Value, axes: Sequence[int]) -> Value:
         """``x`` with further dimensions of size 1."""
         return x if not axes else self("pd_op.unsqueeze", x, axis=tuple(axes))
-
-    def expanded(self, x: Value, shape: Sequence[int]) -> Value:
-        """``x`` broadcast to a shape."""
-        return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
         """Values one after the other."""

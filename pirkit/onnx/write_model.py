@@ -1,4 +1,4 @@
-"""From a program to a model of ONNX: the inverse of reading, for programs in inference form."""
+"""Writes a program as a model of ONNX: the inverse of reading, for programs in inference form."""
 
 from __future__ import annotations
 

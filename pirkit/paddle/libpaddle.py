@@ -15,7 +15,7 @@ translator: Any = import_module("paddle.jit.dy2static.program_translator")
 
 
 def listed(given: Any) -> list[Any]:
-    """What Paddle gives as a list: one tensor, or several."""
+    """Paddle's results as a list: one tensor, or several."""
     return list(given) if isinstance(given, list | tuple) else [given]  # pyright: ignore[reportUnknownArgumentType]
 
 

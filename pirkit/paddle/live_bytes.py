@@ -10,7 +10,7 @@ from pirkit.paddle.libpaddle import core
 
 
 def serialized(program: Any) -> bytes:
-    """What Paddle's own writer gives for a program.
+    """The bytes that Paddle's own writer makes of a program.
 
     The writer takes a path: it gets that of anonymous memory, or where the system has none, of a
     file that is removed at once.

@@ -1,4 +1,4 @@
-"""From a live function of `paddle.jit.to_static` to a program: nothing is saved to a file.
+"""Captures a live function of `paddle.jit.to_static` as a program, without a file.
 
 Paddle's own writer serializes the program into memory, and the reader of that format reads it, so
 there is one importer. What the format lacks comes from the live operations, which are in the same
@@ -112,7 +112,7 @@ def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
 
 
 def _static(function: Any) -> Any:
-    """What captures a function as one program."""
+    """The static function that captures a function as one program."""
     if isinstance(function, paddle.nn.Layer):
         function = function.forward
     if isinstance(function, translator.ASTStaticFunction):

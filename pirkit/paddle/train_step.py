@@ -66,7 +66,7 @@ class TrainStep:
         return value.detach()
 
     def forward(self, *inputs: Any) -> Any:
-        """What the layer returns, on the tape of Paddle's autograd."""
+        """The results of the layer, on the tape of Paddle's autograd."""
         return self.net(*inputs)(*inputs)
 
     def net(self, *inputs: Any) -> Net:

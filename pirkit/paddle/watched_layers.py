@@ -1,4 +1,4 @@
-"""What a captured layer depends on besides its inputs: what its Python, and Paddle's, reads.
+"""The values that a captured layer depends on besides its inputs, as Python code reads them.
 
 A capture runs the layer's Python once. Another number, mode, hook, or sublayer means another
 capture, since eager Paddle reads them at each call.
@@ -63,7 +63,7 @@ class Reads:
         return held.checker()
 
     def change(self) -> str | None:
-        """What is another by now, for people."""
+        """A description of what has changed."""
         return self._held.change(frozenset())
 
 

@@ -10,20 +10,7 @@ from pirkit.passes.registry import PASSES, all_passes, pass_named, register_pass
 from pirkit.passes.rewrite import rewrite
 
 __all__ = [
-    "PASSES",
-    "PIPELINES",
-    "OpCall",
-    "Pass",
-    "PassContext",
-    "PipelineResult",
-    "Remark",
-    "Stats",
-    "Timing",
-    "all_passes",
-    "option",
-    "parse_pipeline",
-    "pass_named",
-    "register_pass",
-    "rewrite",
+    "PASSES", "PIPELINES", "OpCall", "Pass", "PassContext", "PipelineResult", "Remark", "Stats",
+    "Timing", "all_passes", "option", "parse_pipeline", "pass_named", "register_pass", "rewrite",
     "run_pipeline",
-]
+]  # fmt: skip

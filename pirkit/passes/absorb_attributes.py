@@ -28,7 +28,7 @@ class AbsorbAttributesPass(Pass):
     """
 
     name = "absorb-attributes"
-    tells_rewrites = True
+    reports_rewrites = True
     stats = Stats(absorbed="operands turned into attributes")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:

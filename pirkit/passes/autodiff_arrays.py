@@ -1,13 +1,14 @@
 """Derivatives of tensor arrays, the lists that loops of Paddle's programs append to.
 
-An array of cotangents stands beside each array. What reads a place adds to it, and what writes a
-place claims what is there, which leaves none: a place that is written again, or an array that is
-made again in the next iteration of a loop, begins anew.
+An array of cotangents stands beside each array. The reverse of a read adds to a place, and the
+reverse of a write takes the cotangent from its place and leaves zeros there. So a place that is
+written twice, or an array that the next iteration of a loop makes again, starts from zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 from xdsl.ir import Block, SSAValue
@@ -39,20 +40,14 @@ def _written(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
     _give(back, op, "pir.array_claim", x, place)
 
 
-def _added(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
-    _, x, place = op.operands
+def _added(peek: str, back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+    _, x, which = op.operands
     if x in back.shared.paths.active:
-        _give(back, op, "pir.array_peek", x, place)
-
-
-def _added_parts(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
-    _, x, sizes = op.operands
-    if x in back.shared.paths.active:
-        _give(back, op, "pir.array_peek_parts", x, sizes)
+        _give(back, op, peek, x, which)
 
 
 def _give(back: Sweep, op: PirOp, name: str, x: SSAValue, which: SSAValue) -> None:
-    """Add to the cotangent of ``x`` what an op finds in the array of cotangents."""
+    """Add the entry of the array of cotangents to the cotangent of ``x``."""
     # not `zeros_like`: what comes out of an array may have another shape than Paddle declares
     zeros = back.b("pd_op.full_like", back.b.wrap(x), value=0.0)
     operands = [_beside(back, op.operands[0]), which, zeros.ssa]
@@ -72,14 +67,9 @@ def _claimed(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
         back.b.insert(create("pir.array_add", [beside, _ssa(cotangent), place]))
 
 
-def _opened(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
+def _inverse(inverse: str, back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
     array, place = op.operands
-    back.b.insert(create("pir.array_close", [_beside(back, array), place]))
-
-
-def _closed(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
-    array, place = op.operands
-    back.b.insert(create("pir.array_open", [_beside(back, array), place]))
+    back.b.insert(create(inverse, [_beside(back, array), place]))
 
 
 def _read(back: Sweep, op: PirOp, cotangent: Cotangent) -> None:
@@ -159,13 +149,13 @@ _RULES: Final[dict[str, Callable[[Sweep, PirOp, Cotangent], None]]] = {
     "pd_op.array_pop": _popped,
     "pd_op.array_to_tensor": _joined,
     "pd_op.tensor_to_array": _refused,
-    "pir.array_add": _added,
-    "pir.array_add_parts": _added_parts,
+    "pir.array_add": partial(_added, "pir.array_peek"),
+    "pir.array_add_parts": partial(_added, "pir.array_peek_parts"),
     "pir.array_claim": _claimed,
     "pir.array_peek": _peeked,
     "pir.array_peek_parts": _peeked_parts,
-    "pir.array_open": _opened,
-    "pir.array_close": _closed,
+    "pir.array_open": partial(_inverse, "pir.array_close"),
+    "pir.array_close": partial(_inverse, "pir.array_open"),
 }
 
 

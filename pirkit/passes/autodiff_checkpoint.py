@@ -25,7 +25,7 @@ from pirkit.passes.autodiff_custom import Sweep
 
 
 def differentiate_checkpoint(back: Sweep, op: PirOp, held: list[Any]) -> None:
-    """Repeat what is between the inputs and the outputs, and differentiate that."""
+    """Repeat the operations from the inputs to the outputs, and differentiate the copy."""
     count, kept = int(op.attribute("outputs")), frozenset(op.attribute("saved"))
     outputs = op.operands[:count]
     ops = _between(op, outputs, back.shared.wrt.union(op.operands[count:]))
@@ -83,7 +83,7 @@ def _between(op: PirOp, outputs: Sequence[SSAValue], inputs: frozenset[SSAValue]
 
 
 def _read(ops: Sequence[PirOp], outputs: Sequence[SSAValue]) -> list[SSAValue]:
-    """What operations take from around them; also outputs that are none of their results."""
+    """The values that operations read and do not define; also outputs that they do not define."""
     made: set[SSAValue] = set()
     read: dict[SSAValue, None] = {}
     for op in ops:

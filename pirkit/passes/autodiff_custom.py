@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, Protocol, Self, cast
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
@@ -17,43 +17,20 @@ from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.differentiation import paths_between
 from pirkit.analysis.effects import stand_ins
-from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.build import Value
 from pirkit.dialect.operation import PirOp
-from pirkit.passes.autodiff_regions import Shared
+from pirkit.passes.autodiff_regions import Sweep
 from pirkit.passes.replace_ops import replace as replace_op
 
 
-class Sweep(Protocol):
-    """A reverse sweep over one block; see `pirkit.passes.autodiff`."""
-
-    b: Builder
-    shared: Shared
-
-    def over(self, shared: Shared) -> Self:
-        """A sweep with other paths, and cotangents of its own."""
-        ...
-
-    def sweep(self, ops: Sequence[PirOp]) -> None:
-        """Visit ops, users before what they use."""
-        ...
-
-    def add(self, value: SSAValue, cotangent: Any) -> None:
-        """One more contribution to the cotangent of a value."""
-        ...
-
-    def total(self, value: SSAValue) -> Any:
-        """The sum of the contributions to one value."""
-        ...
-
-
 class Custom(Struct, frozen=True):
-    """The operands of an op, by what they are."""
+    """The operands of an op, by their roles."""
 
     outputs: tuple[SSAValue, ...]
     inputs: tuple[SSAValue, ...]
     placeholders: tuple[SSAValue, ...]
     given: tuple[SSAValue, ...]
-    """What the rule gives for the stand-ins."""
+    """The results of the rule for its placeholders."""
     forward: bool
 
     @classmethod
@@ -65,7 +42,7 @@ class Custom(Struct, frozen=True):
 
 
 _LEVELS: Final[WeakKeyDictionary[PirOp, frozenset[SSAValue]]] = WeakKeyDictionary()
-"""What the derivatives that used a rule are with respect to."""
+"""For each rule that was used: the variables of those derivatives."""
 
 
 def is_used(op: PirOp) -> bool:
@@ -99,7 +76,7 @@ def differentiate_custom(back: Sweep, op: PirOp, held: list[Any]) -> None:
 def _repeated(back: Sweep, op: PirOp, custom: Custom, seeds: Sequence[Value]) -> list[Value | None]:
     """A rule of reverse mode, with cotangents in place of its stand-ins.
 
-    What it computes of the outputs is repeated too, so that it can read them elsewhere.
+    The operations between the outputs and the rule are repeated too.
     """
     block = cast(Block, op.parent)
     read = [*custom.placeholders, *(v for v in custom.outputs if v not in custom.inputs)]
@@ -139,6 +116,6 @@ def _transposed(
 
 
 def remove_marked(op: PirOp) -> None:
-    """Replace an op whose derivatives nobody asks for any more by the values that it stands for:
-    `pir.custom_derivative` or `pir.checkpoint`."""
+    """Replace a `pir.custom_derivative` or `pir.checkpoint` whose derivatives are all taken by its
+    values."""
     replace_op(op, list(op.operands[: int(op.attribute("outputs"))]))

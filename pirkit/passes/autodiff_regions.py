@@ -57,6 +57,10 @@ class Sweep(BlockSweep, Protocol):
         """A sweep over a nested block, with cotangents of its own."""
         ...
 
+    def over(self, shared: Shared) -> Sweep:
+        """A sweep with other paths, and cotangents of its own."""
+        ...
+
     def sweep(self, ops: Sequence[PirOp]) -> None:
         """Visit the ops in reverse order: users before the ops that define their operands."""
         ...

@@ -1,4 +1,4 @@
-"""On which elements a cotangent may be other than zero.
+"""The support of a cotangent: the elements on which it may be other than zero.
 
 The cotangent of a branch of `where` is zero on the elements that are taken from the other branch. A
 rule multiplies it by a derivative, which may be infinite or NaN there: ``where(x > 0, sqrt(x), 0)``
@@ -35,11 +35,11 @@ Cotangent = Any
 WHERE: Final = "pd_op.where"
 _TAKEN: Final = {"x": True, "y": False}
 _MOST: Final = 4
-"""Conditions in a support; more are computed, as one."""
+"""Conditions in a support at most; more are combined into one by ops."""
 
 
 class Moved(Struct, frozen=True):
-    """The elements of the operand of a linear op that elements of its result are made of."""
+    """A support that an op has moved: the result's elements that depend on supported ones."""
 
     op: PirOp
     slot: str
@@ -47,7 +47,7 @@ class Moved(Struct, frozen=True):
 
 
 Literal = tuple["SSAValue | Moved", bool]
-"""A condition, or what is moved from one, and whether it has to hold."""
+"""A condition, or a moved support, and whether it has to hold."""
 
 
 class Support(Struct, frozen=True):
@@ -103,7 +103,7 @@ def give(
     given: Sequence[tuple[str, SSAValue, Cotangent]],
     made: Sequence[PirOp],
 ) -> None:
-    """Add what an op gives its operands, by slot, for a cotangent that has a support.
+    """Add the contributions of an op to its operands, by slot, for a cotangent with a support.
 
     ``made`` are the ops that its rule has emitted.
     """
@@ -206,7 +206,7 @@ def cleaned(b: Builder, part: Part) -> Part:
 
 
 def _branch(b: Builder, part: Part, op: PirOp, slot: str) -> Part | None:
-    """What a `where` gives one branch, without its value; None if it takes no element of it.
+    """The contribution of a `where` to one branch, without its value; None if it selects none.
 
     The sizes of both are equal and known.
     """
@@ -276,7 +276,7 @@ def _simplified(b: Builder, terms: Sequence[tuple[Literal, ...]]) -> Support:
 
 
 _CONDITIONS: Final[WeakKeyDictionary[Builder, dict[Support, Value]]] = WeakKeyDictionary()
-"""What a builder has computed: it inserts in order, so earlier values can be read."""
+"""The conditions that a builder has emitted: later ops may read them."""
 
 
 def _condition(b: Builder, support: Support) -> Value:
@@ -301,7 +301,7 @@ def _computed(b: Builder, support: Support) -> Value:
 
 
 def _moved(b: Builder, moved: Moved) -> Value:
-    """Where the derivative of a linear op, whose factors are not negative, takes ones."""
+    """The moved support: where the derivative of a linear op of non-negative factors maps ones."""
     out = b.wrap(moved.op.results[0])
     ones = b.where(_condition(b, moved.support), b.ones_like(out), 0)
     rule = vjp.of(moved.op.definition)

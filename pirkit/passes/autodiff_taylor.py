@@ -38,7 +38,7 @@ class SeriesStep(Struct, frozen=True, eq=False):
 
 
 class Curves:
-    """The series steps that a reverse sweep meets; ``moved`` maps replaced values to new ones."""
+    """The series steps of a reverse sweep; ``moved`` maps replaced values to new ones."""
 
     def __init__(
         self, series_steps: Sequence[SeriesStep], moved: Mapping[SSAValue, SSAValue]

@@ -104,7 +104,7 @@ class PassContext(Struct):
     """Results of analyses, each with the number of rewrites after which it was computed."""
 
     def analysis(self, compute: Callable[[A], R], subject: A) -> R:
-        """``compute(subject)`` of a program or block; kept until the next rewrite of the module."""
+        """``compute(subject)`` of a program or block, cached until the module is rewritten."""
         key = compute, subject
         held = self.analyses.get(key)
         if held is None or held[0] != self.rewrites:
@@ -134,7 +134,7 @@ class PassContext(Struct):
         self.remarks.append(Remark(kind, self.pass_name, message, span))
 
     def decided(self, decision: object) -> None:
-        """Show what the pass is about to do to those who explain it; it must not be changed."""
+        """Pass a decision, which must not be changed, to the observers that explain the pass."""
         for observe in self.observers:
             observe(decision)
 
@@ -177,8 +177,9 @@ class Pass(ABC):
 
     name: ClassVar[str]
     stats: ClassVar[Mapping[str, str]] = Stats()
-    tells_rewrites: ClassVar[bool] = False
-    """Whether it calls `PassContext.rewrote` before each change: analyses outlive a run without."""
+    reports_rewrites: ClassVar[bool] = False
+    """Whether it calls `PassContext.rewrote` before each change, so that cached analyses stay valid
+    after a run without rewrites."""
     places: Places = ()
     """The values of options, and last the name, with where the text of a pipeline has them."""
 
@@ -214,7 +215,7 @@ class Pass(ABC):
 
 
 PipelineItem = str | Pass | type[Pass]
-"""What a pipeline may be a list of; a class is the pass with its defaults."""
+"""An element of a pipeline given as a list; a class stands for the pass with its defaults."""
 
 
 def _spelled(value: Any) -> str:

@@ -34,7 +34,7 @@ _ACTIVATIONS: Final = {f"pd_op.{name}": name for name in "relu relu6 hardswish".
 
 @dataclass(frozen=True)
 class BlockChannelsPass(Pass):
-    """Give convolutions with known filters, and what is between them, blocks of channels.
+    """Use blocked channel layouts for convolutions with known filters, and between them.
 
     An image ``[N, C, H, W]`` becomes ``[N, C/b, H, W, b]`` (Liu et al., USENIX ATC 2019), so that
     native code has the channels of a block in the lanes of a register. The last block is
@@ -131,7 +131,7 @@ class _Layouts(Struct):
         return found
 
     def fills(self, channels: int) -> bool:
-        """Whether blocks of so many channels have few beyond them."""
+        """Whether padding so many channels to whole blocks adds few."""
         return 2 * (-channels % self.block) <= channels
 
     def filled(self, b: Builder, value: Value, *axes: int, block: int = 0) -> Value:
@@ -187,10 +187,10 @@ class _Layouts(Struct):
         same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
         made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation,
                  channels=counted)  # fmt: skip
-        self.became(end, b, made)
+        self.replace_convolution(end, b, made)
 
     def takes(self, op: PirOp) -> bool:
-        """Whether a convolution has a form over blocks."""
+        """Whether a convolution has a blocked form."""
         x, filter = op.operands
         image, weights = (meta_of(v.type) for v in (x, filter))
         if not is_image(image) or not isinstance(weights, TensorMeta):
@@ -207,8 +207,8 @@ class _Layouts(Struct):
             and (self.fills(channels) or (channels <= self.block and groups == 1))
         )
 
-    def became(self, end: Epilogue, b: Builder, made: Value) -> None:
-        """Replace a convolution and what follows it."""
+    def replace_convolution(self, end: Epilogue, b: Builder, made: Value) -> None:
+        """Replace a convolution and the operations of its epilogue."""
         self.ctx.rewrote("convolution", end.chain[0])
         self.ctx.count("convolutions")
         self.replace(b, end.chain[-1], made)
@@ -253,7 +253,7 @@ class _Layouts(Struct):
         return b.reshape(dense, (filters // size, 1, *sizes, size, size))
 
     def epilogue(self, op: PirOp, channels: int) -> Epilogue:
-        """What follows a convolution and becomes part of it."""
+        """The operations after a convolution that become part of it."""
         end = Epilogue([op])
         while (user := only_user(end.chain[-1].results[0])) is not None:
             value = end.chain[-1].results[0]
@@ -294,8 +294,8 @@ class _Layouts(Struct):
         if not whole or not all(self.follows(v, meta.shape[1]) for v in op.operands):
             return
         b = self.builder(op)
-        operands = [None if v is None else self.spread(b, v) for v in op.operand_slots]
-        self.kept(op, b, _again(b, op, operands))
+        operands = [None if v is None else self.broadcast_operand(b, v) for v in op.operand_slots]
+        self.keep_layout(op, b, _clone_with(b, op, operands))
 
     def follows(self, value: SSAValue, channels: int) -> bool:
         """True for an operand with a blocked form, and for one number for each channel (of an image
@@ -309,18 +309,18 @@ class _Layouts(Struct):
         each = meta.rank in (3, 4) and meta.shape[-3:] == (channels, 1, 1)
         return meta.numel == 1 or each
 
-    def spread(self, b: Builder, value: SSAValue) -> Value:
+    def broadcast_operand(self, b: Builder, value: SSAValue) -> Value:
         """An operand of an elementwise op on blocked images."""
         found, given = self.blocked.get(value), b.wrap(value)
         if found is not None or given.meta.numel == 1:
             return found or (b.reshape(given, (1,)) if given.rank > 1 else given)
         channels = given.shape[-3]
         if given.meta.numel == channels:
-            return self.spread_vector(b, b.reshape(given, (channels,)))
+            return self.channel_vector(b, b.reshape(given, (channels,)))
         filled = self.filled(b, b.reshape(given, (-1, channels)), 1)
         return b.reshape(filled, (given.shape[0], -1, 1, 1, self.block))
 
-    def spread_vector(self, b: Builder, vector: Value) -> Value:
+    def channel_vector(self, b: Builder, vector: Value) -> Value:
         """One number for each channel, as an operand of ops on blocked images."""
         return b.reshape(self.filled(b, vector, 0), (-1, 1, 1, self.block))
 
@@ -341,11 +341,11 @@ class _Layouts(Struct):
                 if source.meta.dtype is dt.uint8:  # the same maxima, in fewer bytes
                     made = b("pir.nchwc_max_pool2d", source, kernel_size=size, strides=strides,
                              paddings=paddings)  # fmt: skip
-                    self.kept(op, b, b.cast(made, x.meta.dtype))
+                    self.keep_layout(op, b, b.cast(made, x.meta.dtype))
                     return
             made = b("pir.nchwc_max_pool2d", x, kernel_size=size, strides=strides,
                      paddings=paddings)  # fmt: skip
-            self.kept(op, b, made)
+            self.keep_layout(op, b, made)
             return
         self.as_images(op, x)
 
@@ -362,8 +362,8 @@ class _Layouts(Struct):
         n, blocks, *rest = x.shape
         last = {"data_format": encode("str", "NHWC")}
         operands = [b.reshape(x, (n * blocks, *rest)), *[None] * (len(op.operand_slots) - 1)]
-        made = _again(b, op, operands, last)
-        self.kept(op, b, b.reshape(made, (n, blocks, *made.shape[1:])))
+        made = _clone_with(b, op, operands, last)
+        self.keep_layout(op, b, b.reshape(made, (n, blocks, *made.shape[1:])))
 
     def pad(self, op: PirOp) -> None:
         """A padding of height and width."""
@@ -372,7 +372,9 @@ class _Layouts(Struct):
             return
         b = self.builder(op)
         sides = (0, 0, 0, 0, *paddings[4:], 0, 0)
-        self.kept(op, b, b("pd_op.pad", x, pad_value=op.attribute("pad_value"), paddings=sides))
+        self.keep_layout(
+            op, b, b("pd_op.pad", x, pad_value=op.attribute("pad_value"), paddings=sides)
+        )
 
     def concat(self, op: PirOp) -> None:
         owner = op.operands[0].owner
@@ -385,7 +387,7 @@ class _Layouts(Struct):
         if any(image_meta(v).shape[1] % self.block for v in parts[:-1]):
             return
         b = self.builder(op)
-        self.kept(op, b, b.concat([self.blocked[v] for v in parts], axis=1))
+        self.keep_layout(op, b, b.concat([self.blocked[v] for v in parts], axis=1))
 
     def batch_norm(self, op: PirOp) -> None:
         """A factor and a summand for each channel, where no filter has taken them."""
@@ -402,16 +404,16 @@ class _Layouts(Struct):
         factor = factor if scale is None else factor * b.wrap(scale)
         summand = b.wrap(mean) * factor * -1.0
         summand = summand if bias is None else summand + b.wrap(bias)
-        scaled = b.multiply(image, self.spread_vector(b, factor))
-        self.kept(op, b, b.add(scaled, self.spread_vector(b, summand)))
+        scaled = b.multiply(image, self.channel_vector(b, factor))
+        self.keep_layout(op, b, b.add(scaled, self.channel_vector(b, summand)))
 
-    def kept(self, op: PirOp, b: Builder, made: Value) -> None:
+    def keep_layout(self, op: PirOp, b: Builder, made: Value) -> None:
         self.ctx.rewrote("layout", op)
         self.ctx.count("kept")
         self.replace(b, op, made)
 
 
-def _again(
+def _clone_with(
     b: Builder, op: PirOp, operands: Sequence[Value | None],
     changed: Mapping[str, Attribute] | None = None,
 ) -> Value:  # fmt: skip

@@ -54,7 +54,7 @@ def _normalize(
     every = prod(sides) * (channels // groups)
 
     def mean(value: Value) -> Value:
-        """That of each group, for each of its channels."""
+        """The mean of each group, for each of its channels."""
         lanes = b.reshape(b.sum(value, (2, 3), keepdim=False), (n, groups, channels // groups))
         found = b.sum(lanes, (2,), keepdim=True) / float(every)
         return b.reshape(b.expand_as(found, lanes), (n, channels // size, 1, 1, size))
@@ -65,7 +65,7 @@ def _normalize(
     for name, vector in (("multiply", scale), ("add", bias)):
         if vector is not None:
             found = b(f"pd_op.{name}", found, _spread(at, b, vector, channels))
-    at.kept(last, b, found)
+    at.keep_layout(last, b, found)
     if last is not op:
         erase(op)
 
@@ -77,4 +77,4 @@ def _spread(at: Layouts, b: Builder, vector: SSAValue, channels: int) -> Value:
     if groups != channels:
         lines = b.expand(b.reshape(given, (groups, 1)), shape=(groups, channels // groups))
         given = b.reshape(lines, (channels,))
-    return at.spread_vector(b, given)
+    return at.channel_vector(b, given)

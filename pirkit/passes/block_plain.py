@@ -1,4 +1,4 @@
-"""Convolutions between plain images that `block-channels` leaves plain, and what pads them."""
+"""Convolutions between plain images that `block-channels` leaves plain, and their padding."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _is_short_sum(op: PirOp) -> bool:
 
 
 def _is_wanted(at: Layouts, value: SSAValue) -> bool:
-    """Whether a convolution over blocks reads a value, or what ops make of it in blocks."""
+    """Whether a blocked convolution reads a value, directly or through blocked ops."""
     channels, reached = image_meta(value).shape[1], {value}
     todo = [value]
     while todo:

@@ -45,7 +45,7 @@ def convolution(at: Layouts, op: PirOp) -> None:
     same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
     made = b("pir.nchwc_quantized_conv2d", *operands, **same, activation=end.activation,
              zeros=(end.zero, zero))  # fmt: skip
-    at.became(end, b, made)
+    at.replace_convolution(end, b, made)
 
 
 def _rate(b: Builder, end: Epilogue) -> Value | None:
@@ -89,7 +89,7 @@ def quantization(end: Epilogue) -> None:
 def summand(
     at: Layouts, b: Builder, value: SSAValue | None
 ) -> tuple[Value | None, Value | None, int]:  # fmt: skip
-    """A blocked summand, or the bytes that it comes from, their scale and what is 0 in them."""
+    """A blocked summand, or the bytes that it was dequantized from, with scale and zero point."""
     if value is None:
         return None, None, 0
     whole, zero = at.blocked[value], 0.0
@@ -114,6 +114,6 @@ def cast(at: Layouts, op: PirOp) -> None:
         source = owner.operands[0]
         if wanted is dt.uint8 and image_meta(source).dtype is dt.uint8:
             b = at.builder(op)
-            at.kept(op, b, b.wrap(source))
+            at.keep_layout(op, b, b.wrap(source))
             return
     at.elementwise(op)

@@ -1,4 +1,4 @@
-"""What rules for blocked channels ask of values."""
+"""Queries about values for the rules of blocked channels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pirkit.runtime.meta import TensorMeta
 
 
 class Epilogue(Struct):
-    """A convolution and the ops after it that become part of it, with what they add and apply."""
+    """A convolution and its epilogue: biases, residual, activation."""
 
     chain: list[PirOp]
     biases: list[SSAValue] = field(default_factory=list[SSAValue])
@@ -31,7 +31,7 @@ class Epilogue(Struct):
 
 
 class Layouts(Protocol):
-    """What rules of their own need of the traversal of `block-channels`, which defines it all."""
+    """The interface of `block-channels` that rules in other files use."""
 
     block: int
     blocked: dict[SSAValue, Value]
@@ -45,11 +45,11 @@ class Layouts(Protocol):
     def builder(self, op: PirOp) -> Builder: ...
     def in_blocks(self, b: Builder, value: SSAValue, block: int = 0) -> Value: ...
     def filled(self, b: Builder, value: Value, *axes: int, block: int = 0) -> Value: ...
-    def spread_vector(self, b: Builder, vector: Value) -> Value: ...
+    def channel_vector(self, b: Builder, vector: Value) -> Value: ...
     def epilogue(self, op: PirOp, channels: int) -> Epilogue: ...
     def bias(self, b: Builder, end: Epilogue, filters: int) -> Value | None: ...
-    def became(self, end: Epilogue, b: Builder, made: Value) -> None: ...
-    def kept(self, op: PirOp, b: Builder, made: Value) -> None: ...
+    def replace_convolution(self, end: Epilogue, b: Builder, made: Value) -> None: ...
+    def keep_layout(self, op: PirOp, b: Builder, made: Value) -> None: ...
     def elementwise(self, op: PirOp) -> None: ...
 
 
@@ -87,7 +87,7 @@ def maximum_windows(
 
 
 def is_image(meta: object) -> TypeGuard[TensorMeta]:
-    """True for what has a form over blocks."""
+    """True for an image that has a blocked form."""
     kinds = (dt.float32, dt.float64, dt.uint8)
     return isinstance(meta, TensorMeta) and meta.is_static and meta.rank == 4 and (
         meta.dtype in kinds and meta.numel > 0

@@ -32,7 +32,7 @@ class CanonicalizePass(Pass):
     """
 
     name = "canonicalize"
-    tells_rewrites = True
+    reports_rewrites = True
     stats = Stats(rules="rewrite rules applied", branches="branches and loops decided")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:

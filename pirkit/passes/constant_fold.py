@@ -49,7 +49,7 @@ class ConstantFoldPass(Pass):
     """
 
     name = "constant-fold"
-    tells_rewrites = True
+    reports_rewrites = True
     stats = Stats(folded="operations replaced by their result")
 
     max_elements: int = option(1024, "largest operand or result that is computed, in elements")

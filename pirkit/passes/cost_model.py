@@ -86,7 +86,7 @@ def _is_view(name: str) -> bool:
 
 
 def slower_ns(op: str, operands: Sequence[TensorMeta], result: TensorMeta) -> float:
-    """What a library call takes longer than native code, in ns; 0 if too little for a kernel.
+    """The excess time of a library call over native code, in ns; 0 if too little for a kernel.
 
     All sizes of the operands and of the result must be known. The record's ``library_ns`` has an
     excess per element for a dtype of the first operand, or for a case: ``written`` at indices that

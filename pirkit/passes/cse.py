@@ -40,7 +40,7 @@ class CsePass(Pass):
     """
 
     name = "cse"
-    tells_rewrites = True
+    reports_rewrites = True
     stats = Stats(merged="operations merged into an equal one")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
@@ -88,7 +88,7 @@ class _Merge:
         stack.append((block.first_op, {}))
 
     def leave(self, hidden: dict[Hashable, PirOp | None]) -> None:
-        """Remove what a block has made available: nothing after the block may use it."""
+        """Remove the operations that a block has made available: later ones may not use them."""
         for key, previous in hidden.items():
             if previous is None:
                 del self.known[key]
@@ -109,7 +109,7 @@ class _Merge:
         self.known[key] = op
 
     def key(self, op: PirOp) -> Hashable:
-        """What equal operations have in common."""
+        """The key of an operation; equal operations have equal keys."""
         number = self.number
         return (
             op.name,

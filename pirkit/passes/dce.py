@@ -38,7 +38,7 @@ class DcePass(Pass):
     """
 
     name = "dce"
-    tells_rewrites = True
+    reports_rewrites = True
     stats = Stats(
         removed="operations removed", results="results of branches and variables of loops removed"
     )
@@ -53,7 +53,7 @@ class DcePass(Pass):
 
 
 def _warn_empty(program: ProgramOp) -> None:
-    """Say that nothing is left, as of `str(fn.main_program)`, which names no outputs."""
+    """Warn that nothing is left, for example of `str(fn.main_program)`, which names no outputs."""
     span = span_of(program)
     imported("pirkit.diag.log").LOG.warning(  # slow to import, and seldom needed
         "%s@%s names no outputs, so `dce` removed every operation: name the values that you want "
@@ -97,7 +97,7 @@ class _Sweep:
                 erase(op)
                 changed = True
                 continue
-            if self.classes.writers:  # else nothing asks
+            if self.classes.writers:  # only writes look at later reads
                 self.read.update(self.operand_classes(op))
             if op.name == "pd_op.if" and not all(r.uses for r in op.results):
                 self.drop_results(op)
@@ -146,7 +146,7 @@ class _Sweep:
         )
 
     def drop_variables(self, op: PirOp) -> bool:
-        """Carry on what a loop needs only; what computes the rest has no use then."""
+        """Keep the loop variables that are needed; the operations of the others become dead."""
         block = op.regions[0].block
         last = block.last_op
         assert last is not None

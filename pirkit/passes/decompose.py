@@ -172,7 +172,7 @@ def expand(
     moved: dict[SSAValue, SSAValue] | None = None,
     on_refusal: Callable[[PirOp, UnsupportedError], None] | None = None,
 ) -> list[PirOp] | None:
-    """Replace an op by what a rule emits; the new ops, or None if the rule refuses the call.
+    """Replace an op by the ops that a rule emits; these ops, or None if the rule refuses the call.
 
     ``name`` is entered in the new ops as the rule that made them. See `decompose_op`.
     """

@@ -95,7 +95,7 @@ def _in_coefficients(polynomial: Polynomial) -> Polynomial:
 
 
 def _by_root(element: Sum, polynomials: dict[Any, Polynomial]) -> dict[Root, Polynomial]:
-    """What an element is of each root."""
+    """The factor of an element for each root."""
     found: dict[Root, Polynomial] = {}
     for (root, monomial), factor in element.items():
         part = polynomials[monomial] if monomial else {(): 1.0}
@@ -257,7 +257,7 @@ class _Emitter:
         return value.shape[: value.rank - len(root.place)]
 
     def _zeros(self, b: Builder, like: Value, lead: int) -> Value:
-        if UNKNOWN in like.shape:  # which would be read of the value that these zeros replace
+        if UNKNOWN in like.shape:  # its size would be read from the value that these zeros replace
             raise UnsupportedError("a derivative is zero for an unknown number of rows")
         if like.rank == lead:
             return b.zeros_like(like)

@@ -374,28 +374,28 @@ def _reads_shape(op: PirOp, value: SSAValue) -> bool:
 
 
 def _lacks(c: OpCall, name: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"the derivative of `{c.definition.name}` reads `{name}`, which the op does not hold",
-        code="PK0402",
-        span=span_of(c.op),
-        notes=origin_of(c.op),
-        help="give the op a `decompose` rule of its own",
+    return _no_derivative(
+        c, f"`{name}`, which the op does not hold", "give the op a `decompose` rule of its own"
     )
 
 
 def _draws_again(c: OpCall) -> UnsupportedError:
-    return UnsupportedError(
-        f"the derivative of `{c.definition.name}` reads random numbers that its forward op "
-        "drew, and the op does not hold them",
-        code="PK0402",
-        span=span_of(c.op),
-        notes=origin_of(c.op),
-        help="differentiate the forward program with `autodiff`: both then share one draw",
+    return _no_derivative(
+        c,
+        "random numbers that its forward op drew, and the op does not hold them",
+        "differentiate the forward program with `autodiff`: both then share one draw",
     )
 
 
+def _no_derivative(c: OpCall, read: str, help: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"the derivative of `{c.definition.name}` reads {read}",
+        code="PK0402", span=span_of(c.op), notes=origin_of(c.op), help=help,
+    )  # fmt: skip
+
+
 def _rule_of(definition: OpDef) -> Callable[[OpCall], Any] | None:
-    """That of gradient ops, whose families need no import before one of them is met."""
+    """The rule of gradient ops, found by name, so that their families are imported only if used."""
     return decompose_gradient if forward_of(definition) is not None else None
 
 

@@ -100,7 +100,7 @@ def _snapshot(op: PirOp, numbers: Mapping[SSAValue | None, int | None]) -> _Op:
 
 
 def key_of(gradient: OpDef, named: Mapping[str, Any], wanted: frozenset[str]) -> _Key | None:
-    """What the ops of a call depend on, or None if they may depend on more.
+    """The key of a call, which covers all that its ops depend on; None if it cannot.
 
     Equal operands count, because a rule may use that they are equal.
     """

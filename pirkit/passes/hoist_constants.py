@@ -1,4 +1,4 @@
-"""What depends on parameters alone, in a program of its own."""
+"""Moves values that depend on parameters alone into a program of their own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUFFIX: Final = "_constants"
 
 @dataclass(frozen=True)
 class HoistConstantsPass(Pass):
-    """Move what is computed from parameters and constants alone into a program of its own.
+    """Move values computed from parameters and constants alone into a program of their own.
 
     The results of `@main_constants` are parameters of `@main`, by name: whoever runs the program
     many times computes them once, as `pirkit.compile(program, freeze=True)` does. A value that is
@@ -89,7 +89,7 @@ class HoistConstantsPass(Pass):
         return _bytes(value) <= 2 * held + self.max_growth
 
     def copy(self, apart: ProgramOp, program: ProgramOp, wanted: list[SSAValue]) -> None:
-        """What the wanted values need, in the order of the program, and outputs for them."""
+        """Copy the operations that the wanted values need, in order, and add outputs for them."""
         needed: set[Operation] = set()
         stack = [v.owner for v in wanted]
         while stack:

@@ -221,7 +221,7 @@ def refine(declared: Meta, meta: Meta) -> Meta:
 
 
 def join(a: Meta, b: Meta) -> Meta:
-    """What two metas agree on; ``a`` if they are incompatible, which the verifier reports."""
+    """The common part of two metas; ``a`` if they are incompatible, which the verifier reports."""
     if isinstance(a, TensorMeta) and isinstance(b, TensorMeta) and a.rank == b.rank:
         pairs = zip(a.shape, b.shape, strict=True)
         return a.with_shape(x if x == y else UNKNOWN for x, y in pairs)

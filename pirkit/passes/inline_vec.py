@@ -30,7 +30,7 @@ class InlineVecPass(Pass):
     """
 
     name = "inline-vec"
-    tells_rewrites = True
+    reports_rewrites = True
     stats = Stats(inlined="operations on lists replaced by the elements")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:

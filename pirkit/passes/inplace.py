@@ -149,7 +149,7 @@ class _Facts:
             op: i for i, op in enumerate(operations(program.block))
         }
         self.reaches: dict[int, tuple[int, Block | None]] = {}
-        """What `reach` has found: long chains are one class, which would be searched for each."""
+        """The results of `reach` by class: without them a long chain is searched for each link."""
 
     def join(self, old: PirOp, new: PirOp, pairs: Mapping[SSAValue, SSAValue]) -> None:
         """Record that the results of an operation now have the storage of operands."""
@@ -201,7 +201,7 @@ class _Facts:
         return all(self.reach(element)[1] is op.parent for element in self.classes[value])
 
     def reach(self, element: int) -> tuple[int, Block | None]:
-        """Where a class is read last, and the block in which all of it is made and read."""
+        """The position of a class's last read, and the block with its definitions and reads."""
         found = self.reaches.get(element)
         if found is None:
             members = self.members[element]

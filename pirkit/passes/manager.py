@@ -129,7 +129,7 @@ class _Run(Struct):
         with _Naming(ctx, pass_):
             pass_.run(ctx, self.module)
         ended = time.perf_counter()
-        is_known = pass_.tells_rewrites
+        is_known = pass_.reports_rewrites
         self.analyses = {
             k: (0, v) for k, (n, v) in ctx.analyses.items() if is_known and n == ctx.rewrites
         }

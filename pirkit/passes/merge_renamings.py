@@ -1,4 +1,4 @@
-"""Copies of variables that derivatives are taken to, merged with what they are copies of.
+"""Merges copies of the variables of derivatives with their sources.
 
 Each transformed function gets copies (`assign`) of its arguments, so that a derivative to one is
 separate from that to the caller's value. Mostly nothing depends on both, and without the copies the
@@ -22,16 +22,16 @@ _RENAMING: Final = "pd_op.assign"
 def merge_renamings(program: ProgramOp) -> None:
     """Replace copies by their source where no differentiated value depends on both.
 
-    Copies of variables stay where a `pir.custom_derivative` needs them to tell which derivative
-    uses its rule.
+    A copy of a variable stays where it decides which derivative uses the rule of a
+    `pir.custom_derivative`.
     """
     ops = [cast(PirOp, op) for op in program.block.ops]
     derivatives = [op for op in ops if op.name in (GRADIENT, JET)]
     variables = {v for op in derivatives for v in variables_of(op)}
     rules = [op for op in program.block.walk() if op.name == CUSTOM]
 
-    def tells_level(copy: PirOp) -> bool:
-        """Whether a rule depends on a copy of what another derivative is taken to."""
+    def selects_rule(copy: PirOp) -> bool:
+        """Whether a rule depends on a copy of the variable of another derivative."""
         if not rules or copy.operands[0] not in variables:
             return False
         reached = _reached_around(copy.results[0], copy)
@@ -43,12 +43,12 @@ def merge_renamings(program: ProgramOp) -> None:
         near = [d for d in derivatives if copy in variables_of(d)]
         reached = _reached_around(source, op)
         targets = (t for d in near for t in d.operands[: d.attribute("targets")])
-        if source is not copy and reached.isdisjoint(targets) and not tells_level(op):
+        if source is not copy and reached.isdisjoint(targets) and not selects_rule(op):
             replace(op, [source])
 
 
 def variables_of(op: PirOp) -> tuple[SSAValue, ...]:
-    """What a derivative is taken to."""
+    """The values with respect to which a derivative is taken."""
     count: int = op.attribute("targets")
     if op.name == GRADIENT:
         return tuple(op.operands[2 * count :])

@@ -220,7 +220,7 @@ def _build(cls: type[Pass], name: _Token, options: list[_Option]) -> Pass:
 
 
 def place_of(error: UsageError, places: Places) -> Span | None:
-    """Where the pipeline has the value that an error quotes, or else the name of the pass."""
+    """The place in the pipeline of the value that an error quotes, or else of the pass's name."""
     quoted = (span for text, span in places if f"`{text}`" in error.message)
     return next(quoted, places[-1][1] if places else None)
 

@@ -11,10 +11,10 @@ _SIMPLIFY: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce"
 )
 _DERIVATIVES: Final = "taylor,reassociate,expand-gradients"
-"""What a recorded program needs before all else; others pass through as they are."""
+"""The passes that a recorded program needs first; they do not change other programs."""
 
 EXPANSION: Final = f"{_DERIVATIVES}{{last=false}}"
-"""The same for a program of which derivatives are still to come."""
+"""The same for a program of which further derivatives will be taken."""
 
 _PARTS: Final = "constant-fold,cse,dce"
 """Cleanup of decomposed ops; canonicalize is left out because it rarely applies to them."""
@@ -29,11 +29,11 @@ PIPELINES: Final[dict[str, str]] = {
         f"{_DERIVATIVES},{_SIMPLIFY},functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse"
     ),
 }
-"""What ``@name`` stands for. All of them expand the derivatives that a traced function asks for.
+"""The passes of each named pipeline. All expand the derivatives that a traced function requests.
 `@simplify` leaves the results of every program unchanged, bit by bit.
-`@default` also fuses operators into kernels, which run in native code, and decomposes
-those of which that makes something; `@storage` is the same for programs whose storage is watched:
-what writes in place still does, and nothing after it is fused. `@fused` decomposes all."""
+`@default` also fuses operators into kernels, which run in native code, and decomposes operators
+where that pays. `@storage` is the same for programs whose storage others see: operators that write
+in place still do, and nothing after them is fused. `@fused` decomposes all operators."""
 
 
 class OrderRule(Struct, frozen=True):

@@ -17,7 +17,7 @@ from pirkit.passes.base import Pass, PassContext, Stats
 
 
 class PrintAliasPass(Pass):
-    """Report which values share storage, in which order they were defined, and what wrote when.
+    """Report which values share storage, in the order of definition, and the writes to it.
 
     There is one remark (``--remarks=analysis``) for each storage that several values share or that
     is written. It shows the *chain* of the storage: the source first, then each further value with

@@ -28,7 +28,7 @@ from pirkit.runtime.meta import TensorMeta
 _LARGEST: Final = 127.0
 """Numbers are quantized to -127 to 127: a type that is symmetric needs no zero points."""
 _MIDDLE: Final = 128
-"""What stands for 0 in an unsigned byte if there are negative numbers."""
+"""The zero point of unsigned bytes for values that may be negative."""
 CONVOLUTION: Final = "pd_op.conv2d"
 _SMALLEST: Final = 1e-30
 """A maximum of 0 counts as this: its scale divides 0 by a number."""
@@ -195,7 +195,7 @@ class _Quantization(Struct):
         return b("pir.quantized_matmul", x, weights, scales, x_scales, columns=columns)
 
     def convolution(self, b: Builder, op: PirOp) -> Value:
-        """The convolution of an image in uint8, less what stands for 0 in it times each filter."""
+        """The convolution of an image in uint8, less its zero point times the sum of a filter."""
         self.reader = op
         x, x_scale, zero = self.image(op.operands[0], self.ranges.get(weights_name(op), 0.0))
         filter = b.wrap(op.operands[1])
@@ -217,7 +217,7 @@ class _Quantization(Struct):
         return b.add(made, b.reshape(shift, (-1, 1, 1)))
 
     def image(self, value: SSAValue, largest: float) -> tuple[Value, Value, int]:
-        """An image in uint8, its scale, and the number that stands for 0."""
+        """An image in uint8, its scale, and its zero point."""
         key = value, largest
         if key in self.images:
             return self.images[key]
@@ -248,7 +248,7 @@ class _Quantization(Struct):
             wide = b.cast(found, kind) if readers else x
         self.images[key] = found, scale, zero
         if readers:
-            # What is stored in bytes need not be stored a second time.
+            # A value that is stored in bytes need not be stored a second time.
             wide = b.subtract(wide, b.const(float(zero), kind)) if zero else wide
             wide = b.multiply(wide, scale)
             for use in readers:
@@ -336,7 +336,7 @@ def _is_large(value: SSAValue, least: int) -> bool:
     meta = meta_of(value.type)
     if not isinstance(meta, TensorMeta) or not meta.is_static or not meta.dtype.is_float:
         return False
-    return meta.numel >= least and sum(n > 1 for n in meta.shape) > 1  # a vector is none
+    return meta.numel >= least and sum(n > 1 for n in meta.shape) > 1  # a vector is no matrix
 
 
 def _range(text: str) -> tuple[str, float]:

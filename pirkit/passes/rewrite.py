@@ -1,4 +1,4 @@
-"""Passes of one function, which says what stands in the place of an op."""
+"""Passes made of one function, which emits the replacement of an op."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pirkit.passes.decompose import expand, require_op
 
 
 class PatternCall(OpCall):
-    """The call at the root of a pattern; a rule walks from it to those that define its operands."""
+    """The call at the root of a pattern; rules follow its operands to their definitions."""
 
     def made_by(self, operand: str, *ops: str) -> PatternCall | None:
         """The call whose result is this operand, if it is one of these ops; else None.
@@ -39,7 +39,7 @@ class PatternCall(OpCall):
 
 
 class RewritePass(Pass):
-    """Replaces ops of some names by what ``rule`` emits."""
+    """Replaces ops of some names by the ops that ``rule`` emits."""
 
     stats = Stats(rewritten="operations rewritten")
     ops: ClassVar[frozenset[str]]
@@ -47,7 +47,7 @@ class RewritePass(Pass):
     @staticmethod
     @abstractmethod
     def rule(call: Any, /, **options: Any) -> Any:
-        """The results of what stands in the place of a call; NotImplemented leaves it."""
+        """Emit the replacement of a call and return its results; NotImplemented leaves the call."""
 
     def _found(self, call: OpCall, options: dict[str, Any]) -> Any:
         found: Any = self.rule(PatternCall(call.b, call.op), **options)
@@ -68,7 +68,7 @@ class RewritePass(Pass):
 
 
 def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
-    """Decorator that makes a pass of a function: what stands in the place of ops of these names.
+    """Decorator that makes a pass of a function, which emits the replacement of ops of some names.
 
     ::
 

@@ -345,7 +345,7 @@ OF_TRAITS: Final = {
 """Trait -> the rule that holds for every op with the trait, those of plug-ins included."""
 
 
-def every_law() -> Iterator[RewriteRule]:
+def all_rewrite_rules() -> Iterator[RewriteRule]:
     """The rules of the table, then those that follow from the traits of the ops."""
     yield from REWRITE_RULES
     for definition in all_ops():

@@ -44,7 +44,7 @@ def seeds_for(
 
 
 class _Entries:
-    """What directions add to the values where they enter a computation, as rows of a matrix."""
+    """The contributions of directions to the values that enter a computation, as a matrix."""
 
     def __init__(self, directions: Sequence[Direction]) -> None:
         self.directions = directions

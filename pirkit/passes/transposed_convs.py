@@ -45,7 +45,7 @@ class _Axis(Struct, frozen=True):
 
     @property
     def padding(self) -> tuple[int, int]:
-        """What the convolution pads: block `i` reads the elements from `i - taps + 1` to `i`."""
+        """The padding of the convolution: block `i` reads elements from `i - taps + 1` to `i`."""
         return self.taps - 1 - self.first, self.first + self.blocks - self.size
 
 

@@ -60,7 +60,7 @@ def rounded(number: complex, dtype: DType) -> Any:
     """A Python number as that dtype holds it: 0.1 in float32 is 0.10000000149011612."""
     if number != number:
         return number
-    if not isinstance(number, complex):  # what is common without numpy, which starts slowly
+    if not isinstance(number, complex):  # common calls without numpy, whose first use is slow
         if dtype in _CODES and (isinstance(number, float) or abs(number) <= 2**53):
             return array(_CODES[dtype], (number,))[0]
         if dtype.kind == "int" and abs(number) < 128:

@@ -31,7 +31,7 @@ class Device(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in backends and places."""
+        """The name of the device in backends and places."""
         ...
 
     @property
@@ -67,11 +67,11 @@ class HostDevice:
     xp: Any = np
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-        """As `numpy.empty`, with large blocks from the caching allocator."""
+        """Like `numpy.empty`, with large blocks from the caching allocator."""
         return self.maker(shape, dtype)()
 
     def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Array]:
-        """As `empty`; small arrays bypass the allocator."""
+        """Like `empty`; small arrays bypass the allocator."""
         make = np.empty if prod(shape) * dtype.itemsize < SMALL else allocator.HOST.empty
         return partial(make, shape, dtype)
 
@@ -125,11 +125,11 @@ class CupyDevice:
         return cupy
 
     def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """As `cupy.empty`, from cupy's memory pool."""
+        """Like `cupy.empty`, from cupy's memory pool."""
         return self.xp.empty(shape, dtype)
 
     def maker(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[[], Any]:
-        """As `empty`: cupy's pool is a caching allocator."""
+        """Like `empty`: cupy's pool is a caching allocator."""
         return partial(self.xp.empty, shape, dtype)
 
     def block(self, nbytes: int) -> Carve:

@@ -30,7 +30,7 @@ class DType:
     def __getattr__(self, name: str) -> Any:  # also called while the slot `np` is empty
         if name != "np":
             raise AttributeError(f"element types have no attribute {name!r}", name=name, obj=self)
-        imported("ml_dtypes")  # tells numpy the names of its types
+        imported("ml_dtypes")  # registers the names of its types with numpy
         for each in EVERY:
             object.__setattr__(each, "np", np.dtype(each.name))
         with suppress(AttributeError):  # another thread was faster
@@ -52,7 +52,7 @@ class DType:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What numpy reads of an object that stands for a dtype: ``np.eye(2, dtype=x.dtype)``."""
+        """The attribute by which numpy accepts this as a dtype: ``np.eye(2, dtype=x.dtype)``."""
         return self.np
 
     @property

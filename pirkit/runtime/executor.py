@@ -45,7 +45,7 @@ class Interface(NamedTuple):
 
     @classmethod
     def of(cls, port: Port | Output) -> Interface:
-        """That of a port of a plan."""
+        """The interface of a port of a plan."""
         meta = port.meta
         is_tensor = isinstance(meta, TensorMeta)
         return cls(port.name, *((meta.shape, meta.dtype) if is_tensor else (None, None)))
@@ -226,7 +226,7 @@ class Executable:
         return outputs
 
     def _run_native(self, native: NativeProgram, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """One call. Native code itself checks the arrays; what it refuses is bound as elsewhere."""
+        """One native call, which checks the arrays; those it refuses are bound to a session."""
         self.refuse_unknown(inputs)
         names, results = native.names
         given: Mapping[str, Any] = {**self.params, **inputs} if self.plan.params else inputs

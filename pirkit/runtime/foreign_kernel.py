@@ -22,7 +22,7 @@ def bound(source: str, bind: Bind, binding: Binding, *, returns: bool) -> Step |
 
 
 def _told(source: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Exceptions that numpy would not raise become one that the caller gives op and operands."""
+    """Convert exceptions of a foreign kernel to one to which the caller adds op and operands."""
 
     @wraps(function)
     def run(*given: Any) -> Any:

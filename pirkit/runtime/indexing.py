@@ -59,7 +59,7 @@ def check_fills(given: Sequence[int], shape: Sequence[int], constraint: str, wha
 
 
 def put_places(x: Array, indices: Sequence[Array], value: Array) -> tuple[Array, ...]:
-    """Where `index_put` writes: the coordinates of elements, whose indices and shapes are checked.
+    """The coordinates that `index_put` writes, after a check of indices and shapes.
 
     A mask stands for the coordinates of the elements where it holds.
     """

@@ -12,12 +12,12 @@ __all__ = ["Array", "deferred", "np"]
 
 
 class _Unused(ModuleType):
-    """Becomes a copy of the module of its name when an attribute is first asked for."""
+    """Becomes a copy of the module of its name when an attribute is first read."""
 
     def __getattr__(self, name: str) -> Any:
         module = imported(self.__name__)
         self.__dict__.update(vars(module))
-        cast(Any, self).__class__ = ModuleType  # else each attribute would be looked for here
+        cast(Any, self).__class__ = ModuleType  # or each attribute would be looked up here
         return getattr(module, name)
 
 

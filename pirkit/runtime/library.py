@@ -20,7 +20,7 @@ Metas = tuple[Meta | None, ...]
 
 
 class Library(Protocol):
-    """What planning and execution need of ops: result shapes, and kernels."""
+    """The interface to ops that planning and execution need: result shapes, and kernels."""
 
     @property
     def backend(self) -> str:

@@ -67,7 +67,7 @@ PERMUTED_READ_ADDS: Final = 2.0
 TILED_ELEMENT_ADDS: Final = 2.0
 """Writing one element to a tile and reading it."""
 TILED_BYTE_ADDS: Final = 0.375
-"""What each byte of such an element adds."""
+"""The cost of each byte of such an element."""
 LAUNCH_ADDS: Final = 8000.0
 """One more kernel launch."""
 LOOKUP_ADDS: Final = 24

@@ -1,4 +1,4 @@
-"""How sessions run, and what they count; without the planner, which a native call does not need."""
+"""The modes and counters of sessions; without the planner, which a native call does not need."""
 
 from __future__ import annotations
 

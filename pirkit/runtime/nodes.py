@@ -152,7 +152,7 @@ class Access(Struct, frozen=True):
 
 
 class Layout(Struct, frozen=True):
-    """What one session executes: planned instructions, and the arena size ``nbytes``.
+    """The layout of a session: planned instructions, and the arena size ``nbytes``.
 
     ``owned`` are the output slots whose arrays can be given to the caller without a copy.
     ``copied`` are small inputs and parameters that are copied into the arena. ``accesses``

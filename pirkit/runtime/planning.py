@@ -182,7 +182,7 @@ class _Planner(StorageTracker, kw_only=True):
     precomputes_constants: bool = False
     """Whether constant results are computed once for the session."""
     written: frozenset[Storage | int] = frozenset()
-    """What the previous instruction wrote."""
+    """The storage that the previous instruction wrote."""
     state: set[int] = field(default_factory=set[int])
     """Slots that carry a value of a loop to its next iteration."""
 
@@ -542,7 +542,7 @@ class _Planner(StorageTracker, kw_only=True):
             named: list[tuple[int, int]] = []
             for source, target in zip(sources, targets, strict=True):
                 self.metas[target] = cast(Meta, self.meta(source))
-                if source in self.destinations:  # where it lies is written again
+                if source in self.destinations:  # its buffer is written again
                     self.refer(target, Storage("heap"))
                     yield Move(copy, (source,), (target,), (None,))
                 else:

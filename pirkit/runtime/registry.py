@@ -362,17 +362,6 @@ def missing_kernel(op: str, dtype: DType, backend: str, reasons: Sequence[str]) 
 
 
 __all__ = [
-    "ANY",
-    "CPU",
-    "GPU",
-    "KERNELS",
-    "REFERENCE",
-    "Argument",
-    "Backend",
-    "Choice",
-    "Kernel",
-    "KernelKey",
-    "Registry",
-    "kernel",
-    "missing_kernel",
-]
+    "ANY", "CPU", "GPU", "KERNELS", "REFERENCE", "Argument", "Backend", "Choice", "Kernel",
+    "KernelKey", "Registry", "kernel", "missing_kernel",
+]  # fmt: skip

@@ -36,7 +36,7 @@ class BlockSteps(Struct, frozen=True, dict=True):
     calls: tuple[tuple[Any, ...], ...]
     instructions: tuple[Instruction, ...]
     accesses: tuple[Access | None, ...] = ()
-    """What each call reads and writes, if the run is parallel."""
+    """The slots that each call reads and writes, if the run is parallel."""
     is_native: bool = False
     """Whether all calls are native, so that numpy's warnings need not be disabled."""
 

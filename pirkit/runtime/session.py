@@ -97,7 +97,7 @@ class Session:
             elif self._limit is None:
                 self._mode.run(self._slot_table, self._steps)
             else:
-                with at_most(self._limit):  # also limits code that is bound during the run
+                with at_most(self._limit):  # limits code that the run binds, too
                     self._mode.run(self._slot_table, self._steps)
 
     def value(self, operand: Operand) -> Any:

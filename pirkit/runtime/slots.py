@@ -64,12 +64,12 @@ class SlotTable:
         return slot not in self._cells
 
     def fix(self, slot: int, array: Any) -> None:
-        """From here on the slot is fixed to this array."""
+        """Fix the slot to this array from now on."""
         self._cells[slot] = len(self.values)
         self.values.append(array)
 
     def set_moving(self, slot: int) -> None:
-        """From here on each run stores the slot's value in the slot's own cell."""
+        """Let each run store the slot's value in the slot's own cell from now on."""
         self._cells.pop(slot, None)
 
     def result_cell(self, slot: int, target: Target, fresh: list[tuple[int, TensorMeta]]) -> int:

@@ -51,7 +51,7 @@ Do = Callable[[], object]
 
 
 class Env(Struct, frozen=True):
-    """What the callables of one session share. ``run`` runs the blocks of branches and loops."""
+    """The shared state of a session's callables. ``run`` runs the blocks of branches and loops."""
 
     slot_table: SlotTable
     device: Device
@@ -428,7 +428,7 @@ def _loop(env: Env, node: Loop) -> Do:
 
 
 def _on_stack(env: Env, node: StackNode) -> Do:
-    """What an instruction does to a stack, or to an array of tensors.
+    """The step of an instruction on a stack, or on an array of tensors.
 
     A push copies, as the memory of a value is reused in the next iteration.
     """

@@ -56,7 +56,7 @@ def difference(actual: Array, expected: Array, loosest: DType | None = None) -> 
 
 
 def drift(actual: Array, expected: Array, loosest: DType | None = None) -> str | None:
-    """As `difference`, for the result of a whole program that was computed differently.
+    """Like `difference`, for the result of a whole program that was computed differently.
 
     Errors accumulate over a program, and sums cancel: floats may differ by ``DRIFT`` times the
     tolerance, relative to the largest element.
@@ -116,7 +116,7 @@ class Wrong(Struct, frozen=True):
 
 
 def wrong_element(actual: Array, expected: Array, inputs: Sequence[Array]) -> Wrong | str | None:
-    """What is wrong with the result of one kernel for these inputs; None if nothing is.
+    """The error in the result of one kernel for these inputs, as text; None if it is right.
 
     Floats may be off by ``DRIFT`` times the relative tolerance of the coarsest type, relative to
     the largest element, as a kernel may stand for many operations. There is no absolute tolerance,

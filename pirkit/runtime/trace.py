@@ -122,12 +122,12 @@ def _inside(calls: tuple[TypedCall, ...], depth: int, alone: Entry) -> Entry:
 
 
 def operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """What a call reads; nothing for other instructions."""
+    """The slots that a call reads; none for other instructions."""
     return instruction.inputs if isinstance(instruction, Call) else ()
 
 
 def results(instruction: Instruction) -> tuple[Operand, ...]:
-    """What a call writes; nothing for other instructions."""
+    """The slots that a call writes; none for other instructions."""
     return instruction.outputs if isinstance(instruction, Call) else ()
 
 

@@ -19,7 +19,7 @@ WRITE_BACK: Final = "pd_op.assign_out_"
 
 
 def written_back(plan: Plan, pinned: Container[int]) -> dict[int, int]:
-    """From the slot of a value to the slot of the variable that it is copied into.
+    """Maps the slot of a value to the slot of the variable that it is copied into.
 
     Only values without a use after the copy, for which nothing reads or writes the variable between
     the instruction that computes the value and the copy. Slots in ``pinned`` are excluded.

@@ -8,18 +8,17 @@ from typing import TypeAlias
 from msgspec import Struct
 from xdsl.ir import Operation, SSAValue
 
-from pirkit.analysis.execution_order import operations
 from pirkit.dialect.kinds import ALIAS, LOOP
-from pirkit.dialect.operation import PirOp, bodies, declares
+from pirkit.dialect.operation import PirOp, declares
 from pirkit.split.joint import Joint
-from pirkit.split.storage_versions import Contents, Need
+from pirkit.split.storage_versions import Contents, Need, with_inner
 
 Place: TypeAlias = tuple[PirOp, int]
 """An operation and the index of an operand."""
 
 
 class Demand(Struct, frozen=True):
-    """What the backward reads: each version once, in the order of the first read."""
+    """The values that the backward reads: each version once, in the order of the first read."""
 
     data: tuple[Need, ...]
     """Versions of which some operation reads the data."""
@@ -58,13 +57,6 @@ def forward_values(joint: Joint) -> set[SSAValue]:
     """The values of the forward program: inputs, parameters and results of its operations."""
     made = {r for op in joint.forward for r in op.results}
     return {*joint.inputs.values(), *joint.params.values(), *made}
-
-
-def with_inner(op: PirOp) -> Iterator[PirOp]:
-    """An operation, and all operations inside its regions."""
-    yield op
-    for region in bodies(op):
-        yield from operations(region.block)
 
 
 def read_by(contents: Contents, op: PirOp, index: int) -> Need:

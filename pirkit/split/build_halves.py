@@ -14,14 +14,14 @@ from pirkit.dialect.build import Builder
 from pirkit.dialect.op_form import KEYWORD
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import VecType
-from pirkit.split.backward_reads import Demand, Place, captured, read_by, with_inner
+from pirkit.split.backward_reads import Demand, Place, captured, read_by
 from pirkit.split.costs import LIST
 from pirkit.split.joint import Joint
 from pirkit.split.labels import Labels
 from pirkit.split.recompute import gives, placeholders, reads
 from pirkit.split.save_or_recompute import Choice
 from pirkit.split.split_result import BACKWARD, FORWARD
-from pirkit.split.storage_versions import Contents, Need
+from pirkit.split.storage_versions import Contents, Need, with_inner
 
 
 def saved_values(joint: Joint, contents: Contents, demand: Demand, choice: Choice) -> list[Need]:

@@ -1,4 +1,4 @@
-"""What it costs to save a value (bytes), and to recompute an operation (element operations)."""
+"""The costs of saving a value (bytes) and of recomputing an operation (element operations)."""
 
 from __future__ import annotations
 

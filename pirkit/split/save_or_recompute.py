@@ -37,7 +37,7 @@ _STEPS: Final = 12
 
 
 class Choice(Struct, frozen=True):
-    """What the backward program takes, and what it recomputes."""
+    """The values that the backward program takes, and those that it recomputes."""
 
     saved: frozenset[Need]
     """The versions whose data it takes."""

@@ -67,7 +67,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What a split saves and recomputes, and what it changed to make that correct."""
+    """The values that a split saves and recomputes, and the changes that made this correct."""
 
     mode: str
     bytes: int

@@ -52,7 +52,7 @@ class Contents:
                 self.backward_writes.add((element, number))
         self.readers: dict[SSAValue, list[tuple[PirOp, int]]] = {}
         for op in joint.forward:
-            for inner in _with_inner(op):
+            for inner in with_inner(op):
                 for index, value in enumerate(inner.operands):
                     self.readers.setdefault(value, []).append((inner, index))
 
@@ -149,7 +149,8 @@ class Contents:
         return op
 
 
-def _with_inner(op: PirOp) -> Iterator[PirOp]:
+def with_inner(op: PirOp) -> Iterator[PirOp]:
+    """An operation, and all operations inside its regions."""
     yield op
     for region in bodies(op):
         yield from operations(region.block)

@@ -66,7 +66,7 @@ class HloBuilder(Builder):
         return Span(self.module.file, self.node.line)
 
     def notes(self) -> tuple[str, ...]:
-        """Where the user wrote the operation."""
+        """A note with the line of the user's operation."""
         place = self.place_of(self.node)
         return () if place is None else (f"from {place.file}:{place.line}",)
 
@@ -182,25 +182,14 @@ class HloBuilder(Builder):
 
     # --- shapes ---
 
-    def permute(self, x: Value, order: Sequence[int]) -> Value:
-        """Dimensions in another order."""
-        same = tuple(order) == tuple(range(x.rank))
-        return x if same else self("pd_op.transpose", x, perm=tuple(order))
-
-    def expanded(self, x: Value, shape: Sequence[int]) -> Value:
-        """``x`` broadcast to a shape, of whose last dimensions it has as many."""
-        return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
-
     def concat(self, values: Sequence[Value], axis: int) -> Value:
         """Values one after the other."""
         return values[0] if len(values) == 1 else self("pd_op.concat", list(values), axis=axis)
 
     def cut(self, x: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
-        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
-        if (start, step) == (0, 1) and end == x.shape[axis]:
-            return x
+        """Every ``step``-th element of ``x`` from ``start`` to ``end`` of a dimension."""
         if step == 1:
-            return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(axis,))
+            return super().cut(x, axis, start, end)
         return self("pd_op.strided_slice", x, starts=(start,), ends=(end,), strides=(step,),
                     axes=(axis,))  # fmt: skip
 

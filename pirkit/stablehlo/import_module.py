@@ -1,4 +1,4 @@
-"""From a module of StableHLO to a program: each node by its rule, calls by what they call."""
+"""Imports a module of StableHLO: each node by its rule, calls by the function that they call."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class ModuleReader(Reader):
                 self._reducer(node)
 
     def _items(self, node: Node, short: str, form: Form, inner: list[str]) -> None:
-        """What stands between the name and the types."""
+        """The tokens between the name and the types."""
         words = iter(form.words)
         while True:
             kind, text, _ = self.token

@@ -97,18 +97,6 @@ class AtenBuilder(Builder):
         listed = [dim] if isinstance(dim, int) else list(dim)
         return tuple([d % rank for d in listed]) if x.rank else ()
 
-    def permute(self, x: Value, order: Sequence[int]) -> Value:
-        """Dimensions in another order."""
-        if tuple(order) == tuple(range(x.rank)):
-            return x
-        return self("pd_op.transpose", x, perm=tuple(order))
-
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
         """``x`` broadcast to a shape."""
-        return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
-
-    def cut(self, x: Value, dim: int, start: int, end: int) -> Value:
-        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
-        if start == 0 and end == x.shape[dim]:
-            return x
-        return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(dim,))
+        return self.expanded(x, shape)

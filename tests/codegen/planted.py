@@ -34,6 +34,7 @@ from pirkit.frontend.tracing import trace
 from pirkit.lowering import kernel_library, native_fused
 from pirkit.lowering.codegen.conv import (
     blocked_conv,
+    im2col,
     nchwc_conv,
     nchwc_tile,
     transposed_conv_phases,
@@ -44,15 +45,18 @@ from pirkit.lowering.codegen.emit import (
     memory_access,
     nest_writer,
     schedule,
+    short_rows,
+    split_reduction,
     transpose_tile,
     vector_emit,
 )
 from pirkit.lowering.codegen.emit import cumulative as cumulative_emit
-from pirkit.lowering.codegen.ir import loop_rewrites, nest_builder
+from pirkit.lowering.codegen.ir import index_set_splitting, loop_rewrites, nest_builder
 from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
 from pirkit.lowering.codegen.math import division, primitives, vecmath
 from pirkit.lowering.codegen.matmul import (
     deferred_normalization,
+    few_rows,
     fused_row_blocks,
     gemm,
     macrokernel,
@@ -68,6 +72,7 @@ from pirkit.lowering.whole_program import (
     small_matrices,
     sort_kernels,
 )
+from pirkit.runtime import planning
 from pirkit.runtime.arena import Arena
 from pirkit.runtime.dtype import int8, uint8
 from pirkit.runtime.launch_fusion import PendingLaunch
@@ -363,6 +368,41 @@ def read_twice(x: Any, y: Any) -> Any:
     return ops.cumsum(a, 0) + ops.cumsum(ops.flip(a, [0]) * y, 1)
 
 
+def first_vector(old: Any) -> Any:
+    """Lanes of all vectors of short rows that stand where those of the first one do."""
+    return lambda kernel, group, first, lanes: old(kernel, group, 0, lanes)
+
+
+def one_earlier(old: Any) -> Any:
+    """Parts of an index set that begin one index too early."""
+
+    def part(kernel: Any, axis: int, low: int, high: int) -> Any:
+        return old(kernel, axis, max(low - 1, 0), max(low - 1, 0) + high - low)
+
+    return part
+
+
+def still_read(old: Any) -> Any:
+    """Values that are overwritten although a later step reads them."""
+
+    def may_overwrite(self: Any, call: Any, source: int, slot: int, meta: Any) -> bool:
+        storage = self.only_storage(source)
+        in_arena = storage is not None and storage.owner == "arena"
+        return old(self, call, source, slot, meta) or (in_arena and self.metas.get(source) == meta)
+
+    return may_overwrite
+
+
+def into_blocks(x: Any) -> Any:
+    filled = ops.pad(x * 2.0, paddings=[0, 0, 0, 4, 0, 0, 0, 0], pad_value=3.0)
+    return ops.transpose(ops.reshape(filled, [2, -1, 8, 15, 15]), [0, 1, 3, 4, 2])
+
+
+def read_later(x: Any) -> Any:
+    a = ops.tanh(ops.sin(x))
+    return ops.cumsum(a, 0) * ops.exp(a) + a
+
+
 def emitter(name: str) -> str:
     """The path of a file of the code generator, as reports name it."""
     package = Path(pirkit.__file__).parent
@@ -370,6 +410,7 @@ def emitter(name: str) -> str:
     return found.relative_to(package.parent).as_posix()
 
 
+SPLITTING: Final = emitter("index_set_splitting.py")
 PLANTS: Final = {
     "row tail": Plant(
         emitter("nest_writer.py"),
@@ -782,6 +823,67 @@ PLANTS: Final = {
         lambda x, y: ops.imag(ops.add(ops.complex(x, y), ops.complex(y, x + 1.0))),
         ((30, 7), (30, 7)),
         ("each instruction is right alone",),
+    ),
+    "rest of a split reduction": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        split_reduction,
+        "_with_offsets",
+        lambda old: lambda kernel, places, skipped: kernel,
+        lambda x: ops.sum(ops.tanh(x)) * 2.0,
+        ((1000003,),),
+        (emitter("split_reduction.py"),),
+    ),
+    "short rows": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        short_rows,
+        "_places",
+        first_vector,
+        lambda x: ops.tanh(ops.flip(x, [1])) * ops.sin(x),
+        ((400, 3),),
+        (emitter("short_rows.py"),),
+    ),
+    "index sets": Plant(
+        emitter("nest_writer.py"),
+        "pir.map_expr",
+        index_set_splitting,
+        "_part",
+        one_earlier,
+        into_blocks,
+        ((2, 12, 15, 15),),
+        (f"loop nests: the nests are wrong without native code too; by {SPLITTING}",),
+    ),
+    "padding of a panel": Plant(
+        emitter("blocked_conv.py"),
+        "pd_op.conv2d",
+        im2col.Im2colPanel,
+        "_bounded",
+        lambda old: lambda self, *given: old(self, *given[:-1], given[-1] - 1),
+        strided_conv,
+        ((2, 16, 15, 15), (32, 16, 3, 3)),
+        (emitter("im2col.py"),),
+    ),
+    "few columns": Plant(
+        emitter("few_columns.py"),
+        "pd_op.matmul",
+        few_rows,
+        "_pair_sums",
+        lambda old: lambda b, x, y: old(b, x, None if y is None else x),
+        lambda x, y: ops.tanh(ops.matmul(ops.tanh(x), y)),
+        ((4096, 1024), (1024, 4)),
+        (emitter("few_rows.py"),),
+    ),
+    "memory plan": Plant(
+        "pirkit/runtime/kernels/numpy/",
+        "pd_op.sin",
+        planning._Planner,
+        "may_overwrite",
+        still_read,
+        read_later,
+        ((8, 5),),
+        ("has to stay as it is", "pirkit/runtime/planning.py"),
+        "",
     ),
     "pending derivatives": Plant(
         emitter("nest_writer.py"),

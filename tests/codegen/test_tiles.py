@@ -13,7 +13,8 @@ import pirkit
 from pirkit import ops
 from pirkit.dialect.opdef import lookup, reference
 from pirkit.frontend.tracing import trace
-from pirkit.lowering.codegen.conv.direct_conv import Convolution, convolution
+from pirkit.lowering.codegen.conv.direct_conv import convolution
+from pirkit.lowering.codegen.conv.transposed_conv_phases import ConvSizes
 from pirkit.lowering.codegen.emit.schedule import (
     _alignable,  # pyright: ignore[reportPrivateUsage]
     schedule,
@@ -141,7 +142,7 @@ def test_convolutions(
         for n, p, d, k, s in zip(lengths, before, dilations, sizes, strides, strict=True)
     )
     moves = strides, dilations, before
-    c = Convolution(2, groups, each, depth, lengths, sizes, positions, *moves, dtype)
+    c = ConvSizes(2, groups, each, depth, dtype, lengths, sizes, positions, *moves)
     check(convolution(c), rtol=1e-4, atol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""What the fusion of a block decided: the kernel of each operation, and why neighbours differ."""
+"""The fusion decisions of a block: the kernel of each operation, and why neighbours differ."""
 
 from __future__ import annotations
 

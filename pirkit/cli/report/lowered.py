@@ -1,4 +1,4 @@
-"""What the last programs of a pipeline run: instructions, their memory, kernels and cost."""
+"""The plans of a pipeline's last programs: instructions, their memory, kernels and cost."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class PartReport:
 
 
 def _content(module: ModuleOp) -> Iterator[Hashable]:
-    """What a pass may change of each operation; it holds the operation, whose id stays its own."""
+    """The parts of each operation that a pass may change; keeps operations, and so ids, alive."""
     for program in programs(module):
         yield program, tuple(program.attributes)
         for op in operations(program.block):

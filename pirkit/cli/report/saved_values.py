@@ -1,4 +1,4 @@
-"""What a split saves for its backward program: who makes each value, and who reads it."""
+"""The values that a split saves for its backward program, with their producers and readers."""
 
 from __future__ import annotations
 

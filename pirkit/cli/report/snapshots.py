@@ -147,7 +147,7 @@ def programs(module: ModuleOp) -> Iterator[ProgramOp]:
 
 
 def _keys(program: ProgramOp, text: Callable[[Attribute], str]) -> Iterator[tuple[SSAValue, int]]:
-    """For each value a number that stands for how it is computed."""
+    """Value numbers: equal for values that are computed in the same way."""
     found: dict[SSAValue, int] = {}
     for argument, keyword in zip(program.block.args, program.keywords, strict=True):
         found[argument] = hash(keyword)

@@ -104,7 +104,7 @@ def indices_of(attribute: AffineMapAttr, dims: Sequence[Expr] = ()) -> tuple[Exp
     """The results of a map whose dimensions have these values.
 
     Raises ConstraintError (C1) for a map that is no index: one that multiplies two indices, or
-    divides by what is no positive size.
+    divides by anything but a positive size.
     """
     affine = attribute.data
     if affine.num_dims != len(dims):

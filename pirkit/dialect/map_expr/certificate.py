@@ -40,7 +40,7 @@ REFUSED: Final = (ConstraintError, Undecided, LookupError, TypeError, ValueError
 
 
 class _Differs(Exception):
-    """A statement differs from what its op's index rule gives; the message says where."""
+    """A statement differs from the result of its op's index rule; the message says where."""
 
 
 def differences(kernel: MapExpr) -> Iterator[str]:

@@ -67,7 +67,7 @@ class Statement(Struct, frozen=True, eq=False):
 
     @property
     def roots(self) -> tuple[Node, ...]:
-        """Its expression trees: the initial content of a scatter, and the body."""
+        """The expression trees: the initial content of a scatter, and the body."""
         return (self.body,) if self.start is None else (self.start, self.body)
 
     def nodes(self) -> Iterator[Node]:

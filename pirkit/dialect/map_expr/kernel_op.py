@@ -49,12 +49,12 @@ class KernelOp(PirOp):
     form: ClassVar[frozenset[str]] = STRUCTURAL | {_SYMBOL, _LOOPS, _EXCESS}
     _regions: tuple[Region, ...] = ()
     _lazy: tuple[MapExpr, mlir.LocationAttr | None] | None = None
-    """The kernel and location of which nobody has asked for the region yet."""
+    """The kernel and location of an op whose region has not been needed yet."""
     _derived: tuple[list[Any], MapExpr, StringAttr] | None = None
-    """What the op held when the kernel was derived from it, the kernel, and its text."""
+    """The op's state when the kernel was derived from it, the kernel, and its text."""
 
     def replace_kernel(self, kernel: MapExpr) -> None:
-        """Take another kernel with the same inputs and results in the place of this one."""
+        """Replace the kernel by one with the same inputs and results."""
         for region in self.regions:
             self.detach_region(region).erase()
         for name in self.form - STRUCTURAL:
@@ -91,9 +91,9 @@ class KernelOp(PirOp):
         successors: Sequence[Block] = (),
         regions: Sequence[Region] = (),
     ) -> Self:
-        """As xDSL's; a property ``kernel``, the text of a kernel, stands for its region.
+        """Create the operation as xDSL does; a property ``kernel``, its text, replaces the region.
 
-        Raises ConstraintError (C1) if that is no text of a kernel.
+        Raises ConstraintError (C1) if the text is not that of a kernel.
         """
         held = dict(properties)
         text, kernel = held.get(KERNEL), None
@@ -145,7 +145,7 @@ class KernelOp(PirOp):
         clone_name_hints: bool = True,
         clone_operands: bool = True,
     ) -> Self:
-        """As xDSL's; operands inside of the region are always those of the copy.
+        """Clone the operation as xDSL does; operands inside of the region are those of the copy.
 
         xDSL's clone of a region sets the operands of all ops inside of it at the end, by the values
         that it met, so that regions which are not written yet have to be; `LAZY_COPIES` says that

@@ -1,4 +1,4 @@
-"""What operations of dialect ``map_expr`` share: the text of operands and indices, and checks."""
+"""Shared parts of the operations of dialect ``map_expr``: text of operands, indices, checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lossless text form of a kernel: by it plans, caches and rules know a kernel.
+"""The lossless text form of a kernel, by which plans, caches and rules identify it.
 
 ::
 
@@ -211,7 +211,7 @@ def remember(text: str, kernel: MapExpr) -> None:
 
 
 def known_kernel(text: str) -> MapExpr:
-    """The kernel of a text, parsed only if this process has not made it. Raises as `parse_kernel`.
+    """The kernel of a text, parsed unless this process has printed it. Raises as `parse_kernel`.
 
     Plans and caches know kernels by their texts; only a plan that was read from a file is parsed.
     """

@@ -64,7 +64,7 @@ Node = Load | Fill | Position | Choose | Apply
 
 
 def element_type(node: Node, source: Callable[[int], DType | None]) -> DType | None:
-    """The element type of what a tree computes; ``source`` tells that of a tensor by its number."""
+    """The element type of a tree's result; ``source`` returns that of a tensor by its number."""
     while isinstance(node, Choose):
         node = node.yes
     return source(node.source) if isinstance(node, Load) else node.dtype

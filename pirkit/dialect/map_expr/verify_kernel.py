@@ -102,7 +102,7 @@ def _chosen(count: int) -> Iterator[tuple[int, ...]]:
 
 
 def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
-    """What is wrong with rows, reads, outputs, and (``with_order``) the order of statements.
+    """The errors of rows, reads, outputs, and (``with_order``) of the order of statements.
 
     A read that a selection guards may leave its tensor: it is not evaluated there.
     """

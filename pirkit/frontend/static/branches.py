@@ -104,7 +104,7 @@ def _run(
 
 
 def _merged(merge: _Merge, name: str, before: Any, states: list[State]) -> Any:
-    """What a variable holds after both branches: a tree with results of the op among its leaves."""
+    """The value of a variable after both branches: a tree with results of the op as leaves."""
     site, (yes, no) = merge.site, (states[0][name], states[1][name])
     is_ours = name.startswith(PREFIX)
     wanted = [name in live and not is_ours for live in site.needed]

@@ -48,7 +48,7 @@ LIBRARIES: Final = (*[f"{sysconfig.get_path(name)}/" for name in _FOLDERS], PIRK
 
 
 class Helpers:
-    """What converted code calls; ``sites`` are the branches and loops of that code."""
+    """The functions that converted code calls; ``sites`` are its branches and loops."""
 
     def __init__(self, sites: list[Site], recursive: bool) -> None:
         self._sites = sites
@@ -67,7 +67,7 @@ class Helpers:
         iterate(self._sites[number], *parts)
 
     def callee(self, called: Any) -> Any:
-        """What is called instead of a function: for one of the user the converted one."""
+        """The function to call: the converted one for a function of the user, else itself."""
         try:
             builtin = _BUILTINS.get(called)
         except TypeError:  # it is not hashable
@@ -116,7 +116,7 @@ def _function(function: FunctionType) -> FunctionType:
         return function
     try:
         return converted(function, helpers)
-    except TraceError:  # a generator, or without source: it runs as Python does
+    except TraceError:  # generators and functions without source run as they are
         return function
 
 

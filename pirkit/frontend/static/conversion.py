@@ -1,4 +1,4 @@
-"""From a function to the same function with its control flow converted."""
+"""Converts the control flow of a function."""
 
 from __future__ import annotations
 

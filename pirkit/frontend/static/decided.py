@@ -1,4 +1,4 @@
-"""What runs only if a tensor says so: its depth, and what may not happen there."""
+"""Code that runs only if a tensor decides so: its nesting depth, and what is refused there."""
 
 from __future__ import annotations
 

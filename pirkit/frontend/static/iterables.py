@@ -1,4 +1,4 @@
-"""What a loop goes over that is recorded once: traced ranges, and the rows of tensors."""
+"""The iterables of loops that are recorded once: traced ranges, and the rows of tensors."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from pirkit.diag.errors import TraceError
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.control_flow import lifted, row_of
 from pirkit.frontend.traced_value import where
 from pirkit.frontend.tracing import Recorder
-from pirkit.frontend.user_line import user_span
+from pirkit.frontend.user_line import untraceable
 from pirkit.runtime import dtype as dt
 
 
@@ -34,13 +33,13 @@ class TracedRange(Struct, frozen=True):
         return index
 
     def __len__(self) -> int:
-        raise _refused("`len()` of a range of traced bounds", "subtract the bounds")
+        raise untraceable("`len()` of a range of traced bounds", "subtract the bounds")
 
     def __getitem__(self, index: Any) -> Any:
         return self.start + index * self.step
 
     def __iter__(self) -> Any:
-        raise _refused("a range of traced bounds outside of a `for`", "loop over it directly")
+        raise untraceable("a range of traced bounds outside of a `for`", "loop over it directly")
 
 
 class TracedRows(Struct, frozen=True):
@@ -74,23 +73,19 @@ class TracedRows(Struct, frozen=True):
         return iter(ordered) if self.first is None else enumerate(ordered, self.first)
 
 
-def _refused(problem: str, help: str) -> TraceError:
-    return TraceError(problem, span=user_span(), help=help)
-
-
 def rows_of(items: Any) -> Any:
-    """What a recorded loop goes over; None for what Python iterates."""
+    """The iterable of a recorded loop; None if Python iterates."""
     if isinstance(items, TracedRange):
         b = _recorder(items.start, items.stop, items.step)
         return TracedRange(_integer(b, items.start), items.stop, items.step)
     if isinstance(items, Value):
         if not items.shape:
-            iter(cast(Any, items))  # which refuses
+            iter(cast(Any, items))  # raises TypeError
         items = TracedRows(items, items.shape[0])
     if not isinstance(items, TracedRows):
         return None
     if items.count < 0:
-        raise _refused(
+        raise untraceable(
             "a loop over rows whose number is not known while it is traced",
             "loop over `range(n)`, and gather the rows",
         )
@@ -113,7 +108,7 @@ def traced_range(*bounds: Any) -> Any:
         return range(*bounds)
     for value in bounds:
         if isinstance(value, Value) and (value.shape or not value.dtype.is_integer):
-            raise _refused(
+            raise untraceable(
                 f"a bound of `range` is one integer, not a {value.meta}",
                 "convert it: `n.astype('int64')`",
             )

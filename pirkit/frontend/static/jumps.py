@@ -117,7 +117,7 @@ class Lowering(Struct):
             flags = self._possible(node)
             rest = list(body[i + 1 :])
             if isinstance(node, ast.If) and flags and (jumps(node.body) or jumps(node.orelse)):
-                # What follows runs only where the other branch was taken: it moves there.
+                # The code that follows runs only after the other branch: it moves there.
                 if jumps(node.body):
                     node.orelse = [*node.orelse, *rest]
                 else:

@@ -24,12 +24,12 @@ def annotate(body: Sequence[ast.stmt]) -> None:
 
 
 def branch_ends(node: ast.If) -> tuple[Live, Live]:
-    """What is read after the one branch, and after the other; they differ where one jumps."""
+    """The variables read after each branch; they differ if one branch jumps."""
     return cast(Any, node).pirkit_ends
 
 
 def loop_head(node: ast.While | ast.For) -> tuple[Live, Live]:
-    """What is read from the start of an iteration on, and what after the loop."""
+    """The variables read from the start of an iteration on, and those read after the loop."""
     return cast(Any, node).pirkit_head
 
 
@@ -44,13 +44,13 @@ def _internal(live: Live) -> Live:
 
 
 def _behind(node: ast.stmt, live: Live, targets: Targets) -> Live:
-    """What is read after a flag is set."""
+    """The variables read after a flag is set."""
     jump = jump_of(node)
     return live if jump is None else targets[jump] | _internal(live)
 
 
 def _end(body: Sequence[ast.stmt], live: Live, targets: Targets) -> Live:
-    """What is read after a block: what follows, or the targets of its jumps."""
+    """The variables read after a block: by the next statements, or at the targets of jumps."""
     last = body[-1] if body else None
     if isinstance(last, ast.If):
         return _end(last.body, live, targets) | _end(last.orelse, live, targets)
@@ -60,7 +60,7 @@ def _end(body: Sequence[ast.stmt], live: Live, targets: Targets) -> Live:
 
 
 def _before(node: ast.stmt, live: Live, targets: Targets) -> Live:
-    """What is read from a statement on, given what is after it."""
+    """The variables read from a statement on, given those read after it."""
     if isinstance(node, ast.If):
         ends = _end(node.body, live, targets), _end(node.orelse, live, targets)
         cast(Any, node).pirkit_ends = ends

@@ -25,7 +25,7 @@ from pirkit.runtime.meta import TensorMeta
 
 Block = Callable[..., Any]
 COUNTER = f"{PREFIX}counter"
-"""Where a loop over rows keeps its index."""
+"""The variable with the index of a loop over rows."""
 
 
 def loop(site: Site, test: Block, body: Block, tell: Block) -> None:

@@ -59,7 +59,7 @@ def _logical(name: str, first: Any, second: Thunk, harmless: bool, is_test: bool
         first, second = condition, partial(_truth_of, second)
     if harmless and first.dtype is dt.bool_:
         other = second()
-        if isinstance(other, bool):  # one that decides alone, or does not matter
+        if isinstance(other, bool):  # a bool decides alone, or does not matter
             return first if other is is_and else other
         if isinstance(other, Value) and other.dtype is dt.bool_:
             return getattr(condition.b, name)(condition, _truth(other))

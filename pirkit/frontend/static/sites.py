@@ -1,4 +1,4 @@
-"""What is known of a branch or loop from the source alone, and the errors about it."""
+"""The facts about a branch or loop that its source determines, and the errors about it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Site(Struct, frozen=True):
 
     @property
     def span(self) -> Span:
-        """Where it stands."""
+        """The place in the source."""
         return Span(self.file, self.line)
 
     def wrong(self, problem: str, help: str, *names: str) -> TraceError:

@@ -16,7 +16,7 @@ from pirkit.runtime.tensor.dense import DenseTensor
 
 
 class Unset:
-    """What a variable without a value holds."""
+    """The content of a variable without a value."""
 
     def __repr__(self) -> str:
         return "no value"

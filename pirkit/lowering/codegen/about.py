@@ -1,4 +1,4 @@
-"""What people want to know of a native function: how it is scheduled, and which files emit it."""
+"""Describes native functions: their schedules, and the files that emit them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class About(Struct, frozen=True):
 
 
 def about(emitter: Callable[..., object], strategy: str, **sizes: int) -> About:
-    """What is known of a function that a class or a function of the code generator emits."""
+    """The description of a function that a class or a function of the code generator emits."""
     return About(strategy, defining_file(emitter), sizes)
 
 
@@ -58,6 +58,14 @@ def file_of(path: str) -> str:
     """The path of a source file, from the folder that holds the package on."""
     found = Path(path)
     return found.relative_to(_ROOT).as_posix() if found.is_relative_to(_ROOT) else path
+
+
+def named_file(function: str) -> str:
+    """The file of a function that is given as module and qualified name, perhaps of a closure."""
+    module = function
+    while module and module not in sys.modules:
+        module = module.rpartition(".")[0]
+    return file_of(str(sys.modules[module].__file__)) if module else function
 
 
 def emitting_files(write: Callable[[], object]) -> dict[str, int]:
@@ -77,7 +85,7 @@ def emitting_files(write: Callable[[], object]) -> dict[str, int]:
 
 
 def emitting_lines(write: Callable[[], T]) -> tuple[T, dict[str, str]]:
-    """What ``write`` returns, and for each line of IR that it emits the line that emits it."""
+    """The result of ``write``, and for each line of IR the line of Python that emits it."""
     places: dict[str, str] = {}
 
     def note(called: FrameType, event: str, _: object) -> None:
@@ -105,7 +113,7 @@ def lowering_files(lower: Callable[[], object]) -> dict[str, int]:
 
 
 def called_files(run: Callable[[], T], folder: str) -> tuple[T, list[str]]:
-    """What ``run`` returns, and the files of a folder of this room whose functions it calls."""
+    """The result of ``run``, and the files of a folder of this room whose functions it calls."""
     found: list[T] = []
 
     def in_folder(called: FrameType) -> str | None:
@@ -129,7 +137,7 @@ def _counted(run: Callable[[], object], file: Callable[[FrameType], str | None])
 
 
 def _profiled(run: Callable[[], T], note: Callable[[FrameType, str, object], None]) -> T:
-    """What ``run`` returns; ``note`` sees its calls and returns."""
+    """The result of ``run``; ``note`` is called at its calls and returns."""
     before = sys.getprofile()
     sys.setprofile(note)
     try:

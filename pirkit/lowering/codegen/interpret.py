@@ -255,7 +255,7 @@ class Evaluation:
         if scatter.kind is not None:
             COMBINE[scatter.kind].at(out, places, given)
         else:
-            out[places] = given  # of several writes to an element the last one counts
+            out[places] = given  # the last write to an element wins
 
     def along(self, axis: int) -> Array:
         """The position along an axis."""

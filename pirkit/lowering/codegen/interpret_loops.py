@@ -411,5 +411,5 @@ class _Run:
 
 
 def _images(images: Sequence[Sequence[int]], at: _Point) -> list[list[int]]:
-    """Where the images of a block begin along each axis."""
+    """The first index of each image of a block along each axis."""
     return [[at.index.get(axis, 0) for axis in image] for image in images]

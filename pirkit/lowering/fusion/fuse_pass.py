@@ -47,7 +47,7 @@ class Fused(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What observers of the pass see of each block, before it changes."""
+    """The decision for a block, which observers of the pass get before it changes."""
 
     found: Fused
     policy: Policy
@@ -168,7 +168,7 @@ def _saves(made: Generated) -> bool:
     alone = sum((_alone(u, sized) for u in made.units if not u.is_free), Cost(0))
     kernel = Cost(1, 0 if sized else made.kernel.traffic())
     if len(made.units) + made.copies == 1:
-        return alone.excess_ns > 0  # which bytes such an op reads of its operands says little
+        return alone.excess_ns > 0  # the bytes that such an op reads say little
     return kernel.ns < alone.ns
 
 
@@ -257,7 +257,7 @@ class FusePass(Pass):
         return self.profitable_only and _saves(made)
 
     def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
-        # one that concerns several pairs is reported once
+        # a refusal of several pairs is reported once
         for refusal in {id(r): r for r in found.partition.refusals.values()}.values():
             ctx.remark("missed", str(refusal), refusal.ops[1])
         for choice in (c for g in found.partition.groups for c in g.chosen):

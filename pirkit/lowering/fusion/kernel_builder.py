@@ -351,7 +351,7 @@ class _Builder:
         return unit.result in self.group.loops.rows or index == space(unit.meta.shape)
 
     def loads(self, unit: Unit, at: Mapping[Iter, Expr]) -> dict[int, _Point]:
-        """What each load of a unit's tree reads, with its iterators substituted."""
+        """The value and indices of each load of a unit's tree, with its iterators substituted."""
         return {
             id(n): (
                 unit.tensors[n.source],

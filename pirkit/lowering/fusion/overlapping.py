@@ -31,8 +31,8 @@ BROADCAST_SHARE: Final = 3
 strided windows do: this part of the limit of recomputation holds."""
 
 _NEAR: Final = 64
-"""So many ops before a concatenation are asked whether they look elements up: fusion stays linear
-in the length of a program."""
+"""Ops before a concatenation that are searched for lookups: with a limit, fusion stays linear in
+the length of a program."""
 
 
 class Overlap(Struct, frozen=True):
@@ -71,7 +71,7 @@ def broadcasts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
     if unit.is_reduction or (unit.computes and len(unit.tensors) < 2):
         return {}
     overlaps: dict[SSAValue, Overlap] = {}
-    # What decides where an op reads is stored anyway, and no kernel computes it again.
+    # Index tensors are stored anyway, and no kernel recomputes them.
     decide = {r.source for r in unit.reads if r.decides}
     read = [v for v in unit.tensors if v not in decide]
     joins = not unit.computes and len(read) > 1

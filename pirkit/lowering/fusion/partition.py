@@ -88,7 +88,7 @@ class _Partitioner:
         if group is not None:
             return group.level
         free = self.equations.unit_of(value)
-        if free is not None and free.is_free:  # kernels compute it anew, from what it reads
+        if free is not None and free.is_free:  # kernels recompute it from its operands
             return max((self.of(v) + (self.at(v) is not None) for v in free.tensors), default=0)
         return self.level.get(value.owner, 0) if isinstance(value.owner, PirOp) else 0
 
@@ -110,7 +110,7 @@ class _Partitioner:
         apart = self.broadcasts(unit)
         moves = [u for o in apart.values() for u in o.moves]
         stored = {self.at(o.value.result) for o in apart.values()}
-        # what decides where the recomputed moves read is complete before, too
+        # indices that the recomputed moves read must be complete before, too
         stored |= {self.at(r.source) for u in moves for r in u.reads if r.decides}
         level = max(
             self.base(v for v in unit.tensors if v not in apart),
@@ -136,7 +136,7 @@ class _Partitioner:
             self.copy(broadcast.moves, own)
             self.is_read([broadcast.value.result], own.level, by=own)
             origin = cast(PirOp, operand.owner)
-            if origin not in self.group:  # each reader computes it anew
+            if origin not in self.group:  # each reader recomputes it
                 origin = broadcast.value.op
             if origin in self.group:
                 self.refusals[origin, unit.op] = _broadcast(unit, broadcast)

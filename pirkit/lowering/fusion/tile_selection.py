@@ -41,7 +41,7 @@ def tile_more(
     units = group.units
     if any(u.is_reduction or any(map(is_sized, u.meta.shape)) for u in units.values()):
         return
-    # What is tiled changes the orders in which other values are needed, so they are found anew.
+    # Tiled values change the orders in which others are needed, so these are computed again.
     visited: set[SSAValue] = set()
     while _tile_one(group, _in_orders(wanted, group, is_free), visited, is_free):
         continue

@@ -53,7 +53,7 @@ class Reader:
         self.unit, self.members, self.in_tiles, self.is_free = unit, members, in_tiles, is_free
 
     def needs(self, tile: bool = False) -> Needs | None:
-        """What the op needs; None if there are more than ``VISIT_LIMIT`` indices.
+        """The indices that the op needs; None if there are more than ``VISIT_LIMIT``.
 
         The search stops at tiled values and, with ``tile``, at values that tiles can provide.
         """

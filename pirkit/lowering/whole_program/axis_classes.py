@@ -11,17 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from math import prod
-from typing import Final
 
 from pirkit.dialect.kinds import RESHAPE
-from pirkit.lowering.codegen.math.primitives import TABLE
+from pirkit.lowering.whole_program.lane_ops import is_elementwise
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
 
 Axis = tuple[int, int]
 """A value and the number of one of its axes."""
-
-ELEMENTWISE: Final = frozenset(TABLE) | {"scale", "pow", "expand"}
-"""Ops that compute each element from single elements of their operands."""
 
 
 class AxisClasses:
@@ -77,7 +73,7 @@ class AxisClasses:
 def _axis_pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
     """The pairs of axes that an op relates. Raises NotNativeError for an op that has no rule."""
     shape = graph.metas[op.out].shape
-    if op.name in ELEMENTWISE:
+    if is_elementwise(op):
         for arg in op.args:
             given = graph.metas[arg].shape
             skip = len(shape) - len(given)
@@ -111,7 +107,7 @@ def _axis_pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
         for k, (own_axes, other_axes) in enumerate(zip(shape, graph.metas[arg].shape, strict=True)):
             if own_axes == other_axes:
                 yield (arg, k), (op.out, k)
-    elif op.name == "regroup":  # of what has no batch axis
+    elif op.name == "regroup":  # its operand has no batch axis
         pass
     elif op.name == "choose":
         yield from (((arg, 0), (op.out, 0)) for arg in op.args)

@@ -15,9 +15,9 @@ from typing import Final
 from pirkit.lowering.codegen.ir.llvm_text import I64, Value
 from pirkit.lowering.whole_program.batch_reduction import BatchSums, VectorRange
 from pirkit.lowering.whole_program.column_loops import emit_row_loop
+from pirkit.lowering.whole_program.lane_gemm import multiply
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter, VectorPosition
 from pirkit.lowering.whole_program.loop_fusion import FusedProgram, GroupLoops
-from pirkit.lowering.whole_program.point_gemm import multiply
 from pirkit.lowering.whole_program.scheduling import BatchSum
 from pirkit.runtime.dtype import DType
 

@@ -242,7 +242,7 @@ class _Buffers:
         return [next(left[v]) if v in left else self.numbers[v] for v in stage.outputs]
 
     def operands(self, stage: int) -> tuple[int, ...]:
-        """Those of the functions of a stage."""
+        """The operands of the functions of a stage."""
         emitter = self.stages[stage]
         return (*map(self._read, emitter.inputs), *self._written(emitter), self.workspace)
 
@@ -289,7 +289,7 @@ def _in_place(program: _ProgramEmitter) -> frozenset[tuple[int, int]]:
         for k, item in enumerate(items):
             written |= {n.op.out: (k, j) for j, n in enumerate(item.nodes)}
             last |= {v: (k, j) for v, j in item.first_reads().items()}
-        # what is loaded is read from scratch memory from then on
+        # loaded rows are read from scratch memory from then on
         last |= {
             n.op.out: (k, j)
             for k, item in enumerate(items)

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from pirkit.dialect.kinds import RESHAPE
 from pirkit.lowering.codegen.math.primitives import is_costly
-from pirkit.lowering.whole_program.axis_classes import ELEMENTWISE, AxisClasses
+from pirkit.lowering.whole_program.axis_classes import AxisClasses
+from pirkit.lowering.whole_program.lane_ops import is_elementwise
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
 
 _MAX_REPEATED: Final = 8
@@ -120,7 +121,7 @@ def _cut(graph: Graph, times: _Times, count: int) -> list[Graph]:
         ops[stage[op.out]].append(op)
     ops = [_with_repeated(own, graph, times) for own in ops]
     inputs = [list(dict.fromkeys(_outside(own, graph))) for own in ops]
-    # What no stage computes, an input or another shape of one, is copied by the last stage.
+    # The last stage copies outputs that no stage computes: inputs, or other shapes of them.
     inputs[-1] += [
         v for v in dict.fromkeys(graph.outputs)
         if v not in stage and not graph.is_constant(v) and v not in inputs[-1]
@@ -157,7 +158,7 @@ def _with_repeated(own: list[Op], graph: Graph, times: _Times) -> list[Op]:
         op = made.get(value)
         return (
             op is not None and value in times.rows and value not in given
-            and op.name in ELEMENTWISE and not is_costly(op.name)
+            and is_elementwise(op) and not is_costly(op.name)
         )  # fmt: skip
 
     read = {v for v in needed if not is_cheap(v)} | {*graph.inputs}
@@ -187,6 +188,6 @@ def _with_repeated(own: list[Op], graph: Graph, times: _Times) -> list[Op]:
 
 
 def _outside(ops: list[Op], graph: Graph) -> list[int]:
-    """What ops read and do not make."""
+    """The values that ops read and do not define."""
     own = {op.out for op in ops}
     return [a for op in ops for a in op.args if a not in own and not graph.is_constant(a)]

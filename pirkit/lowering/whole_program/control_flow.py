@@ -45,7 +45,7 @@ _Move = tuple[int, int, TensorMeta]
 
 
 class Steps(Protocol):
-    """What is needed of the builder of a program."""
+    """The interface of a program's builder that this file needs."""
 
     steps: list[tuple[NativeFunction | Control, tuple[int, ...]]]
     nests: list[Kernel | None]
@@ -247,7 +247,7 @@ def without_idle_copies(made: Steps, flow: ControlFlow) -> None:
     if len(kept) == len(made.steps):
         return
     place = {k: n for n, k in enumerate(kept)}
-    for k in reversed(range(len(made.steps) + 1)):  # what is gone stands for what follows it
+    for k in reversed(range(len(made.steps) + 1)):  # a removed step is replaced by the next one
         place.setdefault(k, place.get(k + 1, len(kept)))
     steps: list[tuple[NativeFunction | Control, tuple[int, ...]]] = []
     for k in kept:

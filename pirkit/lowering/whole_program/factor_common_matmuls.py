@@ -22,7 +22,7 @@ _RANK: Final = {"matmul": 0, "sum": 1, "multiply": 2, "scale": 3}
 
 
 class _Factor(Struct, frozen=True):
-    """What terms must have in common to be factored: op, attributes, all operands but one.
+    """The key of terms that can be factored: op, attributes, all operands but one.
 
     ``at`` is the position of the operand that differs; the last one for a commutative op.
     """

@@ -60,7 +60,7 @@ def attempted(plan: Plan, *, calls_libraries: bool = False) -> NativeProgram | d
         members = {k for group in groups.values() for k in group.members}
         if is_flat and not reasons:
             made.transposed = transposed_slots(plan, made.meta, members)
-    except NotNativeError:  # of a call, which the loop below finds
+    except NotNativeError:  # the loop below finds the call
         groups, members, made.transposed = _row_groups(made, False), set[int](), {}
     read = {slot for i in instructions(plan.body) for slot in reads(i)}
     results = frozenset(o.source for o in plan.outputs if isinstance(o.source, int))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
@@ -29,35 +29,54 @@ def moved_columns(op: Op, rank: int, given: int) -> tuple[int, int, float]:
     return 0, 0, 0.0
 
 
-def _power(b: Builder, x: Value, exponent: int) -> Value:
-    base = b.div(b.like(x, 1.0), x) if exponent < 0 else x
-    made = base
-    for _ in range(abs(exponent) - 1):
-        made = b.mul(made, base)
-    return made
+def is_elementwise(op: Op) -> bool:
+    """Whether `apply_op` emits an op: each element follows from single elements of operands."""
+    return op.name in TABLE or op.name in _RULES
 
 
 def apply_op(
     b: Builder, op: Op, given: Sequence[Typed], dtype: DType, contracts: bool = False
 ) -> Value:
     """Emit an elementwise op; with ``contracts`` LLVM may fuse a multiply and an add (FMA)."""
-    if op.name in ("same", "expand"):
+    rule = _RULES.get(op.name)
+    if rule is _operand:
         return given[0][0]
     if dtype.is_float and op.name != "cast" and not any(kind.is_float for _, kind in given):
         given = [(cast(b, x, kind, dtype), dtype) for x, kind in given]
     if contracts and dtype.is_float and op.name in _CONTRACTED:
         return b.op(f"{_CONTRACTED[op.name]} contract", given[0][0], given[1][0])
-    if op.name == "scale":
-        x = given[0][0]
-        factor, shift = float(op.attrs["scale"]), float(op.attrs["bias"])
-        if shift and not op.attrs["bias_after_scale"]:
-            x = b.add(x, shift)
-        x = x if factor == 1 else b.op("fmul contract" if contracts else "fmul", x, factor)
-        return b.add(x, shift) if shift and op.attrs["bias_after_scale"] else x
-    if op.name == "pow":
-        x, kind = given[0]
-        exponent = b.like(x, float(op.attrs["y"]))
-        if float(op.attrs["y"]) in _POWERS:
-            return _power(b, x, int(op.attrs["y"]))
-        return TABLE["elementwise_pow"](b, [(x, kind), (exponent, kind)], dtype)
-    return TABLE[op.name](b, list(given), dtype)
+    return rule(b, op, given[0], contracts) if rule else TABLE[op.name](b, list(given), dtype)
+
+
+def _operand(b: Builder, op: Op, given: Typed, contracts: bool) -> Value:
+    return given[0]
+
+
+def _scale(b: Builder, op: Op, given: Typed, contracts: bool) -> Value:
+    x = given[0]
+    factor, shift = float(op.attrs["scale"]), float(op.attrs["bias"])
+    if shift and not op.attrs["bias_after_scale"]:
+        x = b.add(x, shift)
+    x = x if factor == 1 else b.op("fmul contract" if contracts else "fmul", x, factor)
+    return b.add(x, shift) if shift and op.attrs["bias_after_scale"] else x
+
+
+def _pow(b: Builder, op: Op, given: Typed, contracts: bool) -> Value:
+    x, kind = given
+    exponent = float(op.attrs["y"])
+    if exponent not in _POWERS:
+        return TABLE["elementwise_pow"](b, [given, (b.like(x, exponent), kind)], kind)
+    base = b.div(b.like(x, 1.0), x) if exponent < 0 else x
+    made = base
+    for _ in range(abs(int(exponent)) - 1):
+        made = b.mul(made, base)
+    return made
+
+
+_RULES: Final[dict[str, Callable[[Builder, Op, Typed, bool], Value]]] = {
+    "same": _operand,
+    "expand": _operand,
+    "scale": _scale,
+    "pow": _pow,
+}
+"""Unary ops that are no primitive of loop nests."""

@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 import numpy as np
 from msgspec import Struct, field
 
+from pirkit.dialect.kinds import ALIAS, COPY, RESHAPE
 from pirkit.dialect.opdef import has_trait
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Instruction, Plan
 
-_IDENTITIES: Final = frozenset({"assign", "share_data", "depend"})
 _MAX_TABLE: Final = 1 << 14
 """Largest number of elements of a constant that is part of the code."""
 _CONSTANT_FILLS: Final = frozenset({"full", "full_like"})
@@ -143,7 +143,7 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
             graph.ops.append(op)
             yield op
         return
-    if name in _IDENTITIES:
+    if _is_identity(instruction.kernel):
         # a result in the slot of its operand needs no view of itself
         if out != given[0]:
             views[out] = args[0]
@@ -158,6 +158,11 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
     for op in _with_axes(Op(name, args, out, instruction.attrs), graph):
         graph.ops.append(op)
         yield op
+
+
+def _is_identity(op: str) -> bool:
+    """Whether the result is the operand itself, or a copy of it in the same shape."""
+    return has_trait(op, RESHAPE) and (has_trait(op, ALIAS) or has_trait(op, COPY))
 
 
 def _with_axes(op: Op, graph: Graph) -> tuple[Op, ...]:

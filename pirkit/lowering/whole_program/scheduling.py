@@ -22,12 +22,13 @@ from msgspec.structs import replace
 from pirkit.dialect.kinds import RESHAPE
 from pirkit.lowering.codegen.lower.scalar_ops import NON_TRAPPING
 from pirkit.lowering.codegen.math.primitives import TABLE
-from pirkit.lowering.whole_program.axis_classes import ELEMENTWISE, AxisClasses, columns, summed
+from pirkit.lowering.whole_program.axis_classes import AxisClasses, columns, summed
 from pirkit.lowering.whole_program.factor_common_matmuls import (
     additions,
     terms_of,
     without_common_factors,
 )
+from pirkit.lowering.whole_program.lane_ops import is_elementwise
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
 from pirkit.lowering.whole_program.whole_value_forms import check_whole
 
@@ -253,7 +254,7 @@ def _fused_sums(made: ProgramSchedule, ops: Sequence[Op]) -> list[Op]:
     of = {s.out: group for group in made.groups for s in group.sums}
 
     def key_of(value: int, total: int) -> object:
-        """What sums have in common that can be merged: batch, shape, whether they are products."""
+        """The key of sums that can be merged: batch, shape, whether they are products."""
         one = found.get(value)
         if one is None or uses[value] != 1 or graph.metas[value].shape != graph.metas[total].shape:
             return value
@@ -287,7 +288,7 @@ def _fused_sums(made: ProgramSchedule, ops: Sequence[Op]) -> list[Op]:
 
 
 def _row_node(made: ProgramSchedule, op: Op) -> Node:
-    if op.name in ELEMENTWISE:
+    if is_elementwise(op):
         _knows_attributes(op)
         key = made.columns(op.out)
         for arg in op.args:
@@ -338,7 +339,7 @@ def _broadcasts(made: ProgramSchedule, arg: int, count: int) -> None:
 def _whole_nodes(made: ProgramSchedule, op: Op) -> Iterator[Node]:
     """The node of an op without a batch axis, after copies of operands that it repeats."""
     graph, meta = made.graph, made.graph.metas[op.out]
-    if op.name in ELEMENTWISE:
+    if is_elementwise(op):
         _knows_attributes(op)
         args: list[int] = []
         for arg in op.args:

@@ -90,7 +90,7 @@ def with_native_call(plan: Plan, number: int, known_metas: KnownMetas) -> Plan |
 
 
 def _kept(plan: Plan) -> list[Operand]:
-    """What the caller gives and gets."""
+    """The slots that the caller passes in and gets back."""
     return [*(p.slot for p in (*plan.inputs, *plan.params)), *(o.source for o in plan.outputs)]
 
 
@@ -167,7 +167,7 @@ class _Parts:
         return {self.writer[s] for s in reads(instruction) if s in self.writer}
 
     def _needed(self, number: int) -> set[int]:
-        """What a member waits for, but for views and constants that it can have for itself."""
+        """The dependences of a member, except views and constants, which it can clone."""
         found = self._writers(self.plan.body[number])
         while free := found & self.free:
             found -= free

@@ -16,7 +16,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from pirkit.dialect.kinds import RESHAPE
-from pirkit.lowering.whole_program.axis_classes import ELEMENTWISE, summed
+from pirkit.lowering.whole_program.axis_classes import summed
+from pirkit.lowering.whole_program.lane_ops import is_elementwise
 from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
 
 Array = np.ndarray[Any, Any]
@@ -71,7 +72,7 @@ def _with_merged_rows(graph: Graph) -> Graph:
         metas[value] = metas[value].with_shape((prod(shape[:-1]), shape[-1]))
     made = replace(graph, metas=metas, ops=[])
     for op in graph.ops:
-        if op.name in ELEMENTWISE or op.has(RESHAPE) or merged.isdisjoint((*op.args, op.out)):
+        if is_elementwise(op) or op.has(RESHAPE) or merged.isdisjoint((*op.args, op.out)):
             made.ops.append(op)
         elif op.name == "sum":
             made.ops.append(replace(op, attrs={**op.attrs, "axis": (0,)}))
@@ -91,7 +92,7 @@ def _merges(graph: Graph, op: Op, merged: set[int]) -> bool:
         return {a % meta.rank for a in op.attrs["axes"]} == {meta.rank - 1} and op.out in merged
     shape = graph.metas[op.out].shape
     given = {a: graph.metas[a] for a in op.args if a not in graph.fills}
-    return (op.name in ELEMENTWISE and op.out in merged) and all(
+    return (is_elementwise(op) and op.out in merged) and all(
         meta.numel == 1 or meta.shape == shape[-1:] or (a in merged and meta.shape == shape)
         for a, meta in given.items()
     )
@@ -134,13 +135,13 @@ class _Columns:
             return
         rule = _MOVES.get("reshape" if op.has(RESHAPE) else op.name)
         first = self.graph.metas[op.args[0]]
-        if rule is not None and self._keeps_points(op):
+        if rule is not None and self._keeps_batch_axis(op):
             self.chosen[op.out] = rule(self, op)
         elif not several:
             for arg in op.args:
                 self._store(arg)
             self._emit(op)
-        elif op.name in ELEMENTWISE:
+        elif is_elementwise(op):
             self._elementwise(op)
         elif op.name == "sum" and first.rank > 2:
             self._sum(op)
@@ -149,7 +150,7 @@ class _Columns:
         else:
             raise NotNativeError(f"`{op.name}` of rows of several axes")
 
-    def _keeps_points(self, op: Op) -> bool:
+    def _keeps_batch_axis(self, op: Op) -> bool:
         """Whether the first axis of the result is that of the operands."""
         out = self.graph.metas[op.out]
         metas = [self.graph.metas[a] for a in op.args if a not in self.indices]
@@ -212,7 +213,7 @@ class _Columns:
     def _choose(self, out: int, numbers: Array) -> None:
         picked = [self.columns[int(k)] for k in numbers]
         sources = tuple(dict.fromkeys(v for v, _ in picked if v != -1))
-        if not sources:  # constants alone: the points of a value that is there
+        if not sources:  # constants alone: any value of as many batch rows serves
             rows = self.graph.metas[out].shape[0]
             alike = (v for v, _ in reversed(self.columns) if v != -1)
             sources = tuple([v for v in alike if self.graph.metas[v].shape[0] == rows][:1])

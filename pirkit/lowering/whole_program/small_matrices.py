@@ -153,7 +153,7 @@ class _Writer:
                 sign = self("where", is_larger, self("negative", sign), sign)
             if k + 1 == n:
                 break
-            # By division: the reciprocal of a denormal number is infinite.
+            # A division, as the reciprocal of a denormal number is infinite.
             is_zero = self("equal", top[k], zero, of=dt.bool_)
             divisor = self("where", is_zero, one, top[k])
             for row in rows[k + 1 : n]:

@@ -71,7 +71,7 @@ class TermsInScratch:
 
 
 def _layout(w: LoopEmitter, values: Term) -> Hashable:
-    """What the operands of terms must have in common; None for those that are elsewhere."""
+    """The layout of a term's operands; None for operands outside of scratch memory."""
     present = _values(values)
     if w.shared is None or w.loop is None or any(v not in w.order.rows for v in present):
         return None

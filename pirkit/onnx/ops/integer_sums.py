@@ -233,7 +233,7 @@ def _point(b: NodeBuilder, x: Integers, more: int) -> Value:
 def _offsets(
     b: NodeBuilder, x: Integers, more: int, factors: Array, bias: Value | None
 ) -> Value | None:  # fmt: skip
-    """What is added to sums: the bias, less the zero point times the sums of the weights."""
+    """The offsets of sums: the bias, less the zero point times the sums of the weights."""
     zero = x.number(b)
     known = None if bias is None else b.evaluated(bias.ssa)
     if zero is not None and (bias is None or known is not None):

@@ -117,13 +117,13 @@ def _arrays(store: ObjectCache, key: str, pages: mmap.mmap) -> dict[str, Array] 
             array = np.ndarray(tuple(shape), dt.BY_NAME[dtype].np, pages, start + offset)
             hashed.add(str(name).encode(), array)
             found[name] = array
-    except (KeyError, TypeError, ValueError):  # also where the file ends before an array
+    except (KeyError, TypeError, ValueError):  # the file may end before an array
         return None
     return found if hmac.compare_digest(hashed.digest(), head[:_TAG]) else None
 
 
 def _start(table: int) -> int:
-    """Where the first array lies, after a table of so many bytes."""
+    """The offset of the first array, after a table of that size in bytes."""
     return -(-(_HEAD + table) // _PAGE) * _PAGE
 
 

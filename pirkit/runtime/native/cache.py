@@ -115,7 +115,7 @@ class ObjectCache(Struct):
                     Path(path).unlink(missing_ok=True)
 
     def path(self, key: str, suffix: str = ".o") -> Path:
-        """Where the entry of a key lies."""
+        """The file of a key's entry."""
         return self.folder / f"{key}{suffix}"
 
     def _tag(self, key: str, payload: bytes) -> bytes:

@@ -9,7 +9,7 @@ from pirkit.diag.span import Span
 
 
 class DataAssertion(Struct, frozen=True):
-    """What data must keep to: numbers that say where to read lie in [0, extent).
+    """A condition on data: indices that are read must lie in [0, extent).
 
     Without an extent it is another condition, and ``message`` is the error where it does not hold.
     ``op``, ``span`` and ``origin`` say which call of a native program demands it; a kernel by

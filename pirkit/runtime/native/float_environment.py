@@ -34,7 +34,7 @@ def _library() -> tuple[Any, Any] | None:
 
 @contextmanager
 def default_environment() -> Generator[None]:
-    """To the nearest, with subnormal numbers, in this thread until the block ends."""
+    """Round to nearest, with subnormal numbers, in this thread until the block ends."""
     found = _library()
     if found is None:
         yield

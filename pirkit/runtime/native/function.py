@@ -79,16 +79,16 @@ class NativeFunction:
 
     @property
     def code(self) -> Code:
-        """Its object code."""
+        """The object code of the function."""
         assert self._code is not None
         return self._code
 
     @property
     def library(self) -> Library:
-        """Its linked code."""
+        """The linked code of the function."""
         symbol = self.code.symbol
         found = self._loaded.get(symbol)
-        if found is None:  # of two threads that load it one wins, for both
+        if found is None:  # if two threads load it, both use the first result
             found = self._loaded.setdefault(symbol, load(self.code.image, [symbol]))
         return found
 
@@ -275,7 +275,7 @@ def new_array(meta: TensorMeta) -> Array:
 
 
 def array_maker(meta: TensorMeta) -> partial[Array]:
-    """What `new_array` does for one meta, for repeated calls."""
+    """`new_array` specialized for one meta, for repeated calls."""
     small = meta.numel * meta.dtype.itemsize < SMALL
     return partial(np.empty if small else HOST.empty, meta.shape, meta.dtype.np)
 

@@ -56,13 +56,13 @@ class Routine:
                 given.append(ctypes.byref(ctypes.c_int64(a)))
         given += [ctypes.byref(info)] * self._has_info
         given += [ctypes.c_size_t(1) for a in arguments if isinstance(a, str)]
-        owned = arguments  # of which native code has only addresses
+        owned = arguments  # keeps the arrays alive, as native code has only addresses
 
         def call(*arrays: Array) -> int:
             for place, array in zip(later, arrays, strict=True):
                 place.value = array.ctypes.data
             function(*given)
-            found = ctypes.c_int32.from_buffer(info).value  # of 32 bits in some libraries
+            found = ctypes.c_int32.from_buffer(info).value  # some libraries have 32-bit integers
             if found < 0:
                 raise ValueError(f"LAPACK's {name} refuses its argument {-found} of {len(owned)}")
             return found

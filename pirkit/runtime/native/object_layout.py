@@ -1,4 +1,4 @@
-"""Where arrays and tensors hold what native code reads of them, tested on known objects."""
+"""The layout of array and tensor objects that native code reads, tested on known objects."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def memory_layout_is_known() -> bool:
 
 @cache
 def array_slot() -> int:
-    """Where in a tensor its array is, in bytes; 0 if native code cannot take it out of there."""
+    """The offset of a tensor's array, in bytes; 0 if native code cannot read it there."""
     known = memory_layout_is_known() and functions()
     return tensor_slots().get("slot", 0) if known else 0
 

@@ -86,7 +86,7 @@ class NativeProgram(ProgramData):
         self.free.append(session)
 
     def session(self) -> Session:
-        """What one call at a time runs in; it goes back to `free` when the call has returned."""
+        """The session of one call; it goes back to `free` when the call has returned."""
         try:
             return self.free.pop()
         except IndexError:

@@ -1,4 +1,4 @@
-"""What a native program consists of, and what its operands have to be."""
+"""The data of a native program, and the requirements on its operands."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Session:
         self.temporary = np.array([(at - first_word) // 8 for at, _ in temporary], np.intp)
         """The argument words in `words` for memory of a call, and where in its block that is."""
         self.first_byte = 0
-        """That of the block."""
+        """The address of the block."""
         self.block: Block | None = None
         """The memory of all calls, where it is not lent for each."""
         self.moved = np.array([(place - first_word) // 8 for place, _ in patches], np.intp)
@@ -305,7 +305,7 @@ class Session:
             raise
 
     def array(self, number: int, meta: TensorMeta) -> Array:
-        """What lies in memory as a temporary, for calls of libraries."""
+        """A temporary as an array, for calls of libraries."""
         program = self.program
         offset = program.temporaries[number - self.inputs - len(program.results)]
         assert self.block is not None, "the memory is lent for one call"

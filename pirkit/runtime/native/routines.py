@@ -51,7 +51,7 @@ _COMPARISONS: Final[dict[type[ast.cmpop], str]] = {
 
 
 class Language(NamedTuple):
-    """What routines may name."""
+    """The names that routines may use."""
 
     structs: Mapping[str, Struct]
     constants: Mapping[str, int]

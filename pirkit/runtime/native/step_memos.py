@@ -30,9 +30,9 @@ _BEFORE: Final = -24
 
 
 class Memo(Struct, frozen=True, eq=False):
-    """What is looked at in front of the steps to the values of one object.
+    """The words that are compared before the steps to the values of one object.
 
-    A word is told by where it is: an address, or an offset in the object.
+    A word is identified by its place: an address, or an offset in the object.
     """
 
     covered: int
@@ -89,7 +89,7 @@ def with_memos(steps: Sequence[Step]) -> list[Step]:
 
 
 def _memo(steps: Sequence[Step], at: int, values: Sequence[int]) -> Memo | None:
-    """Of the object of one step, for the steps to its values; None where nothing tells changes."""
+    """The memo of a step's object, for the steps to its values; None if changes are invisible."""
     if all(steps[k].found is Found.IN_DICT for k in values):
         return Memo(len(values), (), (VERSION,)) if steps[at].type is dict else None
     owner = _known(steps, at)
@@ -115,7 +115,7 @@ def _memo(steps: Sequence[Step], at: int, values: Sequence[int]) -> Memo | None:
 
 
 def _memo_of_class(owner: type[Any], names: Sequence[str]) -> Memo | None:
-    """For attributes of a class that are what it or a base holds."""
+    """The memo for attributes that a class or one of its bases holds."""
     if _class_of(owner) is not type:
         return None
     for name in names:
@@ -128,11 +128,11 @@ def _memo_of_class(owner: type[Any], names: Sequence[str]) -> Memo | None:
 
 
 _THEMSELVES: Final = (FunctionType, staticmethod, property)
-"""Descriptors that give the same object whenever a class is asked for them."""
+"""Descriptors that return the same object for every access through the class."""
 
 
 def _class_of(value: object) -> type[Any]:
-    """Its class, of which the type checker knows no more than that."""
+    """The class of an object, typed for the type checker."""
     return cast("type[Any]", type(value))
 
 
@@ -142,7 +142,7 @@ def _in_classes(kind: type[Any], name: str) -> type[Any] | None:
 
 
 class _Classes(Struct, frozen=True):
-    """What changes when an attribute of a class or of one of its bases does, or the bases do."""
+    """The words that change with the attributes of a class or of its bases, or with the bases."""
 
     fixed: Sequence[tuple[int, int]]
     watched: Sequence[int]
@@ -175,7 +175,7 @@ def _known(steps: Sequence[Step], at: int) -> Any:
 
 @cache
 def _order_at() -> int:
-    """Where in a class its method resolution order is, in bytes, found in a known class."""
+    """The offset of a class's method resolution order, in bytes, found in a known class."""
     order = Memo.__mro__
     places = range(0, cast("Any", type).__basicsize__, 8)
     return next(at for at in places if _word(id(Memo) + at) == id(order))

@@ -97,7 +97,7 @@ def _makes_arrays(new: int) -> bool:
 
 @cache
 def tensor_slots() -> dict[str, int]:
-    """Where in a tensor its fields are, in bytes, by word of the header; empty if that is unclear,
+    """The offsets of a tensor's fields, in bytes, by word of the header; empty if they are unknown,
     or where lists or references are not as CPython has them."""
     array, meta, buffer = np.zeros(1), meta_of((1,), np.dtype(np.float64)), Buffer(None, 1, 2)
     tensor = DenseTensor(array, buffer, meta)
@@ -146,6 +146,6 @@ class Recipes:
             self.owned += [maker, dtype, extents, held]
         self.words = (ctypes.c_size_t * max(len(words), 1))(*words)
         self.room = (ctypes.c_size_t * max(2 * len(metas), 1))()
-        """For the addresses of the arrays and tensors of a call."""
+        """Room for the addresses of the arrays and tensors of a call."""
         self.keeps: list[Any] = [None] * max(KEPT * len(metas), 1)
         """Tensors of earlier calls, which native code replaces."""

@@ -75,7 +75,7 @@ def tree_call(
         given[k] = id(cell)
 
     def words(step: Step) -> list[int]:
-        places = (Found.ARGUMENT, Found.IN_TUPLE, Found.IN_LIST)  # where the key is a number
+        places = (Found.ARGUMENT, Found.IN_TUPLE, Found.IN_LIST)  # places whose key is a number
         key = step.key if step.found in places else id(step.key)
         target = 0
         if step.use is Use.OPERAND:
@@ -115,7 +115,7 @@ def tree_call(
 
 
 def _content(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What native code has of an array whose bytes are compared."""
+    """The data by which native code compares the bytes of an array."""
     words = np.frombuffer(expected_metas([meta_of(array.shape, array.dtype)]), np.uint8)
     return np.concatenate([words, np.frombuffer(array.tobytes(), np.uint8)])
 
@@ -125,7 +125,7 @@ def _array(words: Sequence[int]) -> Any:
 
 
 def _element_type(step: Step) -> Any:
-    """Of the number that a step reads; None where its layout in memory is not as expected."""
+    """The element type of a number that a step reads; None if its memory layout is unexpected."""
     if step.use is not Use.SCALAR:
         return np.dtype(_OF_NUMBERS[step.use])
     assert step.type is not None
@@ -145,7 +145,7 @@ def _kept(header: Any, metas: Sequence[TensorMeta], results: Results) -> tuple[A
     """Let native code keep trees of results; what it needs. Nothing where that cannot be."""
     classes = {kind for kind, _ in results.containers}
     can = all(map(is_small, metas)) and all(results.uses) and classes <= KINDS.keys()
-    is_empty_tuple = (tuple, 0) in results.containers  # there is one for all
+    is_empty_tuple = (tuple, 0) in results.containers  # Python has only one empty tuple
     if not classes or not can or is_empty_tuple or (dict in classes and not versions_are_known()):
         return ()
     count = len(results.containers)

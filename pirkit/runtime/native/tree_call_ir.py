@@ -25,26 +25,26 @@ from pirkit.runtime.native.tree_reuse_ir import WORDS as TREES
 
 
 class Found(IntEnum):
-    """Where a step finds its object: at ``key``, an index or an object."""
+    """The ways in which a step finds its object, by ``key``, an index or an object."""
 
     ARGUMENT = 0
     IN_TUPLE = 1
     IN_LIST = 2
     IN_DICT = 3
     CALLED = 4
-    """What the function ``key`` returns."""
+    """The result of the function ``key``."""
     CONSTANT = 5
     """``key`` itself."""
     IN_CELL = 6
     ATTRIBUTE = 7
     APPLIED = 8
-    """What the function ``key`` returns for the object of ``parent``."""
+    """The result of the function ``key`` for the object of ``parent``."""
     PARENT = 9
     """The object of ``parent`` itself."""
 
 
 class Use(IntEnum):
-    """What becomes of the object."""
+    """The uses of an object."""
 
     NOTHING = 0
     OPERAND = 1
@@ -229,7 +229,7 @@ def recall(header: Header, memo: Memo, object: ptr, k: i64) -> i64:
     memo.state = TAKING
     return k
 
-# The word that a memo tells by its address, or by its offset in an object.
+# The word that a memo identifies by its address, or by its offset in an object.
 @inline
 def word_at(pair: Pair, object: ptr) -> i64:
     if below(pair.place + 4096, 8192):

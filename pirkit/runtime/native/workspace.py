@@ -1,4 +1,4 @@
-"""Memory that native programs use only while they run, which they take in turns.
+"""Memory that native programs use only while they run, and share one after the other.
 
 A training step runs a forward and a backward, and a process holds programs for several shapes. Each
 of them needs memory for temporaries, and none after its call: so it is one block, as large as the

@@ -50,12 +50,11 @@ class BoundPlan:
         slots: Sequence[int],
         results: Sequence[int],
         variables: frozenset[int] = frozenset(),
-        counters: Traffic | None = None,
     ) -> None:
         ports = (*plan.inputs, *plan.params)
         self.plan = plan
         self.library = library
-        self.counters = counters or Traffic()
+        self.counters = Traffic()
         self._feeds: Final = tuple(
             (port, slot, port.name in plan.written and slot in variables)
             for port, slot in zip(ports, slots, strict=True)
@@ -65,7 +64,7 @@ class BoundPlan:
         self._results: Final = tuple(
             (output, slot)
             for output, slot in zip(plan.outputs, results, strict=True)
-            if where.get(_slot(output)) != slot  # else it is the variable, which is there already
+            if where.get(_slot(output)) != slot  # an equal slot is the variable itself
         )
         self.writes = any(is_written for _, _, is_written in self._feeds)
         written = frozenset(p.slot for p, _, is_written in self._feeds if is_written)
@@ -170,7 +169,7 @@ def _write_back(session: Session, targets: Sequence[_Target]) -> int:
         is_variable = slot in session.in_place or value is target.variable
         if is_variable and target.array is target.variable:
             continue
-        # What is not the session's alone may lie in a variable that is about to be written.
+        # A shared value may lie in a variable that is about to be written.
         deferred.append((target, value if slot in session.owned else value.copy()))
     for target, value in deferred:
         _assign(target, value)

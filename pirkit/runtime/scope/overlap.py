@@ -32,7 +32,7 @@ def refuse_overlap(values: Sequence[tuple[str, DenseTensor, bool]]) -> None:
 
 def overlap(values: Sequence[tuple[str, DenseTensor, bool]]) -> tuple[str, str] | None:
     """The names of a written tensor and of one that shares memory with it; None if none does."""
-    if _conflict(values, _buffer) is None:  # which a tensor remembers; its own bounds take time
+    if _conflict(values, _buffer) is None:  # tensors remember buffers; exact bounds take time
         return None
     return _conflict(values, _own)
 

@@ -170,7 +170,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     def __setitem__(self, index: Any, value: Any) -> None:
         parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
         if (traced := next(_traced((*parts, value)), None)) is not None:
-            traced[index] = value  # which is refused, with the line and the remedy
+            traced[index] = value  # raises an error with the line and the remedy
         try:
             self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
         except (IndexError, OverflowError) as error:
@@ -283,7 +283,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         return f"Tensor(shape={shape}, dtype={self.dtype}, place={self.place},\n       {elements})"
 
     def __format__(self, spec: str) -> str:
-        """As Python formats the only element; without a specification, as `str`."""
+        """Format the only element as Python does; without a specification, as `str`."""
         return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
 
     def block_until_ready(self) -> DenseTensor:

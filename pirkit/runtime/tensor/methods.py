@@ -240,7 +240,7 @@ class TensorMethods:
         return self._apply("swapaxes", axis1, axis2)
 
     def squeeze(self, axis: Axis = None) -> Self:
-        """Without some axes of size 1, all of them by default."""
+        """The value without axes of size 1: all of them by default."""
         return self._apply("squeeze", axis=axis)
 
     def take(
@@ -292,7 +292,7 @@ class TensorMethods:
         return self._apply("argsort", axis=axis, **({} if kind is None else {"kind": kind}))
 
     def searchsorted(self, v: Any, side: str = "left") -> Self:
-        """Where elements would be inserted into this sorted vector."""
+        """The positions at which elements would be inserted into this sorted vector."""
         return self._apply("searchsorted", v, side=side)
 
     def ptp(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Self:

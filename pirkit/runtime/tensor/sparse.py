@@ -95,7 +95,7 @@ class SparseCooTensor:
         return DenseTensor(out)
 
     def to_csr(self) -> SparseCsrTensor:
-        """As CSR; for matrices and batches of matrices without dense dimensions."""
+        """The tensor in CSR form; for matrices and batches of matrices without dense dimensions."""
         merged = self.coalesce()
         if len(self.shape) not in (2, 3) or merged.indices.shape[0] != len(self.shape):
             raise UsageError(f"a tensor of shape {self.shape} has no compressed rows", help=_CSR)
@@ -152,7 +152,7 @@ class SparseCsrTensor:
         return self.values.dtype
 
     def to_coo(self) -> SparseCooTensor:
-        """As COO."""
+        """The tensor in COO form."""
         batches, rows = prod(self.shape[:-2]), self.shape[-2]
         counts = np.diff(self.crows.reshape(batches, rows + 1), axis=1)
         row = np.concatenate([np.repeat(np.arange(rows), c) for c in counts] or [self.cols[:0]])

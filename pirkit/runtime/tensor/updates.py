@@ -20,7 +20,7 @@ UFUNCS: Final[dict[str, np.ufunc]] = {
 
 
 class At:
-    """What ``x.at`` gives, to be indexed as ``x`` is."""
+    """The result of ``x.at``, to be indexed as ``x`` is."""
 
     __slots__ = ("_tensor",)
 

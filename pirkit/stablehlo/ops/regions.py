@@ -1,4 +1,4 @@
-"""What the regions of reductions, scatters and sorts compute, found by their form."""
+"""Recognizes the computation of regions of reductions, scatters and sorts by their form."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _ORDERS: Final = {"LT": False, "GT": True}
 
 
 class Key(NamedTuple):
-    """What elements are sorted by: a part of the region, of one operand."""
+    """A sort key: a part of the region, of one operand."""
 
     operand: int
     nodes: Block

@@ -13,7 +13,7 @@ from pirkit.dialect.opdef import find
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.types import element_type
 from pirkit.passes import run_pipeline
-from pirkit.passes.rewrite_rules import HELD, RewriteRule, every_law
+from pirkit.passes.rewrite_rules import HELD, RewriteRule, all_rewrite_rules
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from tests.execution import Array, assert_same_bits, effect, parsed
@@ -34,8 +34,8 @@ SHAPE = (2, 4)
 SPECIAL = (-0.0, 0.0, np.nan, np.inf, -np.inf, 1.5, -2.5, 1e-40)
 
 
-def body_of(rewrite_rule: RewriteRule) -> str:
-    return (ON_NUMBERS | ON_TENSORS).get(rewrite_rule.name) or ON_TENSORS[rewrite_rule.equation]
+def body_of(rule: RewriteRule) -> str:
+    return (ON_NUMBERS | ON_TENSORS).get(rule.name) or ON_TENSORS[rule.equation]
 
 
 def program(body: str, op: str, dtype: DType, number: str) -> str:
@@ -67,9 +67,9 @@ def values(dtype: DType) -> Array:
     return numbers.astype(dtype.np).reshape(SHAPE)
 
 
-def applied(rewrite_rule: RewriteRule, dtype: DType, number: str) -> bool:
+def applied(rule: RewriteRule, dtype: DType, number: str) -> bool:
     """True if the law has changed its program; the results are compared in any case."""
-    text = program(body_of(rewrite_rule), rewrite_rule.op, dtype, number)
+    text = program(body_of(rule), rule.op, dtype, number)
     try:
         module = parsed(text)
         before = effect(module, {"x": values(dtype), "c": np.array(True)})
@@ -80,34 +80,30 @@ def applied(rewrite_rule: RewriteRule, dtype: DType, number: str) -> bool:
     return print_mlir(module) != print_mlir(parsed(text))
 
 
-@pytest.mark.parametrize(
-    "rewrite_rule", list(every_law()), ids=lambda rewrite_rule: rewrite_rule.name
-)
-def test_a_law_keeps_every_bit_and_applies_to_some_program(rewrite_rule: RewriteRule) -> None:
-    assert find(rewrite_rule.op) is not None
-    numbers = NUMBERS if rewrite_rule.name in ON_NUMBERS else NUMBERS[:1]
-    results = [applied(rewrite_rule, dtype, number) for dtype in DTYPES for number in numbers]
+@pytest.mark.parametrize("rule", list(all_rewrite_rules()), ids=lambda rule: rule.name)
+def test_a_law_keeps_every_bit_and_applies_to_some_program(rule: RewriteRule) -> None:
+    assert find(rule.op) is not None
+    numbers = NUMBERS if rule.name in ON_NUMBERS else NUMBERS[:1]
+    results = [applied(rule, dtype, number) for dtype in DTYPES for number in numbers]
     assert any(results)
 
 
 def test_every_program_belongs_to_a_law() -> None:
-    known = {
-        name for rewrite_rule in every_law() for name in (rewrite_rule.name, rewrite_rule.equation)
-    }
+    known = {name for rule in all_rewrite_rules() for name in (rule.name, rule.equation)}
     assert (ON_NUMBERS.keys() | ON_TENSORS.keys()) - known == set()
 
 
 @pytest.mark.parametrize("name", sorted(ON_NUMBERS))
 def test_other_numbers_are_not_neutral(name: str) -> None:
-    (rewrite_rule,) = [rewrite_rule for rewrite_rule in every_law() if rewrite_rule.name == name]
-    assert not applied(rewrite_rule, dt.float32, "2.0")
+    (rule,) = [rule for rule in all_rewrite_rules() if rule.name == name]
+    assert not applied(rule, dt.float32, "2.0")
 
 
 def test_zero_is_not_neutral_to_add() -> None:
-    for rewrite_rule in every_law():
-        if rewrite_rule.op == "pd_op.add":
-            assert not applied(rewrite_rule, dt.float32, "0.0")
-            assert applied(rewrite_rule, dt.float32, "-0.0")
+    for rule in all_rewrite_rules():
+        if rule.op == "pd_op.add":
+            assert not applied(rule, dt.float32, "0.0")
+            assert applied(rule, dt.float32, "-0.0")
 
 
 def test_transposes_that_do_not_commute_are_composed_in_order() -> None:

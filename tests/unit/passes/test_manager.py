@@ -88,7 +88,7 @@ class Asking(Pass):
     """Asks for an analysis twice, and may announce a rewrite before."""
 
     name = "asking"
-    tells_rewrites = True
+    reports_rewrites = True
     rewrites: bool = False
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
@@ -103,7 +103,7 @@ class AskingSilently(Asking):
     """The same, without a promise to tell each rewrite."""
 
     name = "asking-silently"
-    tells_rewrites = False
+    reports_rewrites = False
 
 
 def computed(program: ProgramOp) -> object:

@@ -1,4 +1,4 @@
-"""From the sizes of a convolution to native functions: blocked, or as a weight gradient."""
+"""Compiles convolutions of given sizes to native functions: blocked, or weight gradients."""
 
 from __future__ import annotations
 

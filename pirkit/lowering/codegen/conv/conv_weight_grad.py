@@ -180,7 +180,7 @@ class GradTask(Struct, frozen=True):
 
     @property
     def image_bytes(self) -> int:
-        """From a copied image to the next one."""
+        """Bytes from a copied image to the next one."""
         # An odd number of cache lines, so that images map to different cache sets.
         cut = self.cut
         lines = -(-(cut.planes * cut.copied_rows * cut.width * self.size) // LINE)
@@ -188,7 +188,7 @@ class GradTask(Struct, frozen=True):
 
     @property
     def panel_bytes(self) -> int:
-        """From the panel of a vector of filters to the next one."""
+        """Bytes from the panel of a vector of filters to the next one."""
         return self.cut.planes * self.cut.lines * self.c.length * self.vector_bytes
 
     @property
@@ -260,7 +260,7 @@ def weight_grad_blocking_of(c: WeightGrad, target: Target) -> WeightGradBlocking
     )
     # Split K only as far as tasks are missing, with at least four blocks per part.
     parts = max(1, min(-(-MIN_TASKS // whole.segments(c)), prod(whole.window_blocks(c)) // 4))
-    # As many as have blocks: the last one may have fewer.
+    # The parts that have blocks: the last one may have fewer.
     per_part = replace(whole, parts=parts).blocks_per_part(c)
     return replace(whole, parts=-(-prod(whole.window_blocks(c)) // per_part))
 

@@ -6,38 +6,18 @@ from collections.abc import Sequence
 from itertools import count
 from math import prod
 
-from msgspec import Struct
-
+from pirkit.lowering.codegen.conv.transposed_conv_phases import ConvSizes
 from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Reduce, Store
 from pirkit.lowering.codegen.ir.nest_builder import DataAssertion, StatementBuilder
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.dtype import DType
 
 
-class Convolution(Struct, frozen=True):
-    """Sizes of a convolution of ``n`` images with ``group_filters`` filters in each of ``groups``.
+def convolution(c: ConvSizes, is_transposed: bool = False) -> Kernel:
+    """The nest of a convolution; operands are images, filters, result.
 
-    Each filter has ``depth`` channels. Tuples are by spatial axis; ``before`` is the padding in
-    front. With ``is_transposed`` the filter has the shape ``[groups, depth, group_filters,
-    *sizes]`` and is read backwards, which makes it a transposed convolution.
+    With ``is_transposed`` the filter has the shape ``[groups, depth, group_filters, *sizes]`` and
+    is read backwards, which makes it a transposed convolution.
     """
-
-    n: int
-    groups: int
-    group_filters: int
-    depth: int
-    lengths: tuple[int, ...]
-    sizes: tuple[int, ...]
-    positions: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    before: tuple[int, ...]
-    dtype: DType
-    is_transposed: bool = False
-
-
-def convolution(c: Convolution) -> Kernel:
-    """The nest of a convolution; operands are images, filters, result."""
     size = c.dtype.itemsize
     rows, taps, places = _dense(c.lengths), _dense(c.sizes), _dense(c.positions)
     area, many, room = prod(c.lengths), prod(c.sizes), prod(c.positions)
@@ -57,13 +37,13 @@ def convolution(c: Convolution) -> Kernel:
              *[n * s for n, s in zip(rows, c.strides, strict=True)])  # fmt: skip
     group = c.group_filters * c.depth * many
     to_filter, to_channel = (
-        (many, c.group_filters * many) if c.is_transposed else (c.depth * many, many)
+        (many, c.group_filters * many) if is_transposed else (c.depth * many, many)
     )
     # Strides by outer axis: image, group, filter, output position.
     weights = (0, group, to_filter, *zero)
     # A transposed convolution reads the filter backwards: from its last tap, with negative strides.
-    last = many - 1 if c.is_transposed else 0
-    taps = tuple([-t for t in taps]) if c.is_transposed else taps
+    last = many - 1 if is_transposed else 0
+    taps = tuple([-t for t in taps]) if is_transposed else taps
     result = (filters * room, c.group_filters * room, room, *places)
     operands = (
         operand(image, (area, *moved), c.n * channels * area, start),
@@ -79,7 +59,7 @@ def convolution(c: Convolution) -> Kernel:
     return Kernel(outer, (c.depth, *c.sizes), operands, (LoopPhase(body, (Store(2, total),)),))
 
 
-def _is_inside(c: Convolution, builder: StatementBuilder) -> str | None:
+def _is_inside(c: ConvSizes, builder: StatementBuilder) -> str | None:
     """The predicate that a padded position is inside the image; None if all are."""
     holds: str | None = None
     for axis, (length, extent, positions, stride, d, before) in enumerate(

@@ -136,7 +136,7 @@ def run_implicit(
     columns = np.arange(left, left + width)
     exists = (columns >= 0) & (columns < c.lengths[-1])
     columns = np.where(exists, columns, 0)
-    # What a row has beyond its pitch, the next row overwrites.
+    # The next row overwrites elements beyond the pitch.
     for number, outer in enumerate(product(*planes)):
         for j in range(rows):
             at = [s + o for s, o in zip(first.starts, (*outer, low + j), strict=False)]

@@ -82,7 +82,7 @@ class AddInfiniteTaps(Struct, frozen=True):
                     )
 
     def _met(self, at: Sequence[int]) -> Iterator[tuple[slice, slice]]:
-        """What of image and result a tap meets, along each axis."""
+        """The ranges of image and result that a tap connects, along each axis."""
         c = self.c
         for axis, (k, t) in enumerate(zip(at, c.taps, strict=True)):
             offset, step = t.offset + k * t.shift, c.result_stride[axis]

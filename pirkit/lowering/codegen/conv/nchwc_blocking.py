@@ -159,7 +159,7 @@ class NchwcBlocking(Struct, frozen=True):
 
 
 class NchwcFrame(Struct, frozen=True, dict=True):
-    """What the loops and the tiles of a convolution share: its sizes in bytes, and its epilogue."""
+    """The data that loops and tiles of a convolution share: sizes in bytes, and the epilogue."""
 
     c: NchwcConv
     cut: NchwcBlocking
@@ -255,7 +255,7 @@ def nchwc_blocking(c: NchwcConv, target: Target, threads: int) -> NchwcBlocking:
     positions = -(-c.positions[1] // -(-c.positions[1] // fitting))
     term_bytes = prod(c.sizes) * c.depth * filters * c.block * size
     wanted = max(1, (_POINT_FILTER_BYTES if point else _FILTER_BYTES) // term_bytes)
-    # What an overlapping stack computes twice must not be added to itself by another thread.
+    # Rows that overlapping stacks compute twice must not be added twice by two threads.
     overlaps = c.filter_blocks % filters != 0 and threads > 1
     row_bytes = c.lengths[1] * c.strides[0] * c.depth * size
 

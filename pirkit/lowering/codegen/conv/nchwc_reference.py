@@ -1,4 +1,4 @@
-"""What a tile of a convolution over blocked channels computes, with numpy."""
+"""Computes a tile of a convolution over blocked channels with numpy."""
 
 from __future__ import annotations
 

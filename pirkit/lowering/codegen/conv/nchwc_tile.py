@@ -299,7 +299,7 @@ def _register(count: Value | int) -> Value:
 
 
 def _clamped(b: Builder, value: Value, high: float | None = None) -> Value:
-    """At least 0, at most ``high``; NaN stays."""
+    """Clamp to 0 and ``high``; NaN stays NaN."""
     value = b.select(b.compare("ole", value, 0.0), b.like(value, 0.0), value)
     return value if high is None else (
         b.select(b.compare("oge", value, high), b.like(value, high), value)

@@ -17,7 +17,11 @@ from pirkit.runtime.dtype import DType
 
 
 class ConvSizes(Struct, frozen=True):
-    """Sizes of a convolution of ``n`` images; tuples by spatial axis. ``before`` is the padding."""
+    """Sizes of a convolution of ``n`` images with ``group_filters`` filters in each of ``groups``.
+
+    Each filter has ``depth`` channels. Tuples are by spatial axis; ``before`` is the padding in
+    front.
+    """
 
     n: int
     groups: int
@@ -39,23 +43,18 @@ def conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
         [Taps(k, 0, 1, -p, d) for k, p, d in zip(s.sizes, s.before, s.dilations, strict=True)]
     )
     zeros, ones = (0,) * rank, (1,) * rank
-    return (
-        ConvProblem(
-            s.n,
-            s.groups,
-            s.group_filters,
-            s.depth,
-            s.lengths,
-            s.sizes,
-            s.positions,
-            s.positions,
-            taps,
-            s.strides,
-            zeros,
-            ones,
-            s.dtype,
-        ),
-    )
+    return (_problem(s, s.positions, taps, s.strides, zeros, ones),)
+
+
+def _problem(
+    s: ConvSizes, positions: tuple[int, ...], taps: tuple[Taps, ...],
+    image_stride: tuple[int, ...], start: tuple[int, ...], stride: tuple[int, ...],
+    is_transposed: bool = False,
+) -> ConvProblem:  # fmt: skip
+    """The problem that computes every ``stride``-th position of the result from ``start`` on."""
+    room = s.positions
+    return ConvProblem(s.n, s.groups, s.group_filters, s.depth, s.lengths, s.sizes, room, positions,
+                       taps, image_stride, start, stride, s.dtype, is_transposed)  # fmt: skip
 
 
 def transposed_conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
@@ -73,22 +72,8 @@ def _phases(s: ConvSizes) -> Iterator[ConvProblem]:
         if min(positions) <= 0:
             continue
         axes = zip(s.sizes, s.strides, s.dilations, s.before, begin, strict=True)
-        yield ConvProblem(
-            s.n,
-            s.groups,
-            s.group_filters,
-            s.depth,
-            s.lengths,
-            s.sizes,
-            s.positions,
-            positions,
-            tuple([_phase_taps(*axis) for axis in axes]),
-            ones,
-            begin,
-            s.strides,
-            s.dtype,
-            is_transposed=True,
-        )
+        taps = tuple([_phase_taps(*axis) for axis in axes])
+        yield _problem(s, positions, taps, ones, begin, s.strides, is_transposed=True)
 
 
 def _phase_taps(size: int, stride: int, dilation: int, before: int, begin: int) -> Taps:

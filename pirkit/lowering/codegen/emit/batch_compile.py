@@ -82,7 +82,7 @@ _compiles_anew: ContextVar[bool] = ContextVar("compiles_anew", default=False)
 
 @contextmanager
 def requested() -> Generator[list[LazyFunction]]:
-    """Collects the functions that are asked for inside, for tools that describe kernels."""
+    """Collects the functions that are requested inside, for tools that describe kernels."""
     found: list[LazyFunction] = []
     token = _requests.set(found)
     try:
@@ -93,7 +93,7 @@ def requested() -> Generator[list[LazyFunction]]:
 
 @contextmanager
 def compiling_anew() -> Generator[None]:
-    """No cache has the functions that are asked for inside: to tell wrong code from a wrong key."""
+    """Functions requested inside bypass all caches, to distinguish wrong code from a wrong key."""
     token = _compiles_anew.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""From a loop nest to a native function, through the compile cache."""
+"""Compiles a loop nest to a native function, through the compile cache."""
 
 from __future__ import annotations
 

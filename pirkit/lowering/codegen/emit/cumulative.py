@@ -93,7 +93,7 @@ def _draft(scan: Cumulative) -> Draft:
 def _cases(
     b: Builder, number: Value, limit: int, below: int, other: int
 ) -> list[tuple[int, Value]]:
-    """What a size may be, and when it is: one value for numbers below a limit, else the other."""
+    """The two cases of a size: one value for numbers below a limit, another one for the rest."""
     if other in (0, below):
         return [(below, Value("true", I1))]
     return [(s, b.compare(how, number, limit)) for s, how in ((below, "ult"), (other, "uge"))]

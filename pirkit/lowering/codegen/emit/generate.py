@@ -1,4 +1,4 @@
-"""From a loop nest to the text of an LLVM module."""
+"""Writes a loop nest as the text of an LLVM module."""
 
 from __future__ import annotations
 

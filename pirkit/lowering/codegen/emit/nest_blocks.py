@@ -1,4 +1,4 @@
-"""What runs at some blocks only, at images of a block, or as a function over rows of blocks."""
+"""Code that runs at some blocks only, at images of a block, or as a function of rows of blocks."""
 
 from __future__ import annotations
 
@@ -129,5 +129,5 @@ class NestBlocks(NestReductions):
 
 
 def _images(images: Sequence[Sequence[int]], at: Point) -> list[list[Value]]:
-    """Where the images of a block begin along each axis."""
+    """The first index of each image of a block along each axis."""
     return [[at.index[axis] for axis in image] for image in images]

@@ -1,4 +1,4 @@
-"""Where the writer of nests stands: addresses, indices and values at a point of the loops.
+"""The state of the writer of nests: addresses, indices and values at a point of the loops.
 
 Registers that a loop accumulates into are carried through it; addresses are kept per buffer, and
 each loop adds its stride.
@@ -247,7 +247,7 @@ class NestState:
         return Value(str(bound), I64) if isinstance(bound, int) else at.counts[bound]
 
     def number(self, number: Number, at: Point) -> Value:
-        """What a routine gets."""
+        """A number that a routine gets, as a value."""
         if isinstance(number, Iteration):
             b, found = self.b, at.iterations[number.var]
             if not number.of:

@@ -132,7 +132,7 @@ def _windows(kernel: Kernel, access: _Access, lanes: int) -> int:
 
 
 def _places(kernel: Kernel, group: ShortRows, first: int, lanes: int) -> dict[int, Array]:
-    """Where the lanes of the vector at element ``first`` of a group stand along each axis of it."""
+    """The index along each axis of a group of each lane of the vector at element ``first``."""
     row = group.axis(kernel)
     # Elements of a group are numbered row by row, as they are stored.
     elements = np.arange(first, first + lanes)

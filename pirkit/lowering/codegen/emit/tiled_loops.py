@@ -240,7 +240,7 @@ class _Tiles:
         return Nest(Kernel(tiled.extents, (), tuple(operands), phases), tuple(self.buffers), body)
 
     def prefetches(self, number: int) -> Iterator[Prefetch]:
-        """What a later row of the tile loads and stores.
+        """Prefetches of the loads and stores of a later row of the tile.
 
         Rows of a tile are too short for the hardware prefetcher to detect their pattern.
         """

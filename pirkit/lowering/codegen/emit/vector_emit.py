@@ -33,7 +33,7 @@ from pirkit.runtime.dtype import DType, int64
 
 
 class TypedOperand(Protocol):
-    """What an access has to know of an operand."""
+    """The facts about an operand that an access needs."""
 
     @property
     def dtype(self) -> DType: ...

@@ -30,7 +30,7 @@ def words_of(nest: Nest) -> list[Word]:
 
 
 def value_of(word: Word, words: Sequence[int]) -> int:
-    """What a word stands for."""
+    """The value of a word."""
     value = int(words[word.number])
     return value // word.multiple * word.multiple if value >= word.least else 0
 
@@ -65,7 +65,7 @@ def bound_nest(nest: Nest, words: Sequence[int]) -> Nest:
 
 
 def offsets_of(buffer: Buffer, positions: Mapping[int, int]) -> Iterator[int]:
-    """What the tables of a bound nest add to an address."""
+    """The offsets that the tables of a bound nest add to an address."""
     for axis, table in buffer.dynamic:
         if isinstance(table, Table) and axis in positions:
             yield table.offsets[positions[axis]]

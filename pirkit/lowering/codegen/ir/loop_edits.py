@@ -1,4 +1,4 @@
-"""What the rewrites of loops share: finding loops, and replacing them."""
+"""Shared parts of loop rewrites: finding loops, and replacing them."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Window(Struct, frozen=True):
 
 
 Number = Bound | Iteration | Window
-"""What a routine gets, beside addresses."""
+"""A numeric argument of a routine."""
 
 
 class Buffer(Struct, frozen=True):
@@ -119,7 +119,7 @@ class Buffer(Struct, frozen=True):
     ``strides`` has a stride for each axis, outer ones first. ``space`` says where the buffer is:
     memory of the caller, ``scratch`` memory of the thread, which is written in whole vectors, or
     ``register``: vectors, of which constant indices of unrolled loops pick one.
-    Loops in ``outside`` do not move the address: scratch memory begins anew at each iteration.
+    Loops in ``outside`` do not move the address: scratch memory starts again at each iteration.
     ``per_block`` adds bytes per iteration of loops, for accumulators of their own.
     ``shares`` is the buffer before this one whose memory it is. With ``image`` there is a tile of
     so many bytes for each of `Images`, and this buffer is that of this image of the present one.
@@ -144,7 +144,7 @@ class Buffer(Struct, frozen=True):
     lanes: tuple[int | None, ...] | None = None
 
     def blocks_of(self, var: str) -> list[tuple[str, int]]:
-        """What an iteration of a loop adds, beside strides."""
+        """The offsets that an iteration of a loop adds, besides strides."""
         return [block for block in self.per_block if block[0] == var]
 
 

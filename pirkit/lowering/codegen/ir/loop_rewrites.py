@@ -230,7 +230,7 @@ def interchange(nest: Nest, row: str, var: str) -> Nest:
         assert isinstance(inner, Loop)
         body: list[Node] = []
         for part in inner.body:
-            # What is no reduction runs once for all rows, so its buffers may not move along them.
+            # Statements beside reductions run once for all rows: their buffers may not move.
             moves = [k for k in buffers_of([part]) if nest.buffers[k].strides[node.axes[0]]]
             if isinstance(part, Reducing):
                 part = replace(part, body=(replace(node, body=part.body),))

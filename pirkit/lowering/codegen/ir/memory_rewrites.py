@@ -294,7 +294,7 @@ def prefetch_rows(nest: Nest, row: str, var: str, requests: Sequence[Prefetch]) 
         return (replace(node, body=(*used, *node.body)),)
 
     def change(node: Loop) -> Nodes | None:
-        # What a copy in scratch replaced is not read from memory any more.
+        # Operands with a copy in scratch are not read from memory any more.
         used = [r for r in requests if r.buffer in buffers_of([node])]
         return (replace(node, body=changed(node.body, lambda n: inner(n, used))),)
 
@@ -302,7 +302,7 @@ def prefetch_rows(nest: Nest, row: str, var: str, requests: Sequence[Prefetch]) 
 
 
 def stream(nest: Nest, var: str, lane_axis: int, lanes: int) -> Nest:
-    """Stores of the loop ``var`` bypass the caches, if the operand asks for it and is aligned.
+    """Stores of the loop ``var`` bypass the caches, if the operand requests it and is aligned.
 
     A non-temporal vector store must be aligned: all addresses of vectors have to be multiples of
     their size if the buffer begins at a cache line, which is only known at run time.

@@ -48,7 +48,7 @@ class StatementBuilder:
             raise NotLowerableError("complex numbers have no native code")
         held = constant(value, dtype).item()
         number = float(held) if dtype.is_float else held
-        # By its text: 0.0 and -0.0 are equal, and NaN equals nothing.
+        # The key is the text: 0.0 and -0.0 are equal, and NaN equals nothing.
         key = ("constant", repr(number), dtype.name)
         return self._once(key, lambda name: Constant(name, dtype, number))
 

@@ -50,7 +50,7 @@ class Functions(Protocol):
 
 
 class Routine(Protocol):
-    """What `Invoke` calls: with addresses of buffers, then numbers."""
+    """A routine that `Invoke` calls, with addresses of buffers, then numbers."""
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         """One line for people."""

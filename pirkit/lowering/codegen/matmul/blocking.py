@@ -1,4 +1,4 @@
-"""What the routines around microkernels share: extents of blocks, zeros, packed tiles."""
+"""Shared parts of the routines around microkernels: extents of blocks, zeros, packed tiles."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class _Blocks:
         return len(self.buffers) - 1
 
     def _scratch(self, nbytes: int, strides: dict[int, int]) -> int:
-        """Scratch memory, which begins anew with each block of rows."""
+        """Scratch memory, which is reused by each block of rows."""
         return self._add(
             Buffer(self.group.dtype, (), nbytes, space="scratch", outside=("b",)), strides
         )
@@ -339,7 +339,7 @@ class _Blocks:
         ])  # fmt: skip
 
     def _prefetches(self, n: int) -> Iterator[Node]:
-        """What each tile of a GEMM prefetches for the next block."""
+        """The prefetches of each tile of a GEMM for the next block."""
         for what in self.prefetches.get(n, ()):
             strides = {} if what.next_matrix else {self.row: what.operand.strides[0]}
             view = self._view(what.operand, strides, f"m{n}")
@@ -366,7 +366,7 @@ class _Blocks:
 
 
 def _cut(count: Bound, size: int, extent: int) -> Iterator[tuple[Bound, Bound, int]]:
-    """Where whole tiles begin and end and how large they are; then a smaller one, if any is."""
+    """The range and size of whole tiles, then those of a smaller one, if there is one."""
     whole = rounded(count, size)
     if whole:
         yield 0, whole, size

@@ -109,7 +109,7 @@ def microkernel(
             return _outer_product(b, left, right, sums, combine)
         extent, is_last = extents[axis], axis == len(extents) - 1
         interleaved = is_last and chains > 1
-        # Such as the taps of a row of a filter: the counters of a short loop cost a few percent.
+        # For example the taps of a row of a filter: counters of a short loop cost a few percent.
         unrolled = is_last and not interleaved and extent in range(_MAX_UNROLLED + 1)
         # Offsets are carried by the loop, unless an address can scale the index by the stride. If
         # LLVM derived them from the index, in place, it would load all broadcasts of an iteration

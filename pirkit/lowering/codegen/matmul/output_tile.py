@@ -1,4 +1,4 @@
-"""Where a register tile is in memory: loads, stores and epilogues of its vectors."""
+"""A register tile in memory: loads, stores and epilogues of its vectors."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def group_norm(b: Binding) -> Step | None:
 @kernel("rms_norm", dtypes=dt.FLOATS, widen=True)
 def rms_norm(b: Binding) -> Step | None:
     shape = b.input().shape
-    size = prod(shape[-len(b.attrs["normalized_shape"]) :])  # which may hold -1
+    size = prod(shape[-len(b.attrs["normalized_shape"]) :])  # the shape may hold -1
     rows = prod(shape) // size if size else 0
     if not rows:
         return None

@@ -22,7 +22,7 @@ _EXTREMA: Final[dict[str, np.ufunc]] = {"max": np.maximum, "min": np.minimum}
 _SHORT: Final = 16
 _MANY: Final = 256
 """``_MANY`` rows of up to ``_SHORT`` elements are reduced element by element over all rows at once:
-numpy's reduction begins anew for each row."""
+numpy's reduction starts again for each row."""
 
 
 def _axes(b: Binding) -> tuple[int, ...]:

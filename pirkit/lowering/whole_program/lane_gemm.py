@@ -41,7 +41,7 @@ def multiply(w: LoopEmitter, ops: Sequence[Op]) -> None:
 
 
 def _emit_block(w: LoopEmitter, ops: Sequence[Op]) -> None:
-    """Emit a block; its stores come after the loads of a tile, so rows need not be known apart."""
+    """Emit a block. A tile stores after all its loads, so LLVM need not know whether rows alias."""
     w.by_value = True
     _tiles(w, ops)
     w.by_value = False
