@@ -315,18 +315,24 @@ def _spelled(given: Any) -> str:
 
 
 def pushforward(result: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative of the result along tangents, one for each tensor of the arguments."""
+    """The derivative of the result along tangents, one for each tensor of the arguments.
+
+    What the function does not compute from traced values has zeros.
+    """
     leaves, shape = tree.flatten(result)
-    every = cast("list[Value]", leaves)
-    targets = [y for y in every if is_differentiable(y.ssa)]
+    targets = [y for y in leaves if isinstance(y, Value) and is_differentiable(y.ssa)]
     wrt = [cast(Value, leaf) for a in args for leaf in tree.flatten(a)[0]]
     ways = [_direction(d, w) for d, w in zip(tangents, wrt, strict=True)]
     found = iter(_derivatives(targets, wrt, [[d] for d in ways], 1) if targets else ())
-    dense: list[Any] = [
-        next(found) if is_differentiable(y.ssa) else cast(Recorder, y.b).zeros_like(y)
-        for y in every
-    ]
-    return tree.unflatten(shape, iter(dense))
+    moving = {id(y) for y in targets}
+    dense = (next(found) if id(y) in moving else _zeros_like(y) for y in leaves)
+    return tree.unflatten(shape, dense)
+
+
+def _zeros_like(result: Any) -> Any:
+    if isinstance(result, Value):
+        return result.b.zeros_like(result)
+    return type(result)() if isinstance(result, int | float | complex) else np.zeros_like(result)
 
 
 def _derivatives(

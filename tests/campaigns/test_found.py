@@ -665,3 +665,35 @@ def test_the_cotangent_of_a_value_of_unknown_size_has_any() -> None:
         np.testing.assert_allclose(found(given, np.ones(3))[0], 2 * given * (given > 0))
     with pytest.raises(PirkitError, match="do not broadcast"):
         pirkit.vjp(lambda x: program(x=x), given)[1](np.ones(7))
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (4, 1), (4, 3)])
+@pytest.mark.parametrize("name", ["sum", "any", "mean", "max"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
+def test_reductions_beside_lanes_have_a_type_of_their_own(
+    name: str, dtype: str, shape: tuple[int, ...]
+) -> None:
+    """Sums of another element type were stored as that of the operand."""
+    given = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    for result in (None, "float64", "int64") if name == "sum" else (None,):
+        b = pirkit.ProgramBuilder()
+        x, beside = b.input("x", shape, dtype), b.input("beside", (4,), "float32")
+        attributes = {} if result is None else {"dtype": result}
+        try:
+            b.output("y", b(f"pd_op.{name}", x, axis=[len(shape) - 1], **attributes))
+        except PirkitError:  # no mean of bools
+            continue
+        b.output("z", b.exp(beside))
+        program, inputs = b.finish(), {"x": given, "beside": np.ones(4, "f4")}
+        want = pirkit.compile(program, backend="reference")(**inputs)["y"]
+        found = pirkit.compile(program, batch_lanes=True)(**inputs)["y"]
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+def test_what_does_not_depend_on_its_argument_has_no_tangent() -> None:
+    ones = np.ones(2)
+    for result in (ones, pirkit.tensor(ones), 1.0, np.inf, True, {}):
+        value, tangent = pirkit.jvp(lambda _, r=result: r, (ones,), (ones,))
+        assert np.shape(tangent) == np.shape(value)
+        assert not np.any(np.asarray(tangent)) or result == {}

@@ -343,9 +343,15 @@ def _float_of(steps: ProgramSchedule) -> DType:
     if any(graph.dtype(s.out) not in floats for s in steps.sums):
         raise NotNativeError("a sum of numbers that are no floats")
     for op in graph.ops:
+        if op.name == "sum" and graph.dtype(op.out) not in floats:
+            raise NotNativeError("a sum of numbers that are no floats")
         if op.name in ("scale", "pow") and not graph.dtype(op.out).is_float:
             raise NotNativeError(f"`{op.name}` of {graph.dtype(op.out).name}")
-        if len({graph.dtype(a) for a in op.args} - {bool_}) > 1:
+        made, given = graph.dtype(op.out), {graph.dtype(a) for a in op.args}
+        if made is bool_ or op.name == "where":  # of a mask
+            given -= {bool_}
+        converts = made is not bool_ and op.name != "cast" and bool(given - {made})
+        if len(given) > 1 or converts:
             raise NotNativeError(f"`{op.name}` of several element types")
     (only,) = floats
     return only

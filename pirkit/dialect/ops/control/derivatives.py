@@ -43,7 +43,8 @@ def _(*values: Meta, targets: int, wrt: int) -> tuple[Meta, ...]:
         f"{len(values)} values for {targets} targets and {wrt} of wrt",
     )
     for target, cotangent in zip(values, values[targets : 2 * targets], strict=False):
-        require(compatible(target, cotangent), "C2", f"the cotangent of a {target} is a {cotangent}",
+        wrong = f"the cotangent of a {target} is a {cotangent}"
+        require(compatible(target, cotangent), "C2", wrong,
                 help="give it the shape and element type of the result")  # fmt: skip
     return values[2 * targets :]
 
@@ -75,7 +76,8 @@ def _(*values: Meta, targets: int, given: tuple[int, ...], order: int) -> tuple[
     require(order > 0 and max(given, default=0) <= order, "C3", f"{list(given)} for order {order}")
     owners = [v for v, count in zip(values[targets:], given, strict=False) for _ in range(count)]
     for value, derivative in zip(owners, values[start:], strict=True):
-        require(compatible(value, derivative), "C2", f"the derivative of a {value} is a {derivative}",
+        wrong = f"the derivative of a {value} is a {derivative}"
+        require(compatible(value, derivative), "C2", wrong,
                 help="give a tangent of the shape and element type of its primal")  # fmt: skip
     return tuple([v for v in values[:targets] for _ in range(order)])
 
