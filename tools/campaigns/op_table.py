@@ -156,6 +156,19 @@ def between(call: Call, behind: bool = True, **options: Any) -> list[Array]:
     return [_changed(np.asarray(found[n])) for n in sorted(found, key=lambda n: int(n[1:]))]
 
 
+def _in_lanes(call: Call) -> list[Array]:
+    """The call beside an op of rows, so that both are one native call with a row in each lane."""
+    program = _program(call, (_same, _same))
+    given = {f"x{k}": a for k, a in enumerate(tensors_of(call))}
+    rows = np.ones(next((a.shape[0] for a in given.values() if a.ndim), 4), np.float32)
+    b = Builder(program.main.block)
+    x = b("pd_op.data", name="rows", shape=rows.shape, dtype=dt.float32, place=UNDEFINED)
+    b("pir.shadow_output", b("pd_op.exp", x), output_name="y-1")
+    found = compile(program, batch_lanes=True)(**given, rows=rows)
+    del found["y-1"]
+    return [np.asarray(found[name]) for name in sorted(found, key=lambda n: int(n[1:]))]
+
+
 def _changed(a: Array) -> Array:
     """The negative number, or the complement; complex numbers, whose infinities would be lost, and
     what has no bits are as they are."""
@@ -241,6 +254,7 @@ WAYS: Final[dict[str, Callable[[Call], list[Array]]]] = {
     "native": _compiled("@fused", "cpu"),
     "layouts": _compiled("@default", "cpu", laid_out),
     "between": lambda call: between(call, behind=call.definition.kind != GATHER),
+    "lanes": _in_lanes,
     "eager": _eager,
 }
 
