@@ -68,7 +68,7 @@ def mixed_rows(branch: Any, x: Any, w: Any, source: Any) -> Any:
     whole, found = fields(branch, x, w), []
     for k in range(branch.shape[0]):
         y = ops.cumsum(whole[k], axis=0).reshape((6, 1))
-        found.append(d(y, x, 0).sum())
+        found.append((d(y, x, 0) * x[:, 1:2]).sum())
     return ops.stack(found, axis=0), source.sum()
 
 
