@@ -5,7 +5,6 @@ Then the derivative of the sum of the value is the derivative of each row (see `
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
@@ -42,7 +41,8 @@ class Mixed(Struct, frozen=True):
 def depends_by_rows(root: SSAValue, variable: SSAValue, lead: int = 1) -> Mixed | None:
     """Return None if row i of ``root`` depends only on row i of ``variable``.
 
-    Rows are the indices of the first ``lead`` axes. A variable with one element has one row, and
+    Rows are the indices of the first ``lead`` axes; on the way they may be at other axes, as in
+    ``outputs[k]`` of a tensor of (functions, points). A variable with one element has one row, and
     every value that depends on it trivially depends on that row.
     """
     held = meta_of(variable.type)
@@ -50,34 +50,47 @@ def depends_by_rows(root: SSAValue, variable: SSAValue, lead: int = 1) -> Mixed 
     if held.numel == 1:
         return None
     block = cast(Block, block_of(variable))
-    active, rows = {variable}, held.shape[:lead]
+    first = tuple(range(lead))
+    at, rows = {variable: first}, held.shape[:lead]
     for op in between(block, [root], [variable]):
-        if not declares(op, DERIVATIVE) and not _preserves_rows(op, active, rows):
+        if declares(op, DERIVATIVE):
+            at.update(dict.fromkeys(op.results, first))
+        elif not _preserves_rows(op, at, rows):
             return Mixed(f"`{op.name}` mixes rows", op)
-        active.update(op.results)
-    if root not in active:
+    if at.get(root) != first:
         return Mixed("the value does not depend on the variable row by row")
     return None
 
 
-def _preserves_rows(op: PirOp, active: set[SSAValue], rows: Sequence[int]) -> bool:
-    """True if row i of each result depends only on row i of the active operands.
+Axes = tuple[int, ...]
 
-    The index maps decide, where the op has any. Otherwise the op is elementwise by its record, or
-    its decomposition preserves rows.
+
+def _preserves_rows(op: PirOp, at: dict[SSAValue, Axes], rows: Sequence[int]) -> bool:
+    """True if row i of each result depends only on row i of the operands in ``at``.
+
+    ``at`` holds the axes of rows of the values that depend on the variable, and gets those of the
+    results. The index maps decide, where the op has any. Otherwise the op is elementwise by its
+    record, or its decomposition preserves rows.
     """
-    results = [meta for result in op.results for meta in _tensors(result)]
-    if not all(_has_rows(meta, rows) for meta in results):
-        return False
-    if declares(op, LIST):
-        return True
-    elements = _elements(op)
+    given = {at[v] for v in op.operands if v in at}
+    axes = min(given) if len(given) == 1 else None
+    metas = [(r, m) for r in op.results for m in _tensors(r)]
+    elements = None if declares(op, LIST) else _elements(op)
     if elements is not None:
-        return all(_reads_own_row(op, e, active, rows) for e in elements if e is not None)
-    if op.definition.base.kind == ELEMENTWISE:
-        given = [m for v in op.operands if v in active for m in _tensors(v)]
-        return all(_has_rows(m, rows) and m.rank == results[0].rank for m in given)
-    return _parts_keep_rows(op, active, rows)
+        found = [axes if e is None else _axes_of_rows(op, e, at, m)
+                 for e, (_, m) in zip(elements, metas, strict=False)]  # fmt: skip
+    elif declares(op, LIST):
+        found = [axes] * len(metas)
+    elif op.definition.base.kind == ELEMENTWISE:
+        ranks = {m.rank for v in op.operands if v in at for m in _tensors(v)}
+        found = [axes if ranks == {m.rank} else None for _, m in metas]
+    else:
+        return _parts_keep_rows(op, at, rows)
+    for (result, meta), held in zip(metas, found, strict=False):
+        has_rows = op.name == "pir.combine" or (held is not None and _has_rows(meta, held, rows))
+        if held is None or not has_rows or at.setdefault(result, held) != held:
+            return False
+    return True
 
 
 def _tensors(value: SSAValue) -> tuple[TensorMeta, ...]:
@@ -86,8 +99,8 @@ def _tensors(value: SSAValue) -> tuple[TensorMeta, ...]:
     return tuple([m for m in items if isinstance(m, TensorMeta)])
 
 
-def _has_rows(meta: TensorMeta, rows: Sequence[int]) -> bool:
-    return meta.rank >= len(rows) and meta.shape[: len(rows)] == tuple(rows)
+def _has_rows(meta: TensorMeta, axes: Axes, rows: Sequence[int]) -> bool:
+    return meta.rank > max(axes) and [meta.shape[a] for a in axes] == [*rows]
 
 
 def _elements(op: PirOp) -> Sequence[Element | None] | None:
@@ -117,21 +130,27 @@ def _with_sizes(meta: Any) -> Any:
     return meta.with_shape([_SOME_SIZE if n == UNKNOWN else n for n in meta.shape])
 
 
-def _reads_own_row(op: PirOp, element: Element, active: set[SSAValue], rows: Sequence[int]) -> bool:
-    """True if the element reads active operands only in its own row."""
+def _axes_of_rows(
+    op: PirOp, element: Element, at: dict[SSAValue, Axes], result: TensorMeta
+) -> Axes | None:
+    """The axes of the result at which the rows of all operands in ``at`` are."""
     if isinstance(element, Scatter):
-        return False
+        return None
     operands = tensors_of(op)
-    own = space([_SOME_SIZE if n == UNKNOWN else n for n in rows])
-    loads = (n for root in roots(element) for n in walk(root) if isinstance(n, Load))
-    return all(
-        len(load.index) >= len(own) and all(map(operator.is_, load.index, own))
-        for load in loads
-        if load.source >= len(operands) or operands[load.source] in active
-    )
+    own = {id(i): k for k, i in enumerate(space(_with_sizes(result).shape))}
+    found: set[Axes | None] = set()
+    for load in (n for root in roots(element) for n in walk(root) if isinstance(n, Load)):
+        if load.source >= len(operands):
+            return None
+        axes = at.get(operands[load.source])
+        if axes is not None:
+            places = [own.get(id(load.index[a])) for a in axes if a < len(load.index)]
+            known = tuple([p for p in places if p is not None])
+            found.add(known if len(known) == len(axes) else None)
+    return next(iter(found)) if len(found) == 1 else None
 
 
-def _parts_keep_rows(op: PirOp, active: set[SSAValue], rows: Sequence[int]) -> bool:
+def _parts_keep_rows(op: PirOp, at: dict[SSAValue, Axes], rows: Sequence[int]) -> bool:
     """True if the op has a decomposition that preserves rows.
 
     The decomposition is emitted before the op, analysed, and erased again.
@@ -145,12 +164,16 @@ def _parts_keep_rows(op: PirOp, active: set[SSAValue], rows: Sequence[int]) -> b
     except UnsupportedError:
         found = NotImplemented
     made = cast("tuple[Any, ...]", found if isinstance(found, tuple) else (found,))
-    keeps = all(v is None or isinstance(v, Value) for v in made)
-    reached = set(active)
+    pairs = [
+        (r, v) for r, v in zip(op.result_slots, made, strict=False) if r is not None and r.uses
+    ]
+    keeps = found is not NotImplemented and all(isinstance(v, Value) for _, v in pairs)
+    reached = dict(at)
     for part in b.emitted:
-        if keeps and not reached.isdisjoint(part.operands):
+        if keeps and not reached.keys().isdisjoint(part.operands):
             keeps = _preserves_rows(part, reached, rows)
-            reached.update(part.results)
+    if keeps:
+        at.update({r: reached[v.ssa] for r, v in pairs if v.ssa in reached})
     for part in reversed(b.emitted):
         part.detach()
         part.erase(safe_erase=False)

@@ -13,6 +13,7 @@ import numpy as np
 import pirkit
 from pirkit.deepxde.libraries import deepxde
 from pirkit.dialect.build import Value
+from pirkit.frontend.reroll import reroll
 from pirkit.frontend.tracing import fingerprint, trace
 from pirkit.runtime.executor import Executable
 
@@ -98,6 +99,7 @@ class Programs:
         finally:
             deepxde.gradients.clear()
         program = traced.program
+        reroll(program.module, program.main, traced.captured)
         key = fingerprint(program.main)
         if key not in self.held:
             self.held[key] = pirkit.compile(program, fast_math=True)

@@ -279,10 +279,14 @@ def _sparse_matmul(recording: Recording, matrix: Any, x: Any) -> Any:
     return (found * recording.captured(scales[..., None])).sum(axis=1)
 
 
+_MOST_PLACED: Final = 7
+"""From one more on, `reroll` makes one operation of what is stacked."""
+
+
 def _stack(recording: Recording, tensors: Any, dim: int = 0) -> Any:
-    """Numbers are selected by masks, not joined: so a program stays one loop over points."""
+    """A few numbers are selected by masks, not joined: so a program stays one loop over points."""
     values = [recording.whole(t) for t in tensors]
-    if any(v.rank for v in values):
+    if any(v.rank for v in values) or len(values) > _MOST_PLACED:
         return stacked(values, dim)
     parts = [
         pirkit.where(recording.place(i, len(values), v) > 0.5, v, filled(v, 0.0))

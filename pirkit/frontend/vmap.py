@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.dialect.build import Value
+from pirkit.diag.errors import UsageError
+from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, declares
 from pirkit.frontend import tree
@@ -116,7 +117,7 @@ def _placed(b: Recorder, given: Batched, axis: int | None, count: int) -> Value:
     return rows if not axis else apply_function(b, "moveaxis", (rows, 0, axis), {})
 
 
-def all_rows(b: Recorder, given: Batched, count: int) -> Value:
+def all_rows(b: Builder, given: Batched, count: int) -> Value:
     """A value with the axis of rows."""
     if given.rows:
         return given.value

@@ -82,6 +82,23 @@ def case_aligned_second_order() -> Any:
     return dde.Model(data, deeponet("DeepONetCartesianProd")), [{"optimizer": "L-BFGS"}], []
 
 
+def case_aligned_many_functions() -> Any:
+    """A loop over functions that is rerolled, with a condition that reads each of them."""
+    line = dde.geometry.GeometryXTime(dde.geometry.Interval(0, 1), dde.geometry.TimeDomain(0, 1))
+    ic = dde.icbc.IC(line, lambda x, v: v, lambda _, on: on)
+
+    def heat(x: Any, y: Any, v: Any) -> Any:
+        return dde.grad.jacobian(y, x, j=1) - dde.grad.hessian(y, x) * y - v
+
+    pde = dde.data.TimePDE(line, heat, ic, num_domain=8, num_initial=3)
+    made = [dde.data.GRF(length_scale=0.4), PLACES, 12]
+    data = dde.data.PDEOperatorCartesianProd(
+        pde, *made, function_variables=[0], num_test=4, batch_size=9
+    )
+    network = dde.nn.DeepONetCartesianProd([6, 8, 8], [2, 8, 8], "tanh", "Glorot normal")
+    return dde.Model(data, network), adam(), []
+
+
 def case_forward_mode() -> Any:
     dde.config.set_default_autodiff("forward")
     line = dde.geometry.Interval(-1, 1)

@@ -1,0 +1,98 @@
+"""Loops that Python unrolled over slices are one operation each, with the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pirkit
+from pirkit import ops
+from pirkit.frontend.reroll import reroll
+from pirkit.frontend.tracing import trace
+
+Array = np.ndarray[Any, Any]
+Body = Callable[..., Any]
+
+
+def arrays(count: int) -> tuple[Array, ...]:
+    draw = np.random.default_rng(0).normal
+    return tuple([draw(size=s) for s in ((count, 5), (6, 2), (2, 5), (count, 6))])
+
+
+def run(function: Body, count: int, *, rerolled: bool) -> tuple[list[Array], int]:
+    """Results, and the number of operations."""
+    given = arrays(count)
+    traced = trace(function, given)
+    program = traced.program
+    if rerolled:
+        reroll(program.module, program.main, traced.captured)
+    inputs = {f"x{i}": a for i, a in enumerate(given)} | traced.captured
+    found = pirkit.compile(program).run(inputs)
+    return [found[n] for n in sorted(found)], sum(1 for _ in program.main.operations)
+
+
+def fields(branch: Any, x: Any, w: Any) -> Any:
+    return (
+        branch @ ops.transpose(ops.tanh(x @ w), perm=(1, 0)) * ops.transpose(x[:, :1], perm=(1, 0))
+    )
+
+
+def d(y: Any, x: Any, k: int) -> Any:
+    slopes = y.b("pir.gradient", y, y.b.ones_like(y), x, targets=1, wrt=1)
+    return slopes[:, k : k + 1]
+
+
+def residual(branch: Any, x: Any, w: Any, source: Any) -> Any:
+    whole, losses = fields(branch, x, w), []
+    for k in range(branch.shape[0]):
+        y = whole[k].reshape((6, 1))
+        wanted = d(y, x, 1) + d(d(y, x, 0), x, 0) * y - source[k].reshape((6, 1))
+        losses.append((wanted**2).mean() + (y[:2] - np.full((2, 1), k / 7.0)).sum())
+    return (ops.stack(losses, axis=0) ** 2).sum()
+
+
+def weighted(branch: Any, x: Any, w: Any, source: Any) -> Any:
+    """A cotangent other than one, of several columns."""
+    whole, found = fields(branch, x, w), []
+    for k in range(branch.shape[0]):
+        y: Any = ops.concat([whole[k].reshape((6, 1)), ops.sin(whole[k].reshape((6, 1)))], axis=1)
+        found.append(y.b("pir.gradient", y, x * 2.0, x, targets=1, wrt=1))
+    return ops.stack(found, axis=0), source.sum()
+
+
+def mixed_rows(branch: Any, x: Any, w: Any, source: Any) -> Any:
+    """A row of a slice depends on all rows of ``x``: no forward derivative gives its gradient."""
+    whole, found = fields(branch, x, w), []
+    for k in range(branch.shape[0]):
+        y = ops.cumsum(whole[k], axis=0).reshape((6, 1))
+        found.append((d(y, x, 0) * x[:, 1:2]).sum())
+    return ops.stack(found, axis=0), source.sum()
+
+
+def read_elsewhere(branch: Any, x: Any, w: Any, source: Any) -> Any:
+    """A slice goes to the next one, so the loop is none over slices alone."""
+    whole, found, state = fields(branch, x, w), [], source[0] * 0.0
+    for k in range(branch.shape[0]):
+        state = ops.tanh(state + whole[k])
+        found.append(state.sum())
+    return ops.stack(found, axis=0)
+
+
+@pytest.mark.parametrize("function", [residual, weighted, mixed_rows, read_elsewhere])
+def test_results_are_those_of_the_unrolled_loop(function: Body) -> None:
+    plain, rerolled = (run(function, 9, rerolled=r)[0] for r in (False, True))
+    for wanted, found in zip(plain, rerolled, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("function", [residual, weighted])
+def test_operations_do_not_grow_with_the_slices(function: Body) -> None:
+    assert len({run(function, n, rerolled=True)[1] for n in (8, 20)}) == 1
+    assert run(function, 20, rerolled=False)[1] > 100
+
+
+def test_few_slices_stay() -> None:
+    assert run(residual, 7, rerolled=True)[1] == run(residual, 7, rerolled=False)[1]
