@@ -16,6 +16,7 @@ from pirkit.passes.block_values import Epilogue, Layouts, image_meta
 from pirkit.passes.replace_ops import erase
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.target import host
 
 _FEW_MULTIPLICATIONS: Final = 70
 """Multiplications for each element that changes its layout, up to which blocks take longer (Zen 4:
@@ -23,6 +24,10 @@ _FEW_MULTIPLICATIONS: Final = 70
 0.34)."""
 _FEW_OF_POINTS: Final = 100
 """The same with one or two taps, where a plain convolution is a matmul."""
+_NEST_TAPS: Final = 64
+_WIDE_BLOCK: Final = 16
+"""Taps of depthwise convolutions that a nest has at most, and channels of a block that say that
+registers have 512 bits."""
 
 
 def absorb_padding(at: Layouts, op: PirOp) -> None:
@@ -78,11 +83,23 @@ def is_better(at: Layouts, op: PirOp, end: Epilogue) -> bool:
         few = channels >= at.block and width * taps * filters < _FEW_OF_POINTS * moved
     if op.attribute("groups") > 1:
         few &= taps <= 2
-        few |= channels >= at.block and (1 < width < at.block or (width == 1 and taps < 16))
+        narrow = 1 < width < at.block or (width == 1 and (taps < 16 or _is_large(at, op)))
+        few |= channels >= at.block and narrow
     wasteful = 7 * (-filters % at.block) > filters
     if not (few or wasteful) or x in at.blocked or end.residual is not None:
         return False
     return not _is_wanted(at, end.chain[-1].results[0])
+
+
+def _is_large(at: Layouts, op: PirOp) -> bool:
+    """Whether an image is beyond the L2 cache, so that copies cost more than a nest, which has 32
+    registers of 512 bits for that (depthwise 5x5, 96 channels of 112 x 112: 1.14 and 1.25 ms).
+    """
+    image = image_meta(op.operands[0])
+    taps = prod(image_meta(op.operands[1]).shape[2:])
+    is_nest = prod(op.attribute("strides")) == 1 and taps <= _NEST_TAPS
+    bytes_ = image.numel * image.dtype.itemsize
+    return is_nest and at.block >= _WIDE_BLOCK and bytes_ > host().l2_bytes
 
 
 def _is_wanted(at: Layouts, value: SSAValue) -> bool:
