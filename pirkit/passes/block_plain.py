@@ -22,6 +22,8 @@ _FEW_MULTIPLICATIONS: Final = 70
 """Multiplications for each element that changes its layout, up to which blocks take longer (Zen 4:
 3 taps of 32 to 64 channels, 64 of them, 0.60 ms, in blocks 0.74; 3x3 of 16 to 32, 96, 0.37 and
 0.34)."""
+_FEW_OF_SIGNALS: Final = 120
+"""The same of signals, whose rows are long."""
 _FEW_OF_POINTS: Final = 100
 """The same with one or two taps, where a plain convolution is a matmul."""
 _NEST_TAPS: Final = 64
@@ -78,7 +80,8 @@ def is_better(at: Layouts, op: PirOp, end: Epilogue) -> bool:
     taps, channels = prod(sizes), image_meta(x).shape[1]
     # Fewer channels than a block are read as they are.
     moved = filters + channels * (channels >= at.block)
-    few = taps * width * filters < _FEW_MULTIPLICATIONS * moved
+    is_signal = sizes[0] == 1 and image_meta(x).shape[2] == 1
+    few = taps * width * filters < (_FEW_OF_SIGNALS if is_signal else _FEW_MULTIPLICATIONS) * moved
     if taps <= 2:
         few = channels >= at.block and width * taps * filters < _FEW_OF_POINTS * moved
     if op.attribute("groups") > 1:
