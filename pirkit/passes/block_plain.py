@@ -120,6 +120,7 @@ def _is_wanted(at: Layouts, value: SSAValue) -> bool:
             elif (
                 rule is not None
                 or user.name == "pir.combine"
+                or RESHAPE in user.definition.traits  # as around norms of ONNX
                 or (
                     user.definition.kind == ELEMENTWISE
                     and all(v in reached or at.follows(v, channels) for v in user.operands)
