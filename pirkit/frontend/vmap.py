@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import DERIVATIVE
 from pirkit.dialect.operation import PirOp, declares

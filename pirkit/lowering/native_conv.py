@@ -4,7 +4,7 @@ nest for grouped convolutions with few channels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from pirkit.lowering.codegen.conv.compile_conv import (
     native_weight_grad,
     sparing_padding,
 )
+from pirkit.lowering.codegen.conv.conv_blocking import ConvProblem
 from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad, dense_strides
 from pirkit.lowering.codegen.conv.direct_conv import convolution
 from pirkit.lowering.codegen.conv.transposed_conv_phases import (
@@ -26,11 +27,13 @@ from pirkit.lowering.codegen.conv.transposed_conv_phases import (
     transposed_conv_phases,
 )
 from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.sequence_step import SequenceStep, step_over
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import HALF_TYPES, Binding, Step, widened
 from pirkit.runtime.kernels.numpy.windows import CHANNELS_LAST, channels_first, geometry
 from pirkit.runtime.native.function import NativeSequence
+from pirkit.runtime.native.target import host
 
 Array = np.ndarray[Any, Any]
 
@@ -45,6 +48,10 @@ MIN_CHANNELS: Final = 8
 MAX_NEST_TERMS: Final = 16
 """Filters or channels per group below which the register tiles of a GEMM are mostly empty, and
 terms of a sum up to which filling a panel for them costs more than a nest's predicated loads."""
+
+MAX_DEPTHWISE_TERMS: Final = 64
+"""The same of depthwise convolutions without strides, whose register tiles are a single filter,
+with 32 registers of 512 bits (Zen 4, 96 channels of 112 x 112, 5x5: 1.14 ms, blocked 1.45)."""
 
 
 def bind_convolution(b: Binding) -> Step | None:
@@ -103,33 +110,57 @@ def multiplications(b: Binding) -> int:
     return met.numel // met.shape[1] * b.input(1).numel
 
 
-def native_form(b: Binding) -> NativeSequence | WeightGrad:
-    """The functions of a convolution over contiguous images, filter and result.
+def conv_form(b: Binding) -> Kernel | Sequence[ConvProblem] | WeightGrad:
+    """A convolution over contiguous images, filter and result: a loop nest, or blocked problems.
 
     A convolution whose "filter" is larger than its result is a weight gradient in disguise (as
     autodiff writes it): a `WeightGrad` is returned for it.
     """
-    groups, is_transposed = b.attrs["groups"], has_trait(b.op, TRANSPOSED)
-    first, second, *sizes = b.input(1).shape
-    group_filters, depth = (second, first // groups) if is_transposed else (first // groups, second)
-    g = geometry(b, sizes, b.attrs["dilations"])
-    sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
-    s = ConvSizes(b.input().shape[0], groups, group_filters, depth, b.dtype, *sides)
+    s, is_transposed = _sizes(b), has_trait(b.op, TRANSPOSED)
     # a filter larger than the result: the forward convolution of a weight gradient
     if (
         not is_transposed
-        and prod(sizes) > prod(g.positions)
-        and (groups == 1 or group_filters >= MIN_CHANNELS)
+        and prod(s.sizes) > prod(s.positions)
+        and (s.groups == 1 or s.group_filters >= MIN_CHANNELS)
     ):
-        return WeightGrad(s.n, groups, group_filters, depth, *sides, s.dtype)
-    if (
-        groups > 1
-        and min(group_filters, depth) < MIN_CHANNELS
-        and depth * prod(sizes) <= MAX_NEST_TERMS
-        and (nest := _nest(s, is_transposed))
-    ):
+        sides = s.lengths, s.sizes, s.positions, s.strides, s.dilations, s.before
+        return WeightGrad(s.n, s.groups, s.group_filters, s.depth, *sides, s.dtype)
+    narrow = s.groups > 1 and min(s.group_filters, s.depth) < MIN_CHANNELS
+    # Its loads are contiguous, and its sums go to the result without scratch memory.
+    narrow |= s.groups == 1 and not is_transposed and s.strides[-1] == 1
+    short = s.depth * prod(s.sizes) <= _nest_terms(s)
+    if narrow and short and (nest := _nest(s, is_transposed)):
         return nest
-    return native_blocked_conv((transposed_conv_phases if is_transposed else conv_phases)(s))
+    return transposed_conv_phases(s) if is_transposed else conv_phases(s)
+
+
+def _nest_terms(s: ConvSizes) -> int:
+    """Terms of a sum up to which a nest is faster than a blocked kernel."""
+    is_depthwise = s.depth == s.group_filters == 1 and prod(s.strides) == 1
+    return MAX_DEPTHWISE_TERMS if is_depthwise and host().vector_bits > 256 else MAX_NEST_TERMS
+
+
+def native_form(b: Binding) -> NativeSequence | WeightGrad:
+    """The functions of a convolution; operands are images, filter and result."""
+    form = conv_form(b)
+    if isinstance(form, WeightGrad):
+        return form
+    if not isinstance(form, Kernel):
+        return native_blocked_conv(form)
+    found = native_sequence(form)
+    if not has_trait(b.op, TRANSPOSED):
+        return found
+    return sparing_padding(transposed_conv_phases(_sizes(b)), found)
+
+
+def _sizes(b: Binding) -> ConvSizes:
+    groups, (first, second, *sizes) = b.attrs["groups"], b.input(1).shape
+    filters, depth = first // groups, second
+    if has_trait(b.op, TRANSPOSED):
+        filters, depth = second, first // groups
+    g = geometry(b, sizes, b.attrs["dilations"])
+    sides = g.lengths, g.sizes, g.positions, g.strides, g.dilations, g.before
+    return ConvSizes(b.input().shape[0], groups, filters, depth, b.dtype, *sides)
 
 
 def _bind(b: Binding) -> Step | None:
@@ -177,7 +208,7 @@ def _has_dense_channels(a: Array) -> bool:
     return follow and min(a.strides[:2]) >= 0
 
 
-def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
+def _nest(s: ConvSizes, is_transposed: bool) -> Kernel | None:
     """A loop nest for groups of few channels or filters; None for transposed ones with strides."""
     if is_transposed and prod(s.strides) != 1:
         return None
@@ -189,5 +220,4 @@ def _nest(s: ConvSizes, is_transposed: bool) -> NativeSequence | None:
         )
     if any(p < 0 for p in before):
         return None
-    found = native_sequence(convolution(replace(s, before=before), is_transposed))
-    return sparing_padding(transposed_conv_phases(s), found) if is_transposed else found
+    return convolution(replace(s, before=before), is_transposed)

@@ -16,12 +16,20 @@ from pirkit.passes.block_values import Epilogue, Layouts, image_meta
 from pirkit.passes.replace_ops import erase
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.target import host
 
-_SHORT_SUM: Final = 20
-_RESULTS: Final = 4
-"""Terms of a sum up to which, and filters for each of these from which on, a matmul by the windows
-of signals is faster than blocked channels (Zen 4, 16,000 samples: 10 taps with stride 5 to 512
-filters 0.60 and 1.26 ms, 16 taps with stride 4 to 64 0.18 and 0.22)."""
+_FEW_MULTIPLICATIONS: Final = 70
+"""Multiplications for each element that changes its layout, up to which blocks take longer (Zen 4:
+3 taps of 32 to 64 channels, 64 of them, 0.60 ms, in blocks 0.74; 3x3 of 16 to 32, 96, 0.37 and
+0.34)."""
+_FEW_OF_SIGNALS: Final = 120
+"""The same of signals, whose rows are long."""
+_FEW_OF_POINTS: Final = 100
+"""The same with one or two taps, where a plain convolution is a matmul."""
+_NEST_TAPS: Final = 64
+_WIDE_BLOCK: Final = 16
+"""Taps of depthwise convolutions that a nest has at most, and channels of a block that say that
+registers have 512 bits."""
 
 
 def absorb_padding(at: Layouts, op: PirOp) -> None:
@@ -63,32 +71,38 @@ def absorb_padding(at: Layouts, op: PirOp) -> None:
 def is_better(at: Layouts, op: PirOp, end: Epilogue) -> bool:
     """Whether a convolution between plain images saves less than the changes of layout cost.
 
-    Of 70 such convolutions, most of those with few multiplications of an element take longer
-    in blocks, up to five times: with one or two taps and few channels, or with a few channels
-    in a group. So do signals with few terms and many filters, and those with many filters beyond
-    theirs.
+    Of 90 such convolutions, most of those with few multiplications of an element take longer
+    in blocks, up to five times: with few taps and few channels, or with a few channels in a group.
+    So do those with many filters beyond theirs.
     """
     x, filter = op.operands
     filters, width, *sizes = image_meta(filter).shape
     taps, channels = prod(sizes), image_meta(x).shape[1]
-    few = taps <= 2 and taps * width * filters < 100 * (channels + filters)
+    # Fewer channels than a block are read as they are.
+    moved = filters + channels * (channels >= at.block)
+    is_signal = sizes[0] == 1 and image_meta(x).shape[2] == 1
+    few = taps * width * filters < (_FEW_OF_SIGNALS if is_signal else _FEW_MULTIPLICATIONS) * moved
+    if taps <= 2:
+        few = channels >= at.block and width * taps * filters < _FEW_OF_POINTS * moved
     if op.attribute("groups") > 1:
-        few |= 1 < width < at.block or (width == 1 and taps < 16)
-    few &= channels >= at.block  # others are read as they are
-    few |= _is_short_sum(op)
+        few &= taps <= 2
+        narrow = 1 < width < at.block or (width == 1 and (taps < 16 or _is_large(at, op)))
+        few |= channels >= at.block and narrow
     wasteful = 7 * (-filters % at.block) > filters
     if not (few or wasteful) or x in at.blocked or end.residual is not None:
         return False
     return not _is_wanted(at, end.chain[-1].results[0])
 
 
-def _is_short_sum(op: PirOp) -> bool:
-    """Whether few elements of a signal make an element of each of many results."""
-    x, filter = (image_meta(v).shape for v in op.operands)
-    is_explicit = op.attribute("padding_algorithm") == "EXPLICIT" and op.attribute("groups") == 1
-    is_signal = len(x) == 4 and x[2] == filter[2] == 1
-    terms = prod(filter[1:])
-    return is_explicit and is_signal and terms <= _SHORT_SUM and filter[0] >= _RESULTS * terms
+def _is_large(at: Layouts, op: PirOp) -> bool:
+    """Whether an image is beyond the L2 cache, so that copies cost more than a nest, which has 32
+    registers of 512 bits for that (depthwise 5x5, 96 channels of 112 x 112: 1.14 and 1.25 ms).
+    """
+    image = image_meta(op.operands[0])
+    taps = prod(image_meta(op.operands[1]).shape[2:])
+    is_nest = prod(op.attribute("strides")) == 1 and taps <= _NEST_TAPS
+    bytes_ = image.numel * image.dtype.itemsize
+    return is_nest and at.block >= _WIDE_BLOCK and bytes_ > host().l2_bytes
 
 
 def _is_wanted(at: Layouts, value: SSAValue) -> bool:
@@ -106,6 +120,7 @@ def _is_wanted(at: Layouts, value: SSAValue) -> bool:
             elif (
                 rule is not None
                 or user.name == "pir.combine"
+                or RESHAPE in user.definition.traits  # as around norms of ONNX
                 or (
                     user.definition.kind == ELEMENTWISE
                     and all(v in reached or at.follows(v, channels) for v in user.operands)
@@ -119,8 +134,7 @@ def _is_wanted(at: Layouts, value: SSAValue) -> bool:
 def as_matmul(at: Layouts, op: PirOp) -> None:
     """A plain convolution of one tap as a matmul, which takes a tenth to a fifth less time.
 
-    With strides it is one of every second position, or third. So is one of signals whose windows
-    have few elements beside the results of each, which matmuls store faster.
+    With strides it is one of every second position, or third.
     """
     x, filter = op.operands
     image, weights, result = (meta_of(v.type) for v in (x, filter, op.results[0]))
@@ -133,9 +147,6 @@ def as_matmul(at: Layouts, op: PirOp) -> None:
         or not out.numel
         or not str(op.attribute("data_format")).startswith("NC")
     ):
-        return
-    if prod(sizes[2:]) > 1 and _is_short_sum(op):
-        _windows_times_filter(at, op)
         return
     if (
         prod(sizes[2:]) > 1
@@ -155,20 +166,4 @@ def as_matmul(at: Layouts, op: PirOp) -> None:
     at.ctx.rewrote("matmul", op)
     at.ctx.count("matmuls")
     op.results[0].replace_all_uses_with(b.reshape(made, out.shape).ssa)
-    erase(op)
-
-
-def _windows_times_filter(at: Layouts, op: PirOp) -> None:
-    """A convolution of signals as a matmul by their windows."""
-    x, filter = op.operands
-    (filters, *terms), out = image_meta(filter).shape, image_meta(op.results[0]).shape
-    ((top, bottom), (left, right)) = padding_pairs(op.attribute("paddings"), 2, "C3")
-    b = at.builder(op)
-    steps = {name: list(op.attribute(name)) for name in ("strides", "dilations")}
-    windows = b("pd_op.unfold", b.wrap(x), kernel_sizes=terms[1:],
-                paddings=[top, left, bottom, right], **steps)  # fmt: skip
-    made = b("pd_op.matmul", b.reshape(b.wrap(filter), (filters, prod(terms))), windows)
-    at.ctx.rewrote("matmul", op)
-    at.ctx.count("matmuls")
-    op.results[0].replace_all_uses_with(b.reshape(made, out).ssa)
     erase(op)

@@ -38,8 +38,7 @@ class ConstantFoldPass(Pass):
     An operand is constant if `pd_op.full`, `pd_op.full_int_array` or `pd_op.assign_value` defines
     it and nothing writes its storage. For an operand of which the op reads only the shape, a static
     type is enough. The op's `reference` rule computes the result, which becomes one of the same
-    three ops; the operation stays if none of them represents the result bit by bit. A result
-    without elements needs no operands.
+    three ops; the operation stays if none of them represents the result bit by bit.
 
     ::
 
@@ -85,16 +84,8 @@ class ConstantFoldPass(Pass):
         self, op: PirOp, classes: AliasClasses, wrong: AbstractSet[SSAValue]
     ) -> list[Array] | None:
         """The results of the op, if they are known and small, and all of them are tensors."""
-        metas = [meta_of(r.type) for r in op.results]
-        if not metas:
+        if not op.results:
             return None
-        if all(isinstance(m, TensorMeta) and m.numel == 0 for m in metas):
-            known = wrong.isdisjoint(op.results)
-            return (
-                [np.empty(m.shape, m.dtype.np) for m in cast("list[TensorMeta]", metas)]
-                if known
-                else None
-            )
         call = call_of(
             op,
             lambda value, meta_only: self.argument(value, classes, wrong, meta_only=meta_only),

@@ -20,6 +20,7 @@ from pirkit.frontend.tracing import trace
 from pirkit.lowering import native_conv
 from pirkit.lowering.codegen.conv.transposed_conv_phases import ConvSizes, transposed_conv_phases
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
+from pirkit.lowering.codegen.emit.compile import native_sequence
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -72,7 +73,9 @@ def sequence_of(s: ConvSizes) -> NativeSequence:
     phases = transposed_conv_phases(s)
     narrow = s.groups > 1 and min(s.group_filters, s.depth) < native_conv.MIN_CHANNELS
     nest = native_conv._nest(s, is_transposed=True) if narrow else None
-    return nest or native_conv.native_blocked_conv(phases)
+    if nest is None:
+        return native_conv.native_blocked_conv(phases)
+    return native_conv.sparing_padding(phases, native_sequence(nest))
 
 
 def check(case: tuple[Any, ...], dtype: DType, rate: float, run: Any = None) -> None:

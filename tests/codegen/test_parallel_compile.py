@@ -271,3 +271,28 @@ def test_the_child_of_a_fork_compiles() -> None:
     if pid == 0:
         os._exit(0 if all(f.address for f in functions) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def resident_code() -> int:
+    """KiB of LLVM's code that this process has mapped."""
+    found, counts = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if line.endswith(" kB"):
+            found += int(line.split()[1]) * (counts and line.startswith("Rss:"))
+        elif "-" in line.split()[0]:
+            counts = " r-xp " in line and "libllvmlite" in line
+    return found
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages are asked of Linux")
+def test_pages_of_llvm_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a long compilation; the next one reads them again, and makes the same code."""
+    before = [compile_ir(text) for text in TEXTS]
+    used = resident_code()
+    assert used > 4096
+    monkeypatch.setattr(parallel_compile, "worker_count", lambda texts: 0)
+    parallel_compile.compile_all(TEXTS[:1], host())
+    assert resident_code() > used // 2  # a short one keeps them
+    monkeypatch.setattr(parallel_compile, "WORTH_S", 0.0)
+    assert parallel_compile.compile_all(TEXTS, host()) == before
+    assert resident_code() < used // 2

@@ -140,38 +140,36 @@ pir.program @groups(%x "x" : tensor<2x15x4x3xf32>) {
 // A convolution pads itself, also of a signal; the pad of channels stays.
 // CHECK-LABEL: pir.program @padded
 // CHECK:         [[X:%.*]] = pd_op.transpose
-// CHECK:         pir.nchwc_conv2d([[X]], {{%.*}}) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 2, 1, 4>{{.*}} -> tensor<1x1x9x11x8xf32>
-// CHECK:         pir.nchwc_conv2d({{%.*}}) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0, 5, 0>{{.*}} : (tensor<1x1x1x4x8xf32>, tensor<1x1x1x3x8x8xf32>) -> tensor<1x1x1x7x8xf32>
+// CHECK:         pir.nchwc_conv2d([[X]], {{%.*}}) {strides = array<i32: 1, 1>, paddings = array<i32: 3, 4, 3, 6>{{.*}} -> tensor<1x1x9x11x8xf32>
+// CHECK:         pir.nchwc_conv2d({{%.*}}) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0, 19, 14>{{.*}} : (tensor<1x1x1x4x8xf32>, tensor<1x1x1x31x8x8xf32>) -> tensor<1x1x1x7x8xf32>
 // CHECK:         pd_op.pad({{%.*}}) {{.*}}paddings = array<i32: 0, 0, 1, 0, 0, 0, 0, 0>
 pir.program @padded(%x "x" : tensor<1x8x8x8xf32>, %s "s" : tensor<1x8x4xf32>, %c "c" : tensor<1x7x4x4xf32>) {
-  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<8x8x3x3xf32>
-  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<8x8x1x3xf32>
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<8x8x7x7xf32>
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<8x8x1x31xf32>
   %p = pd_op.pad(%x) {pad_value = 0.0 : f64, paddings = array<i32: 0, 0, 0, 0, 0, 1, 0, 3>} : (tensor<1x8x8x8xf32>) -> tensor<1x8x9x11xf32>
-  %1 = pd_op.conv2d(%p, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x9x11xf32>, tensor<8x8x3x3xf32>) -> tensor<1x8x9x11xf32>
+  %1 = pd_op.conv2d(%p, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 3, 3>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x9x11xf32>, tensor<8x8x7x7xf32>) -> tensor<1x8x9x11xf32>
   %q = pd_op.pad(%s) {pad_value = 0.0 : f64, paddings = array<i32: 0, 0, 0, 0, 5, 0>} : (tensor<1x8x4xf32>) -> tensor<1x8x9xf32>
   %r = pd_op.reshape(%q) {shape = array<i64: 1, 8, 1, 9>} : (tensor<1x8x9xf32>) -> tensor<1x8x1x9xf32>
-  %2 = pd_op.conv2d(%r, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x1x9xf32>, tensor<8x8x1x3xf32>) -> tensor<1x8x1x7xf32>
+  %2 = pd_op.conv2d(%r, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 14>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x1x9xf32>, tensor<8x8x1x31xf32>) -> tensor<1x8x1x7xf32>
   %d = pd_op.pad(%c) {pad_value = 0.0 : f64, paddings = array<i32: 0, 0, 1, 0, 0, 0, 0, 0>} : (tensor<1x7x4x4xf32>) -> tensor<1x8x4x4xf32>
-  %3 = pd_op.conv2d(%d, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x4x4xf32>, tensor<8x8x3x3xf32>) -> tensor<1x8x4x4xf32>
+  %3 = pd_op.conv2d(%d, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 3, 3>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x8x4x4xf32>, tensor<8x8x7x7xf32>) -> tensor<1x8x4x4xf32>
   pir.shadow_output(%1) {output_name = "y"} : (tensor<1x8x9x11xf32>) -> ()
   pir.shadow_output(%2) {output_name = "z"} : (tensor<1x8x1x7xf32>) -> ()
   pir.shadow_output(%3) {output_name = "t"} : (tensor<1x8x4x4xf32>) -> ()
 }
 
 // -----
-// Many filters of signals with short windows are a matmul by the windows.
+// Few multiplications of an element stay plain.
 // CHECK-LABEL: pir.program @signals
-// CHECK:         [[X:%.*]] = pd_op.unfold(%x) {kernel_sizes = array<i32: 1, 4>, paddings = array<i32: 0, 1, 0, 1>, strides = array<i32: 1, 2>, dilations = array<i32: 1, 1>}
-// CHECK:         [[M:%.*]] = pd_op.matmul({{%.*}}, [[X]]) : (tensor<24x4xf32>, tensor<2x4x8xf32>) -> tensor<2x24x8xf32>
-// CHECK:         pd_op.reshape([[M]]) {shape = array<i64: 2, 24, 1, 8>}
-// CHECK-COUNT-2: pir.nchwc_conv2d
+// CHECK-COUNT-2: pd_op.conv2d(%x
+// CHECK:         pir.nchwc_conv2d(%x
 pir.program @signals(%x "x" : tensor<2x1x1x16xf32>) {
   %w = pir.parameter() {parameter_name = "w"} : () -> tensor<24x1x1x4xf32>
   %v = pir.parameter() {parameter_name = "v"} : () -> tensor<8x1x1x5xf32>
-  %u = pir.parameter() {parameter_name = "u"} : () -> tensor<8x1x1x21xf32>
+  %u = pir.parameter() {parameter_name = "u"} : () -> tensor<8x1x1x121xf32>
   %1 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 2>, paddings = array<i32: 0, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<2x1x1x16xf32>, tensor<24x1x1x4xf32>) -> tensor<2x24x1x8xf32>
   %2 = pd_op.conv2d(%x, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 2>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<2x1x1x16xf32>, tensor<8x1x1x5xf32>) -> tensor<2x8x1x16xf32>
-  %3 = pd_op.conv2d(%x, %u) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 10>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<2x1x1x16xf32>, tensor<8x1x1x21xf32>) -> tensor<2x8x1x16xf32>
+  %3 = pd_op.conv2d(%x, %u) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 60>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<2x1x1x16xf32>, tensor<8x1x1x121xf32>) -> tensor<2x8x1x16xf32>
   pir.shadow_output(%1) {output_name = "a"} : (tensor<2x24x1x8xf32>) -> ()
   pir.shadow_output(%2) {output_name = "b"} : (tensor<2x8x1x16xf32>) -> ()
   pir.shadow_output(%3) {output_name = "c"} : (tensor<2x8x1x16xf32>) -> ()

@@ -88,16 +88,3 @@ pir.program @by_zero(%x "x" : tensor<0x2xf32>) {
   %r = pd_op.remainder(%n, %n) : (tensor<i64>, tensor<i64>) -> tensor<i64>
   pir.shadow_output(%r) {output_name = "r"} : (tensor<i64>) -> ()
 }
-
-// -----
-// A result without elements is a constant, whatever its operands.
-// CHECK-LABEL: pir.program @no_elements
-// CHECK:       pd_op.exp
-// CHECK-NOT:   pd_op.gather
-// CHECK:       pd_op.assign_value() {shape = array<i32: 0, 4>
-pir.program @no_elements(%x "x" : tensor<3x4xf64>, %i "i" : tensor<0xi64>) {
-  %e = pd_op.exp(%x) : (tensor<3x4xf64>) -> tensor<3x4xf64>
-  %g = pd_op.gather(%e, %i) {axis = 0 : i32} : (tensor<3x4xf64>, tensor<0xi64>) -> tensor<0x4xf64>
-  pir.shadow_output(%g) {output_name = "none"} : (tensor<0x4xf64>) -> ()
-  pir.shadow_output(%e) {output_name = "some"} : (tensor<3x4xf64>) -> ()
-}

@@ -60,3 +60,16 @@ pir.program @open(%x "x" : tensor<?xf32>) {
   %s = pd_op.sin(%e) : (tensor<?xf32>) -> tensor<?xf32>
   pir.shadow_output(%s) {output_name = "y"} : (tensor<?xf32>) -> ()
 }
+
+// -----
+// A result without elements is no part of a kernel, which would have no native form.
+// CHECK-LABEL: pir.program @no_elements
+// CHECK:         pir.map_expr @fn_exp_0
+// CHECK:         pd_op.gather
+pir.program @no_elements(%x "x" : tensor<3x4xf64>, %i "i" : tensor<0xi64>) {
+  %e = pd_op.exp(%x) : (tensor<3x4xf64>) -> tensor<3x4xf64>
+  %g = pd_op.gather(%e, %i) {axis = 0 : i32} : (tensor<3x4xf64>, tensor<0xi64>) -> tensor<0x4xf64>
+  %t = pd_op.tanh(%e) : (tensor<3x4xf64>) -> tensor<3x4xf64>
+  pir.shadow_output(%g) {output_name = "none"} : (tensor<0x4xf64>) -> ()
+  pir.shadow_output(%t) {output_name = "some"} : (tensor<3x4xf64>) -> ()
+}

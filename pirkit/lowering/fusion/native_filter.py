@@ -17,6 +17,7 @@ COMPLEX = Opaque("complex numbers have no native code")
 
 
 OPEN = Opaque("its sizes are known only when the program runs")
+EMPTY = Opaque("its result has no elements")
 UPDATE = Opaque("it writes some elements of a parameter, which a kernel would copy whole")
 
 
@@ -49,6 +50,8 @@ def why_not(unit: Unit) -> Opaque | None:
     metas = [meta_of(v.type) for v in (*unit.tensors, unit.result)]
     if any(isinstance(m, TensorMeta) and m.dtype.is_complex for m in metas):
         return COMPLEX
+    if isinstance(metas[-1], TensorMeta) and metas[-1].numel == 0:
+        return EMPTY
     value = unit.value
     if isinstance(value, Reduction) and not (combiner_of(value.op) or extremum_of(value.op)):
         return Opaque(f"`{value.op}` has no native code")

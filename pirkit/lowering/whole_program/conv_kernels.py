@@ -12,12 +12,13 @@ from math import prod
 from typing import TYPE_CHECKING, cast
 
 from pirkit.diag.gc_pause import imported
-from pirkit.dialect.kinds import CONVOLUTION
+from pirkit.dialect.kinds import CONVOLUTION, TRANSPOSED
 from pirkit.dialect.map_expr.kernel import MapExpr
 from pirkit.dialect.map_expr.tree import Load
 from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.dialect.opdef import has_trait
 from pirkit.index.index_maps import space
+from pirkit.lowering.codegen.ir.loopnest import Kernel
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.runtime.binding import HALF_TYPES, Binding
@@ -26,26 +27,30 @@ from pirkit.runtime.native.function import NativeSequence
 from pirkit.runtime.plan import Call, Plan
 
 if TYPE_CHECKING:
+    from pirkit.lowering.codegen.conv.conv_blocking import ConvProblem
     from pirkit.lowering.codegen.conv.conv_weight_grad import WeightGrad
 
 Metas = Callable[[int], TensorMeta]
 
 
-def convolution_of(call: Call, meta: Metas, exchanged: Collection[int]) -> NativeSequence:
+def convolution_of(
+    call: Call, meta: Metas, exchanged: Collection[int]
+) -> tuple[NativeSequence, ConvProblem | Kernel | None]:
     """The functions of a convolution, over its operands and its result.
 
     Operands in ``exchanged`` are given by their sources, whose first two axes are exchanged.
+    With it comes what its last function computes, if an elementwise step may become part of that.
     Raises NotNativeError if there is no native form.
     """
     b = _binding(call, meta)
     form = _form(b)
     if isinstance(form, NativeSequence):
-        return form
+        return form, None if has_trait(call.kernel, TRANSPOSED) else _only(b)
     x, w = (
         _batch_strides(b.input(k), slot in exchanged) for k, slot in enumerate(_operands(call))
     )  # fmt: skip
     conv = imported("pirkit.lowering.codegen.conv.compile_conv")  # most programs have none
-    return conv.native_weight_grad(form, (*x, *w))
+    return conv.native_weight_grad(form, (*x, *w)), None
 
 
 def transposed_slots(plan: Plan, meta: Metas, left_out: Collection[int]) -> dict[int, int]:
@@ -116,6 +121,16 @@ def _form(b: Binding) -> NativeSequence | WeightGrad:
     if reason is not None:
         raise NotNativeError(f"`{b.op}` has no native form: {reason}")
     return native_form(b)
+
+
+def _only(b: Binding) -> ConvProblem | Kernel:
+    from pirkit.lowering.native_conv import conv_form  # noqa: PLC0415  imported by `_form`
+
+    form = conv_form(b)
+    if isinstance(form, Kernel):
+        return form
+    (problem,) = cast("Sequence[ConvProblem]", form)
+    return problem
 
 
 def _is_weight_grad(call: Call, meta: Metas) -> bool:

@@ -111,9 +111,9 @@ def _allocated(made: SequenceBuilder, inputs: list[int], results: list[int]) -> 
     step can be checked by looking at a range of bytes.
     """
     number = {slot: k for k, slot in enumerate((*inputs, *results))}
-    if made.products:  # the module is imported for matmuls alone
-        summands = imported("pirkit.lowering.whole_program.matmul_summands")
-        summands.add_in_matmuls(made, results)
+    if made.products or made.convolutions:  # the module is imported for these alone
+        epilogues = imported("pirkit.lowering.whole_program.epilogues")
+        epilogues.fuse_epilogues(made, results)
     updated = {results[k] for k, _ in _in_place(made, inputs, results)}
     write_in_place(made, results, updated)
     with_loop_functions(made, made.flow.loops)

@@ -7,8 +7,7 @@ again and stores it once more doubles that (12 channels to 128 filters in each o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -16,70 +15,23 @@ from pirkit.diag.gc_pause import imported
 from pirkit.lowering.codegen.ir.canonicalize import canonical
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load, Operand, Store
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch
-from pirkit.runtime.native.function import Control, NativeFunction
-from pirkit.runtime.plan import Call
+from pirkit.runtime.native.function import NativeFunction
 
 
-class _Steps(Protocol):
-    steps: list[tuple[NativeFunction | Control, tuple[int, ...]]]
-    nests: list[Kernel | None]
-    sources: list[tuple[Call, ...]]
-    products: dict[NativeFunction, Gemm]
-
-
-def add_in_matmuls(made: _Steps, results: Sequence[int]) -> None:
-    """Let matmuls add what a step alone adds to them; that step is left out.
-
-    ``results`` are buffers of results. Programs with branches and loops stay as they are.
+def with_summands(p: Gemm, nest: Kernel, source: int) -> tuple[NativeFunction, list[int]] | None:
+    """A matmul that adds what a nest adds to its result, the operand ``source``, and the operands
+    of the nest that it reads; None if the nest does anything else.
     """
-    if not made.products or any(isinstance(function, Control) for function, _ in made.steps):
-        return
-    uses: dict[int, list[int]] = {}
-    for k, (_, buffers) in enumerate(made.steps):
-        for b in dict.fromkeys(buffers):
-            uses.setdefault(b, []).append(k)
-    left_out: list[int] = []
-    for k, nest in enumerate(made.nests):
-        if nest is not None and _absorbed(made, k, nest, uses, results):
-            left_out.append(k)
-    for k in reversed(left_out):
-        del made.steps[k], made.nests[k], made.sources[k]
-
-
-def _absorbed(
-    made: _Steps, step: int, nest: Kernel, uses: Mapping[int, list[int]], results: Sequence[int]
-) -> bool:
-    """Whether the matmul whose result a step reads now does what that step does."""
-    buffers = made.steps[step][1]
-    for source in buffers:
-        first = uses[source][0]
-        function, given = made.steps[first]
-        p = made.products.get(function) if isinstance(function, NativeFunction) else None
-        if p is None or given[2] != source or uses[source] != [first, step] or source in results:
-            continue
-        order = _summands(nest, buffers.index(source))
-        if order is None or len(buffers) != len(set(buffers)):
-            continue
-        target = buffers[order[-1]]
-        # The matmul writes earlier than the step did, and reads what has to be there by then.
-        if uses[target][0] != step or any(
-            first < k < step for j in order[:-1] for k in uses[buffers[j]]
-        ):
-            continue
-        plain = canonical(nest)
-        placed = [_matrices(p, plain.outer, plain.operands[j]) for j in order]
-        summands = tuple([m for m in placed[:-1] if m is not None])
-        if len(summands) < len(placed) - 1 or placed[-1] != p.c:
-            continue
-        ours = imported("pirkit.lowering.codegen.matmul.gemm").native_gemm(
-            replace(p, summands=(*p.summands, *summands))
-        )
-        places = (*given[:2], target, *given[3:], *[buffers[j] for j in order[:-1]])
-        made.steps[first] = ours, places
-        made.sources[first] = (*made.sources[first], *made.sources[step])
-        uses[target][0] = first
-        return True
-    return False
+    order = _summands(nest, source)
+    if order is None:
+        return None
+    plain = canonical(nest)
+    placed = [_matrices(p, plain.outer, plain.operands[j]) for j in order]
+    summands = tuple([m for m in placed[:-1] if m is not None])
+    if len(summands) < len(placed) - 1 or placed[-1] != p.c:
+        return None
+    made = replace(p, summands=(*p.summands, *summands))
+    return imported("pirkit.lowering.codegen.matmul.gemm").native_gemm(made), order[:-1]
 
 
 def _summands(nest: Kernel, source: int) -> list[int] | None:
@@ -113,16 +65,26 @@ def _matrices(p: Gemm, extents: Sequence[int], operand: Operand) -> MatrixBatch 
     """An operand of a nest over the elements of c, as matrices like c; None if it has none that a
     tile adds.
     """
+    found = strides_over((*p.batch, p.rows, p.columns), extents, operand)
+    if found is None or operand.offset or found[-1] not in (0, p.dtype.itemsize):
+        return None
+    *batch, row, column = found
+    return MatrixBatch(tuple(batch), (row, column), operand.size)
+
+
+def strides_over(
+    wanted: Sequence[int], extents: Sequence[int], operand: Operand
+) -> list[int] | None:
+    """The strides of an operand of a canonical nest along axes of ``wanted`` extents, which name
+    the same elements in the same order; None if it has none there.
+    """
     axes = list(zip(extents, operand.outer, strict=True))
     found: list[int] = []
-    for wanted in reversed((*p.batch, p.rows, p.columns)):
-        extent, stride = axes.pop() if wanted > 1 and axes else (1, 0)
-        if extent % wanted:
+    for count in reversed(wanted):
+        extent, stride = axes.pop() if count > 1 and axes else (1, 0)
+        if extent % count:
             return None
         found.insert(0, stride)
-        if extent > wanted:
-            axes.append((extent // wanted, stride * wanted))
-    *batch, row, column = found
-    if axes or operand.offset or column not in (0, p.dtype.itemsize):
-        return None
-    return MatrixBatch(tuple(batch), (row, column), operand.size)
+        if extent > count:
+            axes.append((extent // count, stride * count))
+    return None if axes else found

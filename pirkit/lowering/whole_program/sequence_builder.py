@@ -47,6 +47,7 @@ from pirkit.runtime.native.records_ir import STACK_BYTES
 from pirkit.runtime.plan import Call, Plan, TypedCall, reads, slots_of
 
 if TYPE_CHECKING:
+    from pirkit.lowering.codegen.conv.conv_blocking import ConvProblem
     from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm
     from pirkit.lowering.whole_program.attention_groups import RowGroup
 
@@ -67,6 +68,10 @@ class SequenceBuilder(Struct):
     """About how many statements the function of a nest executes."""
     products: dict[NativeFunction, Gemm] = field(default_factory=dict[NativeFunction, "Gemm"])
     """The matmuls of functions that can add something to their results."""
+    convolutions: dict[NativeFunction, ConvProblem | Kernel] = field(
+        default_factory=dict[NativeFunction, "ConvProblem | Kernel"]
+    )
+    """What functions of convolutions compute that can do more with their results."""
     sources: list[tuple[Call, ...]] = field(default_factory=list["tuple[Call, ...]"])
     """For each step the calls that it computes, or computes a part of."""
     current: tuple[Call, ...] = ()
@@ -255,7 +260,9 @@ class SequenceBuilder(Struct):
         self.add_step(function, buffers)
 
     def convolution(self, call: Call) -> None:
-        found = convolution_of(call, self.meta, self.transposed)
+        found, last = convolution_of(call, self.meta, self.transposed)
+        if last is not None:
+            self.convolutions[found.steps[-1][0]] = last
         slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
         self.functions(found, [self.buffer(self.transposed.get(s, s)) for s in slots])
 

@@ -13,6 +13,7 @@ from typing import Final
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.native.compile_workers import CompileWorker, Made, WorkerEndedError, can_start
 from pirkit.runtime.native.engine import compile_ir
+from pirkit.runtime.native.llvm_pages import WORTH_S, release_llvm_pages
 from pirkit.runtime.native.target import Target
 from pirkit.runtime.native.thread_pool import thread_count
 
@@ -34,7 +35,7 @@ def compile_all(
     ``progress`` is called by this thread, from time to time, with the number of finished texts;
     ``cpu_seconds`` with the index of each text that this thread has compiled and its CPU time.
     """
-    work = _WorkQueue(texts, target)
+    work, began = _WorkQueue(texts, target), time.thread_time()
     threads = _start_threads(work.by_worker, worker_count(texts))
     try:
         for number in work.numbers():
@@ -49,7 +50,10 @@ def compile_all(
             progress(work.done)
     finally:
         work.stop()
-    return [m or _compiled(t, target) for t, m in zip(texts, work.made, strict=True)]
+    made = [m or _compiled(t, target) for t, m in zip(texts, work.made, strict=True)]
+    if time.thread_time() - began > WORTH_S:
+        release_llvm_pages()
+    return made
 
 
 def _start_threads(run: Callable[[], None], count: int) -> list[threading.Thread]:

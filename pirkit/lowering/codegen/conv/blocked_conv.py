@@ -56,8 +56,8 @@ from pirkit.runtime import dtype as dt
 
 _AXES = _GROUP, _TILE, _RANGE, _LINE, _CHANNEL, _COLUMN = range(6)
 """Axes: groups, tiles of filters, ranges of lines, lines; then channels and vectors of a tile."""
-_X, _W, _Y, _TABLES, _ZEROS, _PANEL, _SUMS = range(7)
-"""Images, packed filter and result; then scratch memory of a task."""
+_X, _W, _Y = range(3)
+"""Images, packed filter and result; then vectors of the epilogue, and scratch memory of a task."""
 
 
 def task_count(c: ConvProblem, cut: ConvBlocking) -> int:
@@ -67,30 +67,31 @@ def task_count(c: ConvProblem, cut: ConvBlocking) -> int:
 
 
 def blocked_nest(c: ConvProblem, cut: ConvBlocking) -> Nest:
-    """The loops over tasks, channels, panel columns and tiles; operands are images, packed filter
-    and result.
+    """The loops over tasks, channels, panel columns and tiles; operands are images, packed filter,
+    result and the vectors of the epilogue.
     """
     tiles, (images, lines) = tiles_of(c, cut), line_ranges(c, cut)
     buffers = tuple(_buffers(c, cut))
+    tables, zeros, _, sums = _scratch(c)
     count = Count("l", lines, cut.lines)
     place = Iteration("n"), Iteration("l"), count
-    task: tuple[Node, ...] = (
-        Invoke(LineTables(c, cut), (_TABLES,), place),
+    task: tuple[Node, ...] = (Invoke(LineTables(c, cut), (tables,), place),)
+    if not _sums_once(c, cut):
         # Sums are accumulated over the blocks of channels.
-        Invoke(ClearSums(c.dtype, cut.lanes, buffers[_SUMS].size), (_SUMS,), ()),
-    )
+        task += (Invoke(ClearSums(c.dtype, cut.lanes, buffers[sums].size), (sums,), ()),)
     if c.terms:
         blocks = tuple(_channels(c, cut, count))
         task += (Loop("d", (_CHANNEL,), 0, c.depth, cut.channel_block, blocks),)
     copy = CopySums(c, cut)
-    task += (Invoke(copy, (_SUMS, _Y, _TABLES), (Iteration("t"), *place)),)
+    vectors = range(_Y + 1, tables)
+    task += (Invoke(copy, (sums, _Y, tables, *vectors), (Iteration("t"), *place)),)
     tasks = (
         Loop("g", (_GROUP,), 0, c.groups, 1, ()),
         Loop("t", (_TILE,), 0, tiles, cut.filter_tiles, ()),
         Loop("n", (_RANGE,), 0, images, 1, ()),
         Loop("l", (_LINE,), 0, lines, cut.lines, ()),
     )
-    clear = Invoke(ClearSums(c.dtype, cut.lanes, zero_bytes(c, cut)), (_ZEROS,), ())
+    clear = Invoke(ClearSums(c.dtype, cut.lanes, zero_bytes(c, cut)), (zeros,), ())
     outer, inner = (c.groups, tiles, images, lines), (c.depth, cut.panel)
     nest = task_nest(outer, inner, buffers, tasks, task)
     return replace(nest, body=(clear, *nest.body))
@@ -107,6 +108,9 @@ def _buffers(c: ConvProblem, cut: ConvBlocking) -> Iterator[Buffer]:
     yield Buffer(c.dtype, _by_axis(strides), packed_bytes(c, cut))
     strides = {_GROUP: c.group_filters * room, _TILE: cut.rows * room}
     yield Buffer(c.dtype, _by_axis(strides), c.n * result)
+    strides = {_GROUP: c.group_filters * size, _TILE: cut.rows * size}
+    for _ in range(c.vectors):
+        yield Buffer(c.dtype, _by_axis(strides), c.groups * c.group_filters * size)
     own, column = ("g", "t", "n", "l"), cut.vectors * cut.lanes * size
     tables = 8 * cut.lines * (2 + len(c.positions))
     # The last vector of the last row may reach beyond the panel.
@@ -117,6 +121,17 @@ def _buffers(c: ConvProblem, cut: ConvBlocking) -> Iterator[Buffer]:
     yield Buffer(c.dtype, _by_axis({_COLUMN: column}), panel, space="scratch", outside=own)
     strides = {_TILE: cut.rows * row, _COLUMN: column}
     yield Buffer(c.dtype, _by_axis(strides), sums, space="scratch", outside=own)
+
+
+def _sums_once(c: ConvProblem, cut: ConvBlocking) -> bool:
+    """Whether one tile computes a sum as a whole."""
+    return bool(c.terms) and c.depth <= cut.channel_block
+
+
+def _scratch(c: ConvProblem) -> tuple[int, ...]:
+    """The buffers of a task: tables, zeros, panel, sums."""
+    first = _Y + 1 + c.vectors
+    return tuple(range(first, first + 4))
 
 
 def _by_axis(strides: dict[int, int]) -> tuple[int, ...]:
@@ -130,8 +145,8 @@ def _channels(c: ConvProblem, cut: ConvBlocking, lines: Count) -> Iterator[Node]
         Count("t", tiles_of(c, cut), cut.filter_tiles),
     )
     place = Iteration("n"), Iteration("l"), lines
-    fill = FillPanel(c, cut)
-    yield Invoke(fill, (_X, _PANEL, _ZEROS, _TABLES), (channels, *place))
+    fill, (tables, zeros, panel, sums) = FillPanel(c, cut), _scratch(c)
+    yield Invoke(fill, (_X, panel, zeros, tables), (channels, *place))
     # The whole tiles with positions in them; the vectors that no whole tile covers follow.
     whole, left = divmod(cut.panel, cut.vectors)
     # Only a panel of fewer lines has tiles without positions.
@@ -141,15 +156,15 @@ def _channels(c: ConvProblem, cut: ConvBlocking, lines: Count) -> Iterator[Node]
     last: Number = Iteration("d", parts) if parts > 1 else 2
 
     def tile(vectors: int, stacked: int) -> Node:
-        return Invoke(ConvTile(c, cut, vectors, stacked, partial), (_W, _PANEL, _SUMS), numbers)
+        return Invoke(ConvTile(c, cut, vectors, stacked, partial), (_W, panel, sums), numbers)
 
     if whole:
         here = Iteration("i"), Iteration("v")
-        ahead: list[Node] = [Invoke(PrefetchImage(c, cut, whole), (_X, _TABLES), (last, *here))]
+        ahead: list[Node] = [Invoke(PrefetchImage(c, cut, whole), (_X, tables), (last, *here))]
         if prod(c.result_stride) == 1:
             # The result is only stored after the last block of channels.
             ahead.append(
-                Invoke(PrefetchResult(c, cut, whole), (_Y, _TABLES), (last, Iteration("v")))
+                Invoke(PrefetchResult(c, cut, whole), (_Y, tables), (last, Iteration("v")))
             )
         down = Loop("i", (_TILE,), 0, tiles, 1, (*ahead, tile(cut.vectors, 1)))
         yield Loop("v", (_COLUMN,), 0, whole, 1, (down,))
@@ -264,4 +279,5 @@ class ConvTile(Struct, frozen=True):
             Access(tuple(rows), steps),
             (implicit_access if cut.pitch else access)(c, cut, vectors),
             tuple([row * pitch + at for row in range(len(rows)) for at in vectors]),
+            _sums_once(c, cut),
         )

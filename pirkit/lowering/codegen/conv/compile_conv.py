@@ -7,9 +7,12 @@ from functools import partial
 from math import prod
 from typing import Final
 
+from msgspec.structs import replace
+
 from pirkit.lowering.codegen.about import About, about, defining_file
 from pirkit.lowering.codegen.conv.blocked_conv import blocked_nest, task_count
 from pirkit.lowering.codegen.conv.conv_blocking import ConvBlocking, ConvProblem, conv_blocking_of
+from pirkit.lowering.codegen.conv.conv_epilogue import ConvEpilogue
 from pirkit.lowering.codegen.conv.conv_weight_grad import (
     BatchStrides,
     GradTask,
@@ -71,6 +74,12 @@ def native_blocked_conv(phases: Sequence[ConvProblem]) -> NativeSequence:
         last = _add_infinite_taps(c, cut.rows, flags), (1, 0, packed_slot + 1, 2)
         steps += [(_pack_filter(c, cut), (1, packed_slot, packed_slot + 1)), compute, last]
     return NativeSequence(tuple(steps), 3, tuple(temporaries))
+
+
+def with_epilogue(c: ConvProblem, epilogue: ConvEpilogue) -> NativeFunction:
+    """The last function of a convolution of one phase; vectors are operands after the result."""
+    cut = conv_blocking_of(c, host(), thread_count())
+    return _compute(replace(c, epilogue=epilogue), cut)
 
 
 def sparing_padding(phases: Sequence[ConvProblem], plain: NativeSequence) -> NativeSequence:
@@ -157,7 +166,8 @@ def _compute(c: ConvProblem, cut: ConvBlocking) -> NativeFunction:
     size = c.dtype.itemsize
     images = c.n * c.groups * c.depth * prod(c.lengths) * size
     results = c.n * c.groups * c.group_filters * prod(c.room) * size
-    sizes = images, packed_bytes(c, cut), results
+    vectors = [c.groups * c.group_filters * size] * c.vectors
+    sizes = images, packed_bytes(c, cut), results, *vectors
     work = c.multiplications // CONV_FMAS_PER_NS + results // PACKED_BYTES_PER_NS
     known = about(blocked_nest, "convolution", **_tile_of(cut), blocks=task_count(c, cut))
     write = partial(blocked_nest, c, cut)

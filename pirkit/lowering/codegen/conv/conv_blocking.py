@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pirkit.lowering.codegen.conv.conv_epilogue import ConvEpilogue
 from pirkit.lowering.codegen.matmul.register_tile import (
     MAX_ROWS,
     MAX_VECTORS,
@@ -84,6 +85,8 @@ class ConvProblem(Struct, frozen=True):
     result_stride: tuple[int, ...]
     dtype: DType
     is_transposed: bool = False
+    epilogue: ConvEpilogue | None = None
+    """Its vectors are operands after the result."""
 
     @property
     def spares_padding(self) -> bool:
@@ -101,6 +104,11 @@ class ConvProblem(Struct, frozen=True):
     def terms(self) -> int:
         """Taps of a channel: terms of a sum per channel."""
         return prod([t.count for t in self.taps])
+
+    @property
+    def vectors(self) -> int:
+        """Operands with a number for each filter."""
+        return 0 if self.epilogue is None else len(self.epilogue.vectors)
 
     @property
     def multiplications(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from msgspec import Struct
@@ -38,7 +38,9 @@ class ClearSums(Struct, frozen=True):
 
 
 class CopySums(Struct, frozen=True):
-    """Copies sums to the result; buffers are sums, result and the tables of the panel's lines.
+    """Copies sums to the result, by way of the epilogue.
+
+    Buffers are sums, result, the tables of the panel's lines and the vectors of the epilogue.
 
     Numbers are those of the filters, of the range of lines and the place in it, and the lines.
     """
@@ -73,13 +75,17 @@ class CopySums(Struct, frozen=True):
             step = c.result_stride[-1]
             last = slice(first, first + (width - 1) * step + 1, step)
             found = sums[:, r * pitch : r * pitch + width]
+            if c.epilogue is not None:
+                found = c.epilogue.run(
+                    found, [matrix(m, c.dtype, (count,), (size,)) for m in memory[3:]]
+                )
             results[line.image][(slice(None), *outer, last)] = found
 
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         # Loops over filters, lines, and vectors along a line. A line that is a part of a row of the
         # image may reach beyond the end of that row (`left`): these lanes are masked.
         c, cut, size = self.c, self.cut, self.c.dtype.itemsize
-        sums, result, tables = addresses
+        sums, result, tables, *vectors = addresses
         lines = PanelLines.at(b, c, cut, tables, numbers[3])
         filters = cut.filter_tiles * cut.rows
         count = block_extent(b, filters, c.group_filters, b.times(numbers[0], filters))
@@ -88,6 +94,10 @@ class CopySums(Struct, frozen=True):
         def filter_(e: Value, _: list[Value]) -> Sequence[Value]:
             row = b.at(sums, b.times(e, row_bytes(c, cut)))
             result_lines = b.at(result, b.times(e, prod(c.room) * size))
+            finish: Callable[[Value], Value] | None = None
+            if c.epilogue is not None:
+                here = [b.at(v, b.times(e, size)) for v in vectors]
+                finish = c.epilogue.of_filter(b, c.dtype, cut.lanes, here)
 
             def line(r: Value, _: list[Value]) -> Sequence[Value]:
                 source = b.at(row, b.times(r, (cut.pitch or cut.width) * size))
@@ -100,6 +110,7 @@ class CopySums(Struct, frozen=True):
                 def one(first: Value, mask: Value | None) -> None:
                     address = b.at(source, b.times(first, size))
                     value = b.load(vector, address, size)
+                    value = value if finish is None else finish(value)
                     _store_strided(b, c, value, b.at(target, b.times(first, step)), mask)
 
                 def along(first: Value, _: list[Value]) -> Sequence[Value]:

@@ -39,7 +39,7 @@ class Access(Struct, frozen=True):
 
 
 class TileUpdate(Struct, frozen=True):
-    """``C += A B`` for a tile in memory.
+    """``C += A B`` for a tile in memory, ``C = A B`` if it ``begins`` the sums.
 
     ``vector`` is the type of B and C, ``output`` the offsets of the vectors of C, row by row.
     """
@@ -48,6 +48,7 @@ class TileUpdate(Struct, frozen=True):
     left: Access
     right: Access
     output: tuple[int, ...]
+    begins: bool = False
 
     def run(self, bases: Sequence[Location], dtype: DType, extents: Sequence[int]) -> None:
         """The same with numpy. Raises ValueError for what leaves a buffer."""
@@ -58,7 +59,7 @@ class TileUpdate(Struct, frozen=True):
         products = np.tensordot(left, right, ((1,), (1,))).reshape(-1, lanes)
         for offset, product in zip(self.output, products, strict=True):
             sums = matrix((bases[2][0], bases[2][1] + offset), dtype, (lanes,), (size,))
-            sums += product
+            sums[...] = product if self.begins else sums + product
 
     def call(
         self, b: Builder, routines: Functions, bases: Sequence[Value], extents: Sequence[Value]
@@ -87,4 +88,6 @@ class TileUpdate(Struct, frozen=True):
         left = self.left.elements(Type(self.vector.elem), Value("%a", PTR))
         right = self.right.elements(self.vector, Value("%b", PTR))
         output = OutputTile(self.vector, [b.at(Value("%c", PTR), at) for at in self.output])
-        output.store(b, microkernel(b, left, right, extents, output.load(b)))
+        zeros = [b.const(self.vector, 0.0)] * len(self.output)
+        start = zeros if self.begins else output.load(b)
+        output.store(b, microkernel(b, left, right, extents, start))
