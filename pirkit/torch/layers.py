@@ -50,7 +50,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
         and (bias is None or tuple(bias.shape) == (weight.shape[0],))
         and len({t.dtype for t in known}) == 1
     )
-    return torch.ops.pirkit.linear(x, weight, bias) if plain else _LINEAR(x, weight, bias)
+    return torch.ops.pirkit.linear.default(x, weight, bias) if plain else _LINEAR(x, weight, bias)
 
 
 def batch_norm(
@@ -61,7 +61,7 @@ def batch_norm(
     known = [x, mean, variance, *[t for t in (weight, bias) if t is not None]]
     if training or mean is None or not _is_recorded(known):
         return _BATCH_NORM(x, mean, variance, weight, bias, training, momentum, eps)
-    return torch.ops.pirkit.batch_norm(x, weight, bias, mean, variance, eps)
+    return torch.ops.pirkit.batch_norm.default(x, weight, bias, mean, variance, eps)
 
 
 def _is_recorded(tensors: list[Any]) -> bool:
