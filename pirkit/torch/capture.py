@@ -8,7 +8,6 @@ results share memory with which, is kept beside it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,13 +43,6 @@ def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
     if mode is None:
         fake_mode = torch._subclasses.FakeTensorMode
         mode = fake_mode(shape_env=symbolic_shapes.ShapeEnv(), allow_non_fake_inputs=True)
-    storages = Counter(  # tensors in one memory stay so
-        [
-            t.untyped_storage().data_ptr()
-            for t in inputs
-            if type(t) in (torch.Tensor, torch.nn.Parameter) and t.layout is torch.strided
-        ]
-    )
 
     def fake(given: Any) -> tuple[Any, Any]:
         if not isinstance(given, torch.Tensor):
@@ -58,7 +50,7 @@ def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
         if isinstance(given, torch._subclasses.FakeTensor):
             return given, given.detach()
         known = context.tensor_to_context.get(given) if context is not None else None
-        if _is_plain(given, known) and storages[given.untyped_storage().data_ptr()] == 1:
+        if _is_plain(given, known):
             # A model has hundreds of these, and torch takes a millisecond for each.
             meta = torch.empty_strided(
                 given.shape, given.stride(), dtype=given.dtype, device="meta"
