@@ -198,7 +198,10 @@ def _array(name: str, element: Attribute, as_python: Callable[[Any], Any]) -> Ki
         return isinstance(a, mlir.DenseArrayBase) and cast(Any, a).elt_type == element
 
     def encode(values: Sequence[Any]) -> Attribute:
-        return mlir.DenseArrayBase.from_list(cast(Any, element), [as_python(v) for v in values])
+        held = [as_python(v) for v in values]
+        if element == mlir.i64:  # in range: checked again by xDSL, long lists take 10 times as long
+            return mlir.DenseArrayBase(mlir.i64, mlir.BytesAttr(mlir.i64.pack(held)))
+        return mlir.DenseArrayBase.from_list(cast(Any, element), held)
 
     return Kind(
         name,

@@ -137,6 +137,7 @@ class Expr:
         "_limits",
         "constant",
         "has_reads",
+        "iter",
         "iters",
         "order",
         "sized",
@@ -146,6 +147,8 @@ class Expr:
     terms: tuple[tuple[Atom, int], ...]
     constant: int
     iters: frozenset[Iter]
+    iter: Iter | None
+    """The iterator, if the expression is exactly one."""
     has_reads: bool
 
     def __init__(self, terms: tuple[tuple[Atom, int], ...], constant: int) -> None:
@@ -168,6 +171,9 @@ class Expr:
                 for e in atom.index:
                     found |= e.iters
         self.iters = frozenset(found)
+        is_atom = len(terms) == 1 and terms[0][1] == 1 and constant == 0
+        only = terms[0][0] if is_atom else None
+        self.iter = only if isinstance(only, Iter) else None
         self._limits: Limits | None = None
 
     @property
@@ -208,14 +214,6 @@ class Expr:
     @property
     def is_constant(self) -> bool:
         return not self.terms
-
-    @property
-    def iter(self) -> Iter | None:
-        """The iterator, if the expression is exactly one."""
-        if self.constant == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
-            atom = self.terms[0][0]
-            return atom if isinstance(atom, Iter) else None
-        return None
 
     def __repr__(self) -> str:
         parts = [_term(atom, factor) for atom, factor in self.terms]
@@ -381,7 +379,10 @@ def single(atom: Atom) -> Expr:
 
 
 def _make(terms: dict[Atom, int], constant: int) -> Expr:
-    key = tuple(sorted(((a, k) for a, k in terms.items() if k), key=_by_order)), constant
+    kept = [(a, k) for a, k in terms.items() if k]
+    if len(kept) > 1:
+        kept.sort(key=_by_order)
+    key = tuple(kept), constant
     held = _EXPRS.get(key)
     found = None if held is None else held()
     if found is None:

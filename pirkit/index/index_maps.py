@@ -8,6 +8,7 @@ iterator for each axis; since all maps use it, equal maps of different ops are t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import Final
@@ -45,6 +46,11 @@ class Guard(Struct, frozen=True):
 
 def space(extents: Sequence[int], letter: str = "i") -> Index:
     """The iterators of a space as expressions: the identity map of a tensor of these extents."""
+    return _space(tuple(extents), letter)
+
+
+@lru_cache(maxsize=512)
+def _space(extents: tuple[int, ...], letter: str) -> Index:
     return tuple([iterator(f"{letter}{k}", n) for k, n in enumerate(extents)])
 
 

@@ -25,8 +25,10 @@ from pirkit.index.extent import names_of as names_in
 
 def substitute(expr: Expr, values: Mapping[Iter, Expr]) -> Expr:
     """The expression with iterators substituted."""
-    if not any(i in values for i in expr.iters):
+    if values.keys().isdisjoint(expr.iters):
         return expr
+    if (only := expr.iter) is not None:  # as most are
+        return values[only]
 
     def change(atom: Atom) -> Expr:
         if isinstance(atom, Iter):

@@ -29,28 +29,29 @@ Array = np.ndarray[Any, Any]
 
 
 @lru_cache(maxsize=1024)
-def _nests(text: str, shapes: tuple[Shape, ...]) -> tuple[MapExpr, tuple[ArrayNest, ...] | str]:
+def nests_at(text: str, shapes: tuple[Shape, ...]) -> tuple[MapExpr, tuple[ArrayNest, ...] | str]:
+    """The kernel of a text for inputs of these shapes, and its nests or why there are none."""
     kernel = kernel_at(text, shapes)
     return kernel, nests_of(kernel)
 
 
 def why_not_native(text: str, shapes: tuple[Shape, ...]) -> str | None:
     """Why a kernel has no native code for inputs of these shapes; None if it has."""
-    nests = _nests(text, shapes)[1]
+    nests = nests_at(text, shapes)[1]
     return nests if isinstance(nests, str) else None
 
 
 def bind_native(b: Binding) -> Step | None:
     """Bind a fused kernel; None if it cannot be expressed as loop nests."""
     shapes = tuple([b.input(k).shape for k in range(len(b.inputs))])
-    kernel, nests = _nests(b.attrs["kernel"], shapes)
+    kernel, nests = nests_at(b.attrs["kernel"], shapes)
     return None if isinstance(nests, str) else FusedKernel(kernel, nests)
 
 
 def bind_interpreted(b: Binding) -> Step | None:
     """Bind a fused kernel to the interpreter of its loop nests; None without nests."""
     shapes = tuple([b.input(k).shape for k in range(len(b.inputs))])
-    kernel, nests = _nests(b.attrs["kernel"], shapes)
+    kernel, nests = nests_at(b.attrs["kernel"], shapes)
     return (
         None if isinstance(nests, str) else lambda *arrays: tuple(interpret(kernel, nests, arrays))
     )

@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
+from pirkit.torch.layers import COMPOSED
 from pirkit.torch.libtorch import overrides, torch
 
 
@@ -149,21 +150,6 @@ _ATTENTION: Final[Any] = torch.nn.functional.scaled_dot_product_attention
 _ENCODER: Final[Any] = torch._transformer_encoder_layer_fwd
 _NATIVE: Final[Any] = torch._native_multi_head_attention
 
-
-_BATCH_NORM: Final[Any] = torch.nn.functional.batch_norm
-
-
-def _normed(
-    x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, training: bool = False,
-    momentum: float = 0.1, eps: float = 1e-05,
-) -> Any:  # fmt: skip
-    """Batch norm in inference: the op that torch, which takes twice as long, comes to."""
-    if training or mean is None or torch._C._functorch.get_dynamic_layer_stack_depth():
-        return _BATCH_NORM(x, mean, variance, weight, bias, training, momentum, eps)
-    op = torch.ops.aten._native_batch_norm_legit_no_training.default
-    return op(x, weight, bias, mean, variance, momentum, eps)[0]
-
-
 _CROSS_ENTROPY: Final[Any] = torch.nn.functional.linear_cross_entropy
 _SCATTERS: Final[Any] = (torch.as_strided_scatter, torch.Tensor.as_strided_scatter)
 
@@ -229,8 +215,8 @@ class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBas
     def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is _ATTENTION:
             return _laid_out(*args, **(kwargs or {}))
-        if function is _BATCH_NORM:
-            return _normed(*args, **(kwargs or {}))
+        if function in COMPOSED:
+            return COMPOSED[function](*args, **(kwargs or {}))
         if _asks_for_sparse(function, args, kwargs or {}):
             raise UnsupportedError(
                 "a sparse gradient of a table has no rule", code="PK0409",

@@ -36,24 +36,55 @@ from pirkit.torch.node_error import NodeError
 from pirkit.torch.recorder import Recorder
 
 
-def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """A mode for tensors without data, and the inputs in it."""
+def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
+    """A mode for tensors without data, the inputs in it, and these without gradients."""
     mode = guards.detect_fake_mode(inputs)
     context = guards.TracingContext.try_get()
     if mode is None:
         fake_mode = torch._subclasses.FakeTensorMode
         mode = fake_mode(shape_env=symbolic_shapes.ShapeEnv(), allow_non_fake_inputs=True)
 
-    def fake(given: Any) -> Any:
-        if not isinstance(given, torch.Tensor) or isinstance(given, torch._subclasses.FakeTensor):
-            return given
+    def fake(given: Any) -> tuple[Any, Any]:
+        if not isinstance(given, torch.Tensor):
+            return given, given
+        if isinstance(given, torch._subclasses.FakeTensor):
+            return given, given.detach()
         known = context.tensor_to_context.get(given) if context is not None else None
+        if _is_plain(given, known):
+            # A model has hundreds of these, and torch takes a millisecond for each.
+            meta = torch.empty_strided(
+                given.shape, given.stride(), dtype=given.dtype, device="meta"
+            )
+            made, bare = (
+                torch._subclasses.FakeTensor(mode, meta, given.device, requires_grad=wanted)
+                for wanted in (given.requires_grad, False)
+            )
+            return made, bare
         if known is not None:
             # With its source the tensor gets the symbols that Dynamo has for it, and no others.
-            return mode.from_tensor(given, symbolic_context=known, source=known.tensor_source)
-        return mode.from_tensor(given, static_shapes=True)
+            made = mode.from_tensor(given, symbolic_context=known, source=known.tensor_source)
+        else:
+            made = mode.from_tensor(given, static_shapes=True)
+        return made, made.detach()
 
-    return mode, [fake(given) for given in inputs]
+    pairs = [*map(fake, inputs)]
+    return mode, [a for a, _ in pairs], [a for _, a in pairs]
+
+
+def _is_plain(given: Any, context: Any) -> bool:
+    """Whether a tensor is a parameter of known sizes that is all of its memory, in rows."""
+    return (
+        type(given) is torch.nn.Parameter
+        and given.layout is torch.strided
+        and given.is_cpu
+        and given.is_contiguous()
+        and given.untyped_storage().nbytes() == given.numel() * given.element_size()
+        and given.numel() > 0
+        and all(d is _STATIC for d in getattr(context, "dynamic_sizes", ()))
+    )
+
+
+_STATIC: Final[Any] = symbolic_shapes.DimDynamic.STATIC
 
 
 def capture(module: Any, inputs: Sequence[Any]) -> Captured:
@@ -65,7 +96,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     held = _attributes(module)
     # Torch's engine differentiates inside of a graph: only then autograd sees what runs.
     differentiates = any(n.target is torch.autograd.grad for n in module.graph.nodes)
-    mode, fakes = fakes_of([*inputs, *held.values()])
+    mode, fakes, bare = fakes_of([*inputs, *held.values()])
     found: dict[str, Any] = {}
 
     def functional(*given: Any) -> list[Any]:
@@ -85,7 +116,6 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
 
     table = decompositions()
     with mode, python_dispatch.enable_python_dispatcher(), _without_onednn(), numbers_of(mode):
-        bare = [a.detach() if isinstance(a, torch.Tensor) else a for a in fakes]
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
         try:
             recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)

@@ -32,6 +32,7 @@ from pirkit.torch.captured_graph import CUT, SOURCE, Captured
 from pirkit.torch.control import control
 from pirkit.torch.draws import Draw, Like, draw_of, dropped
 from pirkit.torch.imported_graph import Fallback, Imported, refuse
+from pirkit.torch.layers import LAYERS
 from pirkit.torch.libtorch import listed, returned_by, torch
 from pirkit.torch.node_error import NodeError, innermost_line
 from pirkit.torch.rules import RULES
@@ -183,7 +184,7 @@ class _Importer:
         args = [self.argument(a) for a in node.args]
         options = {k: self.argument(v) for k, v in node.kwargs.items()}
         before = len(b.emitted)
-        if target.startswith("aten."):
+        if target.startswith("aten.") or target in LAYERS:
             self.counts[target] += 1
         found = self.drawn(node, args, options)
         reason = "no rule"

@@ -97,9 +97,10 @@ _OPS: Final[dict[str, Condition]] = {
     **dict.fromkeys((
         "max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "native_group_norm",
         "upsample_nearest2d.vec", "upsample_bilinear2d.vec", "_native_batch_norm_legit_no_training",
-        "convolution",
+        "pirkit.batch_norm", "convolution",
     ), _leading),
     "native_layer_norm": _outer(lambda node: len(node.args[1])),
+    "pirkit.linear": _outer(lambda node: 1),
     **dict.fromkeys(("tril", "triu"), _outer(lambda node: 2)),
     "constant_pad_nd": _outer(lambda node: len(node.args[1]) // 2),
     "index.Tensor": _index, "gather": _gathered,
@@ -110,7 +111,8 @@ Elementwise ops are known by their tag."""
 _TAKES_ROWS: Final = {
     "embedding": (1,), "addmm": (0, 1),
     **dict.fromkeys(("mm", "convolution", "native_group_norm", "native_layer_norm",
-                     "_native_batch_norm_legit_no_training"), (0,)),
+                     "_native_batch_norm_legit_no_training", "pirkit.linear",
+                     "pirkit.batch_norm"), (0,)),
 }  # fmt: skip
 """Operands that may have rows, of ops whose others are the same for all rows."""
 

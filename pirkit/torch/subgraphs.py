@@ -93,7 +93,7 @@ class Pieces:
 
 def _pieces(graph: Any, inputs: Sequence[Any], left: set[str], make: Make) -> Pieces:
     """A graph whose nodes in ``left`` are run by torch."""
-    mode, fakes = fakes_of(inputs)
+    mode, fakes, _ = fakes_of(inputs)
     values = _Values(graph)
     with mode, numbers_of(mode):
         values.run(*fakes)

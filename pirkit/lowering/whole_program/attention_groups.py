@@ -17,10 +17,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.verify_kernel import kernel_at
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, Operand
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
-from pirkit.lowering.codegen.lower.from_map_expr import ArrayNest, nests_of
+from pirkit.lowering.codegen.lower.from_map_expr import ArrayNest
 from pirkit.lowering.codegen.matmul.fused_row_blocks import is_profitable
 from pirkit.lowering.codegen.matmul.row_block_plan import (
     MemoryRows,
@@ -35,6 +34,7 @@ from pirkit.lowering.codegen.matmul.row_block_plan import (
     tile_shape,
     with_scratch_strides,
 )
+from pirkit.lowering.native_fused import nests_at
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.matmul import MAX_THIN_EXTENT, matrix_batch
 from pirkit.runtime import dtype as dt
@@ -180,8 +180,7 @@ class _GroupFinder:
         if not self.before:
             return None
         shapes = tuple([self.meta_of(s).shape for s in self.given])
-        kernel = kernel_at(call.attrs["kernel"], shapes)
-        nests = nests_of(kernel)
+        kernel, nests = nests_at(call.attrs["kernel"], shapes)
         if isinstance(nests, str) or any(nest.assertions for nest in nests):
             return None
         self._consuming_matmuls()

@@ -17,7 +17,7 @@ from pirkit.lowering.codegen.ir.loopnest import Effect, Kernel, Load, Store
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
-from pirkit.lowering.native_fused import large_results, with_streaming_stores
+from pirkit.lowering.native_fused import large_results, nests_at, with_streaming_stores
 from pirkit.lowering.native_ops import FUSED, MATMUL, PANELS
 from pirkit.lowering.whole_program.complex_kernels import complex_nest_of
 from pirkit.lowering.whole_program.constants import Array, constant_of
@@ -25,10 +25,7 @@ from pirkit.lowering.whole_program.control_flow import (
     ControlFlow,
     copy_all,
 )
-from pirkit.lowering.whole_program.conv_kernels import (
-    convolution_of,
-    fused_kernel,
-)
+from pirkit.lowering.whole_program.conv_kernels import convolution_of
 from pirkit.lowering.whole_program.cumulative_kernels import cumulative_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.search_kernels import search_of
@@ -196,15 +193,18 @@ class SequenceBuilder(Struct):
         Large results that nothing of the program reads later bypass the caches.
         """
         given, results = cast("tuple[int, ...]", call.inputs), call.outputs
-        kernel = fused_kernel(call, self.meta)
+        shapes = tuple([self.meta(slot).shape for slot in given])
+        kernel, nests = nests_at(call.attrs["kernel"], shapes)
         written = [
             (k, None if slot in self.transposed else slot)
             for k, slot in zip(kernel.outputs, results, strict=True)
         ]
         if all(slot is None for _, slot in written):
             return
-        kernel = replace(kernel, outputs=tuple([k for k, slot in written if slot is not None]))
-        nests = nests_of(kernel)
+        if any(slot is None for _, slot in written):
+            kept = tuple([k for k, slot in written if slot is not None])
+            kernel = replace(kernel, outputs=kept)
+            nests = nests_of(kernel)
         if isinstance(nests, str):
             raise NotNativeError(f"a fused kernel has no native form: {nests}")
         slot_operands = {k: self.buffer(slot) for k, slot in enumerate(given)}

@@ -43,7 +43,7 @@ def _(
     return out, b.reshape(mean, b.shapes[1]), b.reshape(rstd, b.shapes[2])
 
 
-def _normalized(
+def normalized(
     b: AtenBuilder, x: Value, scale: Value | None, bias: Value | None, mean: Value,
     variance: Value, eps: float, *, training: bool,
 ) -> tuple[Value, ...]:  # fmt: skip
@@ -68,7 +68,7 @@ def _trained(
     """
     wide = dt.float32 if x.dtype in (dt.float16, dt.bfloat16) else x.dtype
     none = b.const(0.0, wide, (x.shape[1],))
-    out, batch_mean, batch_variance, _, inverse, _ = _normalized(
+    out, batch_mean, batch_variance, _, inverse, _ = normalized(
         b, x, scale, bias, none, none, eps, training=True
     )
     count = math.prod(x.shape) // max(x.shape[1], 1)
@@ -91,7 +91,7 @@ def _(
 ) -> Any:  # fmt: skip
     if training:
         return _trained(b, x, scale, bias, mean, variance, momentum, eps)
-    out = _normalized(b, x, scale, bias, mean, variance, eps, training=False)[0]
+    out = normalized(b, x, scale, bias, mean, variance, eps, training=False)[0]
     empty = b.const(0.0, b.types[1], b.shapes[1])
     return out, empty, empty, mean, variance
 
@@ -110,7 +110,7 @@ def _(
 ) -> Any:  # fmt: skip
     if training:
         return _trained(b, x, scale, bias, None, None, momentum, eps)[:3]
-    out = _normalized(b, x, scale, bias, mean, variance, eps, training=False)[0]
+    out = normalized(b, x, scale, bias, mean, variance, eps, training=False)[0]
     empty = b.const(0.0, b.types[1], b.shapes[1])
     return out, empty, empty
 
@@ -120,7 +120,7 @@ def _(
     b: AtenBuilder, x: Value, scale: Any, bias: Any, mean: Value, variance: Value, momentum: float,
     eps: float,
 ) -> Any:  # fmt: skip
-    out = _normalized(b, x, scale, bias, mean, variance, eps, training=False)[0]
+    out = normalized(b, x, scale, bias, mean, variance, eps, training=False)[0]
     empty = b.const(0.0, b.types[1], b.shapes[1])
     return out, empty, empty
 

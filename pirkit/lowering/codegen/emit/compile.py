@@ -14,10 +14,16 @@ from pirkit.lowering.codegen.emit.generate import about_schedule, generate, stag
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.emit.schedule import Schedule, schedule
-from pirkit.lowering.codegen.emit.split_reduction import split_reductions
+from pirkit.lowering.codegen.emit.split_reduction import can_split, split_reductions
 from pirkit.lowering.codegen.emit.tiled_loops import lanes_of
 from pirkit.lowering.codegen.ir.llvm_text import Builder
-from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Operand, with_numbered_names
+from pirkit.lowering.codegen.ir.loopnest import (
+    Compute,
+    Kernel,
+    Operand,
+    check,
+    with_numbered_names,
+)
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.runtime.machine_costs import BYTES_PER_NS, COSTLY_NS, PLAIN_NS
@@ -39,7 +45,9 @@ def native_sequence(kernel: Kernel | TiledNest) -> NativeSequence:
         operands = tuple(range(len(kernel.operands)))
         return NativeSequence(((function, operands),), len(operands), ())
     # The split depends on the blocks of the unsplit schedule, never on the number of threads.
-    parts = split_reductions(kernel, schedule(kernel, host()).blocks)
+    check(kernel)
+    is_whole = not can_split(kernel)  # a schedule takes as long as half of the code
+    parts = split_reductions(kernel, 0 if is_whole else schedule(kernel, host()).blocks)
     steps = tuple((native_function(step.kernel), step.buffers) for step in parts.steps)
     return NativeSequence(steps, len(kernel.operands), parts.temporaries)
 

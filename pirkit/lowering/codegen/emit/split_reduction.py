@@ -56,6 +56,15 @@ class SplitKernel(Struct, frozen=True):
     temporaries: tuple[int, ...] = ()
 
 
+def can_split(kernel: Kernel) -> bool:
+    """Whether a kernel may be split for some number of blocks."""
+    return bool(kernel.accumulations()) or (
+        len(kernel.loop_phases) == 1
+        and any(kernel.inner)
+        and kernel.iterations >= 2 * _MIN_ITERATIONS
+    )
+
+
 def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
     """Split a kernel that has ``blocks`` blocks, if that pays.
 

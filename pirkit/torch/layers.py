@@ -1,0 +1,91 @@
+"""Layers that capture records as one op, of which torch would record and infer several.
+
+A linear layer would be four ops, and batch norm in inference one of three results, which are
+inferred by a decomposition. Recording an op takes longer than any other step of a small graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+from pirkit.dialect.build import Value
+from pirkit.torch.aten.matmul import product
+from pirkit.torch.aten.normalization import normalized
+from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.libtorch import torch
+from pirkit.torch.rules import RULES
+
+_LIBRARY: Final[Any] = torch.library.Library("pirkit", "FRAGMENT")
+_LIBRARY.define("linear(Tensor x, Tensor weight, Tensor? bias) -> Tensor")
+_LIBRARY.define(
+    "batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor mean, Tensor variance, float eps)"
+    " -> Tensor"
+)
+
+_LINEAR: Final[Any] = torch.nn.functional.linear
+_BATCH_NORM: Final[Any] = torch.nn.functional.batch_norm
+
+
+@torch.library.impl(_LIBRARY, "linear", "Meta")
+def _(x: Any, weight: Any, bias: Any) -> Any:
+    return x.new_empty((*x.shape[:-1], weight.shape[0]))
+
+
+@torch.library.impl(_LIBRARY, "batch_norm", "Meta")
+def _(x: Any, *_: Any) -> Any:
+    return torch.empty_like(x)
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """`torch.nn.functional.linear`; torch's own where types are cast, and for what it refuses."""
+    known = [x, weight] if bias is None else [x, weight, bias]
+    plain = (
+        _is_recorded(known)
+        and not torch.is_autocast_enabled("cpu")
+        and x.dim() > 1
+        and weight.dim() == 2
+        and x.shape[-1] == weight.shape[1]
+        and (bias is None or tuple(bias.shape) == (weight.shape[0],))
+        and len({t.dtype for t in known}) == 1
+    )
+    return torch.ops.pirkit.linear.default(x, weight, bias) if plain else _LINEAR(x, weight, bias)
+
+
+def batch_norm(
+    x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, training: bool = False,
+    momentum: float = 0.1, eps: float = 1e-05,
+) -> Any:  # fmt: skip
+    """`torch.nn.functional.batch_norm`; torch's own in training."""
+    known = [x, mean, variance, *[t for t in (weight, bias) if t is not None]]
+    if training or mean is None or not _is_recorded(known):
+        return _BATCH_NORM(x, mean, variance, weight, bias, training, momentum, eps)
+    return torch.ops.pirkit.batch_norm.default(x, weight, bias, mean, variance, eps)
+
+
+def _is_recorded(tensors: list[Any]) -> bool:
+    """Whether no transform or engine of torch, which know no op of pirkit's, sees the call."""
+    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+    return not depth and not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors))
+
+
+COMPOSED: Final[dict[Any, Callable[..., Any]]] = {_LINEAR: linear, _BATCH_NORM: batch_norm}
+"""What is called instead of functions of torch."""
+
+
+def _linear(b: AtenBuilder, x: Value, weight: Value, bias: Value | None) -> Value:
+    rows = b.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+    found = product(b, rows, b.permute(weight, [1, 0]))
+    return b.reshape(found if bias is None else b.add(found, bias), b.shape)
+
+
+def _batch_norm(
+    b: AtenBuilder, x: Value, scale: Value | None, bias: Value | None, mean: Value, variance: Value,
+    eps: float,
+) -> Value:  # fmt: skip
+    return normalized(b, x, scale, bias, mean, variance, eps, training=False)[0]
+
+
+LAYERS: Final = {"pirkit.linear.default": _linear, "pirkit.batch_norm.default": _batch_norm}
+RULES.update(LAYERS)
