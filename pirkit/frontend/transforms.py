@@ -331,7 +331,7 @@ def pushforward(result: Any, args: Sequence[Any], tangents: Sequence[Any]) -> An
 
 def _zeros_like(result: Any) -> Any:
     if isinstance(result, Value):
-        return result.b.zeros_like(result)
+        return cast(Recorder, result.b).zeros_like(result)
     return type(result)() if isinstance(result, int | float | complex) else np.zeros_like(result)
 
 

@@ -15,17 +15,18 @@ from typing import Final
 
 from msgspec import Struct
 
+from pirkit.dialect.map_expr.guarded_nodes import DIVIDES
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import SYMBOL, key_of
 from pirkit.lowering.codegen.emit.routines import Routines
 from pirkit.lowering.codegen.ir.llvm_text import Builder
-from pirkit.lowering.codegen.math.primitives import is_costly
+from pirkit.lowering.codegen.math.primitives import FLOATS, is_costly
 from pirkit.lowering.whole_program.batch_groups import BatchGroupEmitter
 from pirkit.lowering.whole_program.batch_partition import stages_of
 from pirkit.lowering.whole_program.loop_emit import LoopEmitter
 from pirkit.lowering.whole_program.loop_fusion import FusedLoop, FusedProgram, fuse_loops
-from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError
+from pirkit.lowering.whole_program.op_graph import Graph, NotNativeError, Op
 from pirkit.lowering.whole_program.outlined_loops import OutlinedLoops
 from pirkit.lowering.whole_program.scheduling import ProgramSchedule, schedule_of, without_views
 from pirkit.lowering.whole_program.several_axes import with_rows_of_one_axis
@@ -345,7 +346,7 @@ def _float_of(steps: ProgramSchedule) -> DType:
     for op in graph.ops:
         if op.name == "sum" and graph.dtype(op.out) not in floats:
             raise NotNativeError("a sum of numbers that are no floats")
-        if op.name in ("scale", "pow") and not graph.dtype(op.out).is_float:
+        if not graph.dtype(op.out).is_float and _takes_floats(op):
             raise NotNativeError(f"`{op.name}` of {graph.dtype(op.out).name}")
         made, given = graph.dtype(op.out), {graph.dtype(a) for a in op.args}
         if made is bool_ or op.name == "where":  # of a mask
@@ -355,6 +356,11 @@ def _float_of(steps: ProgramSchedule) -> DType:
             raise NotNativeError(f"`{op.name}` of several element types")
     (only,) = floats
     return only
+
+
+def _takes_floats(op: Op) -> bool:
+    """Whether lanes compute an op for floats alone; integers are divided with an assertion."""
+    return op.name in FLOATS or op.name in ("scale", "pow") or f"pd_op.{op.name}" in DIVIDES
 
 
 def _estimated_time(schedule: ProgramSchedule, items: list[FusedLoop], times: int) -> int:
