@@ -697,3 +697,19 @@ def test_what_does_not_depend_on_its_argument_has_no_tangent() -> None:
         value, tangent = pirkit.jvp(lambda _, r=result: r, (ones,), (ones,))
         assert np.shape(tangent) == np.shape(value)
         assert not np.any(np.asarray(tangent)) or result == {}
+
+
+def test_constants_of_any_type_beside_rows_in_lanes() -> None:
+    for dtype, values in (("complex128", (1.5, 2.5, -1.0, 0.0)), ("int64", (1, 2, 3, 4))):
+        b = pirkit.ProgramBuilder()
+        b.output("c", b.assign_value(shape=(2, 2), dtype=dtype, values=values))
+        b.output("y", b.exp(b.input("x", (4,), "float32")))
+        found = pirkit.compile(b.finish(), batch_lanes=True)(x=np.zeros(4, "f4"))
+        np.testing.assert_array_equal(found["c"], np.reshape(values, (2, 2)))
+        np.testing.assert_array_equal(found["y"], np.ones(4))
+
+
+def test_a_small_cholesky_spreads_nan() -> None:
+    x = np.array([[np.nan, 1.0], [1.0, 3.0]])
+    for function in (pirkit.ops.cholesky, pirkit.jit(pirkit.ops.cholesky)):
+        assert np.isnan(function(x)[1, 1])

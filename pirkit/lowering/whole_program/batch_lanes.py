@@ -330,7 +330,7 @@ def _float_of(steps: ProgramSchedule) -> DType:
     computes in double precision, may have other types. Raises NotNativeError otherwise.
     """
     graph = steps.graph
-    used = {*graph.inputs, *(op.out for op in graph.ops), *graph.fills}
+    used = {*graph.inputs, *graph.outputs, *(op.out for op in graph.ops), *graph.fills}
     used |= {a for op in graph.ops for a in op.args}
     alone = {v for v in used if graph.metas[v].numel == 1 and not steps.is_row(v)}
     dtypes = {graph.dtype(v) for v in used - alone} or {graph.dtype(v) for v in used}

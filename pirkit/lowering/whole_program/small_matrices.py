@@ -129,6 +129,11 @@ class _Writer:
         """Assert how a value compares with 0."""
         self.builder.assert_holds(what, self(primitive, value, self.number(0), of=dt.bool_))
 
+    def require_not(self, what: DataAssertion, primitive: str, value: str) -> None:
+        """Assert how a value does not compare with 0."""
+        found = self(primitive, value, self.number(0), of=dt.bool_)
+        self.builder.assert_holds(what, self("logical_not", found, of=dt.bool_))
+
     def without(self, value: str, terms: Sequence[tuple[str, str]]) -> str:
         """A value minus products."""
         for x, y in terms:
@@ -236,7 +241,7 @@ def _cholesky(w: _Writer, call: Call) -> None:
     found = [[w.number(0)] * n for _ in rows]
     for j in range(n):
         square = w.without(rows[j][j], [(x, x) for x in found[j][:j]])
-        w.require(INDEFINITE, "greater_than", square)
+        w.require_not(INDEFINITE, "less_equal", square)  # NaN spreads, as in OpenBLAS
         found[j][j] = w("sqrt", square)
         for i in range(j + 1, n):
             terms = list(zip(found[i][:j], found[j][:j], strict=True))
