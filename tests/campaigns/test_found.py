@@ -713,3 +713,14 @@ def test_a_small_cholesky_spreads_nan() -> None:
     x = np.array([[np.nan, 1.0], [1.0, 3.0]])
     for function in (pirkit.ops.cholesky, pirkit.jit(pirkit.ops.cholesky)):
         assert np.isnan(function(x)[1, 1])
+
+
+def test_a_value_of_no_dimensions_is_set_everywhere() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (3, 4), "float32")
+    none = {name: [] for name in ("starts", "ends", "steps", "axes", "decrease_axes", "none_axes")}
+    b.output("y", b("pd_op.set_value", x, shape=[], values=[2.0], **none))
+    program = b.finish()
+    for backend in ("reference", "cpu"):
+        found = pirkit.compile(program, pipeline="", backend=backend)(x=np.ones((3, 4), "f4"))
+        np.testing.assert_array_equal(found["y"], np.full((3, 4), 2))

@@ -152,7 +152,7 @@ def _(
     values: Sequence[complex],
 ) -> Array:
     given = convert(np.asarray(values), dt.of_array(x))
-    value = np.broadcast_to(given, shape) if given.size == 1 else given.reshape(shape)
+    value = np.broadcast_to(given.reshape(()), shape) if given.size == 1 else given.reshape(shape)
     return _written(x, value, starts, ends, steps, axes, decrease_axes, none_axes)
 
 

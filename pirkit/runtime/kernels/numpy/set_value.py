@@ -33,7 +33,8 @@ def set_value_with_tensor(b: Binding) -> Step | None:
 def set_value(b: Binding) -> Step | None:
     """The values are known while binding."""
     given, shape = convert(np.asarray(b.attrs["values"]), b.dtype), tuple(b.attrs["shape"])
-    value = np.broadcast_to(given, shape) if given.size == 1 else given.reshape(shape)
+    many = given.size > 1
+    value = given.reshape(shape) if many else np.broadcast_to(given.reshape(()), shape)
     cut, shown = _part(b)
     rank, fits = _fit(b, cut, shown, shape)
     if not fits:
