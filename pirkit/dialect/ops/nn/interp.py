@@ -154,7 +154,7 @@ def _rule(ranks: Sequence[int]) -> Callable[..., TensorMeta]:
             sizes = (UNKNOWN,) * n
             fits = size_tensor is None or len(size_tensor) == n
             require(fits, "C3", f"{size_tensor} gives no sizes of {n} spatial dimensions")
-            fits = out_size is None or out_size.numel in (n, UNKNOWN)
+            fits = out_size is None or (out_size.rank < 2 and out_size.numel in (n, UNKNOWN))
             require(fits, "C3", f"{out_size} gives no sizes of {n} spatial dimensions")
             fits = scale_tensor is None or scale_tensor.numel in (1, n, UNKNOWN)
             require(fits, "C3", f"{scale_tensor} scales no {n} spatial dimensions")
