@@ -31,7 +31,11 @@ def release_llvm_pages() -> None:
 
 def _code_ranges() -> Iterator[tuple[int, int]]:
     """The addresses of the library's code, which is mapped from its file and never written to."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:  # a system without /proc
+        return
+    for line in lines:
         place, mode, *_, path = line.split(maxsplit=5)
         if mode == "r-xp" and Path(path).name.startswith(_LIBRARY):
             start, end = place.split("-")
