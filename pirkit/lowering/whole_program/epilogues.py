@@ -177,8 +177,9 @@ def _in_nest(kernel: Kernel, nest: Kernel, source: int) -> _Fused:
     fused = replace(
         kernel, operands=tuple(operands), loop_phases=(replace(phase, after=tuple(after)),)
     )
-    ((function, places),) = native_sequence(fused).steps
-    return (function, order) if places == tuple(range(len(operands))) else None
+    steps = native_sequence(fused).steps
+    alone = len(steps) == 1 and steps[0][1] == tuple(range(len(operands)))
+    return (steps[0][0], order) if alone else None
 
 
 def _dense(extents: Sequence[int], size: int) -> list[int]:
