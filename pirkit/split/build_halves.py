@@ -193,6 +193,8 @@ class _Backward(Struct):
                 for result, fresh in zip(op.results, made.results, strict=True):
                     if gives(op, result):
                         self.held.setdefault(self.steps.contents.made(result), fresh)
+                    if result is need.value:  # of another version the shape alone is read
+                        self.held.setdefault(need, fresh)
                 pending.pop()
 
     def argument(self, need: Need) -> SSAValue:

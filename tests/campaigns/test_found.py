@@ -19,6 +19,8 @@ from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.safetensors_files import read_safetensors
 from pirkit.runtime import dtype as dt
+from pirkit.split import forward_backward
+from tests.split.running import Halves
 from tools.campaigns.oracle import Oracle
 
 
@@ -724,3 +726,26 @@ def test_a_value_of_no_dimensions_is_set_everywhere() -> None:
     for backend in ("reference", "cpu"):
         found = pirkit.compile(program, pipeline="", backend=backend)(x=np.ones((3, 4), "f4"))
         np.testing.assert_array_equal(found["y"], np.full((3, 4), 2))
+
+
+@pytest.mark.parametrize("mode", ["save-all", "free", "min-cut"])
+def test_a_half_repeats_a_view_for_its_shape_and_its_old_version(mode: str) -> None:
+    """The backward reads the shape of the view after it is written, and repeats it from before."""
+    b = pirkit.ProgramBuilder()
+    x, z = b.input("x", (-1,), "float64"), b.input("z", (-1,), "float64")
+    before = b.sigmoid(x)
+    b("pd_op.divide_", b.share_data(x), z)
+    b.output("y", b.sigmoid(x))
+    b.output("before", before)
+    parts = forward_backward(b.finish(), mode=mode)
+    halves = Halves(parts, {}, "")
+    at, by = np.array([0.3, 0.7, 2.0]), np.array([2.0, 3.0, 0.5])
+    halves.run({"x": at.copy(), "z": by})
+    found = halves.gradients({position: np.ones(3) for _, position in parts.returns})
+
+    def slope(a: Any) -> Any:
+        s = 1 / (1 + np.exp(-a))
+        return s * (1 - s)
+
+    np.testing.assert_allclose(found["x"], slope(at / by) / by + slope(at), rtol=1e-12)
+    np.testing.assert_allclose(found["z"], -slope(at / by) * at / by**2, rtol=1e-12)

@@ -910,7 +910,7 @@ def forget_kernels() -> None:
     """Empty the caches of this process."""
     batch_compile._functions.clear()
     batch_compile._pending.clear()
-    native_fused._nests.cache_clear()
+    native_fused.nests_at.cache_clear()
 
 
 @contextlib.contextmanager
