@@ -21,6 +21,7 @@ from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.diag.span import Span
 from pirkit.lowering.codegen.about import About, named_file
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
+from pirkit.lowering.codegen.interpret import poison
 from pirkit.lowering.kernel_facts import Blamed, blamed
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.kernel_watch import EndedError, Watch
@@ -154,7 +155,7 @@ class InstructionCheck(Struct):
         shares = self.device.xp.may_share_memory
         for array in written:
             if not any(shares(array, x) for x in read):
-                array[...] = _poison(array.dtype)
+                array[...] = poison(array.dtype)
         in_place = any(shares(a, x) for a in written for x in read)
         fault = _Reporting(self, step, call, given, _IN_PLACE * in_place)
         self._current = None  # a kernel may run a plan of its own
@@ -399,10 +400,3 @@ def _stored(outputs: Sequence[Operand], results: Sequence[Any]) -> Iterator[tupl
 def _bytes(a: Array, b: Array) -> bool:
     """Whether two dense arrays differ in a bit."""
     return a.tobytes() != b.tobytes()
-
-
-def _poison(dtype: np.dtype[Any]) -> Any:
-    """The fill value of results before they are computed, which results hardly ever hold."""
-    if dtype.kind in "iu":
-        return np.array(np.iinfo(dtype).max // 3, dtype)
-    return np.array(np.nan).astype(dtype) if dtype.kind != "b" else True

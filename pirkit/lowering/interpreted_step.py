@@ -10,6 +10,7 @@ import numpy as np
 from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
+from pirkit.lowering.codegen.interpret import poison
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.runtime.binding import Step
 from pirkit.runtime.native.launch import LaunchPart
@@ -53,7 +54,7 @@ def _fault_after(
     works = step.launch_part({}).works
     last = dict.fromkeys(str(_stages(work.function)[number]) for work in works)
     rewrite = ", ".join(last)
-    arrays = [*given, *(np.empty_like(array, order="C") for array in right)]
+    arrays = [*given, *(np.full_like(array, poison(array.dtype), order="C") for array in right)]
     try:
         _run(step, step.launch_part({}), arrays, number)
     except InternalError as error:  # it leaves a buffer

@@ -106,6 +106,13 @@ COMBINE: Final[dict[str, Any]] = {
 """The function that a reduction applies at each step."""
 
 
+def poison(dtype: np.dtype[Any]) -> Any:
+    """The fill value of results before they are computed, which results hardly ever hold."""
+    if dtype.kind in "iu":
+        return np.array(np.iinfo(dtype).max // 3, dtype)
+    return np.array(np.nan).astype(dtype) if dtype.kind != "b" else True
+
+
 def interpret(kernel: MapExpr, nests: Sequence[ArrayNest], inputs: Sequence[Array]) -> list[Array]:
     """The outputs of a kernel whose loop nests are `nests_of(kernel)`, for these inputs.
 
@@ -113,7 +120,7 @@ def interpret(kernel: MapExpr, nests: Sequence[ArrayNest], inputs: Sequence[Arra
     """
     metas = [s.meta for s in without_scatters(kernel).kernel.statements]
     arrays = [np.ascontiguousarray(a) for a in inputs]
-    arrays += [np.empty(m.shape, m.dtype.np) for m in metas]
+    arrays += [np.full(m.shape, poison(np.dtype(m.dtype.np)), m.dtype.np) for m in metas]
     first = len(arrays)
     for nest in nests:
         flags = [np.zeros(1, np.uint8) for _ in nest.assertions]
