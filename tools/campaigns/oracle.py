@@ -57,7 +57,8 @@ class Noisy(KernelLibrary, frozen=True):
         found = super().choices(op, dtype, attrs)
         if self.draw is None or lookup(op).kind in (*DATA_MOVEMENT, CONSTANT):
             return found
-        bind = partial(self._bind, cancels=op in CANCELLING, selects=op.removesuffix("_") in SELECTING)
+        selects = op.removesuffix("_") in SELECTING
+        bind = partial(self._bind, cancels=op in CANCELLING, selects=selects)
         return [replace(c, kernel=replace(c.kernel, bind=bind(c.kernel))) for c in found]
 
     def _bind(self, kernel: Kernel, cancels: bool, selects: bool) -> Callable[[Binding], Any]:
