@@ -10,12 +10,7 @@ import pytest
 import pirkit
 from pirkit import ops
 from tests.whole_program.test_convolutions import whole_of
-
-Array = np.ndarray[Any, Any]
-
-
-def normal(*shape: int) -> Array:
-    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+from tests.whole_program.test_matmul_summands import Array, check_steps, normal
 
 
 def blocked(x: Any, w: Any) -> Any:
@@ -84,12 +79,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[Array, ...], int]] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_the_reference(name: str) -> None:
     """In as many steps: packing the filter is one, and what follows sums is none."""
-    function, given, steps = PROGRAMS[name]
-    whole = whole_of(function, given)
-    assert whole.native is not None, whole.reasons
-    assert len(whole.native.steps) == steps
-    exact = function(*map(pirkit.from_numpy, [a.astype(np.float64) for a in given]))
-    np.testing.assert_allclose(whole.native(*given)[0], exact.numpy(), rtol=1e-4, atol=1e-4)
+    check_steps(*PROGRAMS[name])
 
 
 def test_a_convolution_that_is_a_result_stays() -> None:

@@ -65,15 +65,19 @@ PROGRAMS: dict[str, tuple[Any, tuple[Array, ...], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_as_the_reference(name: str) -> None:
-    """In as many steps: one that only adds is part of the matmul."""
-    function, given, steps = PROGRAMS[name]
+def check_steps(function: Any, given: tuple[Array, ...], steps: int) -> None:
+    """One native call of so many steps gives what the function gives in double precision."""
     whole = whole_of(function, given)
     assert whole.native is not None, whole.reasons
     assert len(whole.native.steps) == steps
     exact = function(*map(pirkit.from_numpy, [a.astype(np.float64) for a in given]))
     np.testing.assert_allclose(whole.native(*given)[0], exact.numpy(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_the_reference(name: str) -> None:
+    """In as many steps: one that only adds is part of the matmul."""
+    check_steps(*PROGRAMS[name])
 
 
 def test_a_product_that_is_a_result_stays() -> None:
