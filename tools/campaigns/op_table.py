@@ -157,12 +157,17 @@ def between(call: Call, behind: bool = True, **options: Any) -> list[Array]:
 
 
 def _in_lanes(call: Call) -> list[Array]:
-    """The call beside an op of rows, so that both are one native call with a row in each lane."""
+    """The call beside an op of rows, so that both are one native call with a row in each lane.
+
+    The rows have the type of the call's tensors, if lanes take it; single numbers may have another.
+    """
     program = _program(call, (_same, _same))
     given = {f"x{k}": a for k, a in enumerate(tensors_of(call))}
-    rows = np.ones(next((a.shape[0] for a in given.values() if a.ndim), 4), np.float32)
+    count = next((a.shape[0] for a in given.values() if a.ndim), 4)
+    is_wide = any(a.dtype == np.float64 and a.size > 1 for a in given.values())
+    rows = np.ones(count, np.float64 if is_wide else np.float32)
     b = Builder(program.main.block)
-    x = b("pd_op.data", name="rows", shape=rows.shape, dtype=dt.float32, place=UNDEFINED)
+    x = b("pd_op.data", name="rows", shape=rows.shape, dtype=dt.of_array(rows), place=UNDEFINED)
     b("pir.shadow_output", b("pd_op.exp", x), output_name="y-1")
     found = compile(program, batch_lanes=True)(**given, rows=rows)
     del found["y-1"]
