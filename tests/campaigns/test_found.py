@@ -655,62 +655,6 @@ def test_a_size_that_folding_finds_is_known_to_the_reader_of_a_kernel() -> None:
     )
 
 
-def test_the_cotangent_of_a_value_of_unknown_size_has_any() -> None:
-    b = pirkit.ProgramBuilder()
-    x = b.input("x", (2, 3), "float64")
-    chosen = b("pd_op.masked_select", x, b.greater_than(x, b.zeros_like(x)))
-    b.output("y", chosen * chosen)
-    program = b.finish()
-    given = np.arange(6.0).reshape(2, 3) - 2.5
-    for transform in (lambda f: f, pirkit.jit):
-        found = transform(lambda x, c: pirkit.vjp(lambda x: program(x=x), x)[1](c))
-        np.testing.assert_allclose(found(given, np.ones(3))[0], 2 * given * (given > 0))
-    with pytest.raises(PirkitError, match="do not broadcast"):
-        pirkit.vjp(lambda x: program(x=x), given)[1](np.ones(7))
-
-
-@pytest.mark.parametrize("shape", [(1,), (4,), (4, 1), (4, 3)])
-@pytest.mark.parametrize("name", ["sum", "any", "mean", "max"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
-def test_reductions_beside_lanes_have_a_type_of_their_own(
-    name: str, dtype: str, shape: tuple[int, ...]
-) -> None:
-    """Sums of another element type were stored as that of the operand."""
-    given = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-    for result in (None, "float64", "int64") if name == "sum" else (None,):
-        b = pirkit.ProgramBuilder()
-        x, beside = b.input("x", shape, dtype), b.input("beside", (4,), "float32")
-        attributes = {} if result is None else {"dtype": result}
-        try:
-            b.output("y", b(f"pd_op.{name}", x, axis=[len(shape) - 1], **attributes))
-        except PirkitError:  # no mean of bools
-            continue
-        b.output("z", b.exp(beside))
-        program, inputs = b.finish(), {"x": given, "beside": np.ones(4, "f4")}
-        want = pirkit.compile(program, backend="reference")(**inputs)["y"]
-        found = pirkit.compile(program, batch_lanes=True)(**inputs)["y"]
-        assert found.dtype == want.dtype
-        np.testing.assert_allclose(found, want, rtol=1e-6)
-
-
-def test_what_does_not_depend_on_its_argument_has_no_tangent() -> None:
-    ones = np.ones(2)
-    for result in (ones, pirkit.tensor(ones), 1.0, np.inf, True, {}):
-        value, tangent = pirkit.jvp(lambda _, r=result: r, (ones,), (ones,))
-        assert np.shape(tangent) == np.shape(value)
-        assert not np.any(np.asarray(tangent)) or result == {}
-
-
-def test_constants_of_any_type_beside_rows_in_lanes() -> None:
-    for dtype, values in (("complex128", (1.5, 2.5, -1.0, 0.0)), ("int64", (1, 2, 3, 4))):
-        b = pirkit.ProgramBuilder()
-        b.output("c", b.assign_value(shape=(2, 2), dtype=dtype, values=values))
-        b.output("y", b.exp(b.input("x", (4,), "float32")))
-        found = pirkit.compile(b.finish(), batch_lanes=True)(x=np.zeros(4, "f4"))
-        np.testing.assert_array_equal(found["c"], np.reshape(values, (2, 2)))
-        np.testing.assert_array_equal(found["y"], np.ones(4))
-
-
 def test_a_small_cholesky_spreads_nan() -> None:
     x = np.array([[np.nan, 1.0], [1.0, 3.0]])
     for function in (pirkit.ops.cholesky, pirkit.jit(pirkit.ops.cholesky)):

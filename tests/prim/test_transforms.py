@@ -9,7 +9,7 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.diag.errors import ConstraintError, UsageError
+from pirkit.diag.errors import ConstraintError, PirkitError, UsageError
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -207,3 +207,25 @@ def test_jets_of_order_zero_are_values() -> None:
     y, found = pirkit.jet(ops.sin, (X,), ([],))
     np.testing.assert_array_equal(y, np.sin(X))
     assert list(found) == []
+
+
+def test_the_cotangent_of_a_value_of_unknown_size_has_any() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (2, 3), "float64")
+    chosen = b("pd_op.masked_select", x, b.greater_than(x, b.zeros_like(x)))
+    b.output("y", chosen * chosen)
+    program = b.finish()
+    given = np.arange(6.0).reshape(2, 3) - 2.5
+    for transform in (lambda f: f, pirkit.jit):
+        found = transform(lambda x, c: pirkit.vjp(lambda x: program(x=x), x)[1](c))
+        np.testing.assert_allclose(found(given, np.ones(3))[0], 2 * given * (given > 0))
+    with pytest.raises(PirkitError, match="do not broadcast"):
+        pirkit.vjp(lambda x: program(x=x), given)[1](np.ones(7))
+
+
+def test_what_does_not_depend_on_its_argument_has_no_tangent() -> None:
+    ones = np.ones(2)
+    for result in (ones, pirkit.tensor(ones), 1.0, np.inf, True):
+        value, tangent = pirkit.jvp(lambda _, r=result: r, (ones,), (ones,))
+        assert np.shape(tangent) == np.shape(value)
+        assert not np.any(np.asarray(tangent))

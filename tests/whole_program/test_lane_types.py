@@ -45,3 +45,37 @@ def test_an_op_of_single_numbers_beside_rows(name: str, dtype: str) -> None:
             else:
                 assert found.dtype == want.dtype
                 np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (4, 1), (4, 3)])
+@pytest.mark.parametrize("name", ["sum", "any", "mean", "max"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
+def test_reductions_beside_lanes_have_a_type_of_their_own(
+    name: str, dtype: str, shape: tuple[int, ...]
+) -> None:
+    """Sums of another element type were stored as that of the operand."""
+    given = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    for result in (None, "float64", "int64") if name == "sum" else (None,):
+        b = pirkit.ProgramBuilder()
+        x, beside = b.input("x", shape, dtype), b.input("beside", (4,), "float32")
+        attributes = {} if result is None else {"dtype": result}
+        try:
+            b.output("y", b(f"pd_op.{name}", x, axis=[len(shape) - 1], **attributes))
+        except PirkitError:  # no mean of bools
+            continue
+        b.output("z", b.exp(beside))
+        program, inputs = b.finish(), {"x": given, "beside": np.ones(4, "f4")}
+        want = pirkit.compile(program, backend="reference")(**inputs)["y"]
+        found = pirkit.compile(program, batch_lanes=True)(**inputs)["y"]
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+def test_constants_of_any_type_beside_rows_in_lanes() -> None:
+    for dtype, values in (("complex128", (1.5, 2.5, -1.0, 0.0)), ("int64", (1, 2, 3, 4))):
+        b = pirkit.ProgramBuilder()
+        b.output("c", b.assign_value(shape=(2, 2), dtype=dtype, values=values))
+        b.output("y", b.exp(b.input("x", (4,), "float32")))
+        found = pirkit.compile(b.finish(), batch_lanes=True)(x=np.zeros(4, "f4"))
+        np.testing.assert_array_equal(found["c"], np.reshape(values, (2, 2)))
+        np.testing.assert_array_equal(found["y"], np.ones(4))
