@@ -291,6 +291,7 @@ def test_pages_of_llvm_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     used = resident_code()
     assert used > 4096
     monkeypatch.setattr(parallel_compile, "worker_count", lambda texts: 0)
+    monkeypatch.setattr(parallel_compile, "WORTH_S", float("inf"))
     parallel_compile.compile_all(TEXTS[:1], host())
     assert resident_code() > used // 2  # a short one keeps them
     monkeypatch.setattr(parallel_compile, "WORTH_S", 0.0)
