@@ -82,6 +82,7 @@ def append_backward(
     defer: bool = True,
     paddle_residuals: bool = False,
     series_steps: Sequence[SeriesStep] = (),
+    moved: dict[SSAValue, SSAValue] | None = None,
 ) -> list[SSAValue | None]:
     """Append the ops that compute the derivatives of ``targets`` with respect to ``wrt``.
 
@@ -95,13 +96,14 @@ def append_backward(
     error. With ``paddle_residuals`` an op for which Paddle has a gradient op is not decomposed, and
     its derivative reads no more forward values than the gradient op does, if that can be
     decomposed. The ops of each series in ``series_steps`` are differentiated as a unit
-    (`autodiff_taylor`).
+    (`autodiff_taylor`). ``moved`` receives the results of the ops that are decomposed, each with the
+    value that replaces it: a caller that keeps values over several calls asks for the `latest`.
 
     Raises UnsupportedError (PK0402), with the name and location of the op, if an op between has no
     derivative or writes in place; UsageError if a target does not have a floating type.
     """
     before = before or next(iter(write_backs(program)), None)
-    moved: dict[SSAValue, SSAValue] = {}
+    moved = {} if moved is None else moved
     paths, targets, wrt = _prepared(program.block, targets, wrt, moved, paddle_residuals)
     seeds = [None if c is None else latest(c, moved) for c in cotangents or [None] * len(targets)]
     # Ops of an earlier sweep carry their order, so that a derivative of a derivative is one higher.

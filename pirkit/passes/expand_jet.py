@@ -22,7 +22,7 @@ from pirkit.dialect.infer import fill_value
 from pirkit.dialect.opdef import may_draw
 from pirkit.dialect.operation import PirOp, ProgramOp, with_nested
 from pirkit.dialect.series_algebra import powers
-from pirkit.passes.autodiff import append_backward
+from pirkit.passes.autodiff import append_backward, latest
 from pirkit.passes.autodiff_taylor import SeriesStep
 from pirkit.passes.base import RemarkKind
 from pirkit.passes.replace_ops import replace
@@ -60,7 +60,7 @@ def expand_jet(program: ProgramOp, op: PirOp, report: Report) -> list[SeriesStep
         if curve.order > 1 and not all(map(_repeats, ops)):
             raise
         report("missed", f"{error.message}: reverse mode twice gives the derivative forward")
-        found = _by_reverse_mode(curve) if curve.order == 1 else _by_nested_sweeps(curve, ops)
+        found = _by_reverse_mode(curve, {}) if curve.order == 1 else _by_nested_sweeps(curve, ops)
     else:
         report("passed", f"forward mode: a series of order {curve.order} through {len(ops)} ops")
     replace(op, found)
@@ -135,6 +135,7 @@ def _by_nested_sweeps(curve: _Curve, ops: Sequence[PirOp]) -> list[SSAValue]:
         mapped[value] = at.ssa
     for op in ops:
         b.insert(op.clone(value_mapper=mapped))
+    moved: dict[SSAValue, SSAValue] = {}
     series: list[list[SSAValue]] = []
     for target in curve.targets:
         series.append([mapped.get(target, target)])
@@ -142,24 +143,27 @@ def _by_nested_sweeps(curve: _Curve, ops: Sequence[PirOp]) -> list[SSAValue]:
             along = _Curve(
                 curve.program, curve.op, series[-1][-1:], {t.ssa: [b.ones_like(t).ssa]}, 1
             )
-            series[-1] += _by_reverse_mode(along)
-    return [d for each in series for d in each[1:]]
+            series[-1] += _by_reverse_mode(along, moved)
+    return [latest(d, moved) for each in series for d in each[1:]]
 
 
-def _by_reverse_mode(curve: _Curve) -> list[SSAValue]:
+def _by_reverse_mode(curve: _Curve, moved: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+    """First derivatives, one target after the other; a sweep may decompose what the next reads."""
     b = Builder(cast(Block, curve.op.parent), curve.op, location=curve.op.location)
+    ways = [(w, d[0]) for w, d in curve.given.items() if d[0] is not None]
+
+    def swept(targets: list[SSAValue], wrt: list[SSAValue], cotangents: list[SSAValue]):
+        now = [[latest(v, moved) for v in values] for values in (targets, wrt, cotangents)]
+        return append_backward(curve.program, *now, before=curve.op, moved=moved)
+
     found: list[SSAValue] = []
     for target in curve.targets:
-        like = b.wrap(target)
+        like = b.wrap(latest(target, moved))
         cotangent = b.assign(b.zeros_like(like)).ssa
-        ways = [(w, d[0]) for w, d in curve.given.items() if d[0] is not None]
-        program, before = curve.program, curve.op
-        rows = append_backward(program, [target], [w for w, _ in ways], [cotangent], before=before)
+        rows = swept([target], [w for w, _ in ways], [cotangent])
         both = [(r, d) for r, (_, d) in zip(rows, ways, strict=True) if r is not None]
         derivative = None
         if both:
-            (derivative,) = append_backward(
-                program, [r for r, _ in both], [cotangent], [d for _, d in both], before=before
-            )
+            (derivative,) = swept([r for r, _ in both], [cotangent], [d for _, d in both])
         found.append(b.zeros_like(like).ssa if derivative is None else derivative)
-    return found
+    return [latest(d, moved) for d in found]

@@ -66,6 +66,22 @@ def test_reverse_mode_twice_where_a_rule_lacks() -> None:
     np.testing.assert_allclose(found, np.linalg.svd(A)[1], rtol=1e-10)  # it is homogeneous
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_results_that_share_an_op_which_reverse_mode_decomposes(order: int) -> None:
+    def f(x: Any) -> Any:
+        mean = (x * x).mean()
+        return ops.svd(x)[1], mean * mean, mean, ops.exp(mean)
+
+    def along(f: Any) -> Any:
+        return lambda x: pirkit.jvp(f, (x,), (A,))[1]
+
+    along_all, along_three = f, lambda x: f(x)[1:]
+    for _ in range(order):
+        along_all, along_three = along(along_all), along(along_three)
+    for ours, other in zip(along_all(A)[1:], along_three(A), strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-10)
+
+
 FACTORIZATIONS: Final[dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
     "svd": (lambda x: ops.svd(x)[0] ** 2.0, lambda x: np.linalg.svd(x)[0] ** 2),
     "qr": (lambda x: ops.qr(x)[1] ** 2.0, lambda x: np.linalg.qr(x)[1] ** 2),
