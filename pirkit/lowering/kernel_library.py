@@ -23,7 +23,7 @@ from pirkit.lowering.native_ops import (
 )
 from pirkit.lowering.native_ops import NAME as NATIVE
 from pirkit.runtime.binding import Binding, Step
-from pirkit.runtime.convert import HALF_TYPES, in_single
+from pirkit.runtime.convert import HALF_TYPES, in_single, with_arrays
 from pirkit.runtime.device import Device
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.fallback import fallback
@@ -272,7 +272,7 @@ def _reference(
 ) -> Callable[[Binding], Step]:
     def bind(b: Binding) -> Step:
         step = bound(b)
-        return step if half is None else in_single(step, half, b.outputs)
+        return with_arrays(step) if half is None else in_single(step, half, b.outputs)
 
     def bound(b: Binding) -> Step:
         attrs = b.attrs

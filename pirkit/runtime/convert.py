@@ -113,7 +113,7 @@ def in_single(step: Callable[..., Any], half: DType, wanted: Sequence[Any]) -> C
             items = zip_longest(cast("list[Array]", x), getattr(meta, "items", ()))
             return [narrowed(a, m) for a, m in items]
         kind = half if meta is None else meta.dtype
-        return x if x is None or x.dtype.kind != "f" else x.astype(kind.np)
+        return _as_array(x if x is None or x.dtype.kind != "f" else x.astype(kind.np))
 
     def run(*operands: Any) -> tuple[Any, ...]:
         found: Any = step(*map(widen, operands))
@@ -121,3 +121,19 @@ def in_single(step: Callable[..., Any], half: DType, wanted: Sequence[Any]) -> C
         return tuple([narrowed(x, m) for x, m in zip_longest(results, wanted[: len(results)])])
 
     return run
+
+
+def with_arrays(step: Callable[..., Any]) -> Callable[..., Any]:
+    """``step`` with arrays for results: numpy gives scalars for some of rank 0."""
+
+    def run(*operands: Any) -> Any:
+        found: Any = step(*operands)
+        if isinstance(found, tuple):
+            return tuple([_as_array(x) for x in cast("tuple[Any, ...]", found)])
+        return _as_array(found)
+
+    return run
+
+
+def _as_array(x: Any) -> Any:
+    return np.asarray(x) if isinstance(x, np.generic) else x

@@ -60,6 +60,7 @@ def compare(found: Any, wanted: Any, call: Call) -> None:
         for one, other in zip(found, wanted, strict=True):
             compare(one, other, call)
         return
+    assert isinstance(found.array, np.ndarray), f"{call}: a scalar"
     coarsest = max((dt.of_array(a) for a in _arrays(call)), key=_coarseness, default=None)
     wrong = difference(found.array, np.asarray(wanted), coarsest)
     assert wrong is None, f"{call}: {wrong}"

@@ -242,6 +242,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, axes=(0,), starts=(2,), ends=(3,), infer_flags=(1,), decrease_axis=(0,))
     yield s(x, axes=(1,), starts=(3,), ends=(2,), infer_flags=(1,))
     yield s(s.tensor(3), axes=(0,), starts=(-1,), ends=(3,), infer_flags=(1,), decrease_axis=(0,))
+    yield s(s.tensor(), axes=(), starts=(), ends=(), infer_flags=())
 
 
 @samples(StridedSlice)
@@ -252,6 +253,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, axes=(1,), starts=(6,), ends=(-100,), strides=(-3,))
     yield s(x, axes=(0, 1), starts=(9, 100), ends=(-100, 2), strides=(-1, -2))
     yield s(x, axes=(1,), starts=(-100,), ends=(100,), strides=(3,))
+    yield s(s.tensor(), axes=(), starts=(), ends=(), strides=())
 
 
 @samples(Gather)

@@ -277,6 +277,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), axis=(0,))
     yield s(s.tensor(2, 3, 4), axis=(0, -1))
     yield s(s.tensor(0, 3), axis=(1,))
+    yield s(s.tensor(), axis=())
 
 
 @samples(Roll)

@@ -63,7 +63,7 @@ def slice_(b: Binding) -> Step:
 def strided_slice(b: Binding) -> Step:
     """An index of slices."""
     axes, starts, ends, steps = (b.attrs[n] for n in ("axes", "starts", "ends", "strides"))
-    return itemgetter(tuple(window(b.input().shape, axes, starts, ends, steps)))
+    return itemgetter((*window(b.input().shape, axes, starts, ends, steps), ...))
 
 
 @kernel("flip", dtypes=dt.ANY, form="view", portable=True)
@@ -72,7 +72,7 @@ def flip(b: Binding) -> Step:
     cut = [slice(None)] * b.input().rank
     for axis in b.attrs["axis"] if cut else ():
         cut[axis] = slice(None, None, -1)
-    return itemgetter(tuple(cut))
+    return itemgetter((*cut, ...))
 
 
 @kernel("split", "split_with_num", dtypes=dt.ANY, form="view", portable=True)
