@@ -46,21 +46,12 @@ def _(c: OpCall) -> tuple[Value, Value]:
         for i, bins, length in ((0, c.pooled_width, width), (1, c.pooled_height, height))
     )
     regions = b.gather(x, images(c, sizes_of(b, c.boxes)[0]), axis=0)
-    tops: list[Value] = []
-    sides: list[Value] = []
-    for j in range(c.pooled_width):
-        held = b.where(_as_mask(b, columns[:, j]), regions, b.like(-math.inf, regions))
-        side = b.argmax(held, axis=-1, keepdims=True, flatten=False, dtype=dt.int64)
-        tops.append(b.take_along_axis(held, side, axis=-1))
-        sides.append(side)
-    top, side = (b.squeeze(b.stack(v, axis=2), axis=(-1,)) for v in (tops, sides))
-    every: list[Value] = []
-    for i in range(c.pooled_height):
-        held = b.where(_as_mask(b, rows[:, i]), top, b.like(-math.inf, top))
-        row = b.argmax(held, axis=-1, keepdims=True, flatten=False, dtype=dt.int64)
-        at = row * width + b.take_along_axis(side, row, axis=-1)
-        every.append(b.squeeze(at, axis=(-1,)))
-    at = b.stack(every, axis=2)
+    low = b.const(-math.inf, x.dtype)
+    held = b.where(b.unsqueeze(columns, axis=(1, 2)), b.unsqueeze(regions, axis=(3,)), low)
+    top, side = b.max(held, axis=(-1,)), _place(b, held, -1)
+    held = b.where(b.unsqueeze(rows, axis=(1, 4)), b.unsqueeze(top, axis=(2,)), low)
+    row = _place(b, held, 3)
+    at = row * width + b.take_along_axis(side, row, axis=2)
     some = b.logical_and(
         b.unsqueeze(b.any(rows, axis=(2,)), axis=(2,)),
         b.unsqueeze(b.any(columns, axis=(2,)), axis=(1,)),
@@ -77,9 +68,8 @@ def _length(b: Builder, edges: Value, i: int) -> Value:
     return b.maximum(long, b.ones_like(long))
 
 
-def _as_mask(b: Builder, x: Value) -> Value:
-    """``[R, length]`` beside other dimensions in the middle."""
-    return b.unsqueeze(x, axis=(1, 2))
+def _place(b: Builder, x: Value, axis: int) -> Value:
+    return b.argmax(x, axis=axis, keepdims=False, flatten=False, dtype=dt.int64)
 
 
 @decompose("pd_op.psroi_pool")
