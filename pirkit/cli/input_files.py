@@ -11,12 +11,13 @@ import numpy as np
 
 from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.diag.span import Span
-from pirkit.frontend.arrays import read_npy, read_npz
+from pirkit.frontend.arrays import read_npy, read_npz, restore
 from pirkit.frontend.random_inputs import random_inputs, random_weights
 from pirkit.frontend.safetensors_files import SUFFIX, read_safetensors
 from pirkit.runtime.bind_inputs import bound_input
 from pirkit.runtime.device import HOST
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Port
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -61,6 +62,12 @@ def _require_fit(ports: Sequence[Port], what: str, held: Mapping[str, Any], path
 
 
 def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    metas = {port.name: port.meta for port in exe.plan.inputs}
+
+    def restored(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        meta = metas.get(name)
+        return restore(array, meta.dtype) if isinstance(meta, TensorMeta) else array
+
     if part == RANDOM[:-1] or part.startswith(RANDOM):
         yield from _random(exe, seed_of(part)).items()
     elif part.startswith(SAFETENSORS) or part.endswith(SUFFIX):
@@ -69,11 +76,12 @@ def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any
         name, equals, path = part.rpartition("=")
         if equals and not name:
             raise _malformed(part)
-        yield name or _input_of(path, exe), read_npy(path)
+        name = name or _input_of(path, exe)
+        yield name, restored(name, read_npy(path))
     elif "=" in part and not os.path.exists(part):
         raise _malformed(part)
     else:
-        yield from read_npz(part).items()
+        yield from ((name, restored(name, array)) for name, array in read_npz(part).items())
 
 
 def _malformed(part: str) -> UsageError:

@@ -303,12 +303,13 @@ def save(
                 f"`save` knows no format of the suffix `{suffix}`",
                 f"name the file {', '.join(_SUFFIXES)} or .onnx, or give `format=`")  # fmt: skip
         format = _SUFFIXES.get(suffix, "mlir")
-    write_file(name, WRITERS[format](program.module))
+    text = WRITERS[format](program.module)
+    if params is not None:  # first, as weights may be refused
+        _save_params(os.fspath(params), program.params)
+    write_file(name, text)
     if format == "paddle-json" and program.params:
         stored = {m: program.params[m] for m in _parameter_metas(program.module)}
         _write_params(str(Path(name).with_suffix(".pdiparams")), stored)
-    if params is not None:
-        _save_params(os.fspath(params), program.params)
 
 
 def write_file(path: str, text: str) -> None:

@@ -11,7 +11,7 @@ import safetensors
 from safetensors import SafetensorError
 from safetensors.numpy import save
 
-from pirkit.diag.errors import ArtifactError
+from pirkit.diag.errors import ArtifactError, UsageError
 from pirkit.diag.limits import read_whole
 from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
@@ -99,7 +99,18 @@ def _array(path: str, name: str, tensor: Mapping[str, Any]) -> Array:
 
 
 def write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
-    """Write named arrays, atomically. Raises ArtifactError (PK0506) if that is impossible."""
-    data = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    """Write named arrays, atomically.
+
+    Raises ArtifactError if that is impossible (PK0506), UsageError for an element type that the
+    format does not have.
+    """
+    for name, array in arrays.items():
+        if dt.of_array(array) not in _DTYPES.values():
+            raise UsageError(
+                f"`{name}` has elements of type {dt.of_array(array)}, which .safetensors lacks",
+                help="write the weights to .npz",
+            )
+    # Not `ascontiguousarray`: a number has rank 0.
+    data = save({name: np.require(array, requirements="C") for name, array in arrays.items()})
     with atomic_write(path) as file:
         file.write(data)

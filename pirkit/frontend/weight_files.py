@@ -10,18 +10,26 @@ from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import UsageError
 from pirkit.frontend.arrays import read_npz, write_npz
-from pirkit.frontend.paddle.params import parameter_metas, read_params, unfilled_parameters
+from pirkit.frontend.paddle.params import (
+    parameter_metas,
+    read_params,
+    source_metas,
+    unfilled_parameters,
+)
 from pirkit.frontend.safetensors_files import read_safetensors, write_safetensors
 
 Array = np.ndarray[Any, Any]
 
 
 def load_params(path: str, module: mlir.ModuleOp) -> dict[str, Array]:
-    """Weights by name: ``.npz``, ``.safetensors``, or ``.pdiparams`` (in the module's order)."""
+    """Weights by name: ``.npz``, ``.safetensors``, or ``.pdiparams`` (in the module's order).
+
+    A weight that the program declares as bfloat16 is stored in ``.npz`` as its bits in uint16.
+    """
     if path.endswith(".safetensors"):
         return read_safetensors(path)
     if path.endswith(".npz"):
-        return read_npz(path)
+        return read_npz(path, {name: meta.dtype.name for name, meta in source_metas(module)})
     return {**unfilled_parameters(module), **read_params(path, parameter_metas(module))}
 
 

@@ -96,8 +96,8 @@ def append_backward(
     error. With ``paddle_residuals`` an op for which Paddle has a gradient op is not decomposed, and
     its derivative reads no more forward values than the gradient op does, if that can be
     decomposed. The ops of each series in ``series_steps`` are differentiated as a unit
-    (`autodiff_taylor`). ``moved`` receives the results of the ops that are decomposed, each with the
-    value that replaces it: a caller that keeps values over several calls asks for the `latest`.
+    (`autodiff_taylor`). ``moved`` receives the results of the ops that are decomposed, each with
+    the value that replaces it: who keeps values over several calls asks for the `latest`.
 
     Raises UnsupportedError (PK0402), with the name and location of the op, if an op between has no
     derivative or writes in place; UsageError if a target does not have a floating type.

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 import pirkit
 from pirkit.diag.errors import PassError, RuntimeFault, UnsupportedError
+from pirkit.dialect.text import print_mlir
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import Program, load
 from pirkit.frontend.paddle.text_reader import read_paddle_text
@@ -220,3 +221,14 @@ def test_an_array_is_not_mapped_over_rows() -> None:
     with pytest.raises(UnsupportedError, match=r"`pd_op\.create_array` cannot") as caught:
         pirkit.vmap(lambda x: program(x=x, n=turns)[0])(rows)
     assert caught.value.code == "PK0402"
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".json"])
+def test_an_array_of_pirkit_is_saved_for_paddle(suffix: str, tmp_path: Path) -> None:
+    """Paddle's type has a shape, pirkit's own an element type alone."""
+    module = print_mlir(load(DUMP).module).replace("array<tensor<f32>>", "array<f32>")
+    program = pirkit.loads(module)
+    pirkit.save(program, tmp_path / f"p{suffix}")
+    again = pirkit.load(tmp_path / f"p{suffix}")
+    found = (pirkit.compile(p)(x=X, n=np.array([3])) for p in (program, again))
+    np.testing.assert_equal(*found)

@@ -28,7 +28,9 @@ from pirkit.dialect.types import (
     SparseCsrType,
     TensorArrayType,
     VecType,
+    dtype_of,
     element_type,
+    tensor_type,
     vec_type,
 )
 from pirkit.frontend.paddle.json_syntax import Malformed, expect, integer, member, text
@@ -243,7 +245,7 @@ def write_type(type_: Attribute | None) -> Json:
         case SelectedRowsType():
             return {"#": "1.t_selected_rows", "D": _write_dense(_inner(type_.dense))}
         case TensorArrayType():
-            element, dims, layout, *_ = _write_dense(_inner(type_.element))
+            element, dims, layout, *_ = _write_dense(_array_elements(type_.element))
             return {"#": "1.t_dense_tensor_array", "D": [element, dims, layout]}
         case SparseCooType():
             return {"#": "1.t_sparse_coo_tensor", "D": _write_coo(_inner(type_.dense))}
@@ -261,6 +263,12 @@ def _inner(type_: Attribute) -> AnyTensor:
     if not isinstance(type_, mlir.TensorType):
         raise _no_spelling(type_)
     return cast(AnyTensor, type_)
+
+
+def _array_elements(element: Attribute) -> AnyTensor:
+    if isinstance(element, mlir.TensorType):
+        return cast(AnyTensor, element)
+    return cast(AnyTensor, tensor_type((), dtype_of(element)))
 
 
 def _write_dims(type_: AnyTensor) -> list[int]:

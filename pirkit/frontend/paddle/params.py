@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
@@ -46,14 +47,18 @@ def parameter_metas(module: mlir.ModuleOp) -> dict[str, TensorMeta]:
 
     These are its persistable parameters and persistable inputs.
     """
-    found: dict[str, TensorMeta] = {}
+    return dict(sorted(source_metas(module, _is_persistable), key=itemgetter(0)))
+
+
+def source_metas(
+    module: mlir.ModuleOp, wanted: Callable[[PirOp], bool] = lambda op: True
+) -> Iterator[tuple[str, TensorMeta]]:
+    """Name and meta of each tensor that a program takes from outside: inputs and parameters."""
     for op in with_nested(module):
-        if not isinstance(op, PirOp) or not declares(op, SOURCE):
-            continue
-        meta = meta_of(op.results[0].type)
-        if _is_persistable(op) and isinstance(meta, TensorMeta):
-            found[host_name(op)] = meta
-    return {name: found[name] for name in sorted(found)}
+        if isinstance(op, PirOp) and declares(op, SOURCE) and wanted(op):
+            meta = meta_of(op.results[0].type)
+            if isinstance(meta, TensorMeta):
+                yield host_name(op), meta
 
 
 def unfilled_parameters(module: mlir.ModuleOp) -> dict[str, Array]:

@@ -132,7 +132,9 @@ def write_type(type_: Attribute | None) -> str:
     return dtype_of(type_).short
 
 
-def _write_tensor_body(type_: mlir.TensorType[Any]) -> str:
+def _write_tensor_body(type_: Attribute) -> str:
+    if not isinstance(type_, mlir.TensorType):  # the elements of an array of tensors
+        return dtype_of(type_).short
     dims = "".join(f"{-1 if d == mlir.DYNAMIC_INDEX else d}x" for d in type_.get_shape())
     element = type_.element_type
     return dims + (_TYPE_WORDS.get(element) or dtype_of(element).short)

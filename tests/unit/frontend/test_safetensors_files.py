@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import pirkit
-from pirkit.diag.errors import ArtifactError
+from pirkit.cli.input_files import read_inputs
+from pirkit.diag.errors import ArtifactError, UsageError
 from pirkit.frontend.safetensors_files import _DTYPES, read_safetensors, write_safetensors
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
 LENET = Path(__file__).parents[2] / "corpus" / "paddle" / "lenet"
@@ -25,8 +27,31 @@ def test_arrays_come_back_as_they_were(
     write_safetensors(path, {"w": given.T, "b": given})
     found = read_safetensors(path)
     assert found["w"].dtype == dtype.np
+    assert found["b"].shape == shape
     np.testing.assert_array_equal(found["w"], given.T)
     np.testing.assert_array_equal(found["b"], given)
+
+
+def test_an_element_type_that_the_format_lacks_leaves_no_file(tmp_path: Path) -> None:
+    program = pirkit.trace(lambda x: x * x, np.ones(3, np.complex128))
+    program.params["w"] = np.ones(3, np.complex128)
+    with pytest.raises(UsageError, match="`w` has elements of type complex128"):
+        pirkit.save(program, tmp_path / "p.mlir", params=tmp_path / "w.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_bfloat16_in_npz_is_read_as_declared(tmp_path: Path) -> None:
+    w, x = np.array([1.5, -2, 3], dt.bfloat16.np), np.ones(3, dt.bfloat16.np)
+    program = pirkit.trace(lambda w, x: w + x, pirkit.parameters(w), x)
+    pirkit.save(program, tmp_path / "p.mlir", params=tmp_path / "w.npz")
+    again = pirkit.load(tmp_path / "p.mlir", params=tmp_path / "w.npz")
+    assert again.params["w"].dtype == dt.bfloat16.np
+    np.savez(tmp_path / "x.npz", x=x.view(np.uint16))
+    np.save(tmp_path / "x.npy", x.view(np.uint16))
+    executable = pirkit.compile(again)
+    for name in ("x.npz", "x.npy"):
+        (found,) = executable(**read_inputs(str(tmp_path / name), executable)).values()
+        np.testing.assert_array_equal(found.astype(np.float32), [2.5, -1, 4])
 
 
 def test_a_program_runs_on_weights_of_a_safetensors_file(tmp_path: Path) -> None:
