@@ -369,14 +369,24 @@ def _compared(
         state = draw.getstate()
         wrong = differs(name, state, program, inputs)
         if wrong is not None:
-            if wrong[0] == "nan":
+            kind = wrong[0]
+            if kind == "nan" or _is_choice(program, inputs, name, wrong):
                 calm = Program(program.module, calmed(program.params)), calmed(inputs)
-                kind = "nan" if differs(name, state, *calm) else "overflow"
+                kind = kind if differs(name, state, *calm) else "overflow"
+            if kind in ("nan", "overflow"):
                 yield Found(kind, print_mlir(program.module), what + name, wrong[1][:300])
                 continue
             if known is None or not _shows(known, inputs, name, state, wrong[0]):
                 known = smaller(program, inputs, name, state, wrong[0])
             yield Found(wrong[0], print_mlir(known.module), what + name, wrong[1][:300])
+
+
+def _is_choice(program: Program, inputs: Arrays, way: str, wrong: tuple[str, str]) -> bool:
+    """Whether integers or bools differ, such as the place of a maximum."""
+    output = wrong[1].partition("[")[0]
+    status, oracle = _oracle(program, inputs, way in JOINT)
+    held = oracle.want.get(output) if status == "values" else None
+    return wrong[0] == "wrong" and held is not None and held.dtype.kind in "iub"
 
 
 def differs(name: str, state: Any, program: Program, inputs: Arrays) -> tuple[str, str] | None:
