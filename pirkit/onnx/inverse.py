@@ -11,7 +11,7 @@ from pirkit.dialect.operation import PirOp
 from pirkit.onnx.element_types import TO_ONNX
 from pirkit.onnx.write_model import GraphWriter, meta, writes
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import UNKNOWN
 
 _SAME: Final = {
     # op: operator, with the same operands and no attributes
@@ -52,12 +52,22 @@ _REDUCED: Final = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax",
                    "amin": "ReduceMin", "logsumexp": "ReduceLogSumExp"}  # fmt: skip
 
 
+_LOGICAL: Final = frozenset({"And", "Or", "Xor", "Not"})
+
+
 def _same(kind: str, w: GraphWriter, op: PirOp) -> Any:
-    return w.node(kind, *(w(v) for v in op.operands))
+    """Truth values of numbers, and floating results of integers, are converted before."""
+    out = meta(op.results[0]).dtype
+    converts = kind in _LOGICAL or (out.is_float and kind != "Where")
+    if kind in ("Ceil", "Floor") and out.is_integer:
+        kind = "Identity"
+    return w.node(kind, *(w.cast(w(v), out) if converts else w(v) for v in op.operands))
 
 
 def _with(kind: str, held: dict[str, str], w: GraphWriter, op: PirOp) -> Any:
     given: dict[str, Any] = {theirs: op.attribute(ours) for theirs, ours in held.items()}
+    if given.get("perm") == ():  # of a number; ONNX cannot tell the type of an empty list
+        return w.node("Identity", w(op.operands[0]))
     return w.node(kind, *(w(v) for v in op.operands), **given)
 
 
@@ -65,7 +75,7 @@ def _reduced(kind: str, w: GraphWriter, op: PirOp) -> Any:
     axes = w.numbers(op, "axis")
     x = op.operands[0]
     axes = axes or list(range(len(meta(x).shape)))
-    name = _cast(w, w(x), meta(x).dtype, meta(op.results[0]).dtype)
+    name = w.cast(w(x), meta(op.results[0]).dtype)
     return w.node(kind, name, w.integers(axes), keepdims=int(op.attribute("keepdim")))
 
 
@@ -77,10 +87,6 @@ for _name, _kind in _REDUCED.items():
     writes(_name)(partial(_reduced, _kind))
 
 
-def _cast(w: GraphWriter, name: str, have: DType, want: DType) -> str:
-    return name if have is want else w.node("Cast", name, to=TO_ONNX[want])
-
-
 @writes("cast", "pir.convert_storage")
 def _(w: GraphWriter, op: PirOp) -> Any:
     return w.node("Cast", w(op.operands[0]), to=TO_ONNX[meta(op.results[0]).dtype])
@@ -88,18 +94,50 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("gather_nd")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    index = _cast(w, w(op.operands[1]), meta(op.operands[1]).dtype, dt.int64)
+    index = w.cast(w(op.operands[1]), dt.int64)
     return w.node("GatherND", w(op.operands[0]), index)
+
+
+@writes("scatter_nd_add")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x, index, updates = (w(v) for v in op.operands)
+    return w.node("ScatterND", x, w.cast(index, dt.int64), updates, reduction="add")
 
 
 @writes("put_along_axis")
 def _(w: GraphWriter, op: PirOp) -> Any:
     kind = _COMBINED.get(op.attribute("reduce"))
     index, values = meta(op.operands[1]), meta(op.operands[2])
-    if kind is None or not op.attribute("include_self") or index.shape != values.shape:
+    if kind is None or not op.attribute("include_self") or UNKNOWN in index.shape:
         raise w.unsupported(op, "has no form in ONNX with these attributes")
-    return w.node("ScatterElements", *(w(v) for v in op.operands),
+    x, places, given = (w(v) for v in op.operands)
+    if index.shape != values.shape:
+        given = w.node("Expand", given, w.integers(index.shape))
+    return w.node("ScatterElements", x, places, given,
                   axis=op.attribute("axis"), reduction=kind)  # fmt: skip
+
+
+@writes("isfinite")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x = w(op.operands[0])
+    return w.node("Not", w.node("Or", w.node("IsNaN", x), w.node("IsInf", x)))
+
+
+@writes("trunc")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    x = w(op.operands[0])
+    return w.node("Mul", w.node("Sign", x), w.node("Floor", w.node("Abs", x)))
+
+
+@writes("fmax", "fmin")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    """The other number beside NaN."""
+    x, y = (w(v) for v in op.operands)
+    found = w.node("Max" if op.name == "pd_op.fmax" else "Min", x, y)
+    if not meta(op.results[0]).dtype.is_float:
+        return found
+    found = w.node("Where", w.node("IsNaN", x), y, found)
+    return w.node("Where", w.node("IsNaN", y), x, found)
 
 
 @writes("not_equal")
@@ -250,8 +288,16 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     return w.node("MatMul", *names)
 
 
+def _reshaped(w: GraphWriter, op: PirOp) -> Any:
+    """A reshape to known sizes, of which a 0 is no size of the operand."""
+    shape = meta(op.results[0]).shape
+    return w.node("Reshape", w(op.operands[0]), w.integers(shape), allowzero=int(0 in shape))
+
+
 @writes("reshape")
 def _(w: GraphWriter, op: PirOp) -> Any:
+    if UNKNOWN not in meta(op.results[0]).shape:
+        return _reshaped(w, op)
     given = op.operand_named("shape")
     shape = w(given) if given is not None else w.integers(w.numbers(op, "shape"))
     return w.node("Reshape", w(op.operands[0]), shape)
@@ -264,6 +310,8 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("squeeze", "unsqueeze")
 def _(w: GraphWriter, op: PirOp) -> Any:
+    if UNKNOWN not in meta(op.results[0]).shape:  # Paddle leaves an axis of several elements
+        return _reshaped(w, op)
     kind = "Squeeze" if op.name == "pd_op.squeeze" else "Unsqueeze"
     return w.node(kind, w(op.operands[0]), w.integers(w.numbers(op, "axis")))
 
@@ -325,7 +373,7 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     (axis,) = w.numbers(op, "axis")
     out = w.node("ArgMax" if op.name == "pd_op.argmax" else "ArgMin", w(op.operands[0]),
                  axis=axis, keepdims=int(op.attribute("keepdims")))  # fmt: skip
-    return _cast(w, out, dt.int64, meta(op.results[0]).dtype)
+    return w.cast(out, meta(op.results[0]).dtype)
 
 
 @writes("cumsum")

@@ -11,6 +11,7 @@ from pirkit.dialect.operation import PirOp
 from pirkit.onnx.element_types import TO_ONNX
 from pirkit.onnx.write_model import GraphWriter, meta, writes
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 
 def _is_first(w: GraphWriter, op: PirOp) -> None:
@@ -60,9 +61,24 @@ def _(w: GraphWriter, op: PirOp) -> Any:
         raise w.unsupported(op, "is adaptive")
     held: dict[str, Any] = {} if kind == "max" else {
         "count_include_pad": int(not op.attribute("exclusive"))}  # fmt: skip
+    pads, strides = _pads(w, op, 2), w.numbers(op, "strides")
+    if op.attribute("ceil_mode"):
+        _require_elements(w, op, size, strides, pads)
     return w.node("MaxPool" if kind == "max" else "AveragePool", x, kernel_shape=size,
-                  pads=_pads(w, op, 2), strides=w.numbers(op, "strides"),
-                  ceil_mode=int(op.attribute("ceil_mode")), **held)  # fmt: skip
+                  pads=pads, strides=strides, ceil_mode=int(op.attribute("ceil_mode")),
+                  **held)  # fmt: skip
+
+
+def _require_elements(
+    w: GraphWriter, op: PirOp, sizes: list[int], strides: list[int], pads: list[int]
+) -> None:
+    """Refuse windows that begin behind the image: Paddle has them, ONNX leaves them out."""
+    shapes = zip(meta(op.operands[0]).shape[2:], meta(op.results[0]).shape[2:], strict=True)
+    for k, (length, count) in enumerate(shapes):
+        if pads[2 + k] + strides[k] <= sizes[k]:
+            continue  # the last window begins within the image, whatever its size
+        if UNKNOWN in (length, count) or (count - 1) * strides[k] >= length + pads[k]:
+            raise w.unsupported(op, "may have windows behind the image, which ONNX leaves out")
 
 
 @writes("batch_norm", "batch_norm_")

@@ -15,7 +15,8 @@ AWARE: Final = frozenset({"Cast", "CastLike", "Identity", "QuantizeLinear"})
 """Operators whose rules take such types themselves."""
 MODULAR: Final = frozenset({
     "Add", "Sub", "Mul", "Neg", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Equal",
-    "Where", "Reshape", "Transpose", "Concat", "Slice", "Gather", "Expand", "Squeeze", "Unsqueeze",
+    "MatMul", "Where", "Reshape", "Transpose", "Concat", "Slice", "Gather", "Expand", "Squeeze",
+    "Unsqueeze",
 })  # fmt: skip
 """Operators to which it makes no difference whether 64 bits have a sign."""
 

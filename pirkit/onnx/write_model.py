@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,10 +17,13 @@ from pirkit.dialect.operation import PirOp, declares, host_name, span_of, with_n
 from pirkit.dialect.program import Program
 from pirkit.dialect.types import meta_of
 from pirkit.frontend.compile import run_passes
-from pirkit.onnx.element_types import TO_ONNX
-from pirkit.onnx.libonnx import checker, helper, numpy_helper, onnx
+from pirkit.onnx.element_types import OF_ONNX, TO_ONNX
+from pirkit.onnx.libonnx import checker, defs, helper, numpy_helper, onnx, shape_inference
 from pirkit.passes.decompose import DecomposePass
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.atomic_write import atomic_write
+from pirkit.runtime.convert import convert
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Array = np.ndarray[Any, Any]
@@ -28,6 +31,15 @@ Write = Callable[["GraphWriter", PirOp], Any]
 OPSET: Final = 21
 """The operator set of models that are written."""
 IR_VERSION: Final = 10
+_OPSETS: Final = [helper.make_opsetid("", OPSET)]
+_DECIDING: Final = 1024
+"""The largest constant that inference of shapes reads."""
+_WIDER: Final = {
+    dt.bfloat16: dt.float32,
+    dt.float16: dt.float32,
+    **dict.fromkeys((dt.bool_, dt.int8, dt.uint8, dt.int16), dt.int32),
+}
+"""Types with all numbers of a narrower one, whose results round or wrap around to its results."""
 
 WRITES: Final[dict[str, Write]] = {}
 """By the name of the op: a function of the writer and the op, which gives the names of results."""
@@ -53,6 +65,7 @@ def model_of_program(program: Program, entry: str | None = None) -> Any:
     """
     made = run_passes(program, "functionalize,absorb-attributes,constant-fold,dce")
     refused: set[str] = set()
+    reasons: list[_NoFormError] = []
     while True:
         try:
             model = GraphWriter(made).model(entry)
@@ -60,7 +73,10 @@ def model_of_program(program: Program, entry: str | None = None) -> Any:
             known = {error.op} | {op.name for op in with_nested(made.entry(entry))}
             fresh = {n for n in known - WRITES.keys() | {error.op} if _decomposes(n)} - refused
             if error.op not in fresh:
+                same_line = (e for e in reasons if e.span == error.span)
+                error.notes += tuple([f"it is a part of `{e.op}`: {e.message}" for e in same_line])
                 raise
+            reasons.append(error)
             refused |= fresh
             made = run_passes(made, [DecomposePass(only=tuple(sorted(fresh))), "constant-fold,dce"])
         else:
@@ -72,6 +88,10 @@ class _NoFormError(UnsupportedError):
     """``op`` has no form in ONNX as it is called."""
 
     op = ""
+
+
+class _NoTensorError(Exception):
+    """A tensor is expected, and a value is none."""
 
 
 def _decomposes(name: str) -> bool:
@@ -97,6 +117,12 @@ class GraphWriter:
         self.outputs: list[Any] = []
         self.names: dict[SSAValue, Any] = {}
         self.taken: set[str] = set()
+        self.types: dict[str, Any] = {}
+        """The TypeProto of each name, as far as ONNX infers it."""
+        self.small: dict[str, Any] = {}
+        """The constants that may decide shapes."""
+        self.op: PirOp | None = None
+        """The op that is being written."""
 
     @property
     def ports(self) -> list[Any]:
@@ -115,9 +141,8 @@ class GraphWriter:
                 self.visit(op)
         graph = helper.make_graph(self.nodes, main.symbol, self.inputs, self.outputs,
                                   self.initializers)  # fmt: skip
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)],
-                                 ir_version=IR_VERSION, producer_name="pirkit",
-                                 producer_version=VERSION)  # fmt: skip
+        return helper.make_model(graph, opset_imports=_OPSETS, ir_version=IR_VERSION,
+                                 producer_name="pirkit", producer_version=VERSION)  # fmt: skip
 
     def visit(self, op: PirOp) -> None:
         """Write what an op computes."""
@@ -147,14 +172,34 @@ class GraphWriter:
         write = WRITES.get(op.name)
         if write is None:
             raise self.unsupported(op, "has no form in ONNX")
-        found = write(self, op)
+        self.op = op
+        try:
+            found = write(self, op)
+        except _NoTensorError:
+            raise self.unsupported(op, "takes or gives a list") from None
         several: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
         for slot, name in zip(op.result_slots, several, strict=False):
             if slot is not None:
+                self.require_type(op, slot, name)
                 self.names[slot] = name
         for slot in op.result_slots[len(several) :]:
             if slot is not None and slot.uses:
                 raise self.unsupported(op, "has a result without a form in ONNX")
+
+    def require_type(self, op: PirOp, value: SSAValue, name: Any) -> None:
+        """Refuse a form whose result has another type in ONNX than in the program."""
+        want = meta_of(value.type)
+        found = self.types.get(name) if isinstance(name, str) else None
+        if found is None or not isinstance(want, TensorMeta) or not found.HasField("tensor_type"):
+            return
+        tensor = found.tensor_type
+        sizes = [d.dim_value if d.HasField("dim_value") else UNKNOWN for d in tensor.shape.dim]
+        pairs = list(zip(sizes, want.shape, strict=False))
+        same_rank = not tensor.HasField("shape") or len(sizes) == want.rank
+        same_sizes = all(UNKNOWN in pair or len(set(pair)) == 1 for pair in pairs)
+        if tensor.elem_type not in (0, TO_ONNX[want.dtype]) or not (same_rank and same_sizes):
+            kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+            raise self.unsupported(op, f"gives a {want}, and its form in ONNX {kind}{sizes}")
 
     def unsupported(self, op: PirOp, what: str) -> UnsupportedError:
         """The error for an op that cannot be written."""
@@ -184,6 +229,7 @@ class GraphWriter:
         self.taken.add(name)
         self.names[value] = name
         self.inputs.append(_value_info(name, value))
+        self.types[name] = self.inputs[-1].type
 
     def parameter(self, op: PirOp) -> None:
         name = host_name(op)
@@ -193,31 +239,91 @@ class GraphWriter:
             return
         own = self.fresh(name)
         self.names[op.results[0]] = own
-        self.initializers.append(numpy_helper.from_array(np.require(held, requirements="C"), own))
+        self.initialized(own, held)
 
     def constant(self, array: Any) -> str:
         """The name of a constant."""
         name = self.fresh("constant")
-        rows = np.require(array, requirements="C")  # not `ascontiguousarray`: a number has rank 0
-        self.initializers.append(numpy_helper.from_array(rows, name))
+        made = self.initialized(name, array)
+        if np.size(array) <= _DECIDING:
+            self.small[name] = made
         return name
+
+    def initialized(self, name: str, array: Any) -> Any:
+        """Enter an array as the initializer of that name."""
+        rows = np.require(array, requirements="C")  # not `ascontiguousarray`: a number has rank 0
+        made = numpy_helper.from_array(rows, name)
+        self.initializers.append(made)
+        self.types[name] = helper.make_tensor_type_proto(made.data_type, rows.shape)
+        return made
 
     def integers(self, values: Sequence[int]) -> str:
         """The name of a vector of int64."""
         return self.constant(np.asarray(list(values), np.int64))
 
     def like(self, number: float, value: SSAValue) -> str:
-        """The name of a number of the element type of a value."""
-        return self.constant(np.asarray(number, meta(value).dtype.np))
+        """The name of a number of the element type of a value. Integers hold whole ones only."""
+        dtype = meta(value).dtype
+        made = convert(np.asarray(number), dtype)
+        if not (dtype.is_float or dtype.is_complex) and made != number:
+            assert self.op is not None
+            raise self.unsupported(self.op, f"has the number {number}, which no {dtype} is")
+        return self.constant(made)
 
     def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node; the name of its output, or of each."""
+        """Add a node; the name of its output, or of each.
+
+        Operands of a type that the operator does not take are computed with in a wider one. Raises
+        UnsupportedError where that is of no use.
+        """
         names = [self.fresh(kind.lower()) for _ in range(outputs)]
         given = list(inputs)
         while given and not given[-1]:
             given.pop()
-        self.nodes.append(helper.make_node(kind, given, names, **attributes))
+        if any(self.element(n) is dt.float64 for n in given):
+            self._require_single(attributes)
+        try:
+            self.append(helper.make_node(kind, given, names, **attributes))
+        except (shape_inference.InferenceError, checker.ValidationError) as error:
+            narrow = next((self.element(n) for n in given if self.element(n) in _WIDER), None)
+            if narrow is None:
+                assert self.op is not None
+                problem = str(error).partition("\n")[0]
+                raise self.unsupported(self.op, f"is no {kind} of ONNX: {problem}") from error
+            wide = _WIDER[narrow]
+            given = [self.cast(n, wide) if self.element(n) is narrow else n for n in given]
+            found = self.node(kind, *given, outputs=outputs, **attributes)
+            names = [found] if outputs == 1 else found
+            names = [self.cast(n, narrow) if self.element(n) is wide else n for n in names]
         return names[0] if outputs == 1 else tuple(names)
+
+    def _require_single(self, attributes: Mapping[str, Any]) -> None:
+        """Attributes of ONNX are float32, which would round a factor of float64."""
+        for name, held in attributes.items():
+            if isinstance(held, float) and float(np.float32(held)) != held:
+                assert self.op is not None
+                raise self.unsupported(self.op, f"has `{name}` of {held}, which is no float32")
+
+    def append(self, node: Any) -> None:
+        """Add a node and the types of its outputs. Raises what ONNX raises for its operands."""
+        given = [n for n in node.input if n]
+        if all(n in self.types for n in given):
+            schema = defs.get_schema(node.op_type, OPSET, node.domain)
+            types = {n: self.types[n] for n in given}
+            small = {n: self.small[n] for n in given if n in self.small}
+            self.types |= shape_inference.infer_node_outputs(
+                schema, node, types, small, opset_imports=_OPSETS, ir_version=IR_VERSION
+            )
+        self.nodes.append(node)
+
+    def cast(self, name: str, dtype: DType) -> str:
+        """The name of a value converted to an element type."""
+        return name if self.element(name) is dtype else self.node("Cast", name, to=TO_ONNX[dtype])
+
+    def element(self, name: str) -> DType | None:
+        """The element type of a name, as far as it is known."""
+        held = self.types.get(name)
+        return None if held is None else OF_ONNX.get(held.tensor_type.elem_type)
 
     def numbers(self, op: PirOp, name: str) -> list[int]:
         """The integers of an attribute. Raises UnsupportedError if an operand gives them."""
@@ -230,7 +336,8 @@ class GraphWriter:
 def meta(value: SSAValue | None) -> TensorMeta:
     """The meta of a tensor."""
     found = meta_of(value.type) if value is not None else None
-    assert isinstance(found, TensorMeta)
+    if not isinstance(found, TensorMeta):
+        raise _NoTensorError
     return found
 
 

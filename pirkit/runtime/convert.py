@@ -136,4 +136,4 @@ def with_arrays(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _as_array(x: Any) -> Any:
-    return np.asarray(x) if isinstance(x, np.generic) else x
+    return cast("Array", np.asarray(x)) if isinstance(cast("object", x), np.generic) else x

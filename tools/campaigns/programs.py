@@ -15,6 +15,8 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, cast
 from unittest import mock
 
@@ -206,6 +208,20 @@ def _runnable(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
     return found
 
 
+def _saved(*suffixes: str) -> Way:
+    """Written to a file, with the weights beside it, and read again."""
+
+    def run(program: Program, inputs: Arrays, draw: random.Random) -> Arrays:
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / f"program{draw.choice(suffixes)}"
+            beside = path.suffix in (".mlir", ".txt") and bool(program.params)
+            weights = path.with_suffix(".npz") if beside else None
+            pirkit.save(program, path, params=weights)
+            return referred(pirkit.load(path, params=weights), inputs)
+
+    return run
+
+
 WAYS: Final[dict[str, Way]] = {
     "kernels": _compiled(pipeline=""),
     "segments": _compiled(),
@@ -226,6 +242,8 @@ WAYS: Final[dict[str, Way]] = {
     "small caches": _small_caches,
     "passes": _passes,
     "text": _text,
+    "file": _saved(".mlir", ".txt", ".json"),
+    "onnx": _saved(".onnx"),
     "dynamic": _dynamic("segments", "default", "fused"),
     "jit": _jit,
     "vmap": _vmap,
@@ -239,7 +257,7 @@ WAYS: Final[dict[str, Way]] = {
 JOINT: Final = frozenset({"split", "runnable", "dynamic split"})
 """Ways that are compared with the program and its gradients."""
 CHOOSY: Final = frozenset(
-    {"whole", "jit", "vmap", "split", "runnable", "dynamic", "dynamic split", "dynamic jit"}
+    {"onnx", "whole", "jit", "vmap", "split", "runnable", "dynamic", "dynamic split", "dynamic jit"}
 )
 """Ways that may refuse what the reference computes."""
 KINDS: Final[dict[str, tuple[int, tuple[str, ...]]]] = {

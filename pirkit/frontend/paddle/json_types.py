@@ -268,7 +268,7 @@ def _inner(type_: Attribute) -> AnyTensor:
 def _array_elements(element: Attribute) -> AnyTensor:
     if isinstance(element, mlir.TensorType):
         return cast(AnyTensor, element)
-    return cast(AnyTensor, tensor_type((), dtype_of(element)))
+    return tensor_type((), dtype_of(element))
 
 
 def _write_dims(type_: AnyTensor) -> list[int]:

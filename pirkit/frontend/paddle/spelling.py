@@ -121,7 +121,7 @@ def write_type(type_: Attribute | None) -> str:
     if type_ is None:
         return NULL_TYPE
     if isinstance(type_, mlir.TensorType):
-        return f"tensor<{_write_tensor_body(cast('mlir.TensorType[Any]', type_))}>"
+        return f"tensor<{_write_tensor_body(cast('Attribute', type_))}>"
     if isinstance(type_, VecType):
         return "vec[" + ",".join(write_type(t) for t in type_.items) + "]"
     if type_ in _TYPE_WORDS:
@@ -135,8 +135,9 @@ def write_type(type_: Attribute | None) -> str:
 def _write_tensor_body(type_: Attribute) -> str:
     if not isinstance(type_, mlir.TensorType):  # the elements of an array of tensors
         return dtype_of(type_).short
-    dims = "".join(f"{-1 if d == mlir.DYNAMIC_INDEX else d}x" for d in type_.get_shape())
-    element = type_.element_type
+    tensor = cast("mlir.TensorType[Any]", type_)
+    dims = "".join(f"{-1 if d == mlir.DYNAMIC_INDEX else d}x" for d in tensor.get_shape())
+    element = tensor.element_type
     return dims + (_TYPE_WORDS.get(element) or dtype_of(element).short)
 
 

@@ -13,11 +13,11 @@ from pirkit.runtime import dtype as dt
 
 @rule("MatMul")
 def product(b: NodeBuilder, x: Value, y: Value) -> Value:
-    """A matmul; integers are summed as integers, in float64."""
-    if x.dtype.is_float or x.dtype.is_complex:
+    """A matmul; sums of integers wrap around."""
+    found = None
+    if x.dtype.is_float:
         found = product_of_scaled(b, x, y, None, matmul_sums, axis=1)
-        return b.matmul(x, y) if found is None else found
-    return b.cast(b.matmul(b.cast(x, dt.float64), b.cast(y, dt.float64)), x.dtype)
+    return b.matmul(x, y) if found is None else found
 
 
 @rule("Gemm")
@@ -30,10 +30,11 @@ def _(
         found = product_of_scaled(b, x, y, c, sums, axis=0 if transB else 1)
         if found is not None:
             return found
-    exact = x.dtype.is_float
-    left, right = (x, y) if exact else (b.cast(x, dt.float64), b.cast(y, dt.float64))
-    found = b.matmul(left, right, transpose_x=bool(transA), transpose_y=bool(transB))
-    found = b.cast(found if alpha == 1.0 else found * alpha, x.dtype)
+    found = b.matmul(x, y, transpose_x=bool(transA), transpose_y=bool(transB))
+    if alpha != 1.0:
+        found = b.cast(
+            b.cast(found, dt.float64) * alpha if not x.dtype.is_float else found * alpha, x.dtype
+        )
     if c is None or beta == 0.0:
         return found
     return b.add(found, c if beta == 1.0 else c * beta)
