@@ -17,7 +17,7 @@ from pirkit.cli.reporting import chrome_trace
 from pirkit.cli.reproducer_settings import settings_of
 from pirkit.cli.split_input import parts_of
 from pirkit.cli.torch_archives import load_program, read_source
-from pirkit.diag.errors import InternalError, PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, InternalError, PirkitError
 from pirkit.diag.source import register_source
 from pirkit.dialect.op_ids import give_ids
 from pirkit.dialect.operation import ProgramOp, with_nested
@@ -86,7 +86,7 @@ def _save_model(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
 
 def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:
     if arguments.pipeline:
-        raise UsageError("a reproducer names its own pipeline", code="PK0701",
+        raise ArgumentError("a reproducer names its own pipeline",
                          help="leave out -p, or --repro to run another pipeline")  # fmt: skip
     settings = settings_of(text, name)
     arguments.pipeline = settings["pipeline"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
 import numpy as np
 
-from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
+from pirkit.diag.errors import ArgumentError, NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
 from pirkit.diag.settings import SETTINGS, check_choices, chosen
 from pirkit.diag.unheard_log import log
@@ -255,10 +255,9 @@ def _as_program(given: Any, examples: Sequence[Any]) -> Program:
 
         needed = _required(given)
         if len(examples) < needed:
-            raise UsageError(
+            raise ArgumentError(
                 f"`compile` of a function needs an example of each argument: {needed}, not"
                 f" {len(examples)}",
-                code="PK0701",
                 help="`pirkit.compile(f, x)`; only shapes and element types of `x` matter",
             )
         return trace(given, *examples)
@@ -267,7 +266,7 @@ def _as_program(given: Any, examples: Sequence[Any]) -> Program:
     else:
         problem = f"`compile` takes a program or a function, not a {type(given).__name__}"
         help = "`pirkit.load(path)` reads a program from a file"
-    raise UsageError(problem, code="PK0701", help=help)
+    raise ArgumentError(problem, help=help)
 
 
 def _required(function: Callable[..., Any]) -> int:

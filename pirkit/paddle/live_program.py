@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, PirkitError
 from pirkit.diag.forks import renewed
 from pirkit.dialect.operation import PirOp, create, location_of
 from pirkit.dialect.program import Program
@@ -60,8 +60,8 @@ def from_static(function: Any, inputs: Sequence[Any]) -> Program:
     operation has the line of the user's Python that made it. ``program.params`` shares the memory
     of Paddle's parameters and buffers. The layer itself is not changed.
 
-    Raises UsageError (PK0701) for what cannot be captured as one program, UnsupportedError (PK0401)
-    for an op that pirkit does not know.
+    Raises ArgumentError (PK0701) for what cannot be captured as one program, UnsupportedError
+    (PK0401) for an op that pirkit does not know.
     """
     return captured(function, inputs).program
 
@@ -83,9 +83,8 @@ def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
         except PirkitError:
             raise
         except Exception as error:  # Paddle's converter runs the user's code, which raises anything
-            raise UsageError(
+            raise ArgumentError(
                 f"`paddle.jit.to_static` does not convert <{_name_of(function)}>: {error!r}",
-                code="PK0701",
                 help="its own message is above; rewrite the line, or run the layer by Paddle",
             ) from error
     module = read_paddle_json(serialized(concrete.main_program), "<paddle>")
@@ -122,9 +121,8 @@ def _static(function: Any) -> Any:
         plain = function.dygraph_function
         function = plain if owner is None else types.MethodType(plain, owner)
     if not callable(function):
-        raise UsageError(
+        raise ArgumentError(
             f"`from_static` takes a layer or a function, not a {type(function).__name__}",
-            code="PK0701",
             help="`pirkit.paddle.from_static(layer, [x])`",
         )
     return paddle.jit.to_static(function, full_graph=True)

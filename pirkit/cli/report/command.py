@@ -16,7 +16,7 @@ from pirkit.cli.report.recording import PartReport
 from pirkit.cli.report.snapshots import Snapshots
 from pirkit.cli.run_program import compile_as_asked
 from pirkit.cli.torch_archives import load_program
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.diag.span import Span
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir
@@ -32,15 +32,14 @@ _RUNS: Final = 20
 def report_dump(arguments: argparse.Namespace) -> int:
     """``pirkit report DIR``: the page of what ``pirkit-opt --dump DIR`` wrote.
 
-    Raises UsageError (PK0701) for a folder without a dump.
+    Raises ArgumentError (PK0701) for a folder without a dump.
     """
     folder = Path(arguments.folder)
     try:
         index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(
+        raise ArgumentError(
             f"{folder} is no dump of a pipeline",
-            code="PK0701",
             span=Span(str(folder)),
             help="`pirkit-opt FILE -p PASSES --dump DIR` writes one",
         ) from error
