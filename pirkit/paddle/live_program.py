@@ -7,7 +7,9 @@ order: the line of Python of each, and which values are outputs.
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,8 +29,7 @@ from pirkit.frontend.paddle.json_reader import read_paddle_json
 from pirkit.frontend.paddle.params import unfilled_parameters
 from pirkit.paddle.captured_loops import differentiable_loops
 from pirkit.paddle.custom_layers import custom_layers, insert_custom
-from pirkit.paddle.libpaddle import paddle, translator
-from pirkit.paddle.live_bytes import serialized
+from pirkit.paddle.libpaddle import core, paddle, translator
 from pirkit.paddle.requested_gradients import insert_gradients, requested
 from pirkit.paddle.shared_memory import array_of
 
@@ -179,3 +180,24 @@ def _is_value(leaf: Any) -> bool:
 
 def _name_of(function: Any) -> str:
     return cast(str, getattr(function, "__name__", type(function).__name__))
+
+
+def serialized(program: Any) -> bytes:
+    """The bytes that Paddle's own writer makes of a program.
+
+    The writer takes a path: it gets that of anonymous memory, or where the system has none, of a
+    file that is removed at once.
+    """
+    if hasattr(os, "memfd_create"):
+        handle = os.memfd_create("program")
+        path = f"/proc/self/fd/{handle}"
+    else:
+        handle, path = tempfile.mkstemp(suffix=".json")
+    try:
+        core.serialize_pir_program(program, path, True, False, True)
+        with open(path, "rb") as written:
+            return written.read()
+    finally:
+        os.close(handle)
+        if not path.startswith("/proc/"):
+            os.unlink(path)
