@@ -39,8 +39,9 @@ def bisect_parts(modules: Sequence[ModuleOp], arguments: argparse.Namespace) -> 
 
 def _wrong_kernel(module: ModuleOp, arguments: argparse.Namespace) -> str | None:
     """The error on the backend after the pipeline, as text, or None."""
+    source = module.clone()
     run_pipeline(module, expanding(module, arguments.pipeline))
-    report = check_module(module, arguments.backend, arguments.seed)
+    report = check_module(module, arguments.backend, arguments.seed, source=source)
     if report is None:
         return None
     return "\n".join(("no pass breaks the program", *report.lines(arguments.show_kernel)))

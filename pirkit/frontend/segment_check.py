@@ -16,11 +16,12 @@ from pirkit.lowering.codegen.emit.batch_compile import requested
 from pirkit.lowering.kernel_facts import abouts
 from pirkit.lowering.kernel_watch import returns_in_child
 from pirkit.lowering.native_ops import FUSED
-from pirkit.lowering.whole_program.segments import KnownMetas, with_native_call
+from pirkit.lowering.whole_program.segments import KnownMetas, with_native_calls
+from pirkit.lowering.whole_program.sequence_builder import is_reshape
 from pirkit.runtime.executor import native_program
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.workspace import lines
-from pirkit.runtime.plan import Call, If, Plan, Port, Stack, While, instructions
+from pirkit.runtime.plan import Call, If, Plan, Port, Stack, While, instructions, reads, writes
 
 _FOLDER: Final = "whole_program"
 _DRIVER: Final = "pirkit/runtime/native/program_session.py and program_ir.py"
@@ -41,18 +42,18 @@ def segment_suspects(
     """
     every = list(instructions(single.body))
     is_flat = not any(isinstance(i, While | If | Stack) for i in every)
-    for number, call in enumerate(single.body if is_flat else ()):
-        if not isinstance(call, Call) or call.kernel == FUSED:
-            continue
+    for calls in _suspect_calls(single) if is_flat else ():
         with requested() as functions:
             made, files = called_files(
-                lambda k=number: with_native_call(single, k, known_metas), _FOLDER
+                lambda numbers=calls: with_native_calls(single, numbers, known_metas), _FOLDER
             )
         if made is not None and is_wrong(made):
             # Name the file with most instructions: files of other ops only reject the call.
             found = [name for name in files if not name.endswith(_SHARED)][:1]
+            found = [f"{_FOLDER}/epilogues.py"] if len(calls) > 1 else found
             found += [about.emitter.removeprefix(ROOM) for about in abouts(functions)]
-            yield f"its `{call.kernel}`: {' and '.join(dict.fromkeys(found))}"
+            names = " with ".join([f"`{call.kernel}`" for call in calls.values()])
+            yield f"its {names}: {' and '.join(dict.fromkeys(found))}"
             return
     if not is_wrong(_with_memory_apart(segments)):
         yield f"its memory: {_FOLDER}/kernel_sequence.py"
@@ -70,6 +71,20 @@ def segment_suspects(
         yield f"its loops: {_FOLDER}/loop_functions.py and codegen/emit/loop_function.py"
     if any(isinstance(i, Stack) for i in every):
         yield "its stacks: codegen/emit/stack_access.py"
+
+
+def _suspect_calls(plan: Plan) -> Iterator[dict[int, Call]]:
+    """Each call by its number, then each with one that reads its result, which may become its
+    epilogue. A fused kernel is not wrong alone.
+    """
+    calls = {n: call for n, call in enumerate(plan.body) if isinstance(call, Call)}
+    yield from ({n: call} for n, call in calls.items() if call.kernel != FUSED)
+    sources: dict[int, set[int]] = {}
+    """The calls whose results a slot shows: its writer, or that of what a view shows."""
+    for n, call in calls.items():
+        read = {k for s in reads(call) for k in sources.get(s, ())}
+        yield from ({k: calls[k], n: call} for k in sorted(read) if not is_reshape(call))
+        sources |= dict.fromkeys(writes(call), read if is_reshape(call) else {n})
 
 
 def _programs(plan: Plan) -> Iterator[NativeProgram]:

@@ -76,17 +76,14 @@ def segmented(plan: Plan, known_metas: KnownMetas) -> tuple[Plan, tuple[Reason, 
     return plan, reasons
 
 
-def with_native_call(plan: Plan, number: int, known_metas: KnownMetas) -> Plan | None:
-    """The plan in which one call is a native segment; None if it has no native form."""
-    body = plan.body
-    parts = _Parts(plan, set(range(len(body))) - {number}, _known_slots(plan, known_metas))
-    outputs = set(writes(body[number]))
+def with_native_calls(plan: Plan, numbers: Collection[int], known_metas: KnownMetas) -> Plan | None:
+    """The plan in which only some calls are in native segments; None if one has no native form."""
+    others = set(range(len(plan.body))).difference(numbers)
+    parts = _Parts(plan, others, _known_slots(plan, known_metas))
     try:
-        calls = [_Segment(plan, [n], parts.views_before([n])).call(outputs) for n in parts.members]
+        return parts.plan_of_segments() if parts.members.issuperset(numbers) else None
     except _NotTogether:
         return None
-    new = (*body[:number], *calls, *body[number + 1 :])
-    return replace(plan, body=with_frees(new, _kept(plan))) if calls else None
 
 
 def _kept(plan: Plan) -> list[Operand]:
