@@ -208,17 +208,17 @@ def _made_frozen(
     found = map_arrays(held, filed) if held and filed and main is not None else None
     if main is not None and found is not None:
         return main, weights | found
-    apart = key_with(key, "its constants") if key is not None else None
-    constants = load_entry(apart) if apart is not None else None
+    constants_key = key_with(key, "its constants") if key is not None else None
+    constants = load_entry(constants_key) if constants_key is not None else None
     if main is None or constants is None:
         with importing():
             from pirkit.frontend.freeze import frozen_plans  # noqa: PLC0415  unless cached
 
         weighted = Program(program.module, weights, program.source)
         main, constants = frozen_plans(weighted, form, pipeline, entry, library, run_passes)
-        if key is not None and apart is not None:
+        if key is not None and constants_key is not None:
             save_entry(key, main)
-            save_entry(apart, constants)
+            save_entry(constants_key, constants)
     exe = Executable(constants[0], KernelLibrary(CPU), weights, 0)
     computed = exe.watch({}, Mode(), copies=False)
     if held and filed:

@@ -161,10 +161,10 @@ def _tapped(
 
 def _hoisted(program: Program, entry: str | None) -> tuple[Program, dict[str, Array]]:
     """The program and its parameters, of which those that are computed from others are held."""
-    made, apart = freeze(program, entry, HOIST)
+    made, constants = freeze(program, entry, HOIST)
     arrays = dict(program.params)
-    if apart is not None:
-        arrays |= compile(apart, pipeline="").run({})
+    if constants is not None:
+        arrays |= compile(constants, pipeline="").run({})
     read = {
         str(op.attribute("parameter_name"))
         for op in made.module.walk()

@@ -55,7 +55,7 @@ def segment_suspects(
             names = " with ".join([f"`{call.kernel}`" for call in calls.values()])
             yield f"its {names}: {' and '.join(dict.fromkeys(found))}"
             return
-    if not is_wrong(_with_memory_apart(segments)):
+    if not is_wrong(_with_unshared_memory(segments)):
         yield f"its memory: {_FOLDER}/kernel_sequence.py"
         return
     whole, ports = native_program(segments), (*segments.inputs, *segments.params)
@@ -93,10 +93,10 @@ def _programs(plan: Plan) -> Iterator[NativeProgram]:
             yield call.attrs["program"]
 
 
-def _with_memory_apart(plan: Plan) -> Plan:
+def _with_unshared_memory(plan: Plan) -> Plan:
     """The plan with segments in which no two temporaries share memory."""
 
-    def apart(program: NativeProgram) -> NativeProgram:
+    def unshared(program: NativeProgram) -> NativeProgram:
         first = len(program.inputs) + len(program.results)
         sizes = [0] * len(program.temporaries)
         for step in program.steps:
@@ -111,7 +111,7 @@ def _with_memory_apart(plan: Plan) -> Plan:
         return replace(program, temporaries=tuple(offsets), memory=end)
 
     body = [
-        changed(i, attrs={**i.attrs, "program": apart(i.attrs["program"])})
+        changed(i, attrs={**i.attrs, "program": unshared(i.attrs["program"])})
         if isinstance(i, Call) and isinstance(i.attrs.get("program"), NativeProgram)
         else i
         for i in plan.body
