@@ -17,7 +17,6 @@ from pirkit.lowering.kernel_facts import abouts
 from pirkit.lowering.kernel_watch import returns_in_child
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.segments import KnownMetas, with_native_calls
-from pirkit.lowering.whole_program.sequence_builder import is_reshape
 from pirkit.runtime.executor import native_program
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.workspace import lines
@@ -45,7 +44,7 @@ def segment_suspects(
     for calls in _suspect_calls(single) if is_flat else ():
         with requested() as functions:
             made, files = called_files(
-                lambda numbers=calls: with_native_calls(single, numbers, known_metas), _FOLDER
+                lambda numbers=calls: with_native_calls(single, [*numbers], known_metas), _FOLDER
             )
         if made is not None and is_wrong(made):
             # Name the file with most instructions: files of other ops only reject the call.
@@ -74,17 +73,17 @@ def segment_suspects(
 
 
 def _suspect_calls(plan: Plan) -> Iterator[dict[int, Call]]:
-    """Each call by its number, then each with one that reads its result, which may become its
-    epilogue. A fused kernel is not wrong alone.
+    """Calls by their numbers: each alone, then each with the only one that reads its results, which
+    may be its epilogue. A fused kernel is not wrong alone, and has no epilogue.
     """
     calls = {n: call for n, call in enumerate(plan.body) if isinstance(call, Call)}
-    yield from ({n: call} for n, call in calls.items() if call.kernel != FUSED)
-    sources: dict[int, set[int]] = {}
-    """The calls whose results a slot shows: its writer, or that of what a view shows."""
-    for n, call in calls.items():
-        read = {k for s in reads(call) for k in sources.get(s, ())}
-        yield from ({k: calls[k], n: call} for k in sorted(read) if not is_reshape(call))
-        sources |= dict.fromkeys(writes(call), read if is_reshape(call) else {n})
+    suspects = {n: call for n, call in calls.items() if call.kernel != FUSED}
+    yield from ({n: call} for n, call in suspects.items())
+    for n, call in suspects.items():
+        made = {*writes(call)}
+        readers = [k for k, other in calls.items() if not made.isdisjoint(reads(other))]
+        if len(readers) == 1:
+            yield {n: call, readers[0]: calls[readers[0]]}
 
 
 def _programs(plan: Plan) -> Iterator[NativeProgram]:

@@ -76,14 +76,23 @@ def segmented(plan: Plan, known_metas: KnownMetas) -> tuple[Plan, tuple[Reason, 
     return plan, reasons
 
 
-def with_native_calls(plan: Plan, numbers: Collection[int], known_metas: KnownMetas) -> Plan | None:
-    """The plan in which only some calls are in native segments; None if one has no native form."""
-    others = set(range(len(plan.body))).difference(numbers)
+def with_native_calls(plan: Plan, numbers: Sequence[int], known_metas: KnownMetas) -> Plan | None:
+    """The plan in which some calls are one native segment; None if it has no native form.
+
+    The segment is in the place of the last call. Nothing between them reads their results.
+    """
+    body, last = plan.body, max(numbers)
+    others = set(range(len(body))).difference(numbers)
     parts = _Parts(plan, others, _known_slots(plan, known_metas))
+    if not parts.members.issuperset(numbers):
+        return None
+    kept = _kept(plan)
     try:
-        return parts.plan_of_segments() if parts.members.issuperset(numbers) else None
+        call = _Segment(plan, numbers, parts.views_before(numbers)).call(parts.outside(kept))
     except _NotTogether:
         return None
+    before = [i for n, i in enumerate(body[:last]) if n in others]
+    return replace(plan, body=with_frees((*before, call, *body[last + 1 :]), kept))
 
 
 def _kept(plan: Plan) -> list[Operand]:
@@ -179,7 +188,7 @@ class _Parts:
             members = [n for n in sorted(self.members) if self.phases[n] == phase]
             segments[phase] = _Segment(plan, members, self.views_before(members))
         kept = _kept(plan)
-        outside = self._outside(kept)
+        outside = self.outside(kept)
         asked = {*outside, *(s for segment in segments.values() for s in segment.inputs)}
         others = [n for n in self.phases if n not in self.members]
         live = [n for n in others if n not in self.free or not outside.isdisjoint(writes(body[n]))]
@@ -197,7 +206,7 @@ class _Parts:
             stack += new
         return found
 
-    def _outside(self, kept: Sequence[Operand]) -> set[int]:
+    def outside(self, kept: Sequence[Operand]) -> set[int]:
         """Slots that are read by what is in no segment."""
         found = set(slots_of(kept))
         for number in reversed(range(len(self.plan.body))):
