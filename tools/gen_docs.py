@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from textwrap import fill
 
-from pirkit.cli.passes_help import pass_lines
+from pirkit.cli.listings import pass_lines
 from pirkit.dialect import ops
 from pirkit.dialect.op_index import ROOM, modules
 from pirkit.dialect.opdef import all_ops, decompose, lookup, reference, table_entries

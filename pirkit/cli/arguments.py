@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.diag.span import Span
 from pirkit.diag.version import VERSION
 
@@ -135,9 +135,7 @@ class ArgumentParser(argparse.ArgumentParser):
         elif word.startswith("-") and "--pipeline" in words and word.strip("-") in pass_names():
             near = f"passes come after -p: `-p {word.strip('-')}`"
         hint = self._hint(message) or near or self._described(message)
-        raise UsageError(
-            message, code="PK0701", help=hint or f"`{self.prog} --help` describes the arguments"
-        )
+        raise ArgumentError(message, help=hint or f"`{self.prog} --help` describes the arguments")
 
     def _wrong_word(self, message: str) -> str:
         match = _UNKNOWN.search(message) or _CHOICE.search(message)
@@ -209,11 +207,10 @@ def pass_names() -> list[str]:
 
 
 def require_suffix(flag: str, path: str, suffix: str) -> None:
-    """Raise UsageError (PK0701) for a file that is named as one of another kind."""
+    """Raise ArgumentError (PK0701) for a file that is named as one of another kind."""
     if Path(path).suffix not in ("", suffix):
-        raise UsageError(
+        raise ArgumentError(
             f"{flag} writes an {suffix} file, and {path} is named as another kind",
-            code="PK0701",
             span=Span(path),
             help=f"for instance `{flag} {Path(path).with_suffix(suffix)}`",
         )

@@ -8,7 +8,7 @@ from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.frontend.bisection import bisect
 from pirkit.frontend.derivative_check import wrong_derivative
 from pirkit.frontend.kernel_check import check_module
@@ -22,8 +22,8 @@ _DIFFERENTIATE: Final = {"autodiff", "expand-gradients", "split", "taylor"}
 def bisect_parts(modules: Sequence[ModuleOp], arguments: argparse.Namespace) -> int:
     """Print the pass or the kernel that breaks each part; exit code 3 if there is one."""
     if not parse_pipeline(arguments.pipeline):
-        raise UsageError(
-            "--bisect needs a pipeline", code="PK0701", help="`pirkit-opt FILE -p PASSES --bisect`"
+        raise ArgumentError(
+            "--bisect needs a pipeline", help="`pirkit-opt FILE -p PASSES --bisect`"
         )
     found: list[str | None] = []
     for module in modules:
@@ -39,8 +39,9 @@ def bisect_parts(modules: Sequence[ModuleOp], arguments: argparse.Namespace) -> 
 
 def _wrong_kernel(module: ModuleOp, arguments: argparse.Namespace) -> str | None:
     """The error on the backend after the pipeline, as text, or None."""
+    source = module.clone()
     run_pipeline(module, expanding(module, arguments.pipeline))
-    report = check_module(module, arguments.backend, arguments.seed)
+    report = check_module(module, arguments.backend, arguments.seed, source=source)
     if report is None:
         return None
     return "\n".join(("no pass breaks the program", *report.lines(arguments.show_kernel)))

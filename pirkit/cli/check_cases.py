@@ -16,7 +16,7 @@ from rich.text import Text
 
 from pirkit.cli.input_files import Arrays, read_inputs, seed_of
 from pirkit.cli.torch_archives import load_program
-from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, PirkitError
 from pirkit.diag.progress import track
 from pirkit.diag.span import Span
 from pirkit.frontend.cases import Report, check_case
@@ -29,16 +29,14 @@ from pirkit.lowering.prim import default_pipeline
 def check_cases(arguments: argparse.Namespace) -> int:
     """Check captured cases and print a table; exit code 1 if one fails."""
     if not arguments.paths:
-        raise UsageError(
+        raise ArgumentError(
             "--check needs programs, or the folders of captured cases",
-            code="PK0701",
             help="`pirkit-run --check net.mlir` compares each kernel with the reference",
         )
     folders = list(_folders(arguments.paths))
     if not folders:
-        raise UsageError(
+        raise ArgumentError(
             f"there is nothing to check: {arguments.paths[0]} is no program and no folder",
-            code="PK0701",
             span=Span(arguments.paths[0]),
             help="a program is a file .mlir, .txt, .json or .onnx; a captured case is a folder",
         )

@@ -19,7 +19,7 @@ from zipfile import ZipFile
 
 from pirkit.cli.input_files import read_inputs
 from pirkit.cli.torch_archives import load_program
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.frontend.arrays import read_npz, write_npz
 from pirkit.frontend.compile import compile
 from pirkit.runtime.bind_inputs import bound_input
@@ -91,9 +91,8 @@ def _code(name: str, folder: Path) -> Path:
         packed = subprocess.run(archive, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         said = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip()
-        raise UsageError(
+        raise ArgumentError(
             f"there is no commit `{revision}` of pirkit: {said or error}",
-            code="PK0701",
             help="commits are those of the repository that pirkit was imported from,"
             " as in `--compare git:HEAD~1 git:HEAD`",
         ) from error
@@ -127,9 +126,8 @@ def _run(name: str, code: Path, arguments: list[str]) -> subprocess.CompletedPro
         env={**os.environ, "PYTHONPATH": str(code)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise UsageError(
+        raise ArgumentError(
             f"`{name}` does not run the program",
-            code="PK0701",
             notes=tuple(done.stderr.strip().splitlines()[:6]),
             help="its pirkit may not know the program or a pass yet; commits before"
             " `pirkit-run --profile` cannot be compared",

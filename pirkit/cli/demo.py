@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from pirkit.cli.arguments import did_you_mean
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import load
 from pirkit.frontend.random_inputs import random_inputs, random_weights
@@ -41,9 +41,8 @@ def listing() -> str:
 def show(name: str) -> str:
     """Show a program's inputs, outputs, plan and results. UsageError for an unknown name."""
     if name not in SAMPLES:
-        raise UsageError(
+        raise ArgumentError(
             f"there is no sample program `{name}`",
-            code="PK0701",
             help=did_you_mean(name, list(SAMPLES)) or "`pirkit demo --list` prints all",
         )
     path = FOLDER / SAMPLES[name][0]

@@ -11,18 +11,17 @@ from rich.markdown import Markdown
 
 from pirkit.cli.arguments import did_you_mean
 from pirkit.diag.codes import CODES
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 
 
 def explain(arguments: argparse.Namespace) -> int:
     """Print the page of ``arguments.code``, or all codes; the exit code.
 
-    Raises UsageError (PK0701) for an unknown code, and for neither or both of code and ``--list``.
+    Raises ArgumentError (PK0701) for an unknown code, and for none or both of code and ``--list``.
     """
     if arguments.list == (arguments.code is not None):
-        raise UsageError(
+        raise ArgumentError(
             "`pirkit explain` takes either a code or --list",
-            code="PK0701",
             help="for instance `pirkit explain PK0203`",
         )
     return _list_codes(arguments.json) if arguments.list else _page(arguments.code, arguments.json)
@@ -31,9 +30,8 @@ def explain(arguments: argparse.Namespace) -> int:
 def _page(name: str, as_json: bool) -> int:
     code = CODES.get(name.upper())
     if code is None:
-        raise UsageError(
+        raise ArgumentError(
             f"there is no error code `{name}`",
-            code="PK0701",
             help=did_you_mean(name.upper(), list(CODES))
             or "`pirkit explain --list` prints all; `pirkit-opt --list-ops` lists ops, "
             "`pirkit-opt --help-pass PASS` explains a pass",

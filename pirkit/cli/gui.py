@@ -8,7 +8,7 @@ from typing import Any
 
 from xdsl.dialects import get_all_dialects
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.files import load
 from pirkit.passes.registry import PASSES, pass_named
@@ -16,7 +16,7 @@ from pirkit.universe import PIRKIT_UNIVERSE, as_module_pass
 
 
 def gui(arguments: argparse.Namespace) -> int:
-    """Show a program of any format. Raises UsageError (PK0701) where textual is not installed."""
+    """Show a program of any format. Raises ArgumentError (PK0701) without textual."""
     application(arguments.file).run()
     return 0
 
@@ -26,10 +26,8 @@ def application(file: str | None) -> Any:
     try:
         app = import_module("xdsl.interactive.app").InputApp
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the interface needs the package {error.name}",
-            code="PK0701",
-            help="pip install 'pirkit[gui]'",
+        raise ArgumentError(
+            f"the interface needs the package {error.name}", help="pip install 'pirkit[gui]'"
         ) from error
     text = print_mlir(load(file).module) if file else "pir.program @main {\n}\n"
     passes = tuple((name, as_module_pass(pass_named(name), name)) for name in sorted(PASSES))

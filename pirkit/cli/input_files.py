@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.diag.errors import ArgumentError, RuntimeFault, UsageError
 from pirkit.diag.span import Span
 from pirkit.frontend.arrays import read_npy, read_npz, restore
 from pirkit.frontend.random_inputs import random_inputs, random_weights
@@ -39,8 +39,8 @@ def read_inputs(given: str, exe: Executable, params: str | None = None) -> Array
     for part in filter(None, given.split(",")):
         for name, array in _read(part, exe):
             if name in found and part.endswith(".npy"):
-                raise UsageError(
-                    f"the input `{name}` is given twice", code="PK0701", help="name each input once"
+                raise ArgumentError(
+                    f"the input `{name}` is given twice", help="name each input once"
                 )
             path = part.removeprefix(SAFETENSORS).rpartition("=")[2]
             _require_fit(exe.plan.inputs, "input", {name: array}, path)
@@ -89,7 +89,7 @@ def _malformed(part: str) -> UsageError:
     hint = f"one input is `{name or 'NAME'}=FILE.npy`; files of several have no name before them"
     if value.startswith(RANDOM):
         hint = f"`{value}` without a name draws all inputs; what is given after it replaces some"
-    return UsageError(f"`{part}` is no input", code="PK0701", help=hint)
+    return ArgumentError(f"`{part}` is no input", help=hint)
 
 
 def _input_of(path: str, exe: Executable) -> str:
@@ -100,9 +100,8 @@ def _input_of(path: str, exe: Executable) -> str:
         return stem
     if len(names) == 1:
         return names[0]
-    raise UsageError(
+    raise ArgumentError(
         f"the program has {len(names)} inputs, and none is called `{stem}`",
-        code="PK0701",
         help=f"say which: {','.join(f'{name}=FILE.npy' for name in names)}",
     )
 
@@ -111,9 +110,8 @@ def seed_of(given: str) -> int:
     """The seed of ``random:SEED``."""
     seed = given.removeprefix(RANDOM)
     if not seed.isdigit():
-        raise UsageError(
+        raise ArgumentError(
             f"the seed of random inputs is a number, not {seed!r}",
-            code="PK0701",
             help="for instance `--inputs random:0`",
         )
     return int(seed)

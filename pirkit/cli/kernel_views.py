@@ -6,7 +6,7 @@ import argparse
 
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.frontend.kernel_check import check_module
 from pirkit.frontend.lowered_text import explain_kernels
 from pirkit.lowering.fusion.print import why_not_fused
@@ -26,9 +26,8 @@ def why_not(module: mlir.ModuleOp, question: str) -> str:
     about, _, values = question.partition(":")
     names = [name.strip().removeprefix("%") for name in values.split(",")]
     if about != "fuse" or len(names) != 2 or not all(names):
-        raise UsageError(
+        raise ArgumentError(
             "--why-not names two values",
-            code="PK0701",
             help="`--why-not fuse:%A,%B`, with names of the program that is printed",
         )
     return why_not_fused(module, names[0], names[1]) + "\n"

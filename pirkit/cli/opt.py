@@ -8,7 +8,7 @@ from pirkit.cli.arguments import require_suffix
 from pirkit.cli.commands import run_command
 from pirkit.cli.opt_flags import FORMATS, TARGETS, make_parser
 from pirkit.diag.entry import run_main
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.diag.limits import PROFILES, use_limits
 
 _NEEDS: Final = (
@@ -43,26 +43,21 @@ def _run() -> int:
     listing = next((flag for flag in _LISTINGS if flag in given), None)
     if listing:
         if given & {"--file", "--pipeline", "--output"}:
-            raise UsageError(
+            raise ArgumentError(
                 f"{listing} reads no program and runs no passes",
-                code="PK0701",
                 help=f"`pirkit-opt {listing}`, with --load for passes of a file",
             )
         return run_command("listings:print_listing", arguments)
     if arguments.file is None:
-        raise UsageError(
-            "a file is missing", code="PK0701", help="`pirkit-opt FILE -p PASSES`; - reads a pipe"
-        )
+        raise ArgumentError("a file is missing", help="`pirkit-opt FILE -p PASSES`; - reads a pipe")
     if arguments.check not in (None, "", "each", "proof"):
-        raise UsageError(
+        raise ArgumentError(
             f"there is no --check={arguments.check}",
-            code="PK0701",
             help="--check looks at the result, --check=each after each pass, --check=proof proves",
         )
     if arguments.why_kernel and arguments.target != "plan":
-        raise UsageError(
+        raise ArgumentError(
             "--why-kernel does nothing without -t plan",
-            code="PK0701",
             help="`pirkit-opt FILE -t plan --why-kernel`",
         )
     if arguments.report:
@@ -75,24 +70,22 @@ def _run() -> int:
 
 
 def _require_companions(given: set[str]) -> None:
-    """Raise UsageError (PK0701) for a flag that does nothing without or beside another one."""
+    """Raise ArgumentError (PK0701) for a flag that does nothing without or beside another one."""
     for flags, needed, example in _NEEDS:
         for flag in (f"--{name.replace('_', '-')}" for name in flags.split()):
             if flag in given and given.isdisjoint(needed):
-                raise UsageError(
+                raise ArgumentError(
                     f"{flag} does nothing without {example.partition(' ')[0]}",
-                    code="PK0701",
                     help=f"`pirkit-opt FILE {example} {flag}`",
                 )
     if {"--bisect", "--check"} <= given:
-        raise UsageError(
-            "--check does nothing beside --bisect", code="PK0701",
+        raise ArgumentError(
+            "--check does nothing beside --bisect",
             help="leave it out: --bisect compares the numbers after each pass",
         )  # fmt: skip
     prints = [flag for flag in _PRINTS if flag in given]
     if len(prints) > 1:
-        raise UsageError(
+        raise ArgumentError(
             f"{prints[0]} and {prints[1]} print different things",
-            code="PK0701",
             help=f"run pirkit-opt once with {prints[0]}, once with {prints[1]}",
         )

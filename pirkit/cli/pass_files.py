@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, PirkitError
 from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
 from pirkit.dialect.opdef import OpDef
@@ -21,7 +21,7 @@ from pirkit.passes import Pass, register_pass
 def load_passes(arguments: argparse.Namespace) -> int:
     """Run the files of ``--load``, which declare ops, and register their passes; the exit code.
 
-    Raises ArtifactError (PK0506) if a file cannot be read, and UsageError (PK0701) if running it
+    Raises ArtifactError (PK0506) if a file cannot be read, and ArgumentError (PK0701) if running it
     fails or it defines neither an op nor a pass.
     """
     paths: Sequence[str] = arguments.load
@@ -36,8 +36,8 @@ def _load(path: str) -> None:
     name = f"<{path}>"  # no other module has that name
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UsageError(
-            f"{path} is no file of Python", code="PK0701", span=Span(path),
+        raise ArgumentError(
+            f"{path} is no file of Python", span=Span(path),
             help="its name ends in .py",
         )  # fmt: skip
     module = module_from_spec(spec)
@@ -48,18 +48,16 @@ def _load(path: str) -> None:
         error.span = error.span or Span(path, _line_of(error, path))
         raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise UsageError(
+        raise ArgumentError(
             f"{path} cannot be run: {type(error).__name__}: {error}",
-            code="PK0701",
             span=Span(path, _line_of(error, path)),
             help=f"`{Path(sys.executable).name} {path}` shows the whole error",
         ) from error
     classes = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == name]
     passes = [c for c in classes if issubclass(c, Pass) and not inspect.isabstract(c)]
     if not passes and not any(isinstance(found, OpDef) for found in vars(module).values()):
-        raise UsageError(
+        raise ArgumentError(
             f"{path} defines no op and no pass",
-            code="PK0701",
             span=Span(path),
             help="an op is a class with `@pirkit.dialect.opdef.op`; a pass is a function with "
             "`@pirkit.passes.rewrite`, or a class of passes",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.cli.dump import Dump
 from pirkit.cli.reporting import RemarkFilter, stats_lines, timing_lines
 from pirkit.cli.reproducer import Reproducing
+from pirkit.dialect.text import print_mlir
+from pirkit.frontend.files import write_file
+from pirkit.frontend.program_diff import diff_programs
 from pirkit.passes import PipelineResult, parse_pipeline, pass_named, run_pipeline
-from pirkit.passes.base import RewriteListener
+from pirkit.passes.base import Pass, RewriteListener
 from pirkit.passes.manager import Watcher
 from pirkit.passes.rewrite_trace import RewriteTracer
 
@@ -89,3 +93,39 @@ def _report(result: PipelineResult, arguments: argparse.Namespace, is_shown: Rem
 def _report_blind(blind: list[str]) -> None:
     for what in blind:
         print(f"note: {what} on random inputs, so the check is inconclusive", file=sys.stderr)
+
+
+class Dump:
+    """A watcher of a pipeline that writes ``NNN_pass.mlir``, its diff, and ``index.json``.
+
+    ``000_input.mlir`` is the program before the first pass. Files are written atomically.
+    """
+
+    def __init__(self, folder: str, module: ModuleOp) -> None:
+        os.makedirs(folder, exist_ok=True)
+        self.folder = folder
+        self.text = print_mlir(module)
+        self.module = module.clone()
+        self.rows: list[dict[str, Any]] = []
+        self._write("000_input.mlir", self.text)
+        self._index()
+
+    def __call__(self, when: str, pass_: Pass, module: ModuleOp) -> None:
+        if when != "after":
+            return
+        before, self.text = self.text, print_mlir(module)
+        name = f"{len(self.rows) + 1:03}_{pass_.name}"
+        row: dict[str, Any] = {"pass": str(pass_), "changed": self.text != before}
+        if row["changed"]:
+            row["file"] = f"{name}.mlir"
+            self._write(f"{name}.mlir", self.text)
+            self._write(f"{name}.diff", diff_programs(self.module, module, ("before", name)).text)
+            self.module = module.clone()
+        self.rows.append(row)
+        self._index()
+
+    def _write(self, name: str, text: str) -> None:
+        write_file(os.path.join(self.folder, name), text)
+
+    def _index(self) -> None:
+        self._write("index.json", json.dumps({"input": "000_input.mlir", "passes": self.rows}))

@@ -6,7 +6,7 @@ import argparse
 
 from pirkit.cli.input_files import read_inputs
 from pirkit.cli.torch_archives import load_program
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.diag.span import Span
 from pirkit.frontend.compile import compile
 from pirkit.frontend.files import save
@@ -16,9 +16,8 @@ from pirkit.frontend.quantize import quantize
 def run(arguments: argparse.Namespace) -> int:
     """Quantize a program, print the report, and write the program if a file is named."""
     if arguments.static and not arguments.activations:
-        raise UsageError(
+        raise ArgumentError(
             "--static does nothing without --activations",
-            code="PK0701",
             help="`pirkit quantize FILE --activations int8 --static --calibrate INPUTS`",
         )
     program = load_program(arguments.file)
@@ -28,9 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
         static=arguments.static, keep=arguments.keep,
     )  # fmt: skip
     if not program.params:
-        raise UsageError(
+        raise ArgumentError(
             "the program has no weights to store in fewer bits",
-            code="PK0701",
             span=Span(arguments.file),
             help="weights are read from a file beside the program, as in model.json and"
             " model.pdiparams, or are in it, as in .onnx and .pt2",

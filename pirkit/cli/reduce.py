@@ -8,7 +8,7 @@ from typing import Final
 from pirkit.cli.arguments import ArgumentParser, natural, seconds
 from pirkit.cli.commands import run_command
 from pirkit.diag.entry import run_main
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 
 BUILTIN: Final = ("error", "numbers", "slower")
 
@@ -69,18 +69,16 @@ _USED_BY: Final = {"--times": ("slower",), "--seed": ("numbers", "slower"),
 
 
 def _require_oracle(oracle: list[str], given: set[str]) -> None:
-    """Raise UsageError (PK0701) for a second oracle, and a flag that this oracle does not use."""
+    """Raise ArgumentError (PK0701) for a second oracle, and a flag that this oracle ignores."""
     if oracle[0] in BUILTIN and len(oracle) > 1:
-        raise UsageError(
+        raise ArgumentError(
             f"there are two oracles, `{oracle[0]}` and `{' '.join(oracle[1:])}`",
-            code="PK0701",
             help=f"it is `pirkit-reduce FILE {oracle[0]}`, or `pirkit-reduce FILE -- CMD...`",
         )
     for flag in sorted(given & _USED_BY.keys()):
         if oracle[0] not in _USED_BY[flag]:
-            raise UsageError(
+            raise ArgumentError(
                 f"{flag} does nothing for the oracle `{oracle[0]}`",
-                code="PK0701",
                 help=f"it is for {' and '.join(f'`{name}`' for name in _USED_BY[flag])}",
             )
 

@@ -11,7 +11,7 @@ from typing import Final
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.cli.arguments import did_you_mean
-from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, PirkitError
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
 
@@ -26,7 +26,7 @@ def command_oracle(
 
     A trial that the verifier refuses does not count, unless it refuses the whole module. A run that
     takes more than ``seconds`` is stopped, and counts as a status of its own, so that programs that
-    hang can be reduced. Raises UsageError (PK0701) for a command that cannot be run.
+    hang can be reduced. Raises ArgumentError (PK0701) for a command that cannot be run.
     """
     is_valid = _is_valid(module)
 
@@ -57,9 +57,8 @@ def _status(command: Sequence[str], seconds: float, builtin: Sequence[str]) -> i
     except subprocess.TimeoutExpired:
         return None
     except OSError as error:
-        raise UsageError(
+        raise ArgumentError(
             f"the oracle `{command[0]}` cannot be run: {error.strerror}",
-            code="PK0701",
             help=did_you_mean(command[0], list(builtin))
             or f"oracles are {', '.join(builtin)}, and commands such as `./test.sh {PLACE}`",
         ) from error

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from pirkit.cli.reduce import BUILTIN
 from pirkit.cli.reduce_command import command_oracle
 from pirkit.cli.slow_oracle import slower_oracle
-from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, PirkitError
 from pirkit.diag.log import LOG
 from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
@@ -74,15 +74,13 @@ def _oracle(module: ModuleOp, arguments: argparse.Namespace) -> Oracle:
 
     wanted = code_of(module.clone())
     if wanted is None:
-        raise UsageError(
+        raise ArgumentError(
             "there is nothing to reduce: the program shows no error",
-            code="PK0701",
             help="name the passes that show it with -p, or test with a command: `-- CMD...`",
         )
     if arguments.oracle[0] == "numbers" and not wanted.startswith(("PK0804", "PK0909")):
-        raise UsageError(
+        raise ArgumentError(
             f"the numbers do not change; the program ends in {wanted}",
-            code="PK0701",
             help="the oracle `error` reduces that",
         )
     return lambda trial: code_of(trial) == wanted
@@ -98,8 +96,9 @@ def _attempt(module: ModuleOp, arguments: argparse.Namespace) -> str | None:
         run_pipeline(module, arguments.pipeline)
         return None
     check = NumberCheck.of(module, arguments.seed)
+    source = module.clone()
     run_pipeline(module, expanding(module, arguments.pipeline))
     check.require_equal(module, "the pipeline")
     patience = max(1.0, min(PATIENCE, arguments.seconds / _TRIALS))
-    report = check_module(module, arguments.backend, arguments.seed, patience)
+    report = check_module(module, arguments.backend, arguments.seed, patience, source)
     return None if report is None else f"PK0909 {report.emitters}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 
 if TYPE_CHECKING:
     from pirkit.passes import PipelineResult, Remark, Timing
@@ -17,15 +17,14 @@ _KINDS: Final = ("passed", "missed", "analysis", "all", "")
 class RemarkFilter:
     """Which remarks to show: ``missed``, ``missed:fuse``, ``:fuse``; empty for all.
 
-    Raises UsageError (PK0701) for a kind that does not exist.
+    Raises ArgumentError (PK0701) for a kind that does not exist.
     """
 
     def __init__(self, text: str) -> None:
         self.kind, _, self.pass_name = text.partition(":")
         if self.kind not in _KINDS:
-            raise UsageError(
+            raise ArgumentError(
                 f"there are no `{self.kind}` remarks",
-                code="PK0701",
                 help="kinds are `passed`, `missed`, `analysis` and `all`: --remarks=missed:cse",
             )
 

@@ -10,7 +10,7 @@ from pirkit.cli.arguments import ArgumentParser, positive, require_suffix
 from pirkit.cli.commands import run_command
 from pirkit.cli.opt_flags import FORMATS
 from pirkit.diag.entry import run_main
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 
 FUSED_BY: Final = ("native", "nest", "interpret")
 PROGRAMS: Final = (".mlir", ".txt", ".json", ".onnx")
@@ -32,25 +32,22 @@ def _run() -> int:
         check = "check_programs" if are_programs else "check_cases"
         return run_command(f"check_cases:{check}", arguments)
     if len(arguments.paths) != 1:
-        raise UsageError(
+        raise ArgumentError(
             f"pirkit-run takes one program, not {len(arguments.paths)}",
-            code="PK0701",
             help="`pirkit-run PROGRAM --inputs random:0`, or `pirkit-run --check DIR...`",
         )
     asked = {"--profile": arguments.profile is not None, "--report": arguments.report}
     modes = [flag for flag, given in (asked | {"--compare": arguments.compare}).items() if given]
     if len(modes) > 1:
-        raise UsageError(
+        raise ArgumentError(
             f"{' and '.join(modes)} do not go together",
-            code="PK0701",
             help=f"run pirkit-run once with {modes[0]}, once with {modes[1]}",
         )
     if arguments.report:
         require_suffix("--report", arguments.report, ".html")
     if os.path.splitext(arguments.profile or "")[1] in (".html", ".svg", ".png"):
-        raise UsageError(
+        raise ArgumentError(
             f"--profile writes a trace or stacks, and {arguments.profile} is named as a picture",
-            code="PK0701",
             help="`--report FILE.html` writes a page; `--profile=FILE.json` a trace for Perfetto",
         )
     if arguments.profile is not None:
@@ -73,32 +70,28 @@ _IDLE: Final = {
 
 
 def _require_mode(arguments: argparse.Namespace, given: set[str]) -> None:
-    """Raise UsageError (PK0701) for a flag that does nothing with or without another one."""
+    """Raise ArgumentError (PK0701) for a flag that does nothing with or without another one."""
     alone = sorted(given & {"--from", "--jobs"})
     if alone and not arguments.check:
-        raise UsageError(
+        raise ArgumentError(
             f"{alone[0]} does nothing without --check",
-            code="PK0701",
             help=f"`pirkit-run --check DIR {alone[0]} ...`",
         )
     for mode, idle in _IDLE.items():
         flags = [f"--{name.replace('_', '-')}" for name in idle.split()]
         found = next((flag for flag in flags if mode in given and flag in given), None)
         if found:
-            raise UsageError(
-                f"{found} does nothing with {mode}", code="PK0701", help="leave one of the two out"
+            raise ArgumentError(
+                f"{found} does nothing with {mode}", help="leave one of the two out"
             )
     if arguments.fused and arguments.backend != "cpu":
-        raise UsageError(
+        raise ArgumentError(
             f"--fused does nothing with --backend {arguments.backend}",
-            code="PK0701",
             help="leave one of the two out",
         )
     if arguments.check and arguments.backend == "reference":
-        raise UsageError(
-            "--check compares with the reference itself",
-            code="PK0701",
-            help="give --backend cpu or gpu",
+        raise ArgumentError(
+            "--check compares with the reference itself", help="give --backend cpu or gpu"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, PirkitError
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.derivative_check import has_derivatives
@@ -26,7 +26,7 @@ _RUNS: Final = 7
 def slower_oracle(module: ModuleOp, arguments: argparse.Namespace) -> Callable[[ModuleOp], bool]:
     """Whether a module takes ``arguments.times`` as long after the pipeline as before it.
 
-    Raises UsageError (PK0701) if the whole module does not.
+    Raises ArgumentError (PK0701) if the whole module does not.
     """
 
     def ratio_of(trial: ModuleOp) -> float:
@@ -41,10 +41,9 @@ def slower_oracle(module: ModuleOp, arguments: argparse.Namespace) -> Callable[[
             return 0.0
 
     if (found := ratio_of(module)) < arguments.times:
-        raise UsageError(
+        raise ArgumentError(
             f"after the passes the program takes {found:.2f} of the time, less than"
             f" {arguments.times:g}",
-            code="PK0701",
             help="name the passes with -p and the ratio with --times; 0 means that it does not run",
         )
     # A disturbance of the machine is unlikely to hit the same trial twice.
@@ -61,7 +60,7 @@ def seconds_of(module: ModuleOp, backend: str, seed: int) -> float:
         run_pipeline(copy, GRADIENTS)
     program = next((op for op in copy.ops if isinstance(op, ProgramOp)), None)
     if program is None:
-        raise UsageError("there is no program in the module", code="PK0701",
+        raise ArgumentError("there is no program in the module",
                          help="reduce a file that holds a `pir.program`")  # fmt: skip
     library = KernelLibrary(backend)
     plan = write_plan(program, library=library)

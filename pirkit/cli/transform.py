@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from xdsl.dialects import builtin as mlir
 
 from pirkit.cli.expect import differences, expected_in, found_in, require_expected
 from pirkit.cli.reporting import chrome_trace
 from pirkit.cli.reproducer_settings import settings_of
-from pirkit.cli.split_input import parts_of
 from pirkit.cli.torch_archives import load_program, read_source
-from pirkit.diag.errors import InternalError, PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, InternalError, PirkitError
 from pirkit.diag.source import register_source
 from pirkit.dialect.op_ids import give_ids
 from pirkit.dialect.operation import ProgramOp, with_nested
@@ -28,6 +29,8 @@ from pirkit.frontend.files import WRITERS, parse, save, write_file
 if TYPE_CHECKING:
     from pirkit.cli.report.recording import PartReport
     from pirkit.passes import PipelineResult
+
+_SPLIT: Final = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 
 
 def transform(arguments: argparse.Namespace) -> int:
@@ -49,7 +52,7 @@ def transform(arguments: argparse.Namespace) -> int:
     results: list[PipelineResult] = []
     reports: list[PartReport] = []
     for part in parts:
-        report = _late("report.page").PartReport() if arguments.report else None
+        report = _late("report.command").PartReport() if arguments.report else None
         module, result = _one(part, name, arguments, report)
         results += [result] if result is not None else []
         reports += [report] if report is not None else []
@@ -59,7 +62,7 @@ def transform(arguments: argparse.Namespace) -> int:
     if arguments.report:
         title = f"{name}: {arguments.pipeline}"
         pages = list(zip(reports, results, strict=False))
-        write_file(arguments.report, _late("report.page").page(title, pages))
+        write_file(arguments.report, _late("report.command").page(title, pages))
     if arguments.timing:
         write_file(arguments.timing, chrome_trace([r.timings for r in results]))
     entire = "// -----\n".join(printed)
@@ -86,7 +89,7 @@ def _save_model(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
 
 def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:
     if arguments.pipeline:
-        raise UsageError("a reproducer names its own pipeline", code="PK0701",
+        raise ArgumentError("a reproducer names its own pipeline",
                          help="leave out -p, or --repro to run another pipeline")  # fmt: skip
     settings = settings_of(text, name)
     arguments.pipeline = settings["pipeline"]
@@ -191,3 +194,26 @@ def _verify_roundtrip(module: mlir.ModuleOp) -> None:
         if print_mlir(parse_mlir(text, "<roundtrip>"), generic=generic) != text:
             form = "generic" if generic else "readable"
             raise InternalError(f"the {form} form of the program does not round-trip")
+
+
+def parts_of(text: str, split: bool) -> Iterator[str]:
+    """The text or its parts between lines ``// -----``.
+
+    Parts are padded with blank lines, so that line numbers agree with the file.
+    """
+    if not split:
+        yield text
+        return
+    start = 0
+    for m in (*_SPLIT.finditer(text), None):
+        end = len(text) if m is None else m.start()
+        if m is not None and _is_in_string(text[start:end]):
+            continue
+        yield "\n" * text.count("\n", 0, start) + text[start:end]
+        start = end if m is None else m.end()
+
+
+def _is_in_string(part: str) -> bool:
+    """True if a string is open at the end: only those of Paddle's text may hold line breaks."""
+    quotes = part.count('"') - part.count('\\"')
+    return part.lstrip().startswith("{") and quotes % 2 == 1

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from pirkit.deepxde.libraries import deepxde
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 
 _BACKENDS: Final = {"pytorch": "torch_model", "paddle": "paddle_model"}
 
@@ -26,14 +26,11 @@ def accelerate(model: Any) -> Any:
     """
     name = deepxde.backend.backend_name
     if name not in _BACKENDS:
-        raise UsageError(
+        raise ArgumentError(
             f"`accelerate` takes models of the backends pytorch and paddle, not {name}",
-            code="PK0701",
             help="set DDE_BACKEND=pytorch",
         )
     if model.train_step is None:
-        raise UsageError(
-            "the model is not compiled", code="PK0701", help="call `model.compile(...)` before"
-        )
+        raise ArgumentError("the model is not compiled", help="call `model.compile(...)` before")
     import_module(f"pirkit.deepxde.{_BACKENDS[name]}").Accelerated(model)
     return model

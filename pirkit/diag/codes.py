@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pirkit.diag.errors import (
+    ArgumentError,
     ArtifactError,
     DynamicShapeError,
     InputError,
@@ -108,13 +109,13 @@ _TITLES: Final[Mapping[type[PirkitError], Mapping[str, str]]] = {
     },
     UsageError: {
         "PK0700": "command used wrongly",
-        "PK0701": "wrong arguments",
         "PK0702": "unknown pass",
         "PK0703": "bad option of a pass",
         "PK0704": "passes in an impossible order",
         "PK0705": "bad value of an environment variable",
         "PK0710": "plug-in that fails",
     },
+    ArgumentError: {"PK0701": "wrong arguments"},
     TraceError: {
         "PK0706": "traced value where Python needs a number",
         "PK0707": "traced value used outside its trace",

@@ -13,8 +13,9 @@
     │   ├── ArtifactError     a damaged or foreign file (JSON model, weights, plan)
     │   └── MismatchError     numbers that differ from the expected ones
     ├── UsageError            wrong flags or arguments                              exit 2
-    │   ├── CallError         a call from Python with wrong arguments
-    │   ├── SubscriptError    a subscript of a tensor that names no element
+    │   ├── ArgumentError     an argument of a call, or of a command, that does not fit
+    │   │   ├── CallError     a call that Python refuses with a TypeError
+    │   │   └── SubscriptError  a subscript of a tensor that names no element
     │   └── TraceError        a traced value used where Python needs a number
     ├── PassError             a pass failed; names pass, op and span                exit 3
     ├── RuntimeFault          a kernel refused its inputs at run time               exit 1
@@ -136,16 +137,18 @@ class UsageError(PirkitError):
     default_code = "PK0700"
 
 
-class CallError(UsageError, TypeError):
+class ArgumentError(UsageError):
+    """An argument of a call from Python, or of a command, that does not fit."""
+
+    default_code = "PK0701"
+
+
+class CallError(ArgumentError, TypeError):
     """A call with arguments that a function does not take; a TypeError, as in Python."""
 
-    default_code = "PK0701"
 
-
-class SubscriptError(UsageError, IndexError):
+class SubscriptError(ArgumentError, IndexError):
     """A subscript that a tensor does not have; an IndexError, as in Python."""
-
-    default_code = "PK0701"
 
 
 class TraceError(UsageError, TypeError):

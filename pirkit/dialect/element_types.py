@@ -32,7 +32,7 @@ def check_element_types(definition: OpDef, tensors: Sequence[Meta | None]) -> No
         return
     first = next(iter(_dtypes(tensors[0])), None)
     admitted = _admitted(definition, first is not None and first.is_complex)
-    alike: dict[DType, str] = {}
+    named: dict[DType, str] = {}
     for index, meta in enumerate(tensors):
         name, dtypes = admitted[min(index, len(admitted) - 1)]
         for dtype in _dtypes(meta) if dtypes else ():
@@ -42,9 +42,9 @@ def check_element_types(definition: OpDef, tensors: Sequence[Meta | None]) -> No
                 raise ConstraintError("dtypes", message, help=f"`{definition.name}` takes {known}")
         if name in definition.same_dtype:
             for dtype in _dtypes(meta):
-                alike.setdefault(dtype, name)
-    if len(alike) > 1:
-        message = " and ".join(f"`{name}` of dtype {dtype}" for dtype, name in alike.items())
+                named.setdefault(dtype, name)
+    if len(named) > 1:
+        message = " and ".join(f"`{name}` of dtype {dtype}" for dtype, name in named.items())
         raise ConstraintError("dtypes", f"{message} do not mix", help="cast one of them")
 
 

@@ -57,7 +57,7 @@ class Program:
 
         Inputs are given by position, in the order of the program, or by name; parameters are
         ``params``, unless they are given by name too. Derivatives go through it:
-        ``pirkit.grad(lambda x: net(x).sum())``. Raises UsageError (PK0701) for wrong inputs, and
+        ``pirkit.grad(lambda x: net(x).sum())``. Raises ArgumentError (PK0701) for wrong inputs, and
         for a program that updates its parameters.
         """
         calls = import_module("pirkit.frontend.program_calls")  # the room above

@@ -50,7 +50,7 @@ class RetypedStorage:
             if made.type is target.type or is_left_empty(op, index):
                 continue
             storage = storage_of(target)
-            if not is_alike(made, target):
+            if not have_compatible_types(made, target):
                 self.check_place(op, target, storage[0])
                 self.types[storage] = made, op
             elif storage in self.types:
@@ -65,7 +65,7 @@ class RetypedStorage:
     def read(self, op: PirOp) -> None:
         for value in (v for operand in op.operands for v in _tensors(operand)):
             found = self.types.get(storage_of(value))
-            if found is not None and not is_alike(found[0], value):
+            if found is not None and not have_compatible_types(found[0], value):
                 self.fail(op, value, *found)
 
     def check_place(self, op: PirOp, target: SSAValue, first: SSAValue) -> None:
@@ -95,7 +95,7 @@ class RetypedStorage:
         )
 
 
-def is_alike(value: SSAValue, other: SSAValue) -> bool:
+def have_compatible_types(value: SSAValue, other: SSAValue) -> bool:
     """True if two values have compatible types."""
     return value.type is other.type or compatible(meta_of(other.type), meta_of(value.type))
 

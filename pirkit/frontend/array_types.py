@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 import numpy as np
 from msgspec import Struct
 
-from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.diag.errors import ArgumentError, UnsupportedError
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -48,9 +48,8 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     if not isinstance(kind, str) or (kind in DTYPES and kind not in _KINDS):
         return held is element_type(kind)
     if kind not in _KINDS:
-        raise UsageError(
+        raise ArgumentError(
             f"`{kind}` is no kind of element types",
-            code="PK0701",
             help=f"kinds are {', '.join(_KINDS)}, element types, and tuples of them",
         )
     return held.kind in _KINDS[kind]
@@ -94,7 +93,7 @@ def finfo(type: Any) -> FloatLimits:
     """The limits of a floating-point type, by type or tensor. UsageError for another type."""
     held = dtype_of(type)
     if not (held.is_float or held.is_complex):
-        raise UsageError(f"`finfo` of {held}", code="PK0701", help="integers have `iinfo`")
+        raise ArgumentError(f"`finfo` of {held}", help="integers have `iinfo`")
     part = dt.REAL_OF.get(held, held)
     found = part.limits
     numbers = [float(getattr(found, n)) for n in ("eps", "max", "min", "smallest_normal")]
@@ -105,7 +104,7 @@ def iinfo(type: Any) -> IntegerLimits:
     """The limits of an integer type, by type or tensor. UsageError for another type."""
     held = dtype_of(type)
     if not held.is_integer:
-        raise UsageError(f"`iinfo` of {held}", code="PK0701", help="floating types have `finfo`")
+        raise ArgumentError(f"`iinfo` of {held}", help="floating types have `finfo`")
     found = np.iinfo(held.np)
     return IntegerLimits(found.bits, int(found.max), int(found.min), held)
 

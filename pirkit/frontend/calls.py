@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import numpy as np
 from msgspec import Struct
 
-from pirkit.diag.errors import UsageError, VerifyError
+from pirkit.diag.errors import ArgumentError, UsageError, VerifyError
 from pirkit.diag.shown import shown
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.infer import default_value
@@ -41,8 +41,8 @@ def sort_arguments(
 
     Attributes named in ``dynamic`` are omitted: the caller passes them as operands.
 
-    Raises UsageError (PK0701), naming the op and its parameters, for too many, unknown, repeated or
-    missing arguments and for an attribute of a wrong type.
+    Raises ArgumentError (PK0701), naming the op and its parameters, for too many, unknown, repeated
+    or missing arguments and for an attribute of a wrong type.
     """
     slots: tuple[Operand | Attr, ...] = (*definition.operands, *definition.attrs)
     if definition.operands and definition.operands[-1].variadic:
@@ -143,9 +143,8 @@ def _plain(kind: str, given: Any) -> Any:
 
 
 def _wrong(definition: OpDef, problem: str, help: str | None = None) -> UsageError:
-    return UsageError(
+    return ArgumentError(
         f"`{definition.name}` {problem}",
-        code="PK0701",
         notes=(f"its signature is: {definition.signature_text}",),
         help=help or "pass operands in the order of the signature, attributes by name",
     )

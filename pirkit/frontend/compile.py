@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
 import numpy as np
 
-from pirkit.diag.errors import NotNativeError, PassError, UsageError, VerifyError
+from pirkit.diag.errors import ArgumentError, NotNativeError, PassError, UsageError, VerifyError
 from pirkit.diag.gc_pause import importing
 from pirkit.diag.settings import SETTINGS, check_choices, chosen
 from pirkit.diag.unheard_log import log
@@ -208,17 +208,17 @@ def _made_frozen(
     found = map_arrays(held, filed) if held and filed and main is not None else None
     if main is not None and found is not None:
         return main, weights | found
-    apart = key_with(key, "its constants") if key is not None else None
-    constants = load_entry(apart) if apart is not None else None
+    constants_key = key_with(key, "its constants") if key is not None else None
+    constants = load_entry(constants_key) if constants_key is not None else None
     if main is None or constants is None:
         with importing():
             from pirkit.frontend.freeze import frozen_plans  # noqa: PLC0415  unless cached
 
         weighted = Program(program.module, weights, program.source)
         main, constants = frozen_plans(weighted, form, pipeline, entry, library, run_passes)
-        if key is not None and apart is not None:
+        if key is not None and constants_key is not None:
             save_entry(key, main)
-            save_entry(apart, constants)
+            save_entry(constants_key, constants)
     exe = Executable(constants[0], KernelLibrary(CPU), weights, 0)
     computed = exe.watch({}, Mode(), copies=False)
     if held and filed:
@@ -255,10 +255,9 @@ def _as_program(given: Any, examples: Sequence[Any]) -> Program:
 
         needed = _required(given)
         if len(examples) < needed:
-            raise UsageError(
+            raise ArgumentError(
                 f"`compile` of a function needs an example of each argument: {needed}, not"
                 f" {len(examples)}",
-                code="PK0701",
                 help="`pirkit.compile(f, x)`; only shapes and element types of `x` matter",
             )
         return trace(given, *examples)
@@ -267,7 +266,7 @@ def _as_program(given: Any, examples: Sequence[Any]) -> Program:
     else:
         problem = f"`compile` takes a program or a function, not a {type(given).__name__}"
         help = "`pirkit.load(path)` reads a program from a file"
-    raise UsageError(problem, code="PK0701", help=help)
+    raise ArgumentError(problem, help=help)
 
 
 def _required(function: Callable[..., Any]) -> int:

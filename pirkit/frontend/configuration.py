@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError, UsageError
 from pirkit.diag.log import show_from
 from pirkit.diag.settings import SETTINGS, Setting, assign, overridden, setting
 from pirkit.runtime.native.cores import at_most, limit_all
@@ -74,10 +74,8 @@ class Config:
 
 def _known(name: str) -> Setting:
     if name not in SETTINGS:
-        raise UsageError(
-            f"there is no setting `{name}`",
-            code="PK0701",
-            help=f"settings are {', '.join(SETTINGS)}",
+        raise ArgumentError(
+            f"there is no setting `{name}`", help=f"settings are {', '.join(SETTINGS)}"
         )
     return SETTINGS[name]
 
@@ -98,7 +96,7 @@ def _text(known: Setting, value: Any) -> str:
 
 
 def _wrong(known: Setting, value: Any, help: str) -> UsageError:
-    return UsageError(f"the setting `{known.name}` is not {value!r}", code="PK0701", help=help)
+    return ArgumentError(f"the setting `{known.name}` is not {value!r}", help=help)
 
 
 config: Final = Config()

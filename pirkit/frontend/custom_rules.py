@@ -9,7 +9,7 @@ from inspect import signature
 from typing import Any, Final, cast
 
 from pirkit.analysis.differentiation import is_differentiable
-from pirkit.diag.errors import TraceError, UsageError
+from pirkit.diag.errors import ArgumentError, TraceError, UsageError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import PirOp
@@ -238,7 +238,7 @@ def _unlike(fun: Function, problem: str) -> TraceError:
 
 def _no_rule(fun: Function, how: str) -> UsageError:
     name = getattr(fun, "__name__", "f")
-    return UsageError(
-        f"`{name}` has no rule for its derivative", code="PK0701", span=user_span(),
+    return ArgumentError(
+        f"`{name}` has no rule for its derivative", span=user_span(),
         help=f"call `{name}.{how}`",
     )  # fmt: skip

@@ -12,7 +12,13 @@ from typing import Any, Final, cast
 
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import ArtifactError, LimitError, ParseError, UnsupportedError, UsageError
+from pirkit.diag.errors import (
+    ArgumentError,
+    ArtifactError,
+    LimitError,
+    ParseError,
+    UnsupportedError,
+)
 from pirkit.diag.limits import check, read_at_most
 from pirkit.diag.paths import unreadable
 from pirkit.diag.source import register_source
@@ -177,9 +183,8 @@ def parse(
             f"there is no format `{format}`",
             f"formats are {', '.join(READERS)}, and `auto`")  # fmt: skip
     if outputs and format != "paddle-text":
-        raise UsageError(
+        raise ArgumentError(
             f"outputs are named for the text that Paddle prints, and {name} is {format}",
-            code="PK0701",
             help="write a `pir.shadow_output` into the program",
         )
     try:

@@ -38,16 +38,16 @@ def freeze(
     made = program.copy()
     run_pipeline(made.module, pipeline, verify_each=False)
     wanted = made.entry(entry).symbol + SUFFIX
-    apart = made.copy() if wanted in made.programs else None
+    constants = made.copy() if wanted in made.programs else None
     for name, op in made.programs.items():
         if name.endswith(SUFFIX):
             op.detach()
             op.erase()
-    for name, op in apart.programs.items() if apart is not None else ():
+    for name, op in constants.programs.items() if constants is not None else ():
         if name != wanted:
             op.detach()
             op.erase()
-    return made, apart
+    return made, constants
 
 
 def frozen_plans(
@@ -61,8 +61,8 @@ def frozen_plans(
     """The plan of a program with its weights as constants, and the one that computes further
     constants, which may be none.
     """
-    main, apart = freeze(program, entry)
+    main, constants = freeze(program, entry)
     made = plan_with(form, main, pipeline, entry, library, run_passes)
-    if apart is None:
+    if constants is None:
         return made, (Plan("no_constants", (), (), (), (), ()), ())
-    return made, plan_with("kernels", apart, "", None, KernelLibrary(CPU), run_passes)
+    return made, plan_with("kernels", constants, "", None, KernelLibrary(CPU), run_passes)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
@@ -61,9 +61,8 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
     program runs.
     """
     if not callable(function):
-        raise UsageError(
+        raise ArgumentError(
             f"`trace` records a function, not a {type(function).__name__}",
-            code="PK0701",
             help="`pirkit.trace(f, x)` calls `f(x)` once and records what it does",
         )
     plain, named = [_unmarked(a) for a in args], {k: _unmarked(a) for k, a in kwargs.items()}

@@ -18,7 +18,7 @@ from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.differentiation import is_differentiable
-from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.diag.errors import ArgumentError, UnsupportedError
 from pirkit.dialect.build import Value
 from pirkit.frontend import tree
 from pirkit.frontend.batching import Batched
@@ -134,9 +134,9 @@ def _recorded(
 def _check(values: Sequence[Value]) -> None:
     for value in values:
         if not is_differentiable(value.ssa) or UNKNOWN in value.shape:
-            raise UsageError(
+            raise ArgumentError(
                 f"a Jacobian is of floating tensors of known shape, not of a {value.meta}",
-                code="PK0701", span=user_span(),
+                span=user_span(),
                 help="return what has no derivative beside it, by `has_aux=True`",
             )  # fmt: skip
 

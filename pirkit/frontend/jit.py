@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import numpy as np
 from msgspec import Struct
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError, UsageError
 from pirkit.diag.forks import renewed
 from pirkit.diag.unheard_log import log
 from pirkit.dialect.build import Value
@@ -143,8 +143,8 @@ class Jitted:
         fast_math: bool | None,
     ) -> None:
         if not callable(function):
-            raise UsageError(
-                f"`jit` compiles a function, not a {type(function).__name__}", code="PK0701",
+            raise ArgumentError(
+                f"`jit` compiles a function, not a {type(function).__name__}",
                 help="write `@pirkit.jit`, `pirkit.jit(f)` or `@pirkit.jit(static_argnums=1)`",
             )  # fmt: skip
         update_wrapper(self, function, updated=())
@@ -341,15 +341,15 @@ def _resolved(
     kinds = [p.kind for p in known.values()]
     unknown = named - known.keys() if inspect.Parameter.VAR_KEYWORD not in kinds else set[str]()
     if known and unknown:
-        raise UsageError(
-            f"the function has no parameter {sorted(unknown)[0]!r}", code="PK0701",
+        raise ArgumentError(
+            f"the function has no parameter {sorted(unknown)[0]!r}",
             help=f"its parameters are {', '.join(known)}",
         )  # fmt: skip
     listed = list(known)
     beyond = [n for n in numbers if not -len(listed) <= n < len(listed)]
     if known and beyond and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        raise UsageError(
-            f"the function has no argument {beyond[0]}", code="PK0701", span=user_span(),
+        raise ArgumentError(
+            f"the function has no argument {beyond[0]}", span=user_span(),
             help=f"it has {len(listed)}: {', '.join(known)}",
         )  # fmt: skip
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -369,9 +369,9 @@ def _require_hashable(name: str, value: Any) -> None:
     try:
         hash(value)
     except TypeError as error:
-        raise UsageError(
+        raise ArgumentError(
             f"static argument `{name}` is a {type(value).__name__}, which is not hashable",
-            code="PK0701", span=user_span(),
+            span=user_span(),
             help="pass a tuple for a list, or let it be an argument that is traced",
         ) from error  # fmt: skip
 

@@ -233,7 +233,9 @@ def _static(plan: Plan) -> list[TensorMeta | None]:
     return [m if isinstance(m, TensorMeta) and m.is_static else None for m in plan.slots]
 
 
-def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str | None:
+def check_whole(
+    program: Program, seed: int, inputs: Mapping[str, Array], patience: float = PATIENCE
+) -> str | None:
     """The error of the outputs of the one native call, as text; None also without such a call.
 
     Inputs and parameters that are not given are drawn from ``seed``.
@@ -244,7 +246,7 @@ def check_whole(program: Program, seed: int, inputs: Mapping[str, Array]) -> str
         run = partial(_whole, program, plan, seed, watch)
         return on_drawn_inputs(plan, seed, run, inputs, program.params)
 
-    return watched(check)
+    return watched(check, patience)
 
 
 def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs) -> str | None:
@@ -271,9 +273,13 @@ def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs)
 
 
 def check_module(
-    module: ModuleOp, backend: str, seed: int = 0, patience: float = PATIENCE
-) -> Report | None:
+    module: ModuleOp, backend: str, seed: int = 0, patience: float = PATIENCE,
+    source: ModuleOp | None = None,
+) -> Report | None:  # fmt: skip
     """The first program of a module that is wrong on a backend, or None.
+
+    With ``source``, the module before its passes, the one native call of it is checked as well, for
+    which `compile` does not run them.
 
     The backward half of a split gets what its forward half saves on the reference: stacks of loops
     and branches cannot be drawn, and other saved values belong together.
@@ -285,7 +291,13 @@ def check_module(
         saved = _saved_by(forward, seed) if forward and backend != REFERENCE else None
         if report := check_kernels(program, backend, seed, saved, patience=patience):
             return report
-    return None
+    if source is None or backend != CPU or len(programs) != 1:
+        return None
+    before = Program(source)
+    if (wrong := check_whole(before, seed, {}, patience)) is None:
+        return None
+    together = f"as one native call: {wrong}"
+    return Report(before.main.symbol, backend, 0, (), together, "its native call")
 
 
 def _saved_by(forward: ProgramOp, seed: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.build import Number, Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
@@ -45,7 +45,7 @@ class ProgramBuilder(Standalone):
     ) -> Value:
         """An input of that shape (-1: any size) and element type.
 
-        Raises UsageError (PK0701) for a name that is taken.
+        Raises ArgumentError (PK0701) for a name that is taken.
         """
         self._take(name)
         if not isinstance(meta, TensorMeta):
@@ -59,7 +59,7 @@ class ProgramBuilder(Standalone):
     def parameter(self, name: str, meta: TensorMeta | Any, *, trainable: bool = True) -> Value:
         """A parameter, or with ``trainable=False`` a buffer, whose content is an array.
 
-        With a `TensorMeta` instead, it has no content yet. Raises UsageError (PK0701) for a name
+        With a `TensorMeta` instead, it has no content yet. Raises ArgumentError (PK0701) for a name
         that is taken.
         """
         self._take(name)
@@ -69,7 +69,7 @@ class ProgramBuilder(Standalone):
         return super().parameter(name, leaf_meta(meta), trainable=trainable)
 
     def output(self, name: str, value: Any) -> None:
-        """Make a value an output. Raises UsageError (PK0701) for a name that is taken."""
+        """Make a value an output. Raises ArgumentError (PK0701) for a name that is taken."""
         self._take(name)
         self("pir.shadow_output", self.value(value), output_name=name)
 
@@ -79,9 +79,8 @@ class ProgramBuilder(Standalone):
         Raises VerifyError for a program that breaks a rule.
         """
         if self.program.parent is not None:
-            raise UsageError(
+            raise ArgumentError(
                 "the program is finished: `finish` has been called",
-                code="PK0701",
                 help="keep what `finish` returns, or begin another builder",
             )
         self.is_dynamic = False
@@ -92,5 +91,5 @@ class ProgramBuilder(Standalone):
 
     def _take(self, name: str) -> None:
         if name in self._names:
-            raise UsageError(f"`{name}` is taken", code="PK0701", help="give each name once")
+            raise ArgumentError(f"`{name}` is taken", help="give each name once")
         self._names.add(name)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.build import Value
 from pirkit.dialect.kinds import OUTPUT, PARAMETER, SOURCE
 from pirkit.dialect.operation import ProgramOp, declares, span_of
@@ -31,7 +31,7 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta, compatible
 
 
 def call_program(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The implementation of `Program.__call__`. Raises UsageError (PK0701)."""
+    """The implementation of `Program.__call__`. Raises ArgumentError (PK0701)."""
     main = program.main
     declared = inputs_of(main)
     named = {n: v for n, v in declared.items() if not declares(v.owner, PARAMETER)}
@@ -39,10 +39,9 @@ def call_program(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any
     twice, missing = given.keys() & kwargs.keys(), named.keys() - given.keys() - kwargs.keys()
     unknown = kwargs.keys() - declared.keys()
     if twice or missing or unknown or len(args) > len(named) or not named:
-        raise UsageError(
+        raise ArgumentError(
             f"@{main.symbol} takes {', '.join(f'`{n}`' for n in named) or 'no inputs'}, and got "
             f"{len(args)} by position" + (f" and {', '.join(kwargs)}" if kwargs else ""),
-            code="PK0701",
             span=span_of(main),
             help="give each input once" if named else "`pirkit.compile(program)()` runs it",
         )
@@ -65,10 +64,9 @@ def _inlined(b: Recorder, program: Program, given: Mapping[str, Value]) -> list[
     _bind(main, given)
     stored = write_backs(main)
     if stored:  # an update of a parameter would be lost
-        raise UsageError(
+        raise ArgumentError(
             f"the program writes `{_name_of(main, stored[0].operands[1])}`"
             ", and the call of a function keeps no state",
-            code="PK0701",
             span=span_of(stored[0]),
             help="capture the network for evaluation, or use `pirkit.split.RunnableProgram`",
         )
@@ -101,9 +99,8 @@ def _fetched(main: ProgramOp) -> dict[str, SSAValue]:
 
 def _weight(b: Recorder, program: Program, name: str) -> Value:
     if name not in program.params:
-        raise UsageError(
+        raise ArgumentError(
             f"the program has no content of its parameter `{name}`",
-            code="PK0701",
             help="`pirkit.load(path, params=...)` reads it, `program.params[name] = array` sets it",
         )
     return b.capture(program.params[name])
@@ -114,9 +111,8 @@ def _bind(main: ProgramOp, given: Mapping[str, Value]) -> None:
     declared = {name: meta_of(inputs_of(main)[name].type) for name in given}
     for name, value in given.items():
         if not compatible(declared[name], value.meta):
-            raise UsageError(
+            raise ArgumentError(
                 f"input `{name}` of @{main.symbol} is a {declared[name]}, not a {value.meta}",
-                code="PK0701",
                 span=span_of(main),
                 help="change the argument with `reshape` and `cast`",
             )

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.operation import PirOp, create
 from pirkit.dialect.program import Program
@@ -89,7 +89,7 @@ def quantize(
     part; batch norm becomes part of the weights first, as ``pirkit.compile(..., freeze=True)`` does
     it. The new program's parameters are those it needs; `pirkit.save` keeps their element types.
 
-    Raises UsageError (PK0701) for ``static`` without inputs or activations, (PK0703) for unknown
+    Raises ArgumentError (PK0701) for ``static`` without inputs or activations, (PK0703) for unknown
     element types.
     """
     require(isinstance(cast(object, program), Program),
@@ -97,17 +97,15 @@ def quantize(
             "`pirkit.load(path)` reads one from a file")  # fmt: skip
     given = [inputs] if isinstance(inputs, Mapping) else list(inputs)
     if static and not (given and activations):
-        raise UsageError(
+        raise ArgumentError(
             "static ranges need inputs to calibrate with, and activations in int8",
-            code="PK0701",
             help="`pirkit.quantize(program, inputs, activations='int8', static=True)`",
         )
     unknown = sorted(set(keep) - program.params.keys())
     if unknown:
         near = difflib.get_close_matches(unknown[0], program.params, n=1)
-        raise UsageError(
+        raise ArgumentError(
             f"the program has no weights `{unknown[0]}` to keep",
-            code="PK0701",
             help=f"did you mean `{near[0]}`?" if near else "names are those of `program.params`",
         )
     how = QuantizePass(weights, activations, tuple(keep), (), min_elements)
@@ -163,10 +161,10 @@ def _tapped(
 
 def _hoisted(program: Program, entry: str | None) -> tuple[Program, dict[str, Array]]:
     """The program and its parameters, of which those that are computed from others are held."""
-    made, apart = freeze(program, entry, HOIST)
+    made, constants = freeze(program, entry, HOIST)
     arrays = dict(program.params)
-    if apart is not None:
-        arrays |= compile(apart, pipeline="").run({})
+    if constants is not None:
+        arrays |= compile(constants, pipeline="").run({})
     read = {
         str(op.attribute("parameter_name"))
         for op in made.module.walk()

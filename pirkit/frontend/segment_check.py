@@ -16,11 +16,11 @@ from pirkit.lowering.codegen.emit.batch_compile import requested
 from pirkit.lowering.kernel_facts import abouts
 from pirkit.lowering.kernel_watch import returns_in_child
 from pirkit.lowering.native_ops import FUSED
-from pirkit.lowering.whole_program.segments import KnownMetas, with_native_call
+from pirkit.lowering.whole_program.segments import KnownMetas, with_native_calls
 from pirkit.runtime.executor import native_program
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.workspace import lines
-from pirkit.runtime.plan import Call, If, Plan, Port, Stack, While, instructions
+from pirkit.runtime.plan import Call, If, Plan, Port, Stack, While, instructions, reads, writes
 
 _FOLDER: Final = "whole_program"
 _DRIVER: Final = "pirkit/runtime/native/program_session.py and program_ir.py"
@@ -41,20 +41,20 @@ def segment_suspects(
     """
     every = list(instructions(single.body))
     is_flat = not any(isinstance(i, While | If | Stack) for i in every)
-    for number, call in enumerate(single.body if is_flat else ()):
-        if not isinstance(call, Call) or call.kernel == FUSED:
-            continue
+    for calls in _suspect_calls(single) if is_flat else ():
         with requested() as functions:
             made, files = called_files(
-                lambda k=number: with_native_call(single, k, known_metas), _FOLDER
+                lambda numbers=calls: with_native_calls(single, [*numbers], known_metas), _FOLDER
             )
         if made is not None and is_wrong(made):
             # Name the file with most instructions: files of other ops only reject the call.
             found = [name for name in files if not name.endswith(_SHARED)][:1]
+            found = [f"{_FOLDER}/epilogues.py"] if len(calls) > 1 else found
             found += [about.emitter.removeprefix(ROOM) for about in abouts(functions)]
-            yield f"its `{call.kernel}`: {' and '.join(dict.fromkeys(found))}"
+            names = " with ".join([f"`{call.kernel}`" for call in calls.values()])
+            yield f"its {names}: {' and '.join(dict.fromkeys(found))}"
             return
-    if not is_wrong(_with_memory_apart(segments)):
+    if not is_wrong(_with_unshared_memory(segments)):
         yield f"its memory: {_FOLDER}/kernel_sequence.py"
         return
     whole, ports = native_program(segments), (*segments.inputs, *segments.params)
@@ -72,16 +72,30 @@ def segment_suspects(
         yield "its stacks: codegen/emit/stack_access.py"
 
 
+def _suspect_calls(plan: Plan) -> Iterator[dict[int, Call]]:
+    """Calls by their numbers: each alone, then each with the only one that reads its results, which
+    may be its epilogue. A fused kernel is not wrong alone, and has no epilogue.
+    """
+    calls = {n: call for n, call in enumerate(plan.body) if isinstance(call, Call)}
+    suspects = {n: call for n, call in calls.items() if call.kernel != FUSED}
+    yield from ({n: call} for n, call in suspects.items())
+    for n, call in suspects.items():
+        made = {*writes(call)}
+        readers = [k for k, other in calls.items() if not made.isdisjoint(reads(other))]
+        if len(readers) == 1:
+            yield {n: call, readers[0]: calls[readers[0]]}
+
+
 def _programs(plan: Plan) -> Iterator[NativeProgram]:
     for call in plan.body:
         if isinstance(call, Call) and isinstance(call.attrs.get("program"), NativeProgram):
             yield call.attrs["program"]
 
 
-def _with_memory_apart(plan: Plan) -> Plan:
+def _with_unshared_memory(plan: Plan) -> Plan:
     """The plan with segments in which no two temporaries share memory."""
 
-    def apart(program: NativeProgram) -> NativeProgram:
+    def unshared(program: NativeProgram) -> NativeProgram:
         first = len(program.inputs) + len(program.results)
         sizes = [0] * len(program.temporaries)
         for step in program.steps:
@@ -96,7 +110,7 @@ def _with_memory_apart(plan: Plan) -> Plan:
         return replace(program, temporaries=tuple(offsets), memory=end)
 
     body = [
-        changed(i, attrs={**i.attrs, "program": apart(i.attrs["program"])})
+        changed(i, attrs={**i.attrs, "program": unshared(i.attrs["program"])})
         if isinstance(i, Call) and isinstance(i.attrs.get("program"), NativeProgram)
         else i
         for i in plan.body

@@ -7,7 +7,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, Final, cast
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.frontend import tree
 from pirkit.frontend.jit import Jitted, Names, Places
 from pirkit.frontend.static.callees import CALL, helpers
@@ -53,9 +53,8 @@ def _made(recursive: bool, options: Any, function: Any) -> Any:
     if not isinstance(function, FunctionType):
         method = getattr(cast(Any, type(function)), CALL, None)
         if not isinstance(method, FunctionType):
-            raise UsageError(
+            raise ArgumentError(
                 f"`to_static` converts a Python function, not a {type(function).__name__}",
-                code="PK0701",
                 help="write `@pirkit.to_static`, `pirkit.to_static(f)` or"
                 " `@pirkit.to_static(static_argnums=1)`",
             )

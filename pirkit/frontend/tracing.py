@@ -17,7 +17,7 @@ from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
-from pirkit.diag.errors import PirkitError, TraceError, UsageError
+from pirkit.diag.errors import ArgumentError, PirkitError, TraceError, UsageError
 from pirkit.dialect.build import Number, Value
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies
@@ -247,7 +247,7 @@ def leaf_meta(leaf: Any) -> TensorMeta:
     if isinstance(leaf, DenseTensor):
         return leaf.meta
     if isinstance(leaf, np.matrix):
-        raise UsageError("a matrix is no tensor: its operators are others", code="PK0701",
+        raise ArgumentError("a matrix is no tensor: its operators are others",
                          span=user_span(), help="take the array: `np.asarray(x)`")  # fmt: skip
     try:
         array = given_array(leaf)
@@ -255,9 +255,8 @@ def leaf_meta(leaf: Any) -> TensorMeta:
         error.span = error.span or user_span()
         raise
     if array.dtype.kind in "OSU":
-        raise UsageError(
+        raise ArgumentError(
             f"{type(leaf).__name__} is no tensor",
-            code="PK0701",
             span=user_span(),
             help="arguments and results are tensors, arrays, numbers, and trees of them"
             " (`pirkit.tree.register_dataclass`); `jit` takes others as static arguments",

@@ -17,7 +17,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.differentiation import is_differentiable
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError, UsageError
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
@@ -75,9 +75,8 @@ def value_and_grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> 
             y = like.b.value(float(y) if isinstance(y, int) else y, like)
             value = (y, *value[1:]) if has_aux else y
         if not isinstance(y, Value) or y.meta.numel != 1 or not is_differentiable(y.ssa):
-            raise UsageError(
+            raise ArgumentError(
                 f"`grad` needs a function whose result is one floating number, not {y!r}",
-                code="PK0701",
                 span=user_span(),
                 help="sum the result, or use `vjp`, `jacrev` or `jacfwd`",
             )
@@ -196,9 +195,8 @@ def transformed(f: Function, argnums: Argnums) -> Function:
 def _check_argnums(which: set[int], count: int) -> None:
     wrong = next((i for i in which if not -count <= i < count), None)
     if wrong is not None:
-        raise UsageError(
+        raise ArgumentError(
             f"argument {wrong} is to be differentiated, but {count} were given by position",
-            code="PK0701",
             span=user_span(),
             help="give by position what is to be differentiated, and name it in `argnums`",
         )
@@ -261,9 +259,8 @@ def check_inputs(args: Sequence[Any]) -> None:
     """Raise UsageError for an argument of integers, which has no derivative."""
     for leaf in tree.flatten(tuple(args))[0]:
         if not is_differentiable(leaf.ssa):
-            raise UsageError(
+            raise ArgumentError(
                 f"no derivative with respect to a {leaf.meta}",
-                code="PK0701",
                 span=user_span(),
                 help="pass floating numbers: `x.astype('float32')`, or 3.0 for 3",
             )
@@ -301,10 +298,10 @@ def pullback(result: Any, cotangents: Any, args: Sequence[Any]) -> list[Any]:
 
 
 def _unlike(what: str, other: str, given: Any, wanted: Any) -> UsageError:
-    return UsageError(
+    return ArgumentError(
         f"{what} have another structure than the {other}:"
         f" {_spelled(given)}, not {_spelled(wanted)}",
-        code="PK0701", span=user_span(),
+        span=user_span(),
         help=f"give a tree like the {other}, with a tensor for each of its tensors",
     )  # fmt: skip
 
@@ -361,7 +358,7 @@ def _direction(given: Any, like: Value) -> Value:
     b = cast(Recorder, like.b)
     if isinstance(given, complex | np.complexfloating):
         if not like.dtype.is_complex:
-            raise UsageError(f"{given} is no derivative of a {like.meta}", code="PK0701",
+            raise ArgumentError(f"{given} is no derivative of a {like.meta}",
                              help="a real value has real derivatives")  # fmt: skip
         return b.expand_like(b.value(np.asarray(given, like.dtype.np), like), like)
     if _is_number(given):
@@ -387,9 +384,8 @@ def _curve(
 
 def _one(value: Any, name: str) -> Value:
     if not isinstance(value, Value):
-        raise UsageError(
+        raise ArgumentError(
             f"`{name}` takes and gives one tensor, not a {type(value).__name__}",
-            code="PK0701",
             span=user_span(),
             help="join the tensors into one, or transform each by itself",
         )

@@ -13,7 +13,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError, UsageError
 from pirkit.frontend.user_line import user_span
 
 Flatten = Callable[[Any], tuple[Iterable[Any], Any]]
@@ -150,7 +150,7 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
     object again. Raises UsageError for a class that is registered already.
     """
     if container_of(cls) is not None:
-        raise UsageError(f"{cls.__qualname__} is registered as a tree already", code="PK0701",
+        raise ArgumentError(f"{cls.__qualname__} is registered as a tree already",
                          help=_ONCE)  # fmt: skip
     CONTAINERS[cls] = Container(flatten, unflatten)
 
@@ -165,18 +165,18 @@ def register_dataclass(
     """
     name = cls.__qualname__
     if not dataclasses.is_dataclass(cls):
-        raise UsageError(f"{name} is no dataclass", code="PK0701",
+        raise ArgumentError(f"{name} is no dataclass",
                          help="put `@dataclass` below it, or use `tree.register`")  # fmt: skip
     every = [f.name for f in dataclasses.fields(cls) if f.init]
     data = tuple([n for n in every if n not in meta_fields] if data_fields is None else data_fields)
     unknown = [n for n in (*data, *meta_fields) if n not in every]
     if unknown or len({*data, *meta_fields}) != len(every):
-        raise UsageError(
-            f"the fields of {name} are {', '.join(every)}", code="PK0701",
+        raise ArgumentError(
+            f"the fields of {name} are {', '.join(every)}",
             help="each of them belongs to `data_fields` or to `meta_fields`",
         )  # fmt: skip
     if container_of(cls) is not None:
-        raise UsageError(f"{name} is registered as a tree already", code="PK0701", help=_ONCE)
+        raise ArgumentError(f"{name} is registered as a tree already", help=_ONCE)
 
     def flatten(tree: Any) -> tuple[Iterable[Any], Any]:
         return [getattr(tree, n) for n in data], tuple([getattr(tree, n) for n in meta_fields])
@@ -201,8 +201,8 @@ def flatten(tree: Any, is_leaf: Test | None = None) -> tuple[list[Any], Shape]:
     try:
         return leaves, _shape(tree, leaves, is_leaf)
     except RecursionError as error:
-        raise UsageError(
-            f"this {type(tree).__name__} is nested too deep, or holds itself", code="PK0701",
+        raise ArgumentError(
+            f"this {type(tree).__name__} is nested too deep, or holds itself",
             span=user_span(), help="trees are nested less deep than Python's functions are",
         ) from error  # fmt: skip
 
@@ -296,7 +296,7 @@ def _beneath(shape: Shape, tree: Any) -> list[Any]:
 
 
 def _unfit(problem: str) -> UsageError:
-    return UsageError(problem, code="PK0701", span=user_span(),
+    return ArgumentError(problem, span=user_span(),
                       help="`pirkit.tree.structure(tree)` shows the structure")  # fmt: skip
 
 

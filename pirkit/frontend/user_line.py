@@ -9,7 +9,7 @@ from typing import Final
 
 from xdsl.dialects.builtin import LocationAttr, UnknownLoc
 
-from pirkit.diag.errors import TraceError, UsageError
+from pirkit.diag.errors import ArgumentError, TraceError, UsageError
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import location_of
 
@@ -44,7 +44,7 @@ def user_span() -> Span | None:
 
 def wrong_call(problem: str, help: str) -> UsageError:
     """The error for a call with arguments that do not fit (PK0701), at the user's line."""
-    return UsageError(problem, code="PK0701", span=user_span(), help=help)
+    return ArgumentError(problem, span=user_span(), help=help)
 
 
 def untraceable(problem: str, help: str) -> TraceError:

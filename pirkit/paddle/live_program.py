@@ -7,7 +7,9 @@ order: the line of Python of each, and which values are outputs.
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from typing import Any, Final, cast
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, PirkitError
 from pirkit.diag.forks import renewed
 from pirkit.dialect.operation import PirOp, create, location_of
 from pirkit.dialect.program import Program
@@ -27,8 +29,7 @@ from pirkit.frontend.paddle.json_reader import read_paddle_json
 from pirkit.frontend.paddle.params import unfilled_parameters
 from pirkit.paddle.captured_loops import differentiable_loops
 from pirkit.paddle.custom_layers import custom_layers, insert_custom
-from pirkit.paddle.libpaddle import paddle, translator
-from pirkit.paddle.live_bytes import serialized
+from pirkit.paddle.libpaddle import core, paddle, translator
 from pirkit.paddle.requested_gradients import insert_gradients, requested
 from pirkit.paddle.shared_memory import array_of
 
@@ -60,8 +61,8 @@ def from_static(function: Any, inputs: Sequence[Any]) -> Program:
     operation has the line of the user's Python that made it. ``program.params`` shares the memory
     of Paddle's parameters and buffers. The layer itself is not changed.
 
-    Raises UsageError (PK0701) for what cannot be captured as one program, UnsupportedError (PK0401)
-    for an op that pirkit does not know.
+    Raises ArgumentError (PK0701) for what cannot be captured as one program, UnsupportedError
+    (PK0401) for an op that pirkit does not know.
     """
     return captured(function, inputs).program
 
@@ -83,9 +84,8 @@ def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
         except PirkitError:
             raise
         except Exception as error:  # Paddle's converter runs the user's code, which raises anything
-            raise UsageError(
+            raise ArgumentError(
                 f"`paddle.jit.to_static` does not convert <{_name_of(function)}>: {error!r}",
-                code="PK0701",
                 help="its own message is above; rewrite the line, or run the layer by Paddle",
             ) from error
     module = read_paddle_json(serialized(concrete.main_program), "<paddle>")
@@ -122,9 +122,8 @@ def _static(function: Any) -> Any:
         plain = function.dygraph_function
         function = plain if owner is None else types.MethodType(plain, owner)
     if not callable(function):
-        raise UsageError(
+        raise ArgumentError(
             f"`from_static` takes a layer or a function, not a {type(function).__name__}",
-            code="PK0701",
             help="`pirkit.paddle.from_static(layer, [x])`",
         )
     return paddle.jit.to_static(function, full_graph=True)
@@ -181,3 +180,24 @@ def _is_value(leaf: Any) -> bool:
 
 def _name_of(function: Any) -> str:
     return cast(str, getattr(function, "__name__", type(function).__name__))
+
+
+def serialized(program: Any) -> bytes:
+    """The bytes that Paddle's own writer makes of a program.
+
+    The writer takes a path: it gets that of anonymous memory, or where the system has none, of a
+    file that is removed at once.
+    """
+    if hasattr(os, "memfd_create"):
+        handle = os.memfd_create("program")
+        path = f"/proc/self/fd/{handle}"
+    else:
+        handle, path = tempfile.mkstemp(suffix=".json")
+    try:
+        core.serialize_pir_program(program, path, True, False, True)
+        with open(path, "rb") as written:
+            return written.read()
+    finally:
+        os.close(handle)
+        if not path.startswith("/proc/"):
+            os.unlink(path)

@@ -16,7 +16,7 @@ import numpy as np
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.operation import PirOp, create
 from pirkit.paddle.libpaddle import listed, paddle, pir_core
 
@@ -52,7 +52,7 @@ def requested() -> Generator[list[Request]]:
         targets, wrt = listed(outputs), listed(inputs)
         seeds = listed(grad_outputs) if grad_outputs is not None else [None] * len(targets)
         if kwargs.get("no_grad_vars"):
-            raise UsageError("`paddle.grad` with `no_grad_vars` is not captured", code="PK0701",
+            raise ArgumentError("`paddle.grad` with `no_grad_vars` is not captured",
                              help="call `detach()` on them where they are used")  # fmt: skip
         seeds = [
             paddle.ones_like(t) if s is None else s for s, t in zip(seeds, targets, strict=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.paddle.libpaddle import paddle
 from pirkit.runtime.tensor.conversion import from_dlpack
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -17,12 +17,11 @@ Array = np.ndarray[Any, Any]
 def shared(tensor: Any) -> DenseTensor:
     """Our tensor over the memory of Paddle's.
 
-    Raises UsageError (PK0701) for a tensor on another device than the CPU.
+    Raises ArgumentError (PK0701) for a tensor on another device than the CPU.
     """
     if not tensor.place.is_cpu_place():
-        raise UsageError(
+        raise ArgumentError(
             f"`{tensor.name}` is on {tensor.place}, and pirkit.paddle runs on the CPU",
-            code="PK0701",
             help="`paddle.set_device('cpu')` before the layer is made",
         )
     return from_dlpack(tensor.detach())

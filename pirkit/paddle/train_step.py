@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import run_passes
 from pirkit.paddle.autograd_layer import Net
@@ -114,9 +114,8 @@ def _kind(leaf: Any) -> Any:
     if isinstance(leaf, paddle.Tensor):
         return (tuple(leaf.shape), leaf.dtype, leaf.stop_gradient)
     if not isinstance(leaf, Hashable):
-        raise UsageError(
+        raise ArgumentError(
             f"an input is of the type {type(leaf).__name__}",
-            code="PK0701",
             help="pass tensors: `paddle.to_tensor(value)`",
         )
     return (type(leaf), leaf)

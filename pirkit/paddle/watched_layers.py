@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.surroundings import Place, Surroundings
 from pirkit.paddle.libpaddle import paddle
@@ -53,9 +53,8 @@ class Reads:
         for i, place in enumerate(held.places):
             now = value_of(place.expression, held.roots)
             if isinstance(now, paddle.pir.Value):
-                raise UsageError(
+                raise ArgumentError(
                     f"the forward assigns a tensor to `{place.label}`",
-                    code="PK0701",
                     help="make it a buffer, and write to it: `paddle.assign(value, self.buffer)`",
                 )
             if i >= self._own:

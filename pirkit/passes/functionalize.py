@@ -18,7 +18,7 @@ from pirkit.dialect.build import Builder
 from pirkit.dialect.kinds import LIST, LOOP, SINK, SOURCE
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares
-from pirkit.dialect.retyped_storage import is_alike
+from pirkit.dialect.retyped_storage import have_compatible_types
 from pirkit.dialect.types import VecType
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import replace, semantic_properties, successor
@@ -267,7 +267,7 @@ class _Versions(Struct):
         for target, value in self.content.items():
             if _is_source(target) and value is not target:
                 made = self.program if isinstance(value.owner, Block) else value.owner
-                types = (target.type if is_alike(value, target) else value.type,)
+                types = (target.type if have_compatible_types(value, target) else value.type,)
                 back = create(WRITE_BACK, (value, target), types, location=made.location)
                 block.add_op(back)
                 self.ctx.count("write_backs")

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 
 from pirkit.diag.errors import (
+    ArgumentError,
     LimitError,
     PassError,
     PirkitError,
@@ -228,7 +229,7 @@ def _printers(requests: Sequence[str], stream: TextIO | None) -> list[Watcher]:
     if not requests:
         return []
     if stream is None:
-        raise UsageError("printing between passes needs a stream", code="PK0701",
+        raise ArgumentError("printing between passes needs a stream",
                          help="give `stream=sys.stderr`")  # fmt: skip
     return [_Printer(request, stream) for request in requests]
 
@@ -242,9 +243,8 @@ class _Printer:
         self.seen = ""
         is_alone = self.when in ("all", "after-change") and not self.pass_name
         if not is_alone and not (self.when in ("before", "after") and self.pass_name):
-            raise UsageError(
+            raise ArgumentError(
                 f"cannot print `{request}`",
-                code="PK0701",
                 help="print `after-change`, `all`, `before:PASS` or `after:PASS`",
             )
         if self.pass_name:

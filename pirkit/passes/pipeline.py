@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn, get_type_hints
 
 from msgspec import Struct
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError, UsageError
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
 from pirkit.passes.base import Pass, PipelineItem, Places
@@ -75,9 +75,8 @@ def passes_of(pipeline: str | Sequence[PipelineItem]) -> list[Pass]:
         elif isinstance(held, str):
             passes += parse_pipeline(held)
         else:
-            raise UsageError(
+            raise ArgumentError(
                 f"a pipeline is made of passes and of strings, not of {item!r}",
-                code="PK0701",
                 help="for instance `[MyPass(), 'cse,dce']`, where MyPass is a class of passes",
             )
     check_order(passes)

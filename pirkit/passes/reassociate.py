@@ -102,15 +102,15 @@ def _rewrite(group: Sequence[_Contraction]) -> None:
     b = Builder(first.parent, before=first, location=first.location)
     factor, product = b.wrap(group[0].factor), group[0].product
     inner = _product(group[0].factor)
-    dies = all(u.operation in [c.multiply for c in group] for u in group[0].factor.uses)
-    chained = inner is not None and dies and _is_shorter(inner, factor, product)
+    is_last_use = all(u.operation in [c.multiply for c in group] for u in group[0].factor.uses)
+    chained = inner is not None and is_last_use and _is_shorter(inner, factor, product)
 
     def times(b: Builder, matrix: Value, *, transposed: bool) -> Value:
         """The factor times a matrix."""
         if inner is None or not chained:
             return b.matmul(factor, matrix, transpose_x=False, transpose_y=transposed)
-        turned = {"transpose_x": inner.transposed, "transpose_y": transposed}
-        found = b.matmul(b.wrap(inner.x), b.matmul(b.wrap(inner.w), matrix, **turned))
+        transposes = {"transpose_x": inner.transposed, "transpose_y": transposed}
+        found = b.matmul(b.wrap(inner.x), b.matmul(b.wrap(inner.w), matrix, **transposes))
         if inner.bias is None:
             return found
         bias = b.wrap(inner.bias)
@@ -153,9 +153,9 @@ def _contraction(op: PirOp) -> _Contraction | None:
     if rank < 2 or not last or not op.operands[0].has_one_use():
         return None
     for factor, summand in (multiply.operands, reversed(multiply.operands)):
-        alike = factor.type == summand.type == multiply.results[0].type
+        same_type = factor.type == summand.type == multiply.results[0].type
         if (
-            alike
+            same_type
             and factor is not summand
             and summand.has_one_use()
             and (found := _product(summand))

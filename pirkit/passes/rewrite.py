@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.alias import is_overwritten
 from pirkit.analysis.execution_order import operations
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.operation import PirOp
@@ -87,10 +87,8 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
     Raises UsageError (PK0703) for an op that does not exist, and (PK0701) if no op is named.
     """
     if not ops or not all(isinstance(cast(object, op), str) for op in ops):
-        raise UsageError(
-            "`rewrite` takes the names of ops",
-            code="PK0701",
-            help='`@rewrite("relu")` above a function',
+        raise ArgumentError(
+            "`rewrite` takes the names of ops", help='`@rewrite("relu")` above a function'
         )
     names = frozenset(require_op(name).name for name in ops)
 
@@ -98,11 +96,10 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
         given = inspect.signature(rule).parameters.values()
         lacking = [p.name for p in given if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
         if lacking or sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in given) != 1:
-            raise UsageError(
+            raise ArgumentError(
                 f"option `{lacking[0]}` of `{rule.__name__}` has no default"
                 if lacking
                 else f"`{rule.__name__}` does not take one call",
-                code="PK0701",
                 help="for instance `def relu_to_silu(call, *, slope: float = 1.0):`",
             )
         options: list[tuple[str, Any, Any]] = [

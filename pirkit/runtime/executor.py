@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from pirkit.diag.errors import CallError, RuntimeFault, UsageError
+from pirkit.diag.errors import ArgumentError, CallError, RuntimeFault
 from pirkit.diag.forks import renewed
 from pirkit.diag.html import table
 from pirkit.runtime.bind_inputs import bound_input
@@ -129,9 +129,8 @@ class Executable:
         Raises UsageError for one that `pirkit.compile` did not make.
         """
         if self.remake is None:
-            raise UsageError(
+            raise ArgumentError(
                 f"the executable of @{self.plan.name} cannot be pickled",
-                code="PK0701",
                 help="pickle the program, and compile it where it is needed",
             )
         return self.remake, (), {"params": self.params, "seed": self.seed, "runs": self.runs}

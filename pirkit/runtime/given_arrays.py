@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pirkit.diag.errors import PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, PirkitError
 
 Array = np.ndarray[Any, Any]
 _HELP = "arguments are tensors, arrays, numbers, and lists of numbers"
@@ -22,8 +22,8 @@ def given_array(value: Any) -> Array:
         return cast(Array, value)
     # `numpy.ma` is imported at its first use: where it is not, there are no masked arrays.
     if "numpy.ma" in sys.modules and np.ma.isMaskedArray(value):
-        raise UsageError(
-            f"a {type(value).__name__} is no tensor: its mask would be lost", code="PK0701",
+        raise ArgumentError(
+            f"a {type(value).__name__} is no tensor: its mask would be lost",
             help="take the array: `x.filled(value)`, or `x.data` with all elements",
         )  # fmt: skip
     try:
@@ -32,6 +32,4 @@ def given_array(value: Any) -> Array:
         raise
     except (ValueError, OverflowError, MemoryError, RecursionError) as error:
         why = str(error) or type(error).__name__
-        raise UsageError(
-            f"{type(value).__name__} is no tensor: {why}", code="PK0701", help=_HELP
-        ) from error
+        raise ArgumentError(f"{type(value).__name__} is no tensor: {why}", help=_HELP) from error

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.kinds import OUTPUT, PARAMETER, SOURCE
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares, span_of
 from pirkit.passes.differentiate import GRAD, outputs_of
@@ -96,9 +96,8 @@ def joint_of(program: ProgramOp, roles: Roles) -> Joint:
             forward.append(op)
     for name, value in outputs.items():
         if value in tainted:
-            raise UsageError(
+            raise ArgumentError(
                 f"output `{name}` of @{program.symbol} is computed in the backward",
-                code="PK0701",
                 span=span_of(program),
                 help="it depends on a seed, or on what comes after the first `forward_ops`"
                 " operations",
@@ -223,9 +222,8 @@ def _check(
     ):
         for name in names:
             if name not in known:
-                raise UsageError(
+                raise ArgumentError(
                     f"@{program.symbol} has no {what} `{name}`",
-                    code="PK0701",
                     span=span_of(program),
                     help=f"it has {', '.join(known) or 'none'}",
                 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from xdsl.ir import Attribute, SSAValue
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.operation import declares, span_of
 from pirkit.dialect.types import VecType
@@ -120,9 +120,8 @@ def _seeds(
         if seed not in used:
             continue
         if found[position] not in (None, seed):
-            raise UsageError(
+            raise ArgumentError(
                 f"output `{output}` is `{fo[position]}`, but has another gradient",
-                code="PK0701",
                 span=span_of(joint.program),
                 help="one storage has one gradient: give both outputs the same",
             )

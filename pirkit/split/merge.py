@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.dialect.kinds import OUTPUT
 from pirkit.dialect.op_form import KEYWORD
 from pirkit.dialect.operation import PirOp, ProgramOp, create, declares, span_of
@@ -47,9 +47,8 @@ def joined(forward: ProgramOp, backward: ProgramOp, names: SplitNames) -> tuple[
     given.update(zip(seeds, program.block.args[count:], strict=True))
     for name, value in taken.items():
         if name not in given:
-            raise UsageError(
+            raise ArgumentError(
                 f"@{backward.symbol} takes `{name}`, which @{forward.symbol} does not give",
-                code="PK0701",
                 span=span_of(backward),
                 help="give the backward program that was split together with this forward one",
             )

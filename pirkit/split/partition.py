@@ -10,7 +10,7 @@ from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
-from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.diag.errors import ArgumentError, UnsupportedError
 from pirkit.dialect.kinds import DERIVATIVE, PARAMETER
 from pirkit.dialect.operation import PirOp, ProgramOp, declares, describe, span_of
 from pirkit.dialect.program import Program
@@ -135,9 +135,8 @@ def _own_copy(prog: ModuleOp | ProgramOp | Program) -> ProgramOp:
     programs = [op for op in module.ops if isinstance(op, ProgramOp)]
     if len(programs) != 1:
         names = ", ".join(f"@{p.symbol}" for p in programs) or "nothing"
-        raise UsageError(
+        raise ArgumentError(
             f"a module with one program can be split, this one holds {names}",
-            code="PK0701",
             span=span_of(module),
             help="pass the program itself",
         )

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.diag.errors import RuntimeFault, UsageError
+from pirkit.diag.errors import ArgumentError, RuntimeFault
 from pirkit.diag.forks import renewed
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.device import Device
@@ -211,9 +211,8 @@ class RunnableProgram:
                 help="run `forward` with `training`, and hold what it returns until the backward",
             )
         if graph.pool is not self._pool:
-            raise UsageError(
+            raise ArgumentError(
                 "the outputs are those of another program",
-                code="PK0701",
                 help="call `backward` of the object whose `forward` gave them",
             )
         return graph
@@ -223,9 +222,8 @@ class RunnableProgram:
     ) -> list[tuple[int, DenseTensor]]:
         """The gradients that the backward takes, by slot; those of one tensor are added."""
         if len(gradients) != len(self._returned):
-            raise UsageError(
+            raise ArgumentError(
                 f"{len(gradients)} gradients for {len(self._returned)} outputs",
-                code="PK0701",
                 help="pass None for an output without one",
             )
         given: dict[int, DenseTensor] = {}
@@ -258,9 +256,8 @@ def _no_graph() -> None:
 
 def _tensors(values: Sequence[Any], names: Sequence[str], what: str) -> Iterator[DenseTensor]:
     if len(values) != len(names):
-        raise UsageError(
+        raise ArgumentError(
             f"{len(values)} {what} for a program that takes {len(names)}",
-            code="PK0701",
             help=f"it takes {', '.join(names) or 'none'}",
         )
     return map(_tensor, values)

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 from xdsl.ir import SSAValue
 
-from pirkit.diag.errors import PassError, UsageError
+from pirkit.diag.errors import ArgumentError, PassError
 from pirkit.diag.once import cached_property
 from pirkit.diag.span import Span
 from pirkit.dialect.kinds import PARAMETER
@@ -61,7 +61,7 @@ class Chooser(Struct, frozen=True, dict=True):
     def choose(self, mode: str, budget: int | None) -> Choice:
         """The choice of a mode; with a budget, a choice within it that recomputes little work.
 
-        Raises UsageError (PK0701) for an unknown mode, PassError (PK0807) with the smallest
+        Raises ArgumentError (PK0701) for an unknown mode, PassError (PK0807) with the smallest
         possible budget if ``budget`` is too small.
         """
         require_mode(mode)
@@ -240,11 +240,9 @@ class _Cut(Struct):
 
 
 def require_mode(mode: str) -> None:
-    """Raise UsageError (PK0701) for an unknown mode."""
+    """Raise ArgumentError (PK0701) for an unknown mode."""
     if mode not in MODES:
-        raise UsageError(
-            f"there is no mode `{mode}`", code="PK0701", help=f"modes are {', '.join(MODES)}"
-        )
+        raise ArgumentError(f"there is no mode `{mode}`", help=f"modes are {', '.join(MODES)}")
 
 
 def _place(joint: Joint) -> Span | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Final
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.diag.gc_pause import uncollected
 from pirkit.torch.capture import capture
 from pirkit.torch.captured_graph import Captured
@@ -51,23 +51,21 @@ class Options:
 
     @classmethod
     def of(cls, mode: str | None, options: Mapping[str, Any] | None) -> Options:
-        """Raises UsageError (PK0701) for an unknown mode or option."""
+        """Raises ArgumentError (PK0701) for an unknown mode or option."""
         if mode not in (None, *MODES):
-            raise UsageError(
-                f"unknown mode {mode!r}", code="PK0701", help=f"modes are {', '.join(MODES)}"
-            )
+            raise ArgumentError(f"unknown mode {mode!r}", help=f"modes are {', '.join(MODES)}")
         chosen: dict[str, Any] = {**MODES[mode or "default"], **(options or {})}
         known = {f.name for f in fields(cls)}
         unknown = sorted(set(chosen) - known)
         if unknown:
-            raise UsageError(
-                f"unknown option {unknown[0]!r}", code="PK0701",
+            raise ArgumentError(
+                f"unknown option {unknown[0]!r}",
                 help=f"options are {', '.join(sorted(known))}",
             )  # fmt: skip
         found = cls(**chosen)
         if found.autograd not in ("pirkit", "torch"):
-            raise UsageError(
-                f"`autograd` is {found.autograd!r}", code="PK0701",
+            raise ArgumentError(
+                f"`autograd` is {found.autograd!r}",
                 help="it is `pirkit` or `torch`",
             )  # fmt: skip
         return found

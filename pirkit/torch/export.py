@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pirkit.diag.errors import ArtifactError, PirkitError, UsageError
+from pirkit.diag.errors import ArgumentError, ArtifactError, PirkitError
 from pirkit.diag.span import Span
 from pirkit.frontend.files import Program
 from pirkit.runtime.plan import SEGMENT
@@ -58,14 +58,14 @@ def export(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = No
     """The program of a function of tensors, or of a module, for arguments like these.
 
     Parameters and buffers of modules are inputs, called ``x0``, ``x1``... by their number among the
-    inputs of Dynamo's graph; outputs are ``y0``, ``y1``... Raises UsageError (PK0701) for a
+    inputs of Dynamo's graph; outputs are ``y0``, ``y1``... Raises ArgumentError (PK0701) for a
     function of several graphs.
     """
     graphs = _watched(function, args, kwargs or {})
     whole = graphs[0] if graphs else None
     if len(graphs) != 1 or not isinstance(whole, CompiledGraph):
-        raise UsageError(
-            f"the function is {len(graphs)} graphs, not one", code="PK0701",
+        raise ArgumentError(
+            f"the function is {len(graphs)} graphs, not one",
             help="`torch.compile(f, fullgraph=True)` says where the graph breaks; "
             "`pirkit.torch.explain` what torch runs between graphs",
         )  # fmt: skip

@@ -34,6 +34,7 @@ from pirkit.frontend.tracing import trace
 from pirkit.lowering import kernel_library, native_fused
 from pirkit.lowering.codegen.conv import (
     blocked_conv,
+    conv_epilogue,
     im2col,
     nchwc_conv,
     nchwc_tile,
@@ -66,6 +67,7 @@ from pirkit.lowering.codegen.matmul import (
 from pirkit.lowering.whole_program import (
     complex_kernels,
     kernel_sequence,
+    lane_ops,
     search_kernels,
     segments,
     sequence_builder,
@@ -401,6 +403,21 @@ def into_blocks(x: Any) -> Any:
 def read_later(x: Any) -> Any:
     a = ops.tanh(ops.sin(x))
     return ops.cumsum(a, 0) * ops.exp(a) + a
+
+
+def next_filter(old: Any) -> Any:
+    """An epilogue that adds the bias of the next filter."""
+    return lambda self, b, dtype, lanes, addresses: old(
+        self, b, dtype, lanes, [b.at(address, dtype.itemsize) for address in addresses]
+    )
+
+
+def biased(x: Any, w: Any, bias: Any) -> Any:
+    return ops.relu(conv(x, w) + bias)
+
+
+def network(x: Any, first: Any, second: Any) -> Any:
+    return ops.matmul(ops.tanh(ops.matmul(x, first)) * 3.0 + 0.5, second)
 
 
 def emitter(name: str) -> str:
@@ -884,6 +901,26 @@ PLANTS: Final = {
         ((8, 5),),
         ("has to stay as it is", "pirkit/runtime/planning.py"),
         "",
+    ),
+    "epilogue": Plant(
+        "its `pd_op.conv2d` with `pir.map_expr`: whole_program/epilogues.py",
+        "",
+        conv_epilogue.ConvEpilogue,
+        "of_filter",
+        next_filter,
+        biased,
+        ((2, 16, 14, 14), (32, 16, 3, 3), (1, 32, 1, 1)),
+        ("each instruction is right alone", "codegen/conv/blocked_conv.py"),
+    ),
+    "batch lanes": Plant(
+        "whole_program/lane_ops.py",
+        "",
+        lane_ops,
+        "_RULES",
+        lambda old: {**old, "scale": lambda b, *given: b.mul(old["scale"](b, *given), 1.01)},
+        network,
+        ((512, 3), (3, 20), (20, 1)),
+        ("as one native call", "its native call is wrong"),
     ),
     "pending derivatives": Plant(
         emitter("nest_writer.py"),

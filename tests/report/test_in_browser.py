@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import pirkit
-from pirkit.cli.report.page import PartReport, page
+from pirkit.cli.report.command import PartReport, page
 from pirkit.passes import PipelineResult, run_pipeline
 from tests.report import encoder
 from tests.report.browser import CHROMIUM, DRIVER, Browser

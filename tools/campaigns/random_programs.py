@@ -16,7 +16,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.opdef import RANDOM, OpDef, reference, samples
 from pirkit.dialect.operation import PirOp, bodies, declares
-from pirkit.dialect.retyped_storage import is_alike, storage_of
+from pirkit.dialect.retyped_storage import have_compatible_types, storage_of
 from pirkit.dialect.types import meta_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -551,8 +551,8 @@ class Maker:
 
     def turned(self, made: Value) -> Value:
         """What a write gives another type, which nothing may read under its older names."""
-        self.values = [v for v in self.values if not is_turned(v, made)]
-        self.extra = [v for v in self.extra if not is_turned(v, made)]
+        self.values = [v for v in self.values if not is_retyped(v, made)]
+        self.extra = [v for v in self.extra if not is_retyped(v, made)]
         return made
 
     def _views(self) -> Any:
@@ -563,7 +563,7 @@ class Maker:
         for _ in range(self.random.randint(1, 3)):
             chain.append(self.view(chain[-1]))
         written = self.b(f"pd_op.{self.random.choice(SMOOTH_INPLACE)}", chain[-1])
-        names = [v for v in chain if not is_turned(v, written)]
+        names = [v for v in chain if not is_retyped(v, written)]
         read = self.b(f"pd_op.{self.random.choice(SMOOTH)}", self.random.choice(names))
         return (read, written) if self.flip() else read
 
@@ -573,7 +573,7 @@ class Maker:
         names = [f"pd_op.{self.random.choice(SMOOTH)}" for _ in range(4)]
         made = self.b(names[0], x)
         view = self.view(self.view(made) if self.flip() else made)
-        of = view if is_turned(made, view) else made
+        of = view if is_retyped(made, view) else made
         later = self.b(names[2], self.b(names[1], of))
         return later, view if self.flip() else self.b(names[3], view)
 
@@ -686,9 +686,11 @@ def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return all(a == b or 1 in (a, b) for a, b in zip(one[::-1], other[::-1], strict=False))
 
 
-def is_turned(value: Value, made: Value) -> bool:
+def is_retyped(value: Value, made: Value) -> bool:
     """True for a name that a tensor has outgrown: a write has given it the type of ``made``."""
-    return storage_of(value.ssa) == storage_of(made.ssa) and not is_alike(value.ssa, made.ssa)
+    return storage_of(value.ssa) == storage_of(made.ssa) and not have_compatible_types(
+        value.ssa, made.ssa
+    )
 
 
 def made(seed: int, plain: bool = False) -> tuple[Any, dict[str, Array]]:

@@ -6,18 +6,22 @@ import argparse
 import json
 import tempfile
 import webbrowser
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from string import Template
+from typing import Any, Final
 
 from pirkit.cli.input_files import read_inputs
 from pirkit.cli.report.lowered import Measured
-from pirkit.cli.report.page import page
 from pirkit.cli.report.recording import PartReport
 from pirkit.cli.report.snapshots import Snapshots
 from pirkit.cli.run_program import compile_as_asked
 from pirkit.cli.torch_archives import load_program
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.diag.span import Span
+from pirkit.diag.version import VERSION
 from pirkit.dialect.program import Program
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.files import write_file
@@ -32,15 +36,14 @@ _RUNS: Final = 20
 def report_dump(arguments: argparse.Namespace) -> int:
     """``pirkit report DIR``: the page of what ``pirkit-opt --dump DIR`` wrote.
 
-    Raises UsageError (PK0701) for a folder without a dump.
+    Raises ArgumentError (PK0701) for a folder without a dump.
     """
     folder = Path(arguments.folder)
     try:
         index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(
+        raise ArgumentError(
             f"{folder} is no dump of a pipeline",
-            code="PK0701",
             span=Span(str(folder)),
             help="`pirkit-opt FILE -p PASSES --dump DIR` writes one",
         ) from error
@@ -97,3 +100,28 @@ def _transformed(program: Program, pipeline: str) -> tuple[PartReport, PipelineR
     report.begin(program.module)
     result = run_pipeline(program.module, pipeline, watchers=[report], observers=[report.observe])
     return report, result
+
+
+_SCRIPTS: Final = (
+    "model.js", "layout.js", "graph.js", "code.js", "changes.js", "charts.js", "tables.js",
+    "start.js",
+)  # fmt: skip
+
+
+def page(title: str, parts: Sequence[tuple[PartReport, PipelineResult]]) -> str:
+    """One self-contained page; it loads nothing."""
+    folder = files("pirkit.cli.report").joinpath("assets")
+    texts = {
+        name: folder.joinpath(name).read_text("utf-8")
+        for name in ("report.html", "report.css", *_SCRIPTS)
+    }
+    data: list[dict[str, Any]] = [report.facts(result) for report, result in parts]
+    # `</script>` in a string of the program must not end the script
+    facts = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    return Template(texts["report.html"]).substitute(
+        title=escape(title),
+        version=VERSION,
+        style=texts["report.css"],
+        script="\n".join(texts[name] for name in _SCRIPTS),
+        data=facts,
+    )

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from pirkit.analysis.execution_order import operations
-from pirkit.cli.report.fusion_groups import fusion_facts
 from pirkit.cli.report.lowered import Measured, lowered_facts
-from pirkit.cli.report.saved_values import saved_facts
-from pirkit.cli.report.snapshots import Snapshots, programs
-from pirkit.cli.report.source_lines import source_facts
+from pirkit.cli.report.snapshots import Interned, Snapshots, programs
+from pirkit.dialect.kinds import OUTPUT, PARAMETER, SOURCE
 from pirkit.dialect.map_expr.kernel_op import KernelOp
+from pirkit.dialect.operation import PirOp, ProgramOp, declares, host_name
 from pirkit.dialect.type_sizes import bytes_of
+from pirkit.lowering.fusion.explain import Explainer
 from pirkit.lowering.fusion.fuse_pass import Decision
 
 if TYPE_CHECKING:
@@ -109,3 +113,132 @@ def _grouped(result: PipelineResult) -> Iterator[dict[str, Any]]:
         groups.setdefault(key, []).append(remark.message + where)
     for (head, pattern), texts in sorted(groups.items(), key=lambda item: -len(item[1])):
         yield {"head": head, "pattern": pattern, "texts": texts}
+
+
+_MAX_BYTES: Final = 400_000
+
+
+def source_facts(snapshots: Snapshots) -> list[dict[str, Any]]:
+    """Name, text and functions of each file; no text where it cannot be read, or is too long."""
+    found: list[dict[str, Any]] = []
+    for path in snapshots.files.items:
+        lines: list[str] = []
+        functions: list[tuple[str, int, int]] = []
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            lines = text.splitlines() if len(text) <= _MAX_BYTES else []
+            if path.endswith(".py"):
+                functions = list(_functions(ast.parse(text), ""))
+        except (OSError, UnicodeDecodeError, SyntaxError):
+            pass  # the page says that there is no text
+        found.append({"path": path, "lines": lines, "functions": functions})
+    return found
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:
+    """Qualified name, first and last line of each function, an outer one before its inner ones."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{prefix}{child.name}"
+            if not isinstance(child, ast.ClassDef):
+                yield name, child.lineno, child.end_lineno or child.lineno
+            yield from _functions(child, f"{name}.")
+        else:
+            yield from _functions(child, prefix)
+
+
+_UNPROFITABLE: Final = "cost: a kernel of the two saves nothing, or has no native code"
+
+
+def fusion_facts(decision: Decision, snapshots: Snapshots) -> dict[str, Any]:
+    """Kernels, the kernel of each row, and the reason at each edge that is not inside of one."""
+    found, rows = decision.found, snapshots.row_of
+    kernel_of: dict[Operation, int] = {
+        unit.op: k for k, kernel in enumerate(found.kernels) for unit in kernel.units
+    }
+    reasons = Interned()
+    return {
+        "kernels": [kernel.kernel.name for kernel in found.kernels],
+        "kernelOf": [(rows[op], k) for op, k in kernel_of.items() if op in rows],
+        "edges": [
+            (rows[one], rows[other], reasons(why))
+            for one, other, why in _refused(decision, snapshots, kernel_of)
+            if one in rows and other in rows
+        ],
+        "reasons": reasons.items,
+    }
+
+
+def _refused(
+    decision: Decision, snapshots: Snapshots, kernel_of: dict[Operation, int]
+) -> Iterator[tuple[PirOp, PirOp, str]]:
+    """Producer, consumer, and why they are not in one kernel."""
+    found = decision.found
+    explainer = Explainer(found.equations, found.partition, snapshots.names, decision.policy)
+    for reader in found.equations.ops:
+        makers = dict.fromkeys(v.owner for v in reader.operands)
+        for maker in makers:
+            if not isinstance(maker, PirOp) or maker not in explainer.order:
+                continue
+            kernels = kernel_of.get(maker), kernel_of.get(reader)
+            if kernels[0] is not None and kernels[0] == kernels[1]:
+                continue
+            refusal = explainer.refusal(maker, reader)
+            if refusal is not None:
+                # the first line of its text names the two, which the page does anyway
+                _, _, details = str(refusal).partition("\n")
+                yield maker, reader, f"{refusal.kind}: {refusal.reason}\n{details}".strip()
+            elif kernels == (None, None) and not found.spare & {maker, reader}:
+                yield (maker, reader, _UNPROFITABLE)
+
+
+def saved_facts(module: ModuleOp, snapshots: Snapshots) -> Iterator[dict[str, Any]]:
+    """The arguments of each backward program that its forward program gives, the largest first."""
+    made = {
+        host_name(op): op
+        for program in programs(module)
+        if "fo" in program.attributes
+        for op in operations(program.block)
+        if declares(op, OUTPUT) or declares(op, SOURCE)
+    }
+    found = [
+        fact
+        for program in programs(module)
+        if "bo_g" in program.attributes
+        for fact in _arguments(program, made, snapshots)
+    ]
+    yield from sorted(found, key=lambda fact: -fact["bytes"])
+
+
+def _arguments(
+    program: ProgramOp, made: dict[str, PirOp], snapshots: Snapshots
+) -> Iterator[dict[str, Any]]:
+    seeds, shapes = _names(program, "bo_g"), _names(program, "no_need_buffers")
+    outputs = _names(program, "bo")
+    for name, argument in zip(program.keywords, program.block.args, strict=True):
+        maker = made.get(name)
+        if name in seeds or maker is None:
+            continue
+        how = "output" if name in outputs else "middle"
+        if declares(maker, OUTPUT):
+            owner = maker.operands[0].owner
+            maker = owner if isinstance(owner, PirOp) else maker
+        else:
+            how = "parameter" if declares(maker, PARAMETER) else "input"
+        yield {
+            "name": name,
+            "how": "shape" if name in shapes else how,
+            "type": str(argument.type),
+            "bytes": 0 if name in shapes else bytes_of(argument.type),
+            "maker": snapshots.row_of.get(maker, -1),
+            "readers": [
+                row
+                for use in argument.uses
+                if (row := snapshots.row_of.get(use.operation)) is not None
+            ],
+        }
+
+
+def _names(program: ProgramOp, key: str) -> set[str]:
+    held = cast("mlir.ArrayAttr[Any]", program.attributes.get(key) or mlir.ArrayAttr([]))
+    return {name.data for name in held if isinstance(name, mlir.StringAttr)}

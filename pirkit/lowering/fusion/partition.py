@@ -107,13 +107,13 @@ class _Partitioner:
                 self.is_read(free.tensors, level, by)
 
     def place(self, unit: Unit) -> None:
-        apart = self.broadcasts(unit)
-        moves = [u for o in apart.values() for u in o.moves]
-        stored = {self.at(o.value.result) for o in apart.values()}
+        broadcasts = self.broadcasts(unit)
+        moves = [u for o in broadcasts.values() for u in o.moves]
+        stored = {self.at(o.value.result) for o in broadcasts.values()}
         # indices that the recomputed moves read must be complete before, too
         stored |= {self.at(r.source) for u in moves for r in u.reads if r.decides}
         level = max(
-            self.base(v for v in unit.tensors if v not in apart),
+            self.base(v for v in unit.tensors if v not in broadcasts),
             self.base(v for u in moves for v in u.tensors if v not in {m.result for m in moves}),
             max((g.level + 1 for g in stored if g is not None), default=0),
         )
@@ -130,9 +130,9 @@ class _Partitioner:
         if overlap is not None:
             refusal = _overlaps(unit, overlap)
         if not is_in:
-            self.start(unit, refusal, overlap, apart)
+            self.start(unit, refusal, overlap, broadcasts)
         own = self.group[unit.op]
-        for operand, broadcast in apart.items():
+        for operand, broadcast in broadcasts.items():
             self.copy(broadcast.moves, own)
             self.is_read([broadcast.value.result], own.level, by=own)
             origin = cast(PirOp, operand.owner)
@@ -141,7 +141,7 @@ class _Partitioner:
             if origin in self.group:
                 self.refusals[origin, unit.op] = _broadcast(unit, broadcast)
         if is_in:
-            outside = [v for v in unit.tensors if self.at(v) is not own and v not in apart]
+            outside = [v for v in unit.tensors if self.at(v) is not own and v not in broadcasts]
             self.copy(
                 again(unit, outside, own.inputs, self.equations, self.policy.recompute, own), own
             )
@@ -179,17 +179,17 @@ class _Partitioner:
         unit: Unit,
         refusal: Refusal | None,
         overlap: Overlap | None,
-        apart: Mapping[SSAValue, Overlap],
+        broadcasts: Mapping[SSAValue, Overlap],
     ) -> None:
         """Start a kernel with an op and the producers that it is cheaper to recompute."""
         group = Group()
-        for broadcast in apart.values():
+        for broadcast in broadcasts.values():
             self.copy(broadcast.moves, group)
         if overlap is not None:
             self.copy(overlap.moves, group)
         elif refusal is None or refusal.kind == "stage":
             most = self.policy.recompute
-            others = [v for v in unit.tensors if v not in apart]
+            others = [v for v in unit.tensors if v not in broadcasts]
             self.copy(again(unit, others, {}, self.equations, most, group), group)
         reads = [v for v in (*group.inputs, *unit.tensors) if v not in group.units]
         group.level = max((self.of(v) + (self.at(v) is not None) for v in reads), default=0)

@@ -76,17 +76,23 @@ def segmented(plan: Plan, known_metas: KnownMetas) -> tuple[Plan, tuple[Reason, 
     return plan, reasons
 
 
-def with_native_call(plan: Plan, number: int, known_metas: KnownMetas) -> Plan | None:
-    """The plan in which one call is a native segment; None if it has no native form."""
-    body = plan.body
-    parts = _Parts(plan, set(range(len(body))) - {number}, _known_slots(plan, known_metas))
-    outputs = set(writes(body[number]))
+def with_native_calls(plan: Plan, numbers: Sequence[int], known_metas: KnownMetas) -> Plan | None:
+    """The plan in which some calls are one native segment; None if it has no native form.
+
+    The segment is in the place of the last call. Nothing between them reads their results.
+    """
+    body, last = plan.body, max(numbers)
+    others = set(range(len(body))).difference(numbers)
+    parts = _Parts(plan, others, _known_slots(plan, known_metas))
+    if not parts.members.issuperset(numbers):
+        return None
+    kept = _kept(plan)
     try:
-        calls = [_Segment(plan, [n], parts.views_before([n])).call(outputs) for n in parts.members]
+        call = _Segment(plan, numbers, parts.views_before(numbers)).call(parts.outside(kept))
     except _NotTogether:
         return None
-    new = (*body[:number], *calls, *body[number + 1 :])
-    return replace(plan, body=with_frees(new, _kept(plan))) if calls else None
+    before = [i for n, i in enumerate(body[:last]) if n in others]
+    return replace(plan, body=with_frees((*before, call, *body[last + 1 :]), kept))
 
 
 def _kept(plan: Plan) -> list[Operand]:
@@ -182,7 +188,7 @@ class _Parts:
             members = [n for n in sorted(self.members) if self.phases[n] == phase]
             segments[phase] = _Segment(plan, members, self.views_before(members))
         kept = _kept(plan)
-        outside = self._outside(kept)
+        outside = self.outside(kept)
         asked = {*outside, *(s for segment in segments.values() for s in segment.inputs)}
         others = [n for n in self.phases if n not in self.members]
         live = [n for n in others if n not in self.free or not outside.isdisjoint(writes(body[n]))]
@@ -200,7 +206,7 @@ class _Parts:
             stack += new
         return found
 
-    def _outside(self, kept: Sequence[Operand]) -> set[int]:
+    def outside(self, kept: Sequence[Operand]) -> set[int]:
         """Slots that are read by what is in no segment."""
         found = set(slots_of(kept))
         for number in reversed(range(len(self.plan.body))):

@@ -5,15 +5,18 @@ The object code does not depend on the process that compiles it.
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from pirkit.diag.errors import InternalError
 from pirkit.runtime.native.compile_workers import CompileWorker, Made, WorkerEndedError, can_start
 from pirkit.runtime.native.engine import compile_ir
-from pirkit.runtime.native.llvm_pages import WORTH_S, release_llvm_pages
 from pirkit.runtime.native.target import Target
 from pirkit.runtime.native.thread_pool import thread_count
 
@@ -135,3 +138,36 @@ class _WorkQueue:
             worker_count = list(self._children)
         for worker in worker_count:
             worker.kill()
+
+
+WORTH_S: Final = 0.2
+"""CPU seconds of a compilation from which on this pays: mapping the pages again takes 3 ms."""
+
+_LIBRARY: Final = "libllvmlite"
+
+
+def release_llvm_pages() -> None:
+    """Unmap the pages of LLVM's code; they are read from the file again when they are needed.
+
+    Compiling touches some 50 MB of `libllvmlite`, which count as memory of the process although
+    nothing reads them before the next compilation. The system keeps them in its cache of files.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    for start, end in _code_ranges():
+        advise(start, end - start, mmap.MADV_DONTNEED)
+
+
+def _code_ranges() -> Iterator[tuple[int, int]]:
+    """The addresses of the library's code, which is mapped from its file and never written to."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:  # a system without /proc
+        return
+    for line in lines:
+        place, mode, *_, path = line.split(maxsplit=5)
+        if mode == "r-xp" and Path(path).name.startswith(_LIBRARY):
+            start, end = place.split("-")
+            yield int(start, 16), int(end, 16)

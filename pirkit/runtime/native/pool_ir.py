@@ -9,10 +9,10 @@ entered, never for one that still sleeps.
 
 from __future__ import annotations
 
+import re
 from string import Template
 from typing import Final
 
-from pirkit.runtime.native.field_loads import with_field_loads
 from pirkit.runtime.native.object_compiler import QUICK
 
 FIELDS: Final = {
@@ -270,3 +270,21 @@ def pool_text(triple: str) -> str:
         fields, closed=str(CLOSED), pause=pause, pause_declaration=declaration
     ))  # fmt: skip
     return f"{text}\n{QUICK}\n"  # it waits more than it computes
+
+
+_FIELD: Final = re.compile(r"^  %([\w.]+) = field (\w+), (\w+) (%[\w.]+), (\S+)$", re.MULTILINE)
+_BYTES: Final = {"i8": 1, "i32": 4}
+
+
+def with_field_loads(text: str) -> str:
+    """The text with each ``%x = field TYPE, STEP %base, INDEX`` as an address and a load.
+
+    The value of ``TYPE`` is ``INDEX`` elements of type ``STEP`` after the base.
+    """
+
+    def expanded(found: re.Match[str]) -> str:
+        name, kind, step, base, index = found.groups()
+        address = f"  %{name}_at = getelementptr {step}, ptr {base}, i64 {index}"
+        return f"{address}\n  %{name} = load {kind}, ptr %{name}_at, align {_BYTES.get(kind, 8)}"
+
+    return _FIELD.sub(expanded, text)

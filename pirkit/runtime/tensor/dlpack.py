@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.diag.errors import ArgumentError, UnsupportedError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.buffer import Array
 
@@ -142,9 +142,8 @@ def read(producer: Any, copy: bool | None = None) -> Any:
         capsule = _requested(producer, copy)
     described = _described(capsule)
     if described is None:
-        raise UsageError(
+        raise ArgumentError(
             f"`{type(producer).__name__}` has no `__dlpack__`, and is no unused DLPack capsule",
-            code="PK0701",
             help="pass an array of numpy, torch, cupy or jax",
         )
     if described.device.kind not in _HOST_KINDS:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.meta_cache import DTypeLike
 from pirkit.runtime.tensor.updates import At
@@ -319,8 +319,7 @@ def _given(initial: Any, where: Any) -> dict[str, Any]:
 
 def _without(name: str, out: Any) -> None:
     if out is not None:
-        raise UsageError(
+        raise ArgumentError(
             f"`{name}` of a tensor does not write into `out`",
-            code="PK0701",
             help="use its result, or assign it: `out[...] = result`",
         )

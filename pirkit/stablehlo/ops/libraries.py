@@ -53,10 +53,10 @@ def _solved(
     """``op(x) @ out = y``, or ``out @ op(x) = y``, which is the transposed one."""
     if how in ("A", "C"):
         x = b.conj(x) if x.dtype.is_complex else x
-    is_turned = how in ("T", "A", "C")
+    is_retyped = how in ("T", "A", "C")
     if not left:
-        y, is_turned = _turned(b, y), not is_turned
-    found = b.triangular_solve(x, y, upper=not lower, transpose=is_turned, unitriangular=unit)
+        y, is_retyped = _turned(b, y), not is_retyped
+    found = b.triangular_solve(x, y, upper=not lower, transpose=is_retyped, unitriangular=unit)
     return found if left else _turned(b, found)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import pirkit
-from pirkit.cli.coverage import kinds
+from pirkit.cli.listings import kinds
 from pirkit.cli.opt import FORMATS, TARGETS, main
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.files import READERS, WRITERS

@@ -1,4 +1,4 @@
-"""Several tensors side by side in one."""
+"""Tensors that are copied one after the other into a buffer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _(
     total = UNKNOWN
     if all(item.is_static for item in items):
         shapes = [item.shape for item in items]
-        total = sum(rooms(shapes, items[0].dtype, use_align, align_size, size_of_dtype))
+        total = sum(padded_sizes(shapes, items[0].dtype, use_align, align_size, size_of_dtype))
     return input, TensorMeta((total,), items[0].dtype)
 
 
@@ -82,10 +82,10 @@ def _(input: VecMeta, **_: object) -> tuple[VecMeta, TensorMeta]:
     return input, TensorMeta((0,), dt.float32)
 
 
-def rooms(
+def padded_sizes(
     shapes: Sequence[Sequence[int]], dtype: DType, use_align: bool, unit: int, each: int
 ) -> list[int]:
-    """How many elements each tensor takes up, with what follows for the alignment."""
+    """The elements of the buffer that each tensor takes up, padded to the alignment."""
     counts = [prod(shape) for shape in shapes]
     if not use_align:
         return counts
@@ -110,7 +110,7 @@ def _(
     fill = np.asarray(constant if set_constant and not copy_data else 0).astype(kind)
     outs = [np.array(x) if copy_data else np.full(x.shape, fill) for x in input]
     held = dt.of_array(input[0])
-    sizes = rooms([x.shape for x in input], held, use_align, align_size, size_of_dtype)
+    sizes = padded_sizes([x.shape for x in input], held, use_align, align_size, size_of_dtype)
     fused = np.full((sum(sizes),), fill)
     ends = np.cumsum([0, *sizes])
     for start, out in zip(ends, outs, strict=False):

@@ -9,7 +9,7 @@ from typing import cast
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
-from pirkit.dialect.ops.movement.coalesce import rooms
+from pirkit.dialect.ops.movement.coalesce import padded_sizes
 from pirkit.dialect.rules.movement.movement import arange, part, refused
 from pirkit.dialect.rules.movement.size_ops import (
     Size,
@@ -109,7 +109,7 @@ def _(c: OpCall) -> tuple[list[Value], Value]:
     if any(UNKNOWN in shape for shape in shapes):
         return NotImplemented
     layout = (c.use_align, c.align_size, c.size_of_dtype)
-    sizes = rooms(shapes, given[0].dtype, *layout)
+    sizes = padded_sizes(shapes, given[0].dtype, *layout)
     outs = list(given)
     if not c.copy_data:
         value = c.constant if c.set_constant else 0.0

@@ -27,8 +27,8 @@ def _vectors(c: OpCall) -> tuple[Value, Value, Value]:
     b, weight = c.b, c.weight
     rest = [i for i in range(weight.rank) if i != c.dim]
     u, v = in_shape(b, c.u, [-1, 1]), in_shape(b, c.v, [-1, 1])
-    turned = b.transpose(weight, perm=(c.dim, *rest))
-    matrix = b.flatten(turned, start_axis=1, stop_axis=weight.rank - 1)
+    columns = b.transpose(weight, perm=(c.dim, *rest))
+    matrix = b.flatten(columns, start_axis=1, stop_axis=weight.rank - 1)
     for _ in range(c.power_iters):
         v = _unit(b, transposed(b, matrix) @ u, c.eps)
         u = _unit(b, matrix @ v, c.eps)
@@ -46,12 +46,12 @@ def _(c: OpCall) -> Value:
 
 @vjp("pd_op.spectral_norm")
 def _(c: OpCall, g: Value) -> tuple[Value, None, None]:
-    """`out` is `weight / size`, and `size` has the slope `u v'`."""
+    """`out` is `weight / size`, and `size` has the gradient `u v'`."""
     b, weight = c.b, c.weight
     matrix, u, v = _vectors(c)
     size = _size(b, matrix, u, v)
     along = b.sum(g * weight, tuple(range(weight.rank))) / (size * size)
-    turned = (c.dim, *(i for i in range(weight.rank) if i != c.dim))
-    slope = b.reshape_like(u @ transposed(b, v), b.transpose(weight, perm=turned))
-    back = tuple(turned.index(i) for i in range(weight.rank))
-    return g / size - along * b.transpose(slope, perm=back), None, None
+    order = (c.dim, *(i for i in range(weight.rank) if i != c.dim))
+    gradient = b.reshape_like(u @ transposed(b, v), b.transpose(weight, perm=order))
+    back = tuple(order.index(i) for i in range(weight.rank))
+    return g / size - along * b.transpose(gradient, perm=back), None, None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError, UsageError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, Step
 from pirkit.runtime.convert import constant
@@ -33,7 +33,7 @@ def _scaled(value: DenseTensor, b: Binding) -> DenseTensor:
 
 def _require_equal_shape(x: Any, y: Any) -> None:
     if x.shape != y.shape:
-        raise UsageError(f"a sum of shapes {x.shape} and {y.shape}", code="PK0701",
+        raise ArgumentError(f"a sum of shapes {x.shape} and {y.shape}",
                          help="sparse values and selected rows are not broadcast")  # fmt: skip
 
 

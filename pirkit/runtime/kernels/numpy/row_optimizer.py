@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import numpy as np
 from msgspec import Struct
 
-from pirkit.diag.errors import UnsupportedError, UsageError
+from pirkit.diag.errors import ArgumentError, UnsupportedError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.meta import TensorMeta, of_array
@@ -105,9 +105,8 @@ def _check(given: Mapping[str, Any]) -> None:
     if not isinstance(param, DenseTensor) or not isinstance(gradient, SelectedRows):
         raise UnsupportedError("only the gradient of an optimizer step may be selected rows")
     if param.shape != gradient.shape:
-        raise UsageError(
+        raise ArgumentError(
             f"a gradient of shape {gradient.shape} for a parameter of {param.shape}",
-            code="PK0701",
             help="the height and the row size of the gradient are those of the parameter",
         )
 
