@@ -42,8 +42,8 @@ class Paths(Struct, frozen=True):
 
 def paths_between(block: Block, targets: Iterable[SSAValue], wrt: Iterable[SSAValue]) -> Paths:
     """Find the ops and values between ``wrt`` and the targets, in a block and its regions."""
-    demand = _Demand(set(targets))
-    found = demand.block(block)
+    demand = _Demand(block)
+    found = demand.upstream(list(targets))
     flow = _Flow(set(wrt))
     for op in found:
         flow.visit(op)
@@ -127,8 +127,44 @@ def push_of(stack: PirOp) -> PirOp | None:
 class _Demand(Struct):
     """Backward dependence: what some values depend on, users before definitions."""
 
-    needed: set[SSAValue]
+    home: Block
+    needed: set[SSAValue] = field(default_factory=set[SSAValue])
     popped: set[Item] = field(default_factory=set[Item])
+    pending: set[Operation] = field(default_factory=set[Operation])
+    """Ops of the home block that are needed and not visited yet, but for constants and inputs."""
+    visits_all: bool = False
+    """Whether values pass through stacks and arrays, which do not tell who wrote them."""
+
+    def upstream(self, targets: Sequence[SSAValue]) -> list[PirOp]:
+        """The ops of the home block that are needed, in order.
+
+        Programs ask this for each of many derivatives, so the walk goes from a target back to the
+        last op that is needed, and not through the whole block.
+        """
+        self.need(targets)
+        self.visits_all = any(block_of(v) is not self.home for v in targets)
+        starts_at_target = len(self.pending) == len(targets) == 1 and not self.visits_all
+        op = next(iter(self.pending)) if starts_at_target else self.home.last_op
+        found: list[PirOp] = []
+        while op is not None and (self.pending or self.visits_all):
+            if self.visits_all or op in self.pending:
+                self.pending.discard(op)
+                if self.visit(cast(PirOp, op)):
+                    found.append(cast(PirOp, op))
+            op = op.prev_op
+        found.reverse()
+        return found
+
+    def need(self, values: Iterable[SSAValue]) -> None:
+        """Add values that are needed."""
+        for value in values:
+            if value not in self.needed:
+                self.needed.add(value)
+                owner = value.owner
+                if isinstance(owner, PirOp) and owner.parent is self.home and (
+                    owner.operands or owner.regions
+                ):  # fmt: skip
+                    self.pending.add(owner)
 
     def block(self, block: Block) -> list[PirOp]:
         """The ops of the block that are needed, in order."""
@@ -146,7 +182,8 @@ class _Demand(Struct):
             found = found or (op.name in ARRAY_OPS and any(v in self.needed for v in op.operands))
         if not found:
             return False
-        self.needed.update(op.operands[:1] if declares(op, LOOP) else op.operands)
+        self.need(op.operands[:1] if declares(op, LOOP) else op.operands)
+        self.visits_all |= op.name == "pir.tuple_pop" or op.name in ARRAY_OPS
         if op.name == "pir.tuple_pop":
             stack = stack_of(op.operands[0])
             if stack is not None:
@@ -157,7 +194,7 @@ class _Demand(Struct):
     def push(self, op: PirOp) -> bool:
         stack = stack_of(op.operands[0])
         popped_values = [v for i, v in enumerate(op.operands[1:]) if (stack, i) in self.popped]
-        self.needed.update(popped_values)
+        self.need(popped_values)
         return bool(popped_values)
 
     def branch(self, op: PirOp) -> bool:
@@ -165,7 +202,7 @@ class _Demand(Struct):
         for region in bodies(op):
             last = cast(Operation, region.block.last_op)
             pairs = zip(last.operands, op.results, strict=False)
-            self.needed.update(v for v, r in pairs if r in self.needed)
+            self.need(v for v, r in pairs if r in self.needed)
             found = bool(self.block(region.block)) or found
         return found
 
@@ -178,11 +215,11 @@ class _Demand(Struct):
             before = len(self.needed) + len(self.popped)
             for i, argument in enumerate(body.args):
                 if argument in self.needed or op.results[i] in self.needed:
-                    self.needed.update((argument, last.operands[1 + i], op.operands[1 + i]))
+                    self.need((argument, last.operands[1 + i], op.operands[1 + i]))
             inside = bool(self.block(body))
             found = found or inside
             if found:
-                self.needed.add(last.operands[0])
+                self.need(last.operands[:1])
         return found
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final, cast
 
 import numpy as np
 
 from pirkit.deepxde.elementwise import Rule, ops
 from pirkit.deepxde.programs import NotCovered
+from pirkit.dialect.promotion import wider
 
 
 def listed(given: Any) -> list[Any]:
@@ -23,12 +24,18 @@ def _numbers(given: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _concat(tensors: Any, dim: int = 0, axis: int | None = None) -> Any:
-    return ops.concat(list(tensors), axis=dim if axis is None else axis)
+    return ops.concat(_of_one_type(tensors), axis=dim if axis is None else axis)
 
 
 def stacked(tensors: Any, dim: int = 0) -> Any:
     """Tensors along a new axis."""
-    return ops.stack(list(tensors), axis=dim)
+    return ops.stack(_of_one_type(tensors), axis=dim)
+
+
+def _of_one_type(tensors: Sequence[Any]) -> list[Any]:
+    """Tensors as torch joins them: of the widest of their element types."""
+    kind = reduce(wider, [t.dtype for t in tensors])
+    return [t if t.dtype is kind else t.b.cast(t, kind) for t in tensors]
 
 
 def _reshape(x: Any, *shape: Any) -> Any:

@@ -15,8 +15,10 @@ from msgspec import Struct
 
 from pirkit.diag.errors import ArgumentError, UsageError
 from pirkit.diag.forks import renewed
+from pirkit.diag.gc_pause import imported
 from pirkit.diag.unheard_log import log
 from pirkit.dialect.build import Value
+from pirkit.dialect.program import Program
 from pirkit.frontend import tree
 from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
@@ -27,6 +29,7 @@ from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.surroundings import kind_of
 from pirkit.frontend.tracing import Recorder, Traced, argument, bound_input, leaf_meta, trace
 from pirkit.frontend.transforms import lifted_in
+from pirkit.frontend.unrolled_loops import has_unrolled_loops
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -260,6 +263,7 @@ class Jitted:
                     return compiled
             reason = change or self._difference(signature, labels)
             traced = self._traced(call)
+            remarks = _rerolled(traced.program)
             donated = self._donated_leaves(call, shape)
             compiled = compiled_call(
                 self.function, traced, call.positional, call.by_name, call.static, donated,
@@ -268,7 +272,8 @@ class Jitted:
             versions.append(compiled)
             del versions[:-VERSIONS]
             self._signatures.append((signature, labels))
-            self._reasons.append(f"{len(self._reasons) + 1}: {reason}")
+            notes = [f"{len(self._reasons) + 1}: {reason}", *remarks]
+            self._reasons.append("\n   ".join(notes))
             log("info", "compiled %r for %s", self, reason)
             return compiled
 
@@ -308,6 +313,15 @@ class Jitted:
         ]
         _, changes = min(found, key=lambda change: (change[0], len(change[1])))
         return "; ".join(changes)
+
+
+def _rerolled(program: Program) -> list[str]:
+    """Reroll loops that Python unrolled over slices. Returns why others stay as they are."""
+    if not has_unrolled_loops(program.main):
+        return []
+    reroll = imported("pirkit.frontend.reroll").reroll  # it loads the rules of `vmap`
+    # Arrays are read at each call: none may be merged with others or stacked.
+    return [*map(str, reroll(program.module, program.main, {}))]
 
 
 class _Missed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
@@ -43,8 +43,8 @@ def emit_series(program: ProgramOp, group: Group) -> tuple[int, int]:
     base, seeds = seeds_for(group.ops, group.directions(), list(group.roots))
     polynomials = {m: _expanded(m, seeds) for m in group.monomials()}
     rows = rows_for(_functionals(group, polynomials))
-    cost = _nested_cost(block, group)
-    if rows.algebra.size >= cost:
+    shares = _Shares(group)
+    if shares.of_rows(base, rows) >= shares.of_nested_sweeps(block):
         raise UnsupportedError(f"its {rows.algebra.size} rows cost more than nested sweeps")
     variables = list(dict.fromkeys(d.variable for d in group.directions()))
     ops, roots = prepared(list(group.roots), variables)
@@ -112,17 +112,56 @@ def _functionals(group: Group, polynomials: dict[Any, Polynomial]) -> list[Polyn
     return [p for p in derivatives if p]
 
 
-def _nested_cost(block: Block, group: Group) -> int:
-    """About how many times the roots are computed by nested sweeps: twice as often each order."""
-    reached, found = dict.fromkeys(group.roots, 0), 0
-    for each in block.ops:
-        op = cast(PirOp, each)
-        order = max((reached[v] for v in op.operands if v in reached), default=None)
-        if order is not None and op.results:
-            if op.name in (GRADIENT, JET):
-                order += 1
-                found += 2**order
-            reached |= dict.fromkeys(op.results, order)
+class _Shares:
+    """Costs of derivatives in units of all ops of a group: a root alone counts as its own ops.
+
+    Sets of roots are bits of an int.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self.ops = group.ops
+        self.roots = {root: 1 << i for i, root in enumerate(group.roots)}
+        self._below = dict(self.roots)
+        for op in reversed(group.ops):
+            mask = self._read_by(op.results)
+            for value in op.operands:
+                self._below[value] = self._below.get(value, 0) | mask
+        self._known: dict[int, float] = {}
+
+    def _read_by(self, values: Iterable[SSAValue]) -> int:
+        """The roots that depend on one of some values."""
+        return _union(self._below.get(v, 0) for v in values)
+
+    def _share(self, roots: int) -> float:
+        if roots not in self._known:
+            read = [bool(self._read_by(op.results) & roots) for op in self.ops]
+            self._known[roots] = sum(read) / len(self.ops) if self.ops else 1.0
+        return self._known[roots]
+
+    def of_rows(self, base: Sequence[Direction], rows: Rows) -> float:
+        """What the rows of a series cost."""
+        variables = [{base[i].variable for m in f for i in m} for f in rows.functionals[1:]]
+        return sum(self._share(self._read_by(each)) for each in variables)
+
+    def of_nested_sweeps(self, block: Block) -> float:
+        """About how many times nested sweeps compute the roots: twice as often each order."""
+        reached, found = {root: (0, mask) for root, mask in self.roots.items()}, 0.0
+        for each in block.ops:
+            op = cast(PirOp, each)
+            held = [reached[v] for v in op.operands if v in reached]
+            if held and op.results:
+                order, mask = max(o for o, _ in held), _union(m for _, m in held)
+                if op.name in (GRADIENT, JET):
+                    order += 1
+                    found += 2**order * self._share(mask)
+                reached |= dict.fromkeys(op.results, (order, mask))
+        return found
+
+
+def _union(sets: Iterable[int]) -> int:
+    found = 0
+    for each in sets:
+        found |= each
     return found
 
 

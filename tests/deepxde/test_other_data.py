@@ -141,6 +141,18 @@ def case_integral() -> Any:
     return dde.Model(data, net(1, 8, 1)), adam(), []
 
 
+def case_joined_types() -> Any:
+    """DeepXDE keeps this basis in float32 and joins it to a network in float64."""
+    draw = np.random.default_rng(0).normal
+    given = [(draw(size=(n, 8)), draw(size=(15, 1))) for n in (12, 4)]
+    wanted = [draw(size=(n, 15)) for n in (12, 4)]
+    data = dde.data.TripleCartesianProd(given[0], wanted[0], given[1], wanted[1])
+    sizes: Any = {"layer_sizes_trunk": [1, 8, 6]}
+    basis = torch.as_tensor(draw(size=(15, 5)))
+    network = dde.nn.PODDeepONet(basis, [8, 8, 11], "tanh", "Glorot normal", **sizes)
+    return dde.Model(data, network), adam(), []
+
+
 def fractional(x: Any, y: Any, matrix: Any) -> Any:
     if isinstance(matrix, tuple | list):
         places, values, sizes = matrix

@@ -155,6 +155,24 @@ def test_elements_and_columns_are_differentiated_together(monkeypatch: pytest.Mo
     np.testing.assert_allclose(found, np.asarray(f(x, y, np.arange(3.0))), rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("count", [2, 16])
+def test_rows_are_weighed_against_the_sweeps_of_the_same_functions(count: int) -> None:
+    """Second derivatives of many functions by one matrix: rows for each of its elements, in each
+    function, cost more than a sweep through each function."""
+
+    def gradients(w: Any, x: Any) -> Any:
+        def one(k: int) -> Any:
+            return pirkit.grad(lambda w: (ops.tanh(x * k @ w) ** 2).sum())(w).sum() * k
+
+        return sum(one(k + 2) for k in range(count))
+
+    traced = trace(pirkit.grad(gradients), (np.ones((4, 3)), np.ones((6, 4))))
+    report = run_pipeline(traced.program.module, "taylor,expand-gradients,@simplify")
+    told = [r.message for r in report.remarks if r.pass_name == "taylor"]
+    assert ["its 24 rows cost more than nested sweeps" in m for m in told] == [True]
+    assert sum(1 for _ in traced.program.main.operations) < 40 * count
+
+
 def test_rows_that_mix_are_told_and_differentiated_as_asked() -> None:
     w = np.array([[0.5, -0.2, 0.1], [0.3, 0.4, -0.6], [0.2, 0.2, 0.2]])
 
