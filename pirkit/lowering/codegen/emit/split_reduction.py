@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pirkit.lowering.codegen.ir.canonicalize import without_unused_operands
+from pirkit.lowering.codegen.ir.canonicalize import canonical, without_unused_operands
 from pirkit.lowering.codegen.ir.element_types import compute_type, types_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -76,8 +76,13 @@ def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
     whole = SplitKernel((KernelStep(kernel, tuple(range(len(kernel.operands)))),))
     if blocks >= _ENOUGH_BLOCKS or len(kernel.loop_phases) != 1 or not any(kernel.inner):
         return whole
+    kernel = canonical(kernel)
     phase = kernel.loop_phases[0]
-    axis = max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])
+    # Enough parts for all threads, but none so short that combining them dominates.
+    part_count = min(-(-_WANTED_BLOCKS // max(blocks, 1)), kernel.iterations // _MIN_ITERATIONS)
+    # A part of the axis with the largest stride keeps long contiguous runs.
+    far = [k for k, extent in enumerate(kernel.inner) if extent >= part_count]
+    axis = far[0] if far else max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])
     # An index along the split axis would restart at 0 in each part.
     reads_axis = any(
         isinstance(s, Index) and s.axis == len(kernel.outer) + axis for s in phase.body
@@ -85,8 +90,6 @@ def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
     if reads_axis or any(isinstance(s, Store) for s in phase.body):
         return whole
     reductions = [s for s in phase.body if isinstance(s, Reduce)]
-    # Enough parts for all threads, but none so short that combining them dominates.
-    part_count = min(-(-_WANTED_BLOCKS // max(blocks, 1)), kernel.iterations // _MIN_ITERATIONS)
     length = -(-kernel.inner[axis] // max(part_count, 1))
     count, rest = divmod(kernel.inner[axis], length)
     if not reductions or count < 2:
