@@ -77,6 +77,8 @@ CONVOLUTION: Final = "convolution"
 TRANSPOSED: Final = "transposed_convolution"
 CUMULATIVE_SUM: Final = "cumulative_sum"
 CUMULATIVE_PRODUCT: Final = "cumulative_product"
+CUMULATIVE_MAXIMUM: Final = "cumulative_maximum"
+CUMULATIVE_MINIMUM: Final = "cumulative_minimum"
 SORT: Final = "sort"
 IDEMPOTENT: Final = "idempotent"
 INVOLUTION: Final = "involution"
@@ -106,6 +108,8 @@ TRAITS: Final[dict[str, str]] = {
     TRANSPOSED: "a transposed convolution",
     CUMULATIVE_SUM: "sums of the elements up to each one along an axis",
     CUMULATIVE_PRODUCT: "products of the elements up to each one along an axis",
+    CUMULATIVE_MAXIMUM: "maxima of the elements up to each one along an axis, and their places",
+    CUMULATIVE_MINIMUM: "minima of the elements up to each one along an axis, and their places",
     SORT: "elements along an axis in their order, or the first of them, and their places",
     IDEMPOTENT: "f(f(x)) = f(x)",
     INVOLUTION: "f(f(x)) = x",

@@ -28,6 +28,7 @@ class _Axis(Struct, frozen=True):
     stride: int
     before: int
     out: int
+    dilation: int = 1
 
     @property
     def taps(self) -> int:
@@ -46,7 +47,8 @@ class _Axis(Struct, frozen=True):
     @property
     def padding(self) -> tuple[int, int]:
         """The padding of the convolution: block `i` reads elements from `i - taps + 1` to `i`."""
-        return self.taps - 1 - self.first, self.first + self.blocks - self.size
+        reach = self.dilation * (self.taps - 1)
+        return reach - self.first, self.first + self.blocks - self.size
 
 
 class ConvolveTransposedPass(Pass):
@@ -58,7 +60,8 @@ class ConvolveTransposedPass(Pass):
     padding off. `hoist-constants` then computes the new filter once, and `block-channels` packs it.
 
     Native code of a transposed convolution packs its filter in each call, so this pays where the
-    filter has at least four times as many elements as the result.
+    filter has at least four times as many elements as the result. Without strides nothing has to be
+    put in its place, which pays always, with dilation too.
 
     ::
 
@@ -99,11 +102,15 @@ def _axes(op: PirOp) -> list[_Axis] | None:
     plain = op.attribute("groups") == 1 and op.attribute("padding_algorithm") == "EXPLICIT"
     if not plain or op.attribute("data_format") not in ("NCHW", "AnyLayout"):
         return None
-    if any(d != 1 for d in op.attribute("dilations")) or prod(w) < PACKING * prod(out):
+    strides, dilations = op.attribute("strides"), op.attribute("dilations")
+    paddings = list(op.attribute("paddings"))
+    is_worth = all(d == 1 for d in dilations) and prod(w) >= PACKING * prod(out)
+    if not is_worth and any(s != 1 for s in strides):
         return None
-    strides, paddings = op.attribute("strides"), list(op.attribute("paddings"))
     before = paddings if len(paddings) == 2 else paddings[::2]
-    axes = [_Axis(x[k], w[k], strides[k - 2], before[k - 2], out[k]) for k in (2, 3)]
+    axes = [
+        _Axis(x[k], w[k], strides[k - 2], before[k - 2], out[k], dilations[k - 2]) for k in (2, 3)
+    ]
     return axes if all(min(a.padding) >= 0 for a in axes) else None
 
 
@@ -113,13 +120,20 @@ def _rewrite(op: PirOp, axes: list[_Axis]) -> None:
     b = Builder(block, before=op, location=op.location)
     x, w = b.wrap(op.operands[0]), b.wrap(op.operands[1])
     images, (channels, filters), (h, v) = x.shape[0], w.shape[:2], axes
+    if all(a.stride == 1 for a in axes):
+        flipped = b.flip(b.transpose(w, perm=(1, 0, 2, 3)), axis=(2, 3))
+        dilations = [a.dilation for a in axes]
+        out: Value = b.conv2d(x, flipped, paddings=(*h.padding, *v.padding), dilations=dilations)
+        out.ssa.name_hint = op.results[0].name_hint
+        replace(op, [out.ssa])
+        return
     more = [n for a in axes for n in (0, a.taps * a.stride - a.window)]
     if any(more):
         w = b.pad(w, paddings=(0, 0, 0, 0, *more), pad_value=0.0)
     parts = b.reshape(w, [channels, filters, h.taps, h.stride, v.taps, v.stride])
     parts = b.transpose(b.flip(parts, axis=(2, 4)), perm=(1, 3, 5, 0, 2, 4))
     parts = b.reshape(parts, [filters * h.stride * v.stride, channels, h.taps, v.taps])
-    out: Value = b.conv2d(x, parts, paddings=(*h.padding, *v.padding))
+    out = b.conv2d(x, parts, paddings=(*h.padding, *v.padding))
     out = b.reshape(out, [images, filters, h.stride, v.stride, h.blocks, v.blocks])
     out = b.transpose(out, perm=(0, 1, 4, 2, 5, 3))
     out = b.reshape(out, [images, filters, h.blocks * h.stride, v.blocks * v.stride])

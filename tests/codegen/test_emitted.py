@@ -94,6 +94,24 @@ def test_one_block_is_split_into_as_many_parts_as_are_wanted() -> None:
     assert parts.kernel.outer[0] == 32
 
 
+def test_parts_of_a_whole_tensor_are_contiguous() -> None:
+    nest = ((), (61, 127, 211))
+    operands = (operand(dt.float32, nest), operand(dt.float32, nest, missing=[0, 1, 2]))
+    phase = LoopPhase((Load("x", 0), Reduce("y", "sum", "x")), (Store(1, "y"),))
+    parts = split_reductions(Kernel(*nest, operands, (phase,)), 1).steps[0].kernel
+    assert parts.operands[0].inner == (4,)
+    assert parts.operands[0].outer == (4 * parts.inner[0],)
+
+
+def test_parts_of_separate_rows_are_of_whole_rows() -> None:
+    nest = ((), (400, 900))
+    x = Operand(dt.float32, (), (4 * 1000, 4), 4 * 400 * 1000)
+    y = operand(dt.float32, nest, missing=[0, 1])
+    phase = LoopPhase((Load("x", 0), Reduce("y", "sum", "x")), (Store(1, "y"),))
+    parts = split_reductions(Kernel(*nest, (x, y), (phase,)), 1).steps[0].kernel
+    assert parts.inner[1] == 900
+
+
 def test_what_another_vector_has_computed_comes_first() -> None:
     b = Builder()
 

@@ -1,4 +1,4 @@
-"""Cumulative sums and products have native code, and the bits of numpy's."""
+"""Cumulative sums, products and extrema have native code, and the bits of numpy's."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 import pirkit
 from pirkit import ops
 from pirkit.frontend.tracing import trace
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
 
 
 def native(function: Callable[[Any], Any], x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -41,6 +43,36 @@ def test_bits_are_those_of_numpy(
         first = np.full_like(wanted.take([0], axis), 0 if name == "cumsum" else 1)
         wanted = np.concatenate([first, np.delete(wanted, -1, axis)], axis)
     np.testing.assert_array_equal(found, wanted[order])
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+@given(
+    shape=st.lists(st.integers(1, 70), min_size=1, max_size=3).filter(lambda s: np.prod(s) < 9000),
+    place=st.integers(0, 2),
+    dtype=st.sampled_from([np.float32, np.float64, np.int32, np.int64]),
+    counted=st.sampled_from([dt.int32, dt.int64]),
+    kept=st.sampled_from([slice(0, 2), slice(0, 1), slice(1, 2)]),
+)
+def test_extrema_and_their_places(
+    name: str, shape: list[int], place: int, dtype: type, counted: DType, kept: slice
+) -> None:
+    axis, rng = place % len(shape), np.random.default_rng(0)
+    x = rng.integers(-9, 9, shape).astype(dtype)
+    if dtype in (np.float32, np.float64):
+        x[rng.random(shape) < 0.02] = np.nan
+    op = getattr(ops, name)
+    program = trace(lambda x: op(x, axis, dtype=counted)[kept], (x,)).program
+    found = pirkit.compile(program, require_native=True).run({"x0": x}).values()
+    rows = np.moveaxis(x, axis, 0)
+    best, where, values, places = rows[0], np.zeros(rows[0].shape, counted.np), [], []
+    for k, row in enumerate(rows):
+        takes = (row >= best if name == "cummax" else row <= best) | (row != row)
+        best, where = np.where(takes, row, best), np.where(takes, counted.np.type(k), where)
+        values.append(best)
+        places.append(where)
+    wanted = [np.stack(rows, axis) for rows in (values, places)][kept]
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
 
 
 def test_all_elements_and_one_and_the_sign_of_zero() -> None:

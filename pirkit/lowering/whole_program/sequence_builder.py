@@ -269,8 +269,8 @@ class SequenceBuilder(Struct):
     def cumulative(self, call: Call) -> bool:
         found = cumulative_of(call, self.meta)
         if found is not None:
-            x, out = cast("tuple[int, int]", (*call.inputs, *call.outputs))
-            self.add_step(found, (self.buffer(x), out))
+            function, (x, *results) = found
+            self.add_step(function, (self.buffer(x), *results))
         return found is not None
 
     def search(self, call: Call) -> bool:

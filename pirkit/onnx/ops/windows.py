@@ -61,7 +61,7 @@ def _(
     output_shape: Sequence[int] | None = None, pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:  # fmt: skip
-    """Computed without padding and extra size; both are then cut off or added."""
+    """Padding that cuts off is that of the op; where some adds, all of it is done afterwards."""
     rank = x.rank - 2
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
     extra = list(output_padding or [0] * rank)
@@ -82,28 +82,35 @@ def _(
             half = total // 2
             low = half if auto_pad == "SAME_UPPER" else total - half
             padding.append((low, total - low))
+    cut = [
+        n for (low, high), added in zip(padding, extra, strict=True) for n in (low, high - added)
+    ]
+    around = cut if min(cut) >= 0 else [0] * len(cut)
     flat = rank == 1
     if flat:
         x, weight = b.unsqueezed(x, (2,)), b.unsqueezed(weight, (2,))
-        steps, spread = [1, *steps], [1, *spread]
+        steps, spread, around = [1, *steps], [1, *spread], [0, 0, *around]
     op = "pd_op.conv2d_transpose" if rank < 3 else "pd_op.conv3d_transpose"
-    out = b(op, x, weight, strides=tuple(steps), paddings=(0,) * len(steps),
+    out = b(op, x, weight, strides=tuple(steps), paddings=tuple(around),
             dilations=tuple(spread), groups=group)  # fmt: skip
     out = b.squeezed(out, (2,)) if flat else out
-    more = [(0, 0), (0, 0)]
-    for d, ((low, high), size, added) in enumerate(zip(padding, full, extra, strict=True)):
-        high -= added
-        end = size - max(high, 0)
-        if shape[d] == UNKNOWN:
-            end = -high if high > 0 else 2**31 - 1
-        if (low > 0 or high > 0) or shape[d] != UNKNOWN:
-            out = b.cut(out, d + 2, max(low, 0), end)
-        more.append((max(-low, 0), max(-high, 0)))
-    if any(n for pair in more for n in pair):
-        out = b.pad(out, paddings=tuple([n for p in more for n in p]), pad_value=0.0)
+    if min(cut) < 0:
+        out = _resized(b, out, full, cut)
     if bias is None:
         return out
     return b.add(out, b.reshape(bias, (bias.shape[0], *[1] * rank)))
+
+
+def _resized(b: NodeBuilder, out: Value, full: Sequence[int], cut: Sequence[int]) -> Value:
+    """A result of the spatial sizes ``full`` with so much cut off at each end, or added."""
+    more = [(0, 0), (0, 0)]
+    for d, (low, high, size) in enumerate(zip(cut[::2], cut[1::2], full, strict=True), 2):
+        if low > 0 or high > 0:
+            known = out.shape[d] != UNKNOWN
+            end = size - max(high, 0) if known else -high if high > 0 else 2**31 - 1
+            out = b.cut(out, d, max(low, 0), end)
+        more.append((max(-low, 0), max(-high, 0)))
+    return b.pad(out, paddings=tuple([n for p in more for n in p]), pad_value=0.0)
 
 
 # --- pooling ---

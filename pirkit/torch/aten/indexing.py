@@ -37,25 +37,22 @@ def indexed_dims(indices: Sequence[Any]) -> tuple[list[int], bool]:
 
 @rule("index.Tensor", "_unsafe_index.Tensor")
 def _(b: AtenBuilder, x: Value, indices: Sequence[Any]) -> Any:
-    """The indexed dimensions in front, flattened; the result has theirs where the first one was,
-    or in front if they are no neighbours, as numpy's.
+    """The indexed dimensions flattened where the first one is, or in front if they are no
+    neighbours, as numpy's.
     """
     if any(i is not None and i.dtype in (dt.bool_, dt.uint8) for i in indices):
         return NotImplemented
     dims, together = indexed_dims(indices)
-    rest = [d for d in range(x.rank) if d not in dims]
     sizes = [x.shape[d] for d in dims]
     places = flat_places(b, [indices[d] for d in dims], sizes)
-    front = b.permute(x, [*dims, *rest])
-    rows = b.reshape(front, (math.prod(sizes), *[x.shape[d] for d in rest]))
-    count = math.prod(places.shape)
-    picked = b.index_select(rows, b.reshape(places, (count,)), axis=0)
-    found = b.reshape(picked, (*places.shape, *[x.shape[d] for d in rest]))
-    if not together or dims[0] == 0:
-        return found
-    lead = places.rank
-    order = [*range(lead, lead + dims[0]), *range(lead), *range(lead + dims[0], found.rank)]
-    return b.permute(found, order)
+    axis = dims[0] if together else 0
+    if not together:
+        x = b.permute(x, [*dims, *[d for d in range(x.rank) if d not in dims]])
+    before, after = x.shape[:axis], x.shape[axis + len(dims) :]
+    rows = b.reshape(x, (*before, math.prod(sizes), *after))
+    places_in_row = b.reshape(places, (math.prod(places.shape),))
+    picked = b.index_select(rows, places_in_row, axis=axis)
+    return b.reshape(picked, (*before, *places.shape, *after))
 
 
 @rule("embedding")

@@ -52,11 +52,25 @@ def test_the_numbers_stay(
         assert drift(each, expected) is None
 
 
+@pytest.mark.parametrize("paddings", [(0, 0), (2, 1), (1, 0, 0, 1)])
+@pytest.mark.parametrize("dilations", [(1, 1), (2, 3)])
+def test_without_strides_it_pays_always(
+    paddings: tuple[int, ...], dilations: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 3, 9, 8)), rng.standard_normal((3, 5, 3, 2))
+    given = built(x, w, paddings=paddings, dilations=dilations)
+    made = pirkit.run_passes(given, "convolve-transposed")
+    assert "conv2d_transpose" not in str(made)
+    found, expected = (pirkit.compile(p, pipeline="")(x=x)["y"] for p in (made, given))
+    assert drift(found, expected) is None
+
+
 @pytest.mark.parametrize(
     ("window", "options"),
     [
-        ((1, 1), {}),  # few weights: packing them is cheap
-        ((4, 4), {"dilations": (2, 2)}),
+        ((1, 1), {"strides": (2, 2)}),  # few weights: packing them is cheap
+        ((4, 4), {"strides": (2, 2), "dilations": (2, 2)}),
         ((4, 4), {"groups": 2}),
         (
             (4, 4),

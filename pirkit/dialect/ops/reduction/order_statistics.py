@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Final
 
+from pirkit.dialect.kinds import CUMULATIVE_MAXIMUM, CUMULATIVE_MINIMUM
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.ops.reduction.reduction import axes_of
 from pirkit.dialect.samples import Sample, SampleMaker
@@ -235,6 +236,7 @@ class CumMax(_RunningExtremum):
     """Greatest element up to each one along `axis`, and where it stands; NaN stays."""
 
     name = "pd_op.cummax"
+    traits = (CUMULATIVE_MAXIMUM,)
 
 
 @op
@@ -242,6 +244,7 @@ class CumMin(_RunningExtremum):
     """Least element up to each one along `axis`, and where it stands; NaN stays."""
 
     name = "pd_op.cummin"
+    traits = (CUMULATIVE_MINIMUM,)
 
 
 @infer_meta(CumMax, CumMin)

@@ -1,8 +1,9 @@
-"""Cumulative sums and products along an axis, in the order of numpy's.
+"""Cumulative sums, products and extrema along an axis, in the order of numpy's.
 
 A tensor is ``outer`` slices of ``size`` rows of ``inner`` elements; row is added to row. The sums
 of up to 32 elements of a row are one vector. Where rows are shorter, several slices run together,
-since each addition waits for the one before it.
+since each addition waits for the one before it. Slices of single elements are the lanes of a
+vector: tiles of them are transposed in registers, scanned, and transposed back.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from msgspec import Struct
 from pirkit.lowering.codegen.about import about
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import key_of
+from pirkit.lowering.codegen.emit.memory_access import Memory, masked_load, store
 from pirkit.lowering.codegen.emit.routines import Routines
-from pirkit.lowering.codegen.emit.vector_emit import argument
+from pirkit.lowering.codegen.emit.transpose_tile import transposed
+from pirkit.lowering.codegen.emit.vector_emit import argument, tail_mask
+from pirkit.lowering.codegen.ir.element_types import identity
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.math.casts import stored
 from pirkit.runtime import dtype as dt
@@ -34,21 +38,36 @@ SCANNED: Final = frozenset({dt.float32, dt.float64, dt.int32, dt.int64})
 class Cumulative(Struct, frozen=True):
     """The form of a cumulative operation.
 
-    With ``exclusive`` each result leaves out its own element, and the first one is 0 or 1.
+    With ``exclusive`` each result leaves out its own element, and the first one is 0 or 1. Of an
+    extremum the results are its values, its ``places``, or both.
     """
 
-    combine: Literal["add", "mul"]
+    combine: Literal["add", "mul", "max", "min"]
     dtype: DType
     outer: int
     size: int
     inner: int
     reverse: bool
     exclusive: bool
+    has_values: bool = True
+    places: DType | None = None
+
+    @property
+    def results(self) -> tuple[DType, ...]:
+        """The element types of the results."""
+        places = (self.places,) if self.places else ()
+        return (self.dtype, *places) if self.has_values else places
+
+    @property
+    def tile(self) -> int:
+        """The slices of single elements that are the lanes of a vector; 0 if they are few."""
+        lanes = host().vector_bits // (8 * self.dtype.itemsize)
+        return lanes if self.inner == 1 and min(self.size, self.outer) >= lanes else 0
 
     @property
     def slices(self) -> int:
         """The number of slices that are scanned together."""
-        return max(1, min(_SLICES, _LANES // self.inner, self.outer))
+        return self.tile or max(1, min(_SLICES, _LANES // self.inner, self.outer))
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -58,13 +77,14 @@ class Cumulative(Struct, frozen=True):
 
 
 def native_cumulative(scan: Cumulative) -> NativeFunction:
-    """The function of a scan; its operands are the source and the result."""
+    """The function of a scan; its operands are the source and the results."""
     return function_of(key_of(scan, host()), lambda: _draft(scan))
 
 
 def _draft(scan: Cumulative) -> Draft:
     """A block is a group of slices and a vector of their rows; the last group may be smaller."""
-    nbytes = scan.outer * scan.size * scan.inner * scan.dtype.itemsize
+    total = scan.outer * scan.size * scan.inner
+    items = [d.itemsize for d in (scan.dtype, *scan.results)]
     groups, rest = divmod(scan.outer, scan.slices)
     last = len(scan.widths) - 1
     known = about(
@@ -75,19 +95,20 @@ def _draft(scan: Cumulative) -> Draft:
 
     def block(number: Value, _: list[Value]) -> Sequence[Value]:
         group, chunk = (b.op(how, number, len(scan.widths)) for how in ("udiv", "urem"))
-        slice_bytes = scan.slices * nbytes // scan.outer
-        distance = b.plus(b.times(group, slice_bytes), b.times(chunk, _LANES * scan.dtype.itemsize))
-        x, y = (b.at(argument(b, k), distance) for k in range(2))
+        first = b.plus(b.times(group, scan.slices * total // scan.outer), b.times(chunk, _LANES))
+        arrays = [b.at(argument(b, k), b.times(first, item)) for k, item in enumerate(items)]
         # Widths and counts are constants of a function, which keeps its sums in registers.
         for width, in_row in _cases(b, chunk, last, scan.widths[0], scan.widths[last]):
             for count, in_group in _cases(b, group, groups, scan.slices, rest):
-                name = _rows(routines, scan, width, count)
-                b.branch(b.both(in_row, in_group), lambda n=name: _call(b, n, x, y))
+                is_tile = count == scan.tile
+                name = _tile(routines, scan) if is_tile else _rows(routines, scan, width, count)
+                b.branch(b.both(in_row, in_group), lambda n=name: _call(b, n, arrays))
         return []
 
     b.block_loop(block)
     # Each element is read once and written once: the memory is the time.
-    return routines.draft(b, 0, (nbytes, nbytes), 2 * nbytes // BYTES_PER_NS, known)
+    nbytes = tuple([total * item for item in items])
+    return routines.draft(b, 0, nbytes, sum(nbytes) // BYTES_PER_NS, known)
 
 
 def _cases(
@@ -99,34 +120,126 @@ def _cases(
     return [(s, b.compare(how, number, limit)) for s, how in ((below, "ult"), (other, "uge"))]
 
 
-def _call(b: Builder, name: str, x: Value, y: Value) -> Sequence[Value]:
-    b.emit_void(f"call void @{name}({x}, {y})")
+def _call(b: Builder, name: str, arrays: Sequence[Value]) -> Sequence[Value]:
+    b.emit_void(f"call void @{name}({', '.join(map(str, arrays))})")
     return []
 
 
 def _rows(routines: Routines, scan: Cumulative, width: int, count: int) -> str:
     """The function that scans ``count`` slices of vectors of ``width`` elements."""
-    size = scan.dtype.itemsize
-    row, plane = scan.inner * size, scan.size * scan.inner * size
-    vector = Type(stored(scan.dtype), width)
-    # x = -0 + x keeps the sign of zero, as numpy does, which takes the first element itself
-    initial = 1.0 if scan.combine == "mul" else 0.0 if scan.exclusive else -0.0
-    combine = ("f" if scan.dtype.is_float else "") + scan.combine
+    step = _extremum if scan.combine in ("max", "min") else _total
+    arrays = [Value(f"%{name}", PTR) for name in ("x", "y", "z")[: 1 + len(scan.results)]]
+    numbers = [
+        Type(stored(d), width) for d in (scan.dtype, *([scan.places] if scan.places else []))
+    ]
+    firsts = [_first(scan), 0]
 
     def write(b: Builder) -> None:
-        x, y = Value("%x", PTR), Value("%y", PTR)
-
-        def step(number: Value, sums: list[Value]) -> Sequence[Value]:
+        def row(number: Value, states: list[Value]) -> Sequence[Value]:
             if scan.reverse:
                 number = b.op("sub", Value(str(scan.size - 1), I64), number)
-            at, after = b.times(number, row), list[Value]()
-            for k, before in enumerate(sums):
-                source, goal = (b.at(b.at(p, at), k * plane) for p in (x, y))
-                value = b.load(vector, source, size)
-                after.append(b.op(combine, before, value))
-                b.store(before if scan.exclusive else after[k], goal, size)
+            after = list[Value]()
+            for k in range(count):
+                first = b.plus(b.times(number, scan.inner), k * scan.size * scan.inner)
+                at = [b.at(p, b.times(first, n)) for p, n in zip(arrays, items, strict=True)]
+                value = b.load(numbers[0], at[0], items[0])
+                before = states[k * len(numbers) : (k + 1) * len(numbers)]
+                made, results = step(b, scan, value, number, before)
+                after += made
+                for result, goal, item in zip(results, at[1:], items[1:], strict=True):
+                    b.store(result, goal, item)
             return after
 
-        b.loop(0, scan.size, 1, [b.const(vector, initial)] * count, step)
+        initial = [b.const(t, first) for t, first in zip(numbers, firsts, strict=False)]
+        b.loop(0, scan.size, 1, initial * count, row)
 
-    return routines.add((width, count), "ptr noalias %x, ptr noalias %y", write)
+    items = [d.itemsize for d in (scan.dtype, *scan.results)]
+    parameters = ", ".join([f"ptr noalias {p.text}" for p in arrays])
+    return routines.add((width, count), parameters, write)
+
+
+def _tile(routines: Routines, scan: Cumulative) -> str:
+    """The function that scans slices of single elements, one in each lane."""
+    step = _extremum if scan.combine in ("max", "min") else _total
+    arrays = [Value(f"%{name}", PTR) for name in ("x", "y", "z")[: 1 + len(scan.results)]]
+    types = [scan.dtype, *scan.results]
+    lanes, whole = scan.tile, scan.size // scan.tile * scan.tile
+    element = Type(stored(scan.dtype), lanes)
+
+    def write(b: Builder) -> None:
+        def columns(first: Value, states: Sequence[Value], count: int = lanes) -> Sequence[Value]:
+            """Scan ``count`` elements of each slice."""
+            mask = None if count == lanes else tail_mask(b, lanes, count)
+            rows = [
+                [
+                    b.at(b.at(p, b.times(first, t.itemsize)), k * scan.size * t.itemsize)
+                    for k in range(lanes)
+                ]
+                for p, t in zip(arrays, types, strict=True)
+            ]
+            given = transposed(
+                b, [masked_load(b, element, p, scan.dtype.itemsize, mask) for p in rows[0]]
+            )
+            made = dict[int, Sequence[Value]]()
+            for k in reversed(range(count)) if scan.reverse else range(count):
+                states, made[k] = step(b, scan, given[k], b.plus(first, k), states)
+            for number, dtype in enumerate(scan.results):
+                found = [made[min(k, count - 1)][number] for k in range(lanes)]
+                for value, p in zip(transposed(b, found), rows[1 + number], strict=True):
+                    narrow = value.type.bits < 8 * dtype.itemsize
+                    value = b.cast("sext", value, "i64") if narrow else value
+                    store(b, value, dtype, Memory(p, dtype.itemsize), mask)
+            return states
+
+        def block(first: Value, states: list[Value]) -> Sequence[Value]:
+            backwards = scan.reverse
+            return columns(
+                b.op("sub", Value(str(whole - lanes), I64), first) if backwards else first, states
+            )
+
+        states: Sequence[Value] = [b.const(element, _first(scan))]
+        if scan.places:  # in 32 bits, as wide as a lane, until they are stored
+            states = [*states, b.const(Type("i32", lanes), 0)]
+        last, rest = Value(str(whole), I64), scan.size - whole
+        if rest and scan.reverse:
+            states = columns(last, states, rest)
+        states = b.loop(0, whole, lanes, states, block)
+        if rest and not scan.reverse:
+            columns(last, states, rest)
+
+    parameters = ", ".join([f"ptr noalias {p.text}" for p in arrays])
+    return routines.add(("tile", lanes), parameters, write)
+
+
+def _first(scan: Cumulative) -> float:
+    """What the first element is combined with."""
+    if scan.combine in ("max", "min"):
+        return identity(scan.combine, scan.dtype)
+    # x = -0 + x keeps the sign of zero, as numpy does, which takes the first element itself
+    return 1.0 if scan.combine == "mul" else 0.0 if scan.exclusive else -0.0
+
+
+Step = tuple[Sequence[Value], Sequence[Value]]
+"""The values that the next element is combined with, and the results at this one."""
+
+
+def _total(b: Builder, scan: Cumulative, value: Value, _: Value, before: Sequence[Value]) -> Step:
+    combine = ("f" if scan.dtype.is_float else "") + scan.combine
+    total = b.op(combine, before[0], value)
+    return [total], before if scan.exclusive else [total]
+
+
+def _extremum(
+    b: Builder, scan: Cumulative, value: Value, number: Value, before: Sequence[Value]
+) -> Step:
+    """Of equal elements the last one counts, and a NaN against all others."""
+    how = "ge" if scan.combine == "max" else "le"
+    takes = b.compare(("o" if scan.dtype.is_float else "s") + how, value, before[0])
+    if scan.dtype.is_float:
+        takes = b.op("or", takes, b.compare("uno", value, value))
+    after = [b.select(takes, value, before[0])]
+    if scan.places:
+        place = before[1].type
+        here = number if place.elem == "i64" else b.cast("trunc", number, place.elem)
+        after.append(b.select(takes, b.splat(here, place.lanes), before[1]))
+    return after, after if scan.has_values else after[1:]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pirkit.lowering.codegen.ir.llvm_text import Builder, Type, Value
+from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Type, Value
 from pirkit.lowering.codegen.math.casts import stored, widen
 from pirkit.lowering.codegen.math.vecmath import any_lane
 from pirkit.runtime.dtype import DType
@@ -21,6 +21,13 @@ same at any width if a store with a single active lane truncates its elements.
 """
 MAX_WINDOWS: Final = 4
 """Vectors from which one is merged by shuffles, at most."""
+_WIDEST: Final = 512
+_PERMUTE: Final = {
+    (8, 32): ("llvm.x86.avx2.permps", "float"),
+    (16, 32): ("llvm.x86.avx512.permvar.sf.512", "float"),
+    (8, 64): ("llvm.x86.avx512.permvar.df.512", "double"),
+}
+"""Intrinsics that permute a vector: by lanes and bits, with the type of elements."""
 _NARROW: Final = 4
 """Bytes of an element below which LLVM may truncate values as part of a masked store."""
 
@@ -89,6 +96,43 @@ def load_at_offsets(
     type_ = Type("ptr", lanes)
     address = b.emit(type_, f"getelementptr i8, {memory.address}, {offsets}")
     return widen(b, _masked_gather(b, Type(stored(dtype), lanes), address, size, mask), dtype)
+
+
+def load_near(
+    b: Builder, dtype: DType, memory: Memory, at: Value, limit: int, mask: Value | None,
+    far: Callable[[], Value],
+) -> Value:  # fmt: skip
+    """The elements ``at`` of up to ``limit``: if one vector from the first lane's on holds all of
+    them it is permuted, otherwise ``far`` gathers.
+
+    A gather takes longer than loading each lane. Tables of padded or resized images mostly rise.
+    """
+    lanes, type_ = at.type.lanes, Type(stored(dtype), at.type.lanes)
+    permute = _PERMUTE.get((lanes, type_.bits))
+    is_whole = type_.bits == 8 * dtype.itemsize and (b.scalef or lanes * type_.bits < _WIDEST)
+    if permute is None or not is_whole or memory.step or limit + 1 < lanes:
+        return far()
+    name, elem = permute
+    index = type_.integer
+    first = b.extract(at, 0)
+    places = b.op("sub", at, b.splat(first, lanes))
+    if mask is not None:
+        places = b.select(mask, places, b.const(places.type, 0))
+    beyond = any_lane(b, b.compare("uge", places, lanes))
+    is_inside = b.compare("ule", first, limit + 1 - lanes)
+    is_near = b.op("and", is_inside, b.op("xor", beyond, True))
+
+    def near() -> list[Value]:
+        begin = first if first.type == I64 else b.cast("zext", first, "i64")
+        window = b.load(type_, b.at(memory.address, b.times(begin, dtype.itemsize)), dtype.itemsize)
+        how = "zext" if places.type.bits < index.bits else "trunc"
+        picks = places if places.type == index else b.cast(how, places, index.elem)
+        value = b.call(name, type_.of(elem), b.bits(window, elem), picks)
+        return [widen(b, b.bits(value, type_.elem), dtype)]
+
+    zero = Value("zeroinitializer", type_)
+    [value] = b.branch(is_near, near, [zero])
+    return b.branch(b.op("xor", is_near, True), lambda: [far()], [value])[0]
 
 
 def masked_load(b: Builder, type_: Type, address: Value, size: int, mask: Value | None) -> Value:

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pirkit.lowering.codegen.ir.canonicalize import without_unused_operands
+from pirkit.lowering.codegen.ir.canonicalize import canonical, without_unused_operands
 from pirkit.lowering.codegen.ir.element_types import compute_type, types_of
 from pirkit.lowering.codegen.ir.loopnest import (
     Accumulate,
@@ -74,22 +74,27 @@ def split_reductions(kernel: Kernel, blocks: int) -> SplitKernel:
     if kernel.accumulations():
         return _split_accumulation(kernel)
     whole = SplitKernel((KernelStep(kernel, tuple(range(len(kernel.operands)))),))
-    if blocks >= _ENOUGH_BLOCKS or len(kernel.loop_phases) != 1 or not any(kernel.inner):
+    is_long = any(kernel.inner) and kernel.iterations >= 2 * _MIN_ITERATIONS
+    if blocks >= _ENOUGH_BLOCKS or len(kernel.loop_phases) != 1 or not is_long:
         return whole
-    phase = kernel.loop_phases[0]
-    axis = max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])
-    # An index along the split axis would restart at 0 in each part.
-    reads_axis = any(
-        isinstance(s, Index) and s.axis == len(kernel.outer) + axis for s in phase.body
-    )  # fmt: skip
-    if reads_axis or any(isinstance(s, Store) for s in phase.body):
+    body = kernel.loop_phases[0].body
+    if not any(isinstance(s, Reduce) for s in body) or any(isinstance(s, Store) for s in body):
         return whole
-    reductions = [s for s in phase.body if isinstance(s, Reduce)]
+    kernel = canonical(kernel)
+    reductions = [s for s in kernel.loop_phases[0].body if isinstance(s, Reduce)]
     # Enough parts for all threads, but none so short that combining them dominates.
     part_count = min(-(-_WANTED_BLOCKS // max(blocks, 1)), kernel.iterations // _MIN_ITERATIONS)
-    length = -(-kernel.inner[axis] // max(part_count, 1))
+    # A part of the axis with the largest stride keeps long contiguous runs.
+    far = [k for k, extent in enumerate(kernel.inner) if extent >= part_count]
+    axis = far[0] if far else max(range(len(kernel.inner)), key=lambda k: kernel.inner[k])
+    length = -(-kernel.inner[axis] // part_count)
     count, rest = divmod(kernel.inner[axis], length)
-    if not reductions or count < 2:
+    # An index along the split axis would restart at 0 in each part.
+    reads_axis = any(
+        isinstance(s, Index) and s.axis == len(kernel.outer) + axis
+        for s in kernel.loop_phases[0].body
+    )
+    if count < 2 or reads_axis:
         return whole
     return _split(kernel, reductions, axis, length, count, rest)
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pirkit.diag.errors import InternalError
-from pirkit.lowering.codegen.emit.memory_access import Memory, load, load_at_offsets, store
+from pirkit.lowering.codegen.emit.memory_access import (
+    Memory,
+    load,
+    load_at_offsets,
+    load_near,
+    store,
+)
 from pirkit.lowering.codegen.ir.element_types import compute_type, identity
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value, constant_text
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -124,12 +131,13 @@ class VectorEmitter(Struct):
         if statement.at is not None:
             # An unsigned minimum clamps negative indices too: no load leaves the buffer, whatever
             # the data. The nest asserts the index separately.
-            at = b.binary("umin", *self._limits(statement.at, statement.limit))
-            offsets = b.op("mul", at, operand.dtype.itemsize)
+            index, limit = self._limits(statement.at, statement.limit)
+            offsets = b.op("mul", b.binary("umin", index, limit), operand.dtype.itemsize)
             if offsets.type.lanes > 1:
-                return load_at_offsets(b, operand.dtype, memory, offsets, mask), compute_type(
-                    operand.dtype
-                )
+                far = partial(load_at_offsets, b, operand.dtype, memory, offsets, mask)
+                at = self.raw(statement.at)[0]
+                value = load_near(b, operand.dtype, memory, at, statement.limit, mask, far)
+                return value, compute_type(operand.dtype)
             memory = Memory(b.at(memory.address, offsets), memory.step)
         guarded = statement.predicate is not None
         value = load(b, operand.dtype, memory, self.lanes, mask, guarded)

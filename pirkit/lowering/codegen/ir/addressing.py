@@ -199,7 +199,8 @@ class IndexLowering:
         if isinstance(atom, Iter):
             return lines.index(self.axes[atom], dtype)
         if isinstance(atom, Read):
-            return lines.cast(self.read(atom, needed), dt.int64, dtype)
+            name, have = self.read(atom, needed)
+            return lines.cast(name, have, dtype)
         assert isinstance(atom, Floor)
         # floor(e / n) = (e + k n) div n - k, so that no negative number is divided.
         low = atom.inner.bounds[0]
@@ -210,27 +211,28 @@ class IndexLowering:
             found = lines.compute("subtract", [found, lines.constant(shift, have)], have)
         return lines.cast(found, have, dtype)
 
-    def read(self, atom: Read, needed: str | None) -> str:
-        """An index read from data as int64 in [0, extent), asserted at run time."""
+    def read(self, atom: Read, needed: str | None) -> tuple[str, DType]:
+        """An index read from data, in [0, extent), asserted at run time; an int32 stays one."""
         lines, extent = self.lines, atom.extent
         have = self.operands.kernel.meta(atom.source).dtype
-        name = lines.cast(self.value(atom.source, atom.index, needed), have, dt.int64)
-        zero, size = lines.constant(0, dt.int64), lines.constant(extent, dt.int64)
+        dtype = dt.int32 if have is dt.int32 and extent <= _INT32 else dt.int64
+        name = lines.cast(self.value(atom.source, atom.index, needed), have, dtype)
+        zero, size = lines.constant(0, dtype), lines.constant(extent, dtype)
         if atom.from_end:
             negative = lines.compute("less_than", [name, zero], dt.bool_)
-            moved = lines.compute("add", [name, size], dt.int64)
-            name = lines.compute("where", [negative, moved, name], dt.int64)
+            moved = lines.compute("add", [name, size], dtype)
+            name = lines.compute("where", [negative, moved, name], dtype)
         holds = lines.both(
             lines.compute("greater_equal", [name, zero], dt.bool_),
             lines.compute("less_than", [name, size], dt.bool_),
         )
         lines.assert_holds(DataAssertion(extent), holds, needed)
         if needed is None:
-            return name
+            return name, dtype
         # The assert covers only the iterations that need the index: clamp it in the others.
-        last = lines.constant(extent - 1, dt.int64)
-        at_least_zero = lines.compute("maximum", [name, zero], dt.int64)
-        return lines.compute("minimum", [at_least_zero, last], dt.int64)
+        last = lines.constant(extent - 1, dtype)
+        at_least_zero = lines.compute("maximum", [name, zero], dtype)
+        return lines.compute("minimum", [at_least_zero, last], dtype), dtype
 
 
 def _require_static(expr: Expr) -> None:
