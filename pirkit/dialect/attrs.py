@@ -213,7 +213,9 @@ def _array(name: str, element: Attribute, as_python: Callable[[Any], Any]) -> Ki
 
 def _objects(name: str, item: Kind) -> Kind:
     def encode(values: Sequence[Any]) -> Attribute:
-        return mlir.ArrayAttr([item.encode(v) for v in values])
+        spelled = [(type(v), repr(v)) for v in values]  # of a long list most are equal to others
+        made = {key: item.encode(v) for key, v in dict(zip(spelled, values, strict=True)).items()}
+        return mlir.ArrayAttr([made[key] for key in spelled])
 
     return Kind(
         name,
