@@ -158,11 +158,15 @@ def _bernoulli_like(x: Any, p: Any, generator: Any = None) -> Any:
 
 
 def _normal(mean: Any, std: Any = 1.0, generator: Any = None) -> Any:
-    """Normal numbers of the mean and deviation at their places."""
+    """Normal numbers of the mean and deviation at their places, whose gradients are zeros."""
     if generator is not None:
         return NotImplemented
     like = mean + std
-    return torch.randn(like.shape, dtype=like.dtype, device=like.device) * std + mean
+    found = torch.randn(like.shape, dtype=like.dtype, device=like.device) * std + mean
+    given = [t for t in (mean, std) if isinstance(t, torch.Tensor)]
+    seed = torch.ops.pirkit.stand_in(found)
+    (found,) = torch.ops.pirkit.custom([found], given, [seed], [*map(torch.zeros_like, given)])
+    return found
 
 
 def _multinomial(p: Any, count: int, replacement: bool = False, generator: Any = None) -> Any:

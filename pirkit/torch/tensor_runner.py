@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import starmap
-from operator import itemgetter, or_
+from operator import itemgetter
 from typing import Any, Final, cast
 
 import numpy as np
@@ -228,7 +228,7 @@ class Runner:
         found = [*map(_ADDRESS, tensors)]
         if (
             found
-            and reduce(or_, found) & self._alignment
+            and reduce(int.__or__, found) & self._alignment
             and any(
                 address % (1 if meta is None else meta.dtype.itemsize)
                 for address, meta in zip(found, self._wanted, strict=True)

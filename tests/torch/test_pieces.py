@@ -238,6 +238,13 @@ def test_probabilities_are_drawn_as_torch_draws(name: str) -> None:
     torch.testing.assert_close(found[1], found[0])
 
 
+def test_no_gradient_flows_through_numbers_that_are_drawn() -> None:
+    def function(x: Any, s: Any) -> Any:
+        return torch.normal(x, s.exp()) * s, torch.bernoulli(x.sigmoid()) * x
+
+    same(function, torch.randn(3, 4, requires_grad=True), torch.randn(3, 4, requires_grad=True))
+
+
 def test_a_generator_of_its_own_is_left_to_torch() -> None:
     def function(x: Any, generator: Any) -> Any:
         return torch.bernoulli(x.sigmoid(), generator=generator) * 2
