@@ -213,7 +213,12 @@ def _array(name: str, element: Attribute, as_python: Callable[[Any], Any]) -> Ki
 
 def _objects(name: str, item: Kind) -> Kind:
     def encode(values: Sequence[Any]) -> Attribute:
-        return mlir.ArrayAttr([item.encode(v) for v in values])
+        made: dict[tuple[object, str], Attribute] = {}  # numbers of long lists are often equal
+        keys: list[tuple[object, str]] = [(type(v), repr(v)) for v in values]
+        for key, value in zip(keys, values, strict=True):
+            if key not in made:
+                made[key] = item.encode(value)
+        return mlir.ArrayAttr([made[key] for key in keys])
 
     return Kind(
         name,

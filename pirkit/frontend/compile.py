@@ -67,13 +67,15 @@ def run_passes(
     pipeline: str | Sequence[PipelineItem],
     *,
     stats: bool = False,
+    verified: bool = False,
     **instrumentation: Any,
 ) -> Program | tuple[Program, PipelineResult]:
     """A new program: the passes of a pipeline applied to a copy of this one.
 
     ``pipeline`` is a string, or a list of strings and passes: ``[MyPass(), "cse"]``. With
     ``stats`` the result is the program and a `PipelineResult`: times, counters and remarks.
-    ``instrumentation`` goes to `pirkit.passes.run_pipeline`.
+    A ``verified`` program, such as what another pipeline gave, is not verified before the first
+    pass. ``instrumentation`` goes to `pirkit.passes.run_pipeline`.
 
     Raises UsageError for an unknown pass or option, PassError if a pass fails.
     """
@@ -88,7 +90,7 @@ def run_passes(
     if not instrumentation and not stats:
         result = program.copy()
         try:
-            run_pipeline(result.module, pipeline, verify_each=False)
+            run_pipeline(result.module, pipeline, verify_each=False, verified=verified)
         except (PassError, VerifyError):
             pass  # once more: verified after each pass, to name the one that broke it
         else:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -26,7 +25,13 @@ Form = Literal["kernels", "segments", "whole", "lanes", "fast"]
 """What is to be native code: kernels of fused operators alone; segments of all operators that have
 a native form; all of the program if that is possible, batch rows in lanes first for the last two;
 the last with ``fast_math``."""
-RunPasses = Callable[[Program, str], Program]
+
+
+class RunPasses(Protocol):
+    """`pirkit.run_passes`."""
+
+    def __call__(self, program: Program, pipeline: str, *, verified: bool = False) -> Program: ...
+
 
 GRADIENTS: Final = "taylor,reassociate,expand-gradients"
 """Passes that a traced program needs before any other."""
@@ -85,7 +90,7 @@ class _Maker(Struct, frozen=True):
         """Native segments, for which operators that are in no kernel get one each."""
         if mismatched_values(lowered.entry(self.entry).block):
             return self.kernels(lowered), (_MISMATCHED,)
-        single = self.kernels(self.run_passes(lowered, SINGLE))
+        single = self.kernels(self.run_passes(lowered, SINGLE, verified=True))
         plan, reasons = self.segmented(single)
         plan = self.kernels(lowered) if plan is single else plan
         return plan, tuple(map(str, reasons))
@@ -101,5 +106,5 @@ class _Maker(Struct, frozen=True):
         found = batch_lane_form(plan, fast_math)
         if not isinstance(found, str):
             return plan_of(plan, found), ()
-        plan, reasons = self.segmented(self.kernels(self.run_passes(lowered, JOINT)))
+        plan, reasons = self.segmented(self.kernels(self.run_passes(lowered, JOINT, verified=True)))
         return plan, (f"batch in lanes: {found}", *(f"kernel sequence: {r}" for r in reasons))

@@ -142,7 +142,8 @@ def _constant(array: Array, op: PirOp, index: int) -> PirOp | None:
         attributes["stop_gradient"] = encode("bool[]", (flags[index],))
     shape = array.shape
     candidates: list[tuple[str, dict[str, Any]]] = []
-    if array.size and not dtype.is_complex:
+    first = elements[:1].tobytes()
+    if array.size and not dtype.is_complex and array.tobytes() == first * array.size:
         splat = {"shape": shape, "value": float(elements[0]), "dtype": dtype}
         candidates.append(("pd_op.full", splat))
     if array.ndim == 1 and dtype is dt.int64:

@@ -68,6 +68,7 @@ def run_pipeline(
     *,
     verify: bool = True,
     verify_each: bool = True,
+    verified: bool = False,
     print_ir: Sequence[str] = (),
     stream: TextIO | None = None,
     watchers: Sequence[Watcher] = (),
@@ -77,11 +78,11 @@ def run_pipeline(
 ) -> PipelineResult:
     """Run the passes of a pipeline on a module, in place.
 
-    ``verify`` checks the module before the first pass and after each one, or without
-    ``verify_each`` only after the last. ``print_ir`` prints the module to ``stream``:
-    ``after-change``, ``all``, ``before:PASS``, ``after:PASS``. ``watchers`` are called before and
-    after each pass, ``listeners`` before each rewrite, ``observers`` with the plans of passes that
-    tell them. ``stop_after`` stops each pass after that many rewrites.
+    ``verify`` checks the module before the first pass, unless it is ``verified`` already, and after
+    each one, or without ``verify_each`` only after the last. ``print_ir`` prints the module to
+    ``stream``: ``after-change``, ``all``, ``before:PASS``, ``after:PASS``. ``watchers`` are called
+    before and after each pass, ``listeners`` before each rewrite, ``observers`` with the plans of
+    passes that tell them. ``stop_after`` stops each pass after that many rewrites.
 
     Raises UsageError for a bad pipeline or request, VerifyError for an invalid module, and
     PassError: PK0801 if a pass fails, PK0802 if it leaves an invalid module, PK0803 if it does not
@@ -94,7 +95,7 @@ def run_pipeline(
     )
     for rule in order_remarks(passes):
         run.remarks.append(Remark("analysis", rule.second, str(rule)))
-    if verify:
+    if verify and not verified:
         verify_module(module)
     for pass_ in passes:
         run.apply(pass_)

@@ -53,6 +53,14 @@ def constant(value: complex, dtype: DType) -> Array:
     return convert(x if x.dtype.kind != "i" else x.astype(np.int64), dtype)
 
 
+def constants(values: Sequence[complex], dtype: DType) -> Array:
+    """Python numbers as a 1-D array, each as `constant` converts it."""
+    kinds = {*map(type, values)}
+    if kinds in ({float}, {bool}) or (kinds == {int} and max(map(abs, values)) < 2**63):
+        return convert(np.asarray(values), dtype)
+    return np.asarray([constant(v, dtype) for v in values], dtype.np)
+
+
 _CODES: Final = {dt.float32: "f", dt.float64: "d"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,16 +40,17 @@ class AddressedRun:
             return None
         return cls(executable, metas[: len(plan.inputs)], metas[len(plan.inputs) :])
 
-    def run_at(self, addresses: Array) -> None:
+    def run_at(self, addresses: Sequence[int] | Array) -> None:
         """A call on memory at these addresses: of inputs, then of results.
 
         Nothing is checked, as by `NativeProgram.run_at`. Parameters lie where they lay in the call
         before, so arrays are kept, and made anew where an address differs. They own nothing: who
         calls keeps the memory until the call returns.
         """
+        places = addresses.tolist() if isinstance(addresses, np.ndarray) else addresses
         held = [
             old if old[0] == address else (address, _array_at(address, meta))
-            for old, address, meta in zip(self._held, addresses.tolist(), self._metas, strict=True)
+            for old, address, meta in zip(self._held, places, self._metas, strict=True)
         ]
         self._held = held
         count = len(self.inputs)

@@ -20,6 +20,7 @@ from pirkit.torch.captured_graph import CUT, SOURCE, Captured, Result
 from pirkit.torch.custom_derivative import APPLY, apply
 from pirkit.torch.decompositions import decompositions
 from pirkit.torch.libtorch import (
+    flex_attention,
     functional_tensor,
     functional_utils,
     fx,
@@ -115,6 +116,10 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             return outputs_of(given, wrapped, listed(returned), recorder.first, found)
 
     table = decompositions()
+    for op in torch._ops._higher_order_ops.values():  # it looks for the very class, at any depth
+        rules = op.python_key_table
+        if functional_tensor.FunctionalTensorMode in rules:
+            rules[Recorder] = rules[functional_tensor.FunctionalTensorMode]
     with mode, python_dispatch.enable_python_dispatcher(), _without_onednn(), numbers_of(mode):
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
         try:
@@ -258,10 +263,8 @@ class _Inner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
             return before
         if target is grad_mode._exit_inference_mode:
             return torch._C._set_grad_enabled(args[0])
-        if isinstance(target, torch._ops.HigherOrderOperator):  # it looks for the very class
-            rules = target.python_key_table
-            if functional_tensor.FunctionalTensorMode in rules:
-                rules[Recorder] = rules[functional_tensor.FunctionalTensorMode]
+        if target is torch.ops.higher_order.flex_attention:
+            return flex_attention.sdpa_dense(*args, **kwargs)  # scores are changed under `vmap`
         return fx.Interpreter.call_function(self, target, args, kwargs)
 
     def _run_graph(self, graph: Any, *args: Any) -> Any:

@@ -39,14 +39,19 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             aten._embedding_bag_forward_only.default: _embedding_bag,
             aten.max_unpool2d.default: _max_unpool,
             aten.max_unpool3d.default: _max_unpool,
+            aten.bernoulli.default: _bernoulli,
+            aten.bernoulli.Tensor: _bernoulli_like,
+            aten.multinomial.default: _multinomial,
+            aten.normal.Tensor_Tensor: _normal,
+            aten.normal.Tensor_float: _normal,
+            aten.normal.float_Tensor: _normal,
         }
         table = {
             op: d for op, d in {**foreach(), **more, **known, **own}.items() if str(op) not in RULES
         }
         table |= {op: partial(_linspace, d) for op, d in known.items()
                   if str(op).startswith("aten.linspace.")}  # fmt: skip
-        for op in (aten.bernoulli.p, aten.bernoulli.default):
-            table.pop(op, None)  # its parts draw other numbers than torch does
+        table.pop(aten.bernoulli.p, None)  # its parts draw other numbers than torch does
         _TABLES.append(table)
     return _TABLES[0]
 
@@ -138,6 +143,45 @@ def _max_unpool(x: Any, indices: Any, output_size: Any, *_: Any) -> Any:
         seed = torch.ops.pirkit.stand_in(found)
         (found,) = torch.ops.pirkit.custom([found], [held], [seed], [seed.gather(-1, places)])
     return found.reshape(shape)
+
+
+def _bernoulli(p: Any, generator: Any = None) -> Any:
+    return _bernoulli_like(p, p, generator)
+
+
+def _bernoulli_like(x: Any, p: Any, generator: Any = None) -> Any:
+    """Ones where a number of `rand` is below its probability, as torch's kernel draws them."""
+    if generator is not None:
+        return NotImplemented
+    dtype = torch.float64 if p.dtype is torch.float64 else torch.float32
+    return (torch.rand(x.shape, dtype=dtype, device=x.device) < p).to(x.dtype)
+
+
+def _normal(mean: Any, std: Any = 1.0, generator: Any = None) -> Any:
+    """Normal numbers of the mean and deviation at their places, whose gradients are zeros."""
+    if generator is not None:
+        return NotImplemented
+    like = mean + std
+    found = torch.randn(like.shape, dtype=like.dtype, device=like.device) * std + mean
+    given = [t for t in (mean, std) if isinstance(t, torch.Tensor)]
+    seed = torch.ops.pirkit.stand_in(found)
+    (found,) = torch.ops.pirkit.custom([found], given, [seed], [*map(torch.zeros_like, given)])
+    return found
+
+
+def _multinomial(p: Any, count: int, replacement: bool = False, generator: Any = None) -> Any:
+    """Numbers of categories, chosen as torch's kernel does, by the numbers that it draws."""
+    if generator is not None:
+        return NotImplemented
+    if not replacement or count == 1:
+        scores = p / aten.exponential.default(p, 1.0)
+        return scores.argmax(-1, keepdim=True) if count == 1 else scores.topk(count)[1]
+    if p.dtype not in (torch.float32, torch.float64):  # its sums are of wider numbers
+        return NotImplemented
+    total = p.cumsum(-1)
+    bounds = (total / total[..., -1:]).to(torch.float64)[..., None, :-1]
+    drawn = torch.rand((*p.shape[:-1], count), dtype=torch.float64, device=p.device)
+    return (bounds < drawn[..., None]).sum(-1)
 
 
 def _linspace(plain: Callable[..., Any], *args: Any, dtype: Any = None, **options: Any) -> Any:

@@ -19,7 +19,8 @@ Draw = Callable[[], Any]
 LIKE: Final = (
     "rand", "randn", "randint", "randint.low", "randperm", "rand_like", "randn_like",
     "randint_like", "randint_like.low_dtype", "bernoulli.p", "uniform", "normal_functional",
-    "exponential", "cauchy", "geometric", "log_normal", "random", "random.from", "random.to",
+    "normal.float_float", "exponential", "cauchy", "geometric", "log_normal", "random",
+    "random.from", "random.to",
 )  # fmt: skip
 """Overloads that read no more of a tensor than its shape and type."""
 

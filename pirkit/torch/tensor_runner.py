@@ -185,10 +185,11 @@ class Runner:
             memory = _EMPTY((self.packed.nbytes,), (1,), torch.uint8)
             found, made = [*found, memory], [*made, memory]
         known.extend(map(_ADDRESS, made))
-        if self._is_plain:
-            addresses = np.array(self._order(known), np.uintp)
-        else:
-            addresses = np.array(known, np.uintp)[self._which] + self._places
+        addresses: Any = (
+            self._order(known)
+            if self._is_plain
+            else np.array(known, np.uintp)[self._which] + self._places
+        )
         if self._limit is None:
             native.run_at(addresses)
         else:
@@ -225,9 +226,13 @@ class Runner:
                 return None
             self._check = self._guard(tensors)
         found = [*map(_ADDRESS, tensors)]
-        if reduce(int.__or__, found, 0) & self._alignment and any(
-            address % (1 if meta is None else meta.dtype.itemsize)
-            for address, meta in zip(found, self._wanted, strict=True)
+        if (
+            found
+            and reduce(int.__or__, found) & self._alignment
+            and any(
+                address % (1 if meta is None else meta.dtype.itemsize)
+                for address, meta in zip(found, self._wanted, strict=True)
+            )
         ):
             return None
         return found

@@ -61,6 +61,12 @@ def test_numbers_that_python_takes_for_equal_are_held_apart() -> None:
     assert math.copysign(1, decode("scalar", zeros[2])) == -1
 
 
+def test_equal_numbers_of_a_list_are_held_apart() -> None:
+    numbers = (0.0, -0.0, 1, True, 1.0, 1j, 1, 0.0)
+    held = decode("scalar[]", encode("scalar[]", numbers))
+    assert list(map(repr, held)) == list(map(repr, numbers))
+
+
 def test_numpy_values_are_taken() -> None:
     assert decode("i64[]", encode("i64[]", list(np.array([1, 2])))) == (1, 2)
     assert decode("scalar", encode("scalar", np.float32(0.5))) == 0.5

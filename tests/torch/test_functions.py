@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402
+from torch.nn.attention.flex_attention import flex_attention  # noqa: E402
 
 import pirkit.torch  # noqa: E402
 from tests.torch.comparing import make, same  # noqa: E402
@@ -27,6 +28,10 @@ def _no_grad(x: Any) -> Any:
 def _autocast(x: Any, w: Any) -> Any:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         return (x @ w).float()
+
+
+def _flexible(q: Any, k: Any, v: Any) -> Any:
+    return flex_attention(q, k, v, lambda s, b, h, i, j: s + (i - j) * 0.1 * h, enable_gqa=True)
 
 
 def _written(x: Any, i: Any, v: Any) -> Any:
@@ -210,6 +215,15 @@ CASES = {
         )[1],
         [(3, 4), False],
     ),
+    "branches in a loop": (
+        lambda x: torch._higher_order_ops.while_loop(
+            lambda i, a: i < 4,
+            lambda i, a: (i + 1, torch.cond(a.sum() > 1, torch.cos, lambda q: q * 2 - 1, (a,))),
+            (torch.tensor(0), x),
+        )[1],
+        [(3, 4), False],
+    ),
+    "flexible attention": (_flexible, *[[(2, n, 9, 4), False] for n in (4, 2, 2)]),
 }  # fmt: skip
 
 MODULES = {
@@ -237,6 +251,12 @@ def _argument(given: Any) -> Any:
 def test_functions(name: str) -> None:
     function, *given = CASES[name]
     same(function, *map(_argument, given))
+
+
+@pytest.mark.parametrize("name", ["branches in a loop", "flexible attention"])
+def test_graphs_in_a_graph_are_compiled(name: str) -> None:
+    function, *given = CASES[name]
+    same(function, *map(_argument, given), options={"strict": True})
 
 
 @pytest.mark.parametrize("name", MODULES)

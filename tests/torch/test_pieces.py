@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -29,7 +29,7 @@ def _hooked(x: Any) -> Any:
 
 def _sampled(x: Any) -> Any:
     with torch.no_grad():
-        places = torch.multinomial(x.softmax(1), 2)
+        places = torch.poisson(x.abs()).long() % 2
     return (x * 2).gather(1, places).sin(), places
 
 
@@ -50,12 +50,12 @@ def test_pieces_do_what_the_whole_does(function: Callable[..., Any]) -> None:
 def test_explain_tells_what_runs_between_pieces() -> None:
     found = pirkit.torch.explain(_sampled, torch.randn(3, 4))
     (line,) = [line for graph in found.graphs for line in graph.fallbacks]
-    assert "multinomial" in line
+    assert "poisson" in line
     assert "test_pieces.py" in line
 
 
 def test_strict_makes_no_pieces() -> None:
-    with pytest.raises(Exception, match=r"PK0409.*multinomial"):
+    with pytest.raises(Exception, match=r"PK0409.*poisson"):
         compiled(_sampled, strict=True)(torch.randn(3, 4))
 
 
@@ -213,17 +213,45 @@ def test_numbers_that_an_op_asks_for_are_guarded() -> None:
         torch.testing.assert_close(found, expected)
 
 
-def test_probabilities_are_drawn_as_torch_draws() -> None:
-    def function(x: Any) -> Any:
-        return torch.bernoulli(x.sigmoid()), x * torch.empty_like(x).bernoulli_(0.3)
+PROBABILITIES: Final = {
+    "bernoulli": lambda x: (torch.bernoulli(x.sigmoid()), x * torch.empty_like(x).bernoulli_(0.3)),
+    "bernoulli of float64": lambda x: torch.bernoulli(x.t().double().sigmoid()),
+    "bernoulli into integers": lambda x: torch.zeros(20, 3).long().bernoulli_(x.sigmoid()),
+    "normal": lambda x: (torch.normal(x, x.abs()), torch.normal(x.t(), 2.0),
+                         torch.normal(1.0, x[0].abs()), torch.normal(1.0, 2.0, (3, 2))),
+    "multinomial": lambda x: (torch.rand(2), torch.multinomial(x.exp(), 1), torch.randn(3),
+                              torch.multinomial(x.t().exp(), 5)),
+    "multinomial with replacement": lambda x: (torch.multinomial(x.exp(), 40, True),
+                                               torch.multinomial(x[0].double().exp(), 9, True)),
+}  # fmt: skip
 
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_probabilities_are_drawn_as_torch_draws(name: str) -> None:
+    function = PROBABILITIES[name]
     x = torch.randn(20, 3)
     found = []
-    for call in (function, compiled(function)):
+    made = torch.compile(function, backend="pirkit", options={"strict": True})
+    for call in (function, made):
         torch.manual_seed(1)
-        found.append(call(x))
-    for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(b, a)
+        found.append((call(x), torch.rand(1)))
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_no_gradient_flows_through_numbers_that_are_drawn() -> None:
+    def function(x: Any, s: Any) -> Any:
+        return torch.normal(x, s.exp()) * s, torch.bernoulli(x.sigmoid()) * x
+
+    same(function, torch.randn(3, 4, requires_grad=True), torch.randn(3, 4, requires_grad=True))
+
+
+def test_a_generator_of_its_own_is_left_to_torch() -> None:
+    def function(x: Any, generator: Any) -> Any:
+        return torch.bernoulli(x.sigmoid(), generator=generator) * 2
+
+    x, generator = torch.randn(20), torch.Generator()
+    found = [call(x, generator.manual_seed(4)) for call in (compiled(function), function)]
+    assert torch.equal(*found)
 
 
 def test_a_piece_whose_argument_has_a_size_that_no_argument_tells() -> None:

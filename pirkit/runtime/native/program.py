@@ -75,8 +75,9 @@ class NativeProgram(ProgramData):
         self.free.append(session)
         return results if has_run else None
 
-    def run_at(self, addresses: Array) -> None:
-        """A call on memory at these addresses (`numpy.uintp`): of inputs, then of results.
+    def run_at(self, addresses: Sequence[int] | Array) -> None:
+        """A call on memory at these addresses (an array is of `numpy.uintp`): of inputs, then of
+        results.
 
         Nothing is checked: what lies there has the shapes and element types of the program, in
         rows and aligned, and a result does not lie in the memory of an input.

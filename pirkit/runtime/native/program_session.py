@@ -57,6 +57,8 @@ from pirkit.runtime.tensor.dense import DenseTensor
 Array = np.ndarray[Any, Any]
 
 _RESUME: Final = RUN_HEADER["resume"]
+FEW: Final = 8
+"""Words up to which a loop of Python writes addresses faster than numpy does."""
 
 
 class Session:
@@ -104,6 +106,7 @@ class Session:
         self.moved = np.array([(place - first_word) // 8 for place, _ in patches], np.intp)
         self.sources = np.array([k for _, k in patches], np.intp)
         """The argument words in `words`, and the number of the array whose address each holds."""
+        self.copied = [*zip(self.moved.tolist(), self.sources.tolist(), strict=True)]
         self.expected = expected_metas((*program.inputs, *program.results))
         self.spans = (ctypes.c_size_t * max(2 * len(self.places), 1))()
         self._fill_header(len(steps), len(patches))
@@ -253,11 +256,15 @@ class Session:
             self.refuse()
         return True
 
-    def run_at(self, addresses: Array) -> None:
+    def run_at(self, addresses: Sequence[int] | Array) -> None:
         """One call on memory at these addresses, unchecked (`NativeProgram.run_at`)."""
         if self.uses_pool:
             self.attach_pool()
-        self.words[self.moved] = addresses[self.sources]
+        if len(self.copied) <= FEW:
+            for word, k in self.copied:
+                self.blocks[word] = addresses[k]
+        else:
+            self.words[self.moved] = np.asarray(addresses, np.uintp)[self.sources]
         self.run_all()
         if len(self.flags):
             self.refuse()
@@ -378,7 +385,7 @@ class BorrowingSession(Session):
     def attempt(self, arrays: tuple[Array, ...], results: tuple[Array, ...]) -> bool:
         return self._within(super().attempt, arrays, results)
 
-    def run_at(self, addresses: Array) -> None:
+    def run_at(self, addresses: Sequence[int] | Array) -> None:
         self._within(super().run_at, addresses)
 
 

@@ -59,8 +59,8 @@ def _(b: AtenBuilder, x: Value, *_: Any, **__: Any) -> Value:
 
 
 @rule("_to_copy", "to.dtype", "prims.convert_element_type")
-def _(b: AtenBuilder, x: Value, *_: Any, **__: Any) -> Value:
-    return b.cast(x, b.dtype)
+def _(b: AtenBuilder, x: Any, *_: Any, **__: Any) -> Value:
+    return b.typed(x, b.dtype)  # `vmap` casts numbers of Python too
 
 
 @rule("copy")

@@ -177,6 +177,8 @@ def test_a_program_may_be_verified_at_the_ends_alone(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(manager, "verify_module", seen.append)
     run_pipeline(parsed(TEXT), "cse,dce,canonicalize", verify_each=False)
     assert len(seen) == 2
+    run_pipeline(parsed(TEXT), "cse", verify_each=False, verified=True)
+    assert len(seen) == 3
     monkeypatch.undo()
     with pytest.raises(VerifyError):
         run_pipeline(parsed(TEXT), [Breaking()], verify_each=False)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
+import numpy as np
 import pytest
 
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.convert import constant, constants
 from tests.whole_program.processes import printed
 
 CODE = """
@@ -19,3 +25,21 @@ assert dt.BY_NUMPY[np.dtype("float64")] is dt.float64
 def test_every_element_type_has_one_of_numpy(first: str) -> None:
     """In a process of its own, as the first question gives all of them their types."""
     printed(CODE.format(first=first), {})
+
+
+LISTS: Final[list[tuple[complex, ...]]] = [
+    (0.1, -0.0, 1e300, -3e9, math.inf, -math.inf, math.nan, 255.9),
+    (1, -1, 300, 2**62 + 1, -(2**63) + 1), (1, 2**63), (True, False), (1, 0.5, True, 2j),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64, dt.bfloat16, dt.int32, dt.int64,
+                                   dt.uint8, dt.bool_], ids=str)  # fmt: skip
+@pytest.mark.parametrize("numbers", LISTS, ids=str)
+def test_numbers_are_converted_together_as_one_by_one(
+    dtype: dt.DType, numbers: tuple[complex, ...]
+) -> None:
+    expected = np.asarray([constant(n, dtype) for n in numbers], dtype.np)
+    found = constants(numbers, dtype)
+    assert found.dtype == expected.dtype
+    assert found.tobytes() == expected.tobytes()

@@ -9,7 +9,7 @@ from pirkit.dialect.opdef import WRITE, bad_samples, infer_meta, op, reference, 
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import numel, show, stored
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import constant
+from pirkit.runtime.convert import constant, constants
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
@@ -69,7 +69,7 @@ def _(
 ) -> Array:
     if len(values) == 1:
         return np.full(shape, constant(values[0], dtype))
-    return np.asarray([constant(v, dtype) for v in values], dtype.np).reshape(shape)
+    return constants(values, dtype).reshape(shape)
 
 
 @samples(AssignValueInplace)

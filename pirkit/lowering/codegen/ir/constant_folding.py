@@ -41,7 +41,7 @@ _COMMUTE: Final = frozenset({"add", "mul", "and"})
 
 def constant_of(text: str) -> int | None:
     """The integer of a constant operand; None for a register."""
-    return int(text) if text.lstrip("-").isdigit() else None
+    return None if text[:1] == "%" or not text.lstrip("-").isdigit() else int(text)
 
 
 def fold_constant(text: str) -> str | None:
