@@ -25,7 +25,7 @@ X = np.linspace(-1, 1, 6, dtype=np.float32)
 
 def library(x: Any) -> Any:
     """What has no native form."""
-    return ops.cummax(x, 0)[0]
+    return ops.i0e(x) * x
 
 
 def before_and_after(x: Any) -> Any:
@@ -151,11 +151,9 @@ def test_branches_are_native_calls_too() -> None:
     assert kernels(exe).count(REGION) == 1
     for x in (X, -X):
         (found,) = exe.run({exe.inputs[0].name: x}).values()
-        y = np.maximum.accumulate(x) if x[0] > 0 else x * 2
-        assert (
-            drift(found, np.maximum.accumulate(y) + 1 if x[1] > 0 else np.maximum.accumulate(y) * 3)
-            is None
-        )
+        y = np.asarray(library(x) if x[0] > 0 else x * 2)
+        z = np.asarray(library(y))
+        assert drift(found, z + 1 if x[1] > 0 else z * 3) is None
 
 
 def test_a_call_reads_only_the_first_input_once() -> None:
@@ -184,10 +182,11 @@ def test_an_index_that_is_out_of_range_is_refused() -> None:
         return pirkit.fori_loop(0, n, lambda i, v: v + library(x)[i], x[0] * 0)
 
     step = pirkit.jit(function)
-    assert drift(np.asarray(step(X, 6)), X.sum()) is None
+    terms = np.asarray(library(X))
+    assert drift(np.asarray(step(X, 6)), terms.sum()) is None
     with pytest.raises(pirkit.PirkitError, match="PK0901"):
         step(X, 7)
-    assert drift(np.asarray(step(X, 5)), X[:5].sum()) is None
+    assert drift(np.asarray(step(X, 5)), terms[:5].sum()) is None
 
 
 def test_a_loop_is_interrupted_and_runs_again() -> None:
@@ -195,16 +194,16 @@ def test_a_loop_is_interrupted_and_runs_again() -> None:
         return pirkit.fori_loop(0, count, lambda i, v: library(v) + 1.0, x)
 
     step, gradient = pirkit.jit(function), pirkit.jit(pirkit.grad(lambda x: function(x, 2).sum()))
-    few, ones = np.int64(3), np.asarray(gradient(X))
-    np.testing.assert_array_equal(np.asarray(step(X, few)), X + 3)
+    few, slopes = np.int64(3), np.asarray(gradient(X))
+    wanted = np.asarray(step(X, few))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     timer = threading.Timer(0.3, _thread.interrupt_main)
     with pytest.raises(KeyboardInterrupt):  # noqa: PT012  a busy machine may interrupt before the call
         timer.start()
         step(X, np.int64(1 << 40))
     timer.join()
-    np.testing.assert_array_equal(np.asarray(step(X, few)), X + 3)
-    np.testing.assert_array_equal(np.asarray(gradient(X)), ones)
+    np.testing.assert_array_equal(np.asarray(step(X, few)), wanted)
+    np.testing.assert_array_equal(np.asarray(gradient(X)), slopes)
 
 
 def test_threads_run_one_loop_at_once() -> None:
