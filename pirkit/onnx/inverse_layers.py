@@ -147,7 +147,16 @@ def _(w: GraphWriter, op: PirOp) -> Any:
         corners = "asymmetric"
     elif op.attribute("align_mode") == 1 and corners == "half_pixel" and mode == "linear":
         corners = "asymmetric"
-    return w.node("Resize", w(op.operands[0]), "", "", w.integers(meta(op.results[0]).shape),
+    factors, shape = [float(f) for f in op.attribute("scale")], meta(op.results[0]).shape
+    rank = len(shape) - 2
+    if factors and corners != "align_corners":  # places follow the factors, not the sizes
+        factors = [1.0, 1.0, *(factors if len(factors) == rank else factors * rank)]
+        decided = w.constant(np.array(factors, np.float32)), ""
+    elif UNKNOWN in shape:
+        raise w.unsupported(op, "has sizes that are not known")
+    else:
+        decided = "", w.integers(shape)
+    return w.node("Resize", w(op.operands[0]), "", *decided,
                   mode=mode, coordinate_transformation_mode=corners,
                   nearest_mode="floor" if corners == "asymmetric" else "round_prefer_ceil",
                   cubic_coeff_a=-0.75)  # fmt: skip

@@ -45,6 +45,11 @@ CASES: Final[dict[str, tuple[Callable[..., Any], tuple[Array, ...]]]] = {
     "no elements": (lambda x: ops.reshape(x, shape=(2, 0)), (FLOATS[:0],)),
     "a slope of float64": (ops.leaky_relu, (FLOATS,)),
     "a number transposed": (lambda x: ops.transpose(x, perm=()), (FLOATS[0, 0],)),
+    "an image of three quarters": (
+        lambda x: ops.nearest_interp(x, data_format="NCHW", scale=(0.75, 0.75),
+                                     interp_method="nearest", align_corners=False, align_mode=1),
+        (np.arange(40.0).reshape(1, 2, 5, 4),),
+    ),
     "sums of rows": (
         lambda x, i, u: ops.scatter(x, i, u, overwrite=False),
         (FLOATS, np.array([0, 2]), FLOATS[:2]),
