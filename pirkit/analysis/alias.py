@@ -70,7 +70,9 @@ def is_overwritten(value: SSAValue) -> bool:
         seen.add(name)
         if isinstance(name, BlockArgument) and isinstance(around := name.owner.parent_op(), PirOp):
             stack += (*around.operands, *around.results)
-        for op in (cast(PirOp, use.operation) for use in name.uses):
+        for op in (use.operation for use in name.uses):
+            if not isinstance(op, PirOp):  # a load of a kernel
+                continue
             definition = op.definition
             targets = definition.inplace.items() if definition.writes else ()
             if any(op.operand_named(operand) is name for _, operand in targets):

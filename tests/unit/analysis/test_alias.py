@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+import pirkit
+from pirkit import ops
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.execution_order import operations, order_of
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import VecType
+from pirkit.passes import run_pipeline
 from tests.execution import parsed
 from tests.unit.passes.random_programs import random_program
 
@@ -281,3 +286,12 @@ def test_a_list_is_written_if_one_of_its_elements_is() -> None:
         %w = pd_op.relu_(%y) : ({F}) -> {F}""")
     assert facts.written("l")
     assert not facts.written("x")
+
+
+def test_the_loads_of_a_kernel_write_nothing() -> None:
+    """One result of the op is its operand, which asks whether a result is overwritten."""
+    x, y = np.linspace(0.1, 1, 12).reshape(3, 4), np.array([[1], [0], [3]])
+    call = partial(ops.cross_entropy_with_softmax, use_softmax=False)
+    program = pirkit.trace(lambda x, y: [np.exp(r) * 2 for r in call(x, y)], x, y)
+    run_pipeline(program.module, "fuse,decompose")
+    assert sum(op.name == "pir.map_expr" for op in program.module.walk()) == 2
