@@ -8,7 +8,6 @@ loop) alias what they become, whether or not a backend copies them there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from msgspec import Struct, field
 from xdsl.ir import BlockArgument, Operation, SSAValue
