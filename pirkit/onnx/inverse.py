@@ -55,6 +55,9 @@ _REDUCED: Final = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax",
 _LOGICAL: Final = frozenset({"And", "Or", "Xor", "Not"})
 
 
+_OF_FLOATS: Final = frozenset({"ReduceMean", "ReduceLogSumExp"})
+
+
 def _same(kind: str, w: GraphWriter, op: PirOp) -> Any:
     """Truth values of numbers, and floating results of integers, are converted before."""
     out = meta(op.results[0]).dtype
@@ -75,6 +78,8 @@ def _reduced(kind: str, w: GraphWriter, op: PirOp) -> Any:
     axes = w.numbers(op, "axis")
     x = op.operands[0]
     axes = axes or list(range(len(meta(x).shape)))
+    if kind in _OF_FLOATS and not meta(op.results[0]).dtype.is_float:
+        raise w.unsupported(op, "is of integers")
     name = w.cast(w(x), meta(op.results[0]).dtype)
     return w.node(kind, name, w.integers(axes), keepdims=int(op.attribute("keepdim")))
 

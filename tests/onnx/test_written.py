@@ -50,6 +50,7 @@ CASES: Final[dict[str, tuple[Callable[..., Any], tuple[Array, ...]]]] = {
                                      interp_method="nearest", align_corners=False, align_mode=1),
         (np.arange(40.0).reshape(1, 2, 5, 4),),
     ),
+    "a mean of bools": (lambda x: ops.mean(x, axis=(1,)), (BOOLS,)),
     "sums of rows": (
         lambda x, i, u: ops.scatter(x, i, u, overwrite=False),
         (FLOATS, np.array([0, 2]), FLOATS[:2]),

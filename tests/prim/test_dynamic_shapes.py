@@ -46,3 +46,28 @@ def test_decompose_leaves_it_whole_and_says_why() -> None:
     assert "pd_op.pool2d_grad" in names(module)
     told = [r.message for r in result.remarks if r.kind == "missed"]
     assert any("pool2d" in message for message in told)
+
+
+CONV = """pir.program @main(%x "x" : tensor<1x2x5xWIDTHxf64>, %f "f" : tensor<4x2x3x2xf64>) {
+  %y = pd_op.conv2d(%x, %f) {strides = array<i32: 2, 2>, paddings = array<i32: 0, 0>,
+      padding_algorithm = "EXPLICIT", groups = 1 : i32, dilations = array<i32: 1, 1>,
+      data_format = "NCHW"}
+    : (tensor<1x2x5xWIDTHxf64>, tensor<4x2x3x2xf64>) -> tensor<1x4x2xCOUNTxf64>
+  %s = pd_op.split_with_num(%y) {axis = 1 : i32, num = 2 : i32}
+    : (tensor<1x4x2xCOUNTxf64>) -> !pir.vec<tensor<1x2x2x3xf64>, tensor<1x2x2x3xf64>>
+  %z = pir.slice(%s) {index = 1 : i32}
+    : (!pir.vec<tensor<1x2x2x3xf64>, tensor<1x2x2x3xf64>>) -> tensor<1x2x2x3xf64>
+  pir.shadow_output(%z) {output_name = "z"} : (tensor<1x2x2x3xf64>) -> ()
+}"""
+
+
+def test_an_image_of_unknown_size_gets_a_gradient_of_its_size() -> None:
+    """What reads the convolution knows its size, so that the cotangent has no unknown one."""
+    rng = np.random.default_rng(3)
+    given = {"x": rng.standard_normal((1, 2, 5, 6)), "f": rng.standard_normal((4, 2, 3, 2))}
+    found: list[np.ndarray] = []
+    for width, count in (("6", "3"), ("?", "?")):
+        module = parsed(CONV.replace("WIDTH", width).replace("COUNT", count))
+        run_pipeline(module, "autodiff{wrt=x}")
+        found.append(effect(module, given)["output x_grad"])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)

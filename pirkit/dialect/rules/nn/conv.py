@@ -123,7 +123,8 @@ def _patch_gradient(c: OpCall, g: Value, image: Value, moves: Sequence[Slide]) -
             out, axes=tuple(late), starts=tuple(late.values()), ends=(END,) * len(late),
             infer_flags=(1,) * len(late), decrease_axis=(),
         )  # fmt: skip
-    return _cut(c.b, out, image) if UNKNOWN in out.shape[2:] and any(extra) else out
+    may_be_long = UNKNOWN in (*out.shape[2:], *image.shape[2:]) and any(extra)
+    return _cut(c.b, out, image) if may_be_long else out
 
 
 def _met(b: Builder, image: Value, moves: Sequence[Slide]) -> Value:
