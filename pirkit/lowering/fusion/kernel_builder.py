@@ -33,7 +33,7 @@ from pirkit.dialect.map_expr.tree import (
     walk,
 )
 from pirkit.dialect.operation import PirOp
-from pirkit.index.expr import Expr, Iter, within
+from pirkit.index.expr import Broadcast, Expr, Iter, within
 from pirkit.index.extent import is_sized
 from pirkit.index.index_maps import Guard, Index, bindings, compose, space
 from pirkit.index.substitution import renumber, substitute
@@ -288,7 +288,11 @@ class _Builder:
         rows = tuple([held[a] for a in self.axes])
         if not all(within(held[a], self.group.loops.extents[a]) for a in self.axes):
             return None
+        # An axis that is possibly broadcast is in range only where no selection guards its reads.
+        may_broadcast = any(isinstance(atom, Broadcast) for e in rows for atom, _ in e.terms)
         for node in walk(body):
+            if may_broadcast and isinstance(node, Choose):
+                return None
             if isinstance(node, Load) and node.source < 0:
                 source = self.statements[-1 - node.source]
                 at = bindings(space(source.meta.shape), node.index)
