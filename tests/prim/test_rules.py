@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 import numpy as np
 import pytest
+from xdsl.rewriter import Rewriter
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.build import Value
@@ -256,6 +258,33 @@ def test_a_derivative_does_not_need_to_know_sizes(definition: OpDef) -> None:
                 found.append(runner(p, gradient(p, curved(p)), "decompose")(p.traced.inputs))
         for one, other in zip(*found, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-12, err_msg=str(call))
+
+
+@pytest.mark.parametrize("definition", DERIVED, ids=name)
+def test_a_derivative_has_the_sizes_of_inputs_where_only_results_are_known(
+    definition: OpDef,
+) -> None:
+    """What reads a result may know its sizes, so that a cotangent has sizes that an input lacks."""
+    rng = np.random.default_rng(11)
+    for call in islice(float_calls(definition), 6):
+        known = program_of(call)
+        if definition.name in NEEDS_SIZES or not (known.smooth and known.wrt):
+            continue
+        inputs = known.traced.inputs
+        wanted = runner(known, gradient(known, curved(known)), "decompose")(inputs)
+        shapes = next(partly_known([a.shape for a in inputs], rng), None)
+        with suppress(ConstraintError):  # the op needs to know a size to be typed
+            p = program_of(call, known=shapes or False)
+            types = [r.ssa.type for r in program_of(call).results]
+            told = [
+                p.traced.b.wrap(Rewriter.replace_value_with_new_type(r.ssa, t))
+                for r, t in zip(p.results, types, strict=True)
+            ]
+            p = Program(p.traced, told, p.constant)
+            found = runner(p, gradient(p, curved(p)), "decompose")(inputs)
+            for one, other in zip(wanted, found, strict=True):
+                assert one.shape == other.shape, f"{call} {shapes}"
+                np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-10, err_msg=str(call))
 
 
 def unknowing(call: Call) -> Program | None:

@@ -16,7 +16,7 @@ def _(c: OpCall, g: Value) -> Value:
     if x.shape[axis] == UNKNOWN:
         return _added_at_places(c, g)
     out = b.overlap_add(g, hop_length=c.hop_length, axis=axis)
-    missed = x.shape[axis] - out.shape[axis]
+    missed = (x.shape[axis] - c.frame_length) % c.hop_length  # the size of ``out`` may be unknown
     room = [0] * (2 * x.rank)
     room[1 if axis == 0 else -1] = missed
     return b.pad(out, paddings=tuple(room), pad_value=0.0) if missed else out
