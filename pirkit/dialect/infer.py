@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Final, cast
 
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
@@ -161,7 +162,7 @@ def constant_array(value: SSAValue) -> Constant:
         if owner.name == "pd_op.full":
             scalar = constant_scalar(value)
             shape = cast(TensorMeta, meta_of(value.type)).shape
-            if scalar is not None and shape in ((), (1,)):
+            if isinstance(scalar, int | float) and isfinite(scalar) and shape in ((), (1,)):
                 return (int(scalar),)
     meta = meta_of(value.type)
     if isinstance(meta, VecMeta):
@@ -182,8 +183,10 @@ def _joined(concat: Operation) -> Constant:
 
 def is_dynamic(value: SSAValue) -> bool:
     """True if the program does not determine the attribute that a value represents."""
+    if constant_scalar(value) is not None:  # which may be no integer
+        return False
     array = constant_array(value)
-    return constant_scalar(value) is None and (array is None or None in array)
+    return array is None or None in array
 
 
 def fill_value(value: SSAValue) -> Constant:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
+import pirkit
 from pirkit.diag.errors import ConstraintError, UnsupportedError
 from pirkit.dialect.infer import constant_array, constant_scalar, infer_result_types
 from pirkit.dialect.opdef import lookup
@@ -85,3 +87,26 @@ def test_constant_scalar() -> None:
 def test_both_kinds_of_half_precision_meet_in_float32(pair: tuple[dt.DType, dt.DType]) -> None:
     x, y = (TensorMeta((2,), dtype) for dtype in pair)
     assert promote(x, y, "test") is dt.float32
+
+
+@pytest.mark.parametrize(
+    ("element", "name", "number"),
+    [("f32", "float32", "0x7FF0000000000000"), ("f64", "float64", "0x7FF8000000000000"),
+     ("complex<f32>", "complex64", "-2.0")],
+    ids=["infinity", "nan", "complex"],
+)  # fmt: skip
+def test_a_number_that_is_an_operand_may_be_no_integer(
+    element: str, name: str, number: str
+) -> None:
+    text = f"""pir.program @main(%x "x" : tensor<3x{element}>) {{
+      %k = pd_op.full() {{shape = array<i64: 1>, value = {number} : f64,
+        dtype = #pir.dtype<{name}>, place = #pir.place<cpu:0>}} : () -> tensor<1x{element}>
+      %y = pd_op.scale(%x, %k) {{bias = 0.0 : f32, bias_after_scale = true}}
+        : (tensor<3x{element}>, tensor<1x{element}>) -> tensor<3x{element}>
+      pir.shadow_output(%y) {{output_name = "y"}} : (tensor<3x{element}>) -> ()
+    }}"""
+    x = np.ones(3, name)
+    factor = {"f32": np.inf, "f64": np.nan}.get(element, -2.0)
+    for pipeline in ("", "@default"):
+        found = pirkit.compile(pirkit.loads(text), pipeline=pipeline)(x=x)["y"]
+        np.testing.assert_array_equal(found, x * factor)
