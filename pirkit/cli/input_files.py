@@ -62,12 +62,7 @@ def _require_fit(ports: Sequence[Port], what: str, held: Mapping[str, Any], path
 
 
 def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    metas = {port.name: port.meta for port in exe.plan.inputs}
-
-    def restored(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        meta = metas.get(name)
-        return restore(array, meta.dtype) if isinstance(meta, TensorMeta) else array
-
+    dtypes = {p.name: p.meta.dtype for p in exe.plan.inputs if isinstance(p.meta, TensorMeta)}
     if part == RANDOM[:-1] or part.startswith(RANDOM):
         yield from _random(exe, seed_of(part)).items()
     elif part.startswith(SAFETENSORS) or part.endswith(SUFFIX):
@@ -77,11 +72,12 @@ def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any
         if equals and not name:
             raise _malformed(part)
         name = name or _input_of(path, exe)
-        yield name, restored(name, read_npy(path))
+        array = read_npy(path)
+        yield name, restore(array, dtypes[name]) if name in dtypes else array
     elif "=" in part and not os.path.exists(part):
         raise _malformed(part)
     else:
-        yield from ((name, restored(name, array)) for name, array in read_npz(part).items())
+        yield from read_npz(part, {name: dtype.name for name, dtype in dtypes.items()}).items()
 
 
 def _malformed(part: str) -> UsageError:

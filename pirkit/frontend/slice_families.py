@@ -245,7 +245,7 @@ def _sums(block: Block) -> dict[PirOp, list[PirOp]]:
     found: dict[PirOp, list[PirOp]] = {}
     for each in block.ops:
         op = cast(PirOp, each)
-        if op.name == "pd_op.add" and _is_alike(op):
+        if op.name == "pd_op.add" and _adds_floats(op):
             owners = [cast(PirOp, v.owner) for v in op.operands if v.owner in found]
             before = [o for o in owners if o.results[0].has_one_use() and _type(o) == _type(op)]
             additions = found.pop(before[0]) if before else []
@@ -254,7 +254,7 @@ def _sums(block: Block) -> dict[PirOp, list[PirOp]]:
     return {op: additions for op, additions in found.items() if len(additions) >= LEAST - 1}
 
 
-def _is_alike(op: PirOp) -> bool:
+def _adds_floats(op: PirOp) -> bool:
     """Whether an addition is of floats, and at most one operand is broadcast."""
     meta = meta_of(_type(op))
     is_float = isinstance(meta, TensorMeta) and meta.dtype.is_float

@@ -210,6 +210,11 @@ class GraphWriter:
         error.op = op.name
         return error
 
+    def refusal(self, what: str) -> UnsupportedError:
+        """The error for the op that is being written."""
+        assert self.op is not None
+        return self.unsupported(self.op, what)
+
     # --- names ---
 
     def __call__(self, value: SSAValue | None) -> Any:
@@ -262,12 +267,14 @@ class GraphWriter:
         return self.constant(np.asarray(list(values), np.int64))
 
     def like(self, number: float, value: SSAValue) -> str:
-        """The name of a number of the element type of a value. Integers hold whole ones only."""
+        """The name of a number of the element type of a value.
+
+        Raises UnsupportedError for a fraction of an integer type.
+        """
         dtype = meta(value).dtype
         made = convert(np.asarray(number), dtype)
         if not (dtype.is_float or dtype.is_complex) and made != number:
-            assert self.op is not None
-            raise self.unsupported(self.op, f"has the number {number}, which no {dtype} is")
+            raise self.refusal(f"has the number {number}, which no {dtype} is")
         return self.constant(made)
 
     def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
@@ -287,9 +294,8 @@ class GraphWriter:
         except (shape_inference.InferenceError, checker.ValidationError) as error:
             narrow = next((self.element(n) for n in given if self.element(n) in _WIDER), None)
             if narrow is None:
-                assert self.op is not None
                 problem = str(error).partition("\n")[0]
-                raise self.unsupported(self.op, f"is no {kind} of ONNX: {problem}") from error
+                raise self.refusal(f"is no {kind} of ONNX: {problem}") from error
             wide = _WIDER[narrow]
             given = [self.cast(n, wide) if self.element(n) is narrow else n for n in given]
             found = self.node(kind, *given, outputs=outputs, **attributes)
@@ -301,8 +307,7 @@ class GraphWriter:
         """Attributes of ONNX are float32, which would round a factor of float64."""
         for name, held in attributes.items():
             if isinstance(held, float) and float(np.float32(held)) != held:
-                assert self.op is not None
-                raise self.unsupported(self.op, f"has `{name}` of {held}, which is no float32")
+                raise self.refusal(f"has `{name}` of {held}, which is no float32")
 
     def append(self, node: Any) -> None:
         """Add a node and the types of its outputs. Raises what ONNX raises for its operands."""

@@ -36,7 +36,7 @@ CASES: Final[dict[str, tuple[Callable[..., Any], tuple[Array, ...]]]] = {
     "sums of bools": (ops.add, (BOOLS, ~BOOLS)),
     "an order of bools": (ops.less_than, (BOOLS, ~BOOLS)),
     "places of bools": (lambda x: ops.argmin(x, axis=1, flatten=False), (BOOLS,)),
-    "whole numbers": (ops.floor, (INTS.astype(np.int32),)),
+    "a floor of integers": (ops.floor, (INTS.astype(np.int32),)),
     "finite numbers": (ops.isfinite, (HOLES,)),
     "parts of numbers": (ops.trunc, (FLOATS,)),
     "the other number": (ops.fmax, (HOLES, HOLES[::-1])),

@@ -32,9 +32,8 @@ def _(
             return found
     found = b.matmul(x, y, transpose_x=bool(transA), transpose_y=bool(transB))
     if alpha != 1.0:
-        found = b.cast(
-            b.cast(found, dt.float64) * alpha if not x.dtype.is_float else found * alpha, x.dtype
-        )
+        wide = found if x.dtype.is_float else b.cast(found, dt.float64)
+        found = b.cast(wide * alpha, x.dtype)
     if c is None or beta == 0.0:
         return found
     return b.add(found, c if beta == 1.0 else c * beta)

@@ -62,7 +62,8 @@ class Cumulative(Struct, frozen=True):
     def tile(self) -> int:
         """The slices of single elements that are the lanes of a vector; 0 if they are few."""
         lanes = host().vector_bits // (8 * self.dtype.itemsize)
-        return lanes if self.inner == 1 and min(self.size, self.outer) >= lanes else 0
+        is_tiled = self.inner == 1 and min(self.size, self.outer) >= lanes
+        return lanes if is_tiled and self.size < 1 << 31 else 0  # places are int32 in a tile
 
     @property
     def slices(self) -> int:
