@@ -1050,6 +1050,17 @@ def embedding_grad(
     out_grad: TensorLike,
     padding_idx: int = ...,
 ) -> Any: ...
+def embedding_with_scaled_gradient(
+    x: TensorLike,
+    weight: TensorLike,
+    padding_idx: int = ...,
+) -> Tensor: ...
+def embedding_with_scaled_gradient_grad(
+    x: TensorLike,
+    weight: TensorLike,
+    out_grad: TensorLike,
+    padding_idx: int = ...,
+) -> Any: ...
 def empty(
     shape: Sequence[Any] | TensorLike,
     dtype: DTypeLike | None = ...,
@@ -1292,6 +1303,15 @@ def full_(
     dtype: DTypeLike | None = ...,
     place: Place = ...,
 ) -> Tensor: ...
+def full_batch_size_like(
+    input: TensorLike,
+    shape: Sequence[int] | int,
+    dtype: DTypeLike | None,
+    value: float,
+    input_dim_idx: int,
+    output_dim_idx: int,
+    place: Place = ...,
+) -> Tensor: ...
 def full_int_array(
     value: Sequence[int] | int,
     dtype: DTypeLike | None = ...,
@@ -1323,6 +1343,7 @@ def gather_grad(
 ) -> Any: ...
 def gather_nd(x: TensorLike, index: TensorLike) -> Tensor: ...
 def gather_nd_grad(x: TensorLike, index: TensorLike, out_grad: TensorLike) -> Any: ...
+def gather_tree(ids: TensorLike, parents: TensorLike) -> Tensor: ...
 def gaussian(
     shape: Sequence[Any] | TensorLike,
     mean: float = ...,
@@ -1456,6 +1477,8 @@ def i1(x: TensorLike) -> Tensor: ...
 def i1_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Any: ...
 def i1e(x: TensorLike) -> Tensor: ...
 def i1e_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Any: ...
+def identity_loss(x: TensorLike, reduction: int = ...) -> Tensor: ...
+def identity_loss_(x: TensorLike, reduction: int = ...) -> Tensor: ...
 def identity_loss_grad(x: TensorLike, out_grad: TensorLike, reduction: int) -> Any: ...
 def identity_loss_grad_(x: TensorLike, out_grad: TensorLike, reduction: int) -> Any: ...
 def imag(x: TensorLike) -> Tensor: ...
@@ -1536,6 +1559,36 @@ def instance_norm_grad(
     saved_variance: TensorLike,
     y_grad: TensorLike,
     epsilon: float = ...,
+) -> Any: ...
+def interp_antialias(
+    x: TensorLike,
+    out_size: TensorLike | None = ...,
+    size_tensor: Sequence[TensorLike] | None = ...,
+    scale_tensor: TensorLike | None = ...,
+    data_format: str = ...,
+    out_d: int = ...,
+    out_h: int = ...,
+    out_w: int = ...,
+    scale: Sequence[float] | float = ...,
+    interp_method: str = ...,
+    align_corners: bool = ...,
+    align_mode: int = ...,
+) -> Tensor: ...
+def interp_antialias_grad(
+    x: TensorLike,
+    out_size: TensorLike | None = ...,
+    size_tensor: Sequence[TensorLike] | None = ...,
+    scale_tensor: TensorLike | None = ...,
+    *,
+    output_grad: TensorLike,
+    data_format: str,
+    out_d: int,
+    out_h: int,
+    out_w: int,
+    scale: Sequence[float] | float,
+    interp_method: str,
+    align_corners: bool,
+    align_mode: int,
 ) -> Any: ...
 def inverse(x: TensorLike) -> Tensor: ...
 def inverse_grad(out: TensorLike, out_grad: TensorLike) -> Any: ...
@@ -2015,6 +2068,7 @@ def median_grad(
     keepdim: bool,
     mode: str,
 ) -> Any: ...
+def memcpy(x: TensorLike, dst_place_type: int) -> Tensor: ...
 def memcpy_d2h(x: TensorLike, dst_place_type: int) -> Tensor: ...
 def memcpy_h2d(x: TensorLike, dst_place_type: int) -> Tensor: ...
 def merged_adam_(
@@ -2259,6 +2313,13 @@ def pad3d(
     pad_value: float = ...,
     data_format: str = ...,
 ) -> Tensor: ...
+def pad3d_double_grad(
+    grad_x_grad: TensorLike,
+    paddings: Sequence[Any] | TensorLike,
+    mode: str,
+    pad_value: float,
+    data_format: str,
+) -> Any: ...
 def pad3d_grad(
     x: TensorLike,
     out_grad: TensorLike,
@@ -2266,6 +2327,11 @@ def pad3d_grad(
     mode: str,
     pad_value: float,
     data_format: str,
+) -> Any: ...
+def pad_double_grad(
+    grad_x_grad: TensorLike,
+    pad_value: TensorLike,
+    paddings: Sequence[int] | int,
 ) -> Any: ...
 def pad_grad(
     x: TensorLike,
@@ -2299,6 +2365,20 @@ def pool2d(
     adaptive: bool = ...,
     padding_algorithm: str = ...,
 ) -> Tensor: ...
+def pool2d_double_grad(
+    x: TensorLike,
+    grad_x_grad: TensorLike,
+    kernel_size: Sequence[Any] | TensorLike,
+    strides: Sequence[int] | int,
+    paddings: Sequence[int] | int,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    padding_algorithm: str,
+) -> Any: ...
 def pool2d_grad(
     x: TensorLike,
     out: TensorLike,
@@ -3263,6 +3343,8 @@ def triu_indices(
 ) -> Tensor: ...
 def trunc(input: TensorLike) -> Tensor: ...
 def trunc_(input: TensorLike) -> Tensor: ...
+def trunc_divide(x: TensorLike, y: TensorLike) -> Tensor: ...
+def trunc_divide_(x: TensorLike, y: TensorLike) -> Tensor: ...
 def trunc_grad(out_grad: TensorLike) -> Any: ...
 def truncated_gaussian_random(
     shape: Sequence[int] | int,

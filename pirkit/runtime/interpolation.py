@@ -50,3 +50,32 @@ def _cubic_taps(at: Array, length: int) -> Taps:
     weights = (far(part + 1), near(part), near(1 - part), far(2 - part))
     start = low.astype(np.int64) - 1
     return [(np.clip(start + k, 0, length - 1), w) for k, w in enumerate(weights)]
+
+
+def filter_matrix(
+    method: str, length: int, size: int, factor: float | None, align_corners: bool
+) -> Array:
+    """Weights `[size, length]` of a filter that gets wider where the image shrinks.
+
+    ``method`` is `bilinear` or `bicubic` (of slope -0.5). The filter reaches over all elements
+    that one of the result covers, as `antialias` does in PIL and torch.
+    """
+    if align_corners:
+        step = (length - 1) / (size - 1) if size > 1 else 0.0
+    else:
+        step = 1 / factor if factor else length / size
+    wide = max(step, 1.0)
+    middle = step * (np.arange(size)[:, None] + 0.5)
+    reach = (1.0 if method == "bilinear" else 2.0) * wide
+    low = np.maximum((middle - reach + 0.5).astype(np.int64), 0)
+    high = np.minimum((middle + reach + 0.5).astype(np.int64), length)
+    at = np.arange(length)[None]
+    t = np.abs((at - middle + 0.5) / wide)
+    if method == "bilinear":
+        weights = np.maximum(1 - t, 0)
+    else:
+        near, far = (1.5 * t - 2.5) * t * t + 1, ((-0.5 * t + 2.5) * t - 4) * t + 2
+        weights = np.where(t < 1, near, np.where(t < 2, far, 0))
+    weights = np.where((at >= low) & (at < high), weights, 0)
+    total = weights.sum(axis=1, keepdims=True)
+    return weights / np.where(total == 0, 1, total)

@@ -164,6 +164,9 @@ VALUE_DIFFERENCES: Final = {
         "Paddle divides by zero where a dimension has one element",
         when=lambda call: call.attrs["align_corners"] and 1 in call.attrs["output_shape"][2:],
     ),
+    "pd_op.interp_antialias": Difference(
+        "Paddle computes the weights in single precision", when=_is_float64
+    ),
     "pd_op.bilinear_interp": _POSITIONS,
     "pd_op.trilinear_interp": _POSITIONS,
     "pd_op.batch_norm": _UNSET_STATISTICS,
@@ -343,6 +346,7 @@ UNCOMPARED_VALUES: Final = {
     "pd_op.assign_value": "it exists only in programs",
     "pd_op.depend": "Paddle's kernel works in place only",
     "pd_op.share_data_": "it exists only in programs",
+    "pd_op.memcpy": "it exists only in programs",
     "pd_op.memcpy_d2h": "Paddle's CPU build leaves the result without memory",
     "pd_op.flash_attn": "it draws, and Paddle's CPU build has no kernel",
 }

@@ -46,7 +46,7 @@ DATA_DEPENDENT: Final = frozenset(
         "segment_pool sequence_mask distribute_fpn_proposals bincount "
         "repeat_interleave_with_tensor_index viterbi_decode "
         "batch_norm batch_norm_ sync_batch_norm_ linear_interp nearest_interp bilinear_interp "
-        "bicubic_interp trilinear_interp"
+        "bicubic_interp trilinear_interp interp_antialias"
     ).split()
 )
 """Ops whose result sizes depend on values, or whose scratch result has no declared size."""

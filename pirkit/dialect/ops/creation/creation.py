@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import isfinite
 
 from pirkit.dialect.kinds import CONSTANT, CONSTANT_LIKE
@@ -189,6 +189,69 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2), value=300.0, dtype=dt.int8)
     yield "C1", s(s.tensor(2), value=-1, dtype=dt.uint8)
     yield "C1", s(s.tensor(2), value=1e6, dtype=dt.float16)
+
+
+@op
+class FullBatchSizeLike:
+    """A tensor filled with one number, of which one size is a size of `input`.
+
+    Paddle writes it where a program computes with a number and a tensor whose batch size is
+    unknown, as in `2.0 / x`. The size at `output_dim_idx` of `shape` is that of `input` at
+    `input_dim_idx`.
+
+    C1: no other size is negative.
+    C2: `input` and `shape` have these dimensions.
+    """
+
+    name = "pd_op.full_batch_size_like"
+    signature = (
+        "input ; shape: i32[], dtype: dtype, value: f64, input_dim_idx: i32, output_dim_idx: i32, "
+        "place: place = cpu -> out"
+    )
+    dtypes = dt.ANY
+    reads_meta_only = ("input",)
+
+
+@infer_meta(FullBatchSizeLike)
+def _(
+    input: TensorMeta, *, shape: Sequence[int], dtype: DType, input_dim_idx: int,
+    output_dim_idx: int, **_: object,
+) -> TensorMeta:  # fmt: skip
+    exist = 0 <= input_dim_idx < input.rank and 0 <= output_dim_idx < len(shape)
+    require(exist, "C2", f"no dimension {input_dim_idx} of {input}, or {output_dim_idx} of {shape}")
+    sizes = [*shape]
+    sizes[output_dim_idx] = 0
+    made = [*requested(sizes)]
+    made[output_dim_idx] = input.shape[input_dim_idx]
+    return TensorMeta(tuple(made), dtype)
+
+
+@reference(FullBatchSizeLike)
+def _(
+    input: Array, *, shape: Sequence[int], dtype: DType, value: float, input_dim_idx: int,
+    output_dim_idx: int, **_: object,
+) -> Array:  # fmt: skip
+    sizes = [*shape]
+    sizes[output_dim_idx] = input.shape[input_dim_idx]
+    return np.full(sizes, constant(value, dtype))
+
+
+@samples(FullBatchSizeLike)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    first = {"input_dim_idx": 0, "output_dim_idx": 0}
+    yield s(s.tensor(2, 3), shape=(-1, 4), dtype=dt.float32, value=2.0, **first)
+    yield s(
+        s.tensor(2, 3), shape=(5, 1, -1), dtype=dt.int64, value=7.9, input_dim_idx=1,
+        output_dim_idx=2,
+    )  # fmt: skip
+    yield s(s.tensor(0, 3), shape=(-1,), dtype=dt.float64, value=-0.0, **first)
+
+
+@bad_samples(FullBatchSizeLike)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    first = {"input_dim_idx": 0, "output_dim_idx": 0}
+    yield "C1", s(s.tensor(2), shape=(-1, -2), dtype=dt.float32, value=0.0, **first)
+    yield "C2", s(s.tensor(), shape=(-1,), dtype=dt.float32, value=0.0, **first)
 
 
 @op

@@ -102,6 +102,15 @@ class FloorDivide(_Binary):
 
 
 @op
+class TruncDivide(_Binary):
+    """`x / y` rounded towards 0. Refuses at run time to divide an integer by 0."""
+
+    name = "pd_op.trunc_divide"
+    dtypes = dt.REAL
+    domain = (1.0, 5.0)
+
+
+@op
 class Remainder(_Binary):
     """`x - y * floor(x / y)`: the remainder has the sign of `y`.
 
@@ -177,7 +186,7 @@ class Atan2:
 
 
 ORDERED: Final = (Maximum, Minimum, Fmax, Fmin)
-INTEGERS: Final = (FloorDivide, Remainder)
+INTEGERS: Final = (FloorDivide, TruncDivide, Remainder)
 NO_BOOLS: Final = (Subtract, Divide, ElementwisePow, *INTEGERS)
 BINARY: Final = (Add, Multiply, *NO_BOOLS, *ORDERED)
 
@@ -255,6 +264,13 @@ def _integer_division(function: Callable[[Array, Array], Any]) -> Callable[[Arra
     return rule
 
 
+def _trunc_divide(x: Array, y: Array) -> Any:
+    if x.dtype.kind not in "iu":
+        return np.trunc(np.divide(x, y))
+    below = (np.remainder(x, y) != 0) & ((x < 0) != (y < 0))
+    return np.floor_divide(x, y) + below.astype(x.dtype)
+
+
 def _power(x: Array, y: Array) -> Any:
     if x.dtype.kind not in "iu":
         return np.power(x, y)
@@ -275,6 +291,7 @@ for _op, _function in (
     (Multiply, deferred.multiply),
     (Divide, _divide),
     (FloorDivide, _integer_division(deferred.floor_divide)),
+    (TruncDivide, _integer_division(_trunc_divide)),
     (Remainder, _integer_division(deferred.remainder)),
     (ElementwisePow, _power),
     (Maximum, deferred.maximum),

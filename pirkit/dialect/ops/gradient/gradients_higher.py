@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pirkit.dialect.opdef import infer_meta
+from typing import Any
+
+from pirkit.dialect.opdef import infer_meta, lookup
 from pirkit.dialect.ops.gradient.gradients import declare_gradients
 from pirkit.dialect.ops.gradient.gradients_nn import (
     BATCH_NORM,
     CONV,
     GROUPED_CONV,
+    POOL,
     TRANSPOSE_FLAGS,
     TRANSPOSED_CONV,
 )
@@ -119,6 +122,12 @@ declare_gradients(
         "grad_scale_grad?, grad_bias_grad? ; epsilon: f32 -> x_grad, scale_grad, grad_y_grad"
     ),
     "reshape_double_grad: grad_out, grad_x_grad -> grad_out_grad",
+    "pad_double_grad: grad_x_grad, pad_value: scalar ; paddings: i32[] -> grad_out_grad=?",
+    (
+        "pad3d_double_grad: grad_x_grad, paddings: intarray ; mode: str, pad_value: f64, "
+        "data_format: str -> grad_out_grad=?"
+    ),
+    f"pool2d_double_grad: x, grad_x_grad, kernel_size: intarray ; {POOL} -> grad_out_grad=?",
     "transpose_double_grad: grad_x_grad ; perm: i32[] -> grad_out_grad=?",
 )
 
@@ -127,3 +136,14 @@ declare_gradients(
 def _(grad_x_grad: TensorMeta, *, perm: tuple[int, ...]) -> TensorMeta:
     axes = normalize_axes(perm, grad_x_grad.rank, "C2", "perm")
     return grad_x_grad.with_shape(grad_x_grad.shape[a] for a in axes)
+
+
+@infer_meta("pd_op.pad_double_grad", "pd_op.pad3d_double_grad")
+def _(grad_x_grad: TensorMeta, **how: Any) -> Any:
+    name = "pd_op.pad3d" if "mode" in how else "pd_op.pad"
+    return infer_meta.of(lookup(name))(grad_x_grad, **how)
+
+
+@infer_meta("pd_op.pool2d_double_grad")
+def _(x: TensorMeta, grad_x_grad: TensorMeta, **how: Any) -> Any:
+    return infer_meta.of(lookup("pd_op.pool2d"))(grad_x_grad, **how)

@@ -22,7 +22,7 @@ TRANSPOSED_CONV = (
     "strides: i32[], paddings: i32[], output_padding: i32[], padding_algorithm: str, "
     "groups: i32, dilations: i32[], data_format: str"
 )
-_POOL = (
+POOL = (
     "strides: i64[], paddings: i64[], ceil_mode: bool, exclusive: bool, data_format: str, "
     "pooling_type: str, global_pooling: bool, adaptive: bool, padding_algorithm: str"
 )
@@ -69,9 +69,9 @@ declare_gradients(
         "paddings: i32[], dilations: i32[], deformable_groups: i32, groups: i32, "
         "im2col_step: i32 -> x_grad, offset_grad, filter_grad, mask_grad"
     ),
-    f"pool2d_grad: x, out, out_grad, kernel_size: intarray ; {_POOL} -> x_grad",
-    f"pool3d_grad: x, out, out_grad ; kernel_size: i64[], {_POOL} -> x_grad",
-    f"lp_pool2d_grad: x, out, out_grad ; kernel_size: intarray, {_POOL}, norm_type: f32 -> x_grad",
+    f"pool2d_grad: x, out, out_grad, kernel_size: intarray ; {POOL} -> x_grad",
+    f"pool3d_grad: x, out, out_grad ; kernel_size: i64[], {POOL} -> x_grad",
+    f"lp_pool2d_grad: x, out, out_grad ; kernel_size: intarray, {POOL}, norm_type: f32 -> x_grad",
     f"max_pool2d_with_index_grad: x, mask, out_grad ; {_INDEXED_POOL} -> x_grad",
     f"max_pool3d_with_index_grad: x, mask, out_grad ; {_INDEXED_POOL} -> x_grad",
     f"fractional_max_pool2d_grad: x, mask, out_grad ; {_FRACTIONAL_POOL} -> x_grad",
@@ -130,25 +130,17 @@ declare_gradients(
         "asvector: bool -> x_grad"
     ),
     "renorm_grad: x, out_grad ; p: f32, axis: i32, max_norm: f32 -> x_grad",
-    (
-        "linear_interp_grad: x~, out_size?, size_tensor[]?, scale_tensor?, output_grad ; "
+    *(
+        f"{name}_grad: x~, out_size?, size_tensor[]?, scale_tensor?, output_grad ; "
         f"{_INTERP} -> x_grad"
-    ),
-    (
-        "nearest_interp_grad: x~, out_size?, size_tensor[]?, scale_tensor?, output_grad ; "
-        f"{_INTERP} -> x_grad"
-    ),
-    (
-        "bilinear_interp_grad: x~, out_size?, size_tensor[]?, scale_tensor?, output_grad ; "
-        f"{_INTERP} -> x_grad"
-    ),
-    (
-        "bicubic_interp_grad: x~, out_size?, size_tensor[]?, scale_tensor?, output_grad ; "
-        f"{_INTERP} -> x_grad"
-    ),
-    (
-        "trilinear_interp_grad: x~, out_size?, size_tensor[]?, scale_tensor?, output_grad ; "
-        f"{_INTERP} -> x_grad"
+        for name in (
+            "linear_interp",
+            "nearest_interp",
+            "bilinear_interp",
+            "bicubic_interp",
+            "trilinear_interp",
+            "interp_antialias",
+        )
     ),
     (
         "grid_sample_grad: x, grid, out_grad ; mode: str, padding_mode: str, "
@@ -174,6 +166,10 @@ declare_gradients(
     (
         "pad3d_grad: x~, out_grad, paddings: intarray ; mode: str, pad_value: f64, "
         "data_format: str -> x_grad"
+    ),
+    (
+        "embedding_with_scaled_gradient_grad: x, weight~, out_grad ; padding_idx: i64 = -1 -> "
+        "weight_grad"
     ),
     "embedding_grad: x, weight~, out_grad ; padding_idx: i64 = -1 -> weight_grad",
     (

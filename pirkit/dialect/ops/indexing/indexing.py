@@ -215,14 +215,30 @@ class Embedding:
     dtypes = dt.INTS
 
 
-@infer_meta(Embedding)
+@op
+class EmbeddingWithScaledGradient:
+    """`embedding`, whose gradient of a row is divided by how often `x` names it.
+
+    `scale_grad_by_freq` of `paddle.nn.functional.embedding` makes it.
+
+    C1: `weight` is a matrix.
+    C2: `x` holds int32, int64, int16, int8 or uint8.
+    C3: each index lies in `[0, rows)`.
+    """
+
+    name = "pd_op.embedding_with_scaled_gradient"
+    signature = "x, weight ; padding_idx: i64 = -1 -> out"
+    dtypes = dt.INTS
+
+
+@infer_meta(Embedding, EmbeddingWithScaledGradient)
 def _(x: TensorMeta, weight: TensorMeta, **_: object) -> TensorMeta:
     require(weight.rank == 2, "C1", f"weight is a {weight}")
     require(x.dtype.is_integer, "C2", f"x is a {x}")
     return weight.with_shape((*x.shape, weight.shape[1]))
 
 
-@reference(Embedding)
+@reference(Embedding, EmbeddingWithScaledGradient)
 def _(x: Array, weight: Array, *, padding_idx: int, **_: object) -> Array:
     check_index(x, weight.shape[0], "C3", from_end=False)
     out = np.take(weight, x, axis=0)
@@ -275,7 +291,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, s.array([0, -1, 2], dt.int32), axis=-1)
 
 
-@samples(Embedding)
+@samples(Embedding, EmbeddingWithScaledGradient)
 def _(s: SampleMaker) -> Iterator[Sample]:
     weight = s.tensor(5, 3, dtype=dt.float32)
     yield s(s.array([[0, 4], [2, 2]]), weight)
@@ -317,7 +333,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C3", s(x, s.array([-5], dt.int64))
 
 
-@bad_samples(Embedding)
+@bad_samples(Embedding, EmbeddingWithScaledGradient)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     weight = s.tensor(5, 3, dtype=dt.float32)
     yield "C1", s(s.array([1]), s.tensor(5, dtype=dt.float32))

@@ -115,6 +115,16 @@ class _Transfer:
 
 
 @op
+class Memcpy(_Transfer):
+    """`x` in the memory that a number names, as `Tensor.cpu()` gives it.
+
+    0 is the host and 1 a device.
+    """
+
+    name = "pd_op.memcpy"
+
+
+@op
 class CopyToDevice(_Transfer):
     """`x` in the memory of a device; numbers are those of Paddle's places."""
 
@@ -129,7 +139,7 @@ class CopyToHost(_Transfer):
 
 
 infer_meta(Assign, ShareData, ShareDataInplace)(unchanged)
-infer_meta(CopyToDevice, CopyToHost)(unchanged)
+infer_meta(Memcpy, CopyToDevice, CopyToHost)(unchanged)
 
 
 @reference(Assign)
@@ -137,12 +147,12 @@ def _(x: Array) -> Array:
     return x.copy()
 
 
-@reference(CopyToDevice, CopyToHost)
+@reference(Memcpy, CopyToDevice, CopyToHost)
 def _(x: Array, **_: object) -> Array:
     return x.copy()
 
 
-@samples(CopyToDevice, CopyToHost)
+@samples(Memcpy, CopyToDevice, CopyToHost)
 def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), dst_place_type=1)
     yield s(s.tensor(), dst_place_type=0)

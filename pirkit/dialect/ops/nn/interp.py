@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pirkit.dialect.opdef import OpDef, bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert, in_f32
-from pirkit.runtime.interpolation import Taps, taps_along
+from pirkit.runtime.interpolation import Taps, filter_matrix, taps_along
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
@@ -116,6 +116,27 @@ class TrilinearInterp:
     operand_dtypes = _SIZE_DTYPES
 
 
+@op
+class InterpAntialias:
+    """Resize images `[N, C, H, W]` (or NHWC) by `bilinear` or `bicubic`, without aliasing.
+
+    Where the image shrinks, the filter is as wide as the elements that one of the result covers.
+    Sizes are given as for `linear_interp`.
+
+    C1: `x` has four dimensions.
+    C2: `interp_method` is `bilinear` or `bicubic`, `data_format` known, and `x` not complex.
+    C3: the size is given, by one positive number per spatial dimension.
+    """
+
+    name = "pd_op.interp_antialias"
+    signature = _SIGNATURE
+    dtypes = dt.FLOATS
+    operand_dtypes = _SIZE_DTYPES
+
+
+FILTERS: Final = ("bilinear", "bicubic")
+"""Methods of `interp_antialias`."""
+
 RANKS: Final = {
     LinearInterp: (3,),
     NearestInterp: (4, 5),
@@ -167,6 +188,12 @@ for _op, _ranks in RANKS.items():
     infer_meta(_op)(_rule(_ranks))
 
 
+@infer_meta(InterpAntialias)
+def _(x: TensorMeta, *sizes: Any, interp_method: str, **how: Any) -> TensorMeta:
+    require(interp_method in FILTERS, "C2", f"method {interp_method!r} is not in {FILTERS}")
+    return _rule((4,))(x, *sizes, interp_method=interp_method, **how)
+
+
 def _first(data_format: str) -> int:
     """The first spatial dimension."""
     return 2 if data_format == "NCHW" else 1
@@ -192,21 +219,27 @@ def _sizes(lengths: Sequence[int], scale: Sequence[float], sizes: Sequence[int])
 
 @reference(*RANKS)
 def _(
-    x: Array,
-    out_size: Array | None,
-    size_tensor: list[Array] | None,
-    scale_tensor: Array | None,
-    *,
-    data_format: str,
-    out_d: int,
-    out_h: int,
-    out_w: int,
-    scale: Sequence[float],
-    interp_method: str,
-    align_corners: bool,
-    align_mode: int,
-) -> Array:
-    n, first = x.ndim - 2, _first(data_format)
+    x: Array, *given: Any, data_format: str, interp_method: str, align_corners: bool,
+    align_mode: int, **how: Any,
+) -> Array:  # fmt: skip
+    first = _first(data_format)
+    every = [
+        taps_along(interp_method, *each, align_corners, align_mode)
+        for each in sizes_at_run(x, first, *given, **how)
+    ]
+    if interp_method == "nearest":
+        return _resampled(x, first, every)
+    kind = dt.of_array(x)
+    wide = x if kind.is_float else x.astype(np.float64)
+    return convert(in_f32(_resampled)(wide, first=first, every=every), kind)
+
+
+def sizes_at_run(
+    x: Array, first: int, out_size: Array | None, size_tensor: list[Array] | None,
+    scale_tensor: Array | None, *, out_d: int, out_h: int, out_w: int, scale: Sequence[float],
+) -> list[tuple[int, int, float | None]]:  # fmt: skip
+    """Length, size and factor (None: their quotient) of each dimension from ``first`` on."""
+    n = x.ndim - 2
     lengths = x.shape[first : first + n]
     factors: tuple[float | None, ...] = (None,) * n
     given = [out_size] if out_size is not None else []
@@ -219,15 +252,20 @@ def _(
             scale = scale * n if len(scale) == 1 else scale
         sizes = _sizes(lengths, scale, (out_d, out_h, out_w))
         factors = tuple(scale) or factors
-    every = [
-        taps_along(interp_method, *each, align_corners, align_mode)
-        for each in zip(lengths, sizes, factors, strict=True)
-    ]
-    if interp_method == "nearest":
-        return _resampled(x, first, every)
-    kind = dt.of_array(x)
-    wide = x if kind.is_float else x.astype(np.float64)
-    return convert(in_f32(_resampled)(wide, first=first, every=every), kind)
+    return list(zip(lengths, sizes, factors, strict=True))
+
+
+@reference(InterpAntialias)
+def _(
+    x: Array, *given: Any, data_format: str, interp_method: str, align_corners: bool,
+    align_mode: int, **how: Any,
+) -> Array:  # fmt: skip
+    first = _first(data_format)
+    found = x if x.dtype == np.float64 else x.astype(np.float32)
+    for axis, (length, size, factor) in enumerate(sizes_at_run(x, first, *given, **how), first):
+        matrix = filter_matrix(interp_method, length, size, factor, align_corners)
+        found = np.moveaxis(np.moveaxis(found, axis, -1) @ matrix.T.astype(found.dtype), -1, axis)
+    return convert(found, dt.of_array(x))
 
 
 def _resampled(x: Array, first: int, every: Sequence[Taps]) -> Array:
@@ -298,3 +336,24 @@ def _refused(definition: OpDef) -> Callable[[SampleMaker], Iterator[tuple[str, S
 for _op in RANKS:
     samples(_op)(_shown(_op))
     bad_samples(_op)(_refused(_op))
+
+
+@samples(InterpAntialias)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    x = s.tensor(2, 3, 9, 7)
+    yield s(x, interp_method="bilinear", out_h=4, out_w=3, align_corners=False)
+    yield s(x, interp_method="bicubic", out_h=3, out_w=11, align_corners=False)
+    yield s(x, interp_method="bilinear", scale=(0.4, 1.5), align_corners=False)
+    yield s(x, interp_method="bicubic", out_h=5, out_w=5)
+    yield s(
+        s.tensor(2, 9, 7, 3), s.array((4, 3), dt.int32), interp_method="bilinear",
+        data_format="NHWC", align_corners=False,
+    )  # fmt: skip
+
+
+@bad_samples(InterpAntialias)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    good = {"interp_method": "bilinear", "out_h": 3, "out_w": 3}
+    yield "C1", s(s.tensor(4, 4), **good)
+    yield "C2", s(s.tensor(1, 2, 4, 4), **{**good, "interp_method": "nearest"})
+    yield "C3", s(s.tensor(1, 2, 4, 4), interp_method="bilinear")

@@ -7,6 +7,7 @@ from typing import Any
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
+from pirkit.dialect.rules.movement.size_ops import Size, as_shape, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 
@@ -24,6 +25,13 @@ def _(c: OpCall) -> Value:
 @decompose("pd_op.assign_value_")
 def _(c: OpCall) -> Value:
     return c.b.assign_value(shape=c.shape, dtype=c.dtype, values=c.values)
+
+
+@decompose("pd_op.full_batch_size_like")
+def _(c: OpCall) -> Value:
+    sizes: list[Size] = [*c.shape]
+    sizes[c.output_dim_idx] = sizes_of(c.b, c.input)[c.input_dim_idx]
+    return c.b.expand(c.b.const(c.value, c.dtype), shape=as_shape(c.b, sizes))
 
 
 @decompose("pd_op.linspace")

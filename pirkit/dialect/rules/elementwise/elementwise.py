@@ -233,3 +233,14 @@ def _(c: OpCall, g: Value) -> tuple[Value | None, ...]:
     dx = b.sum_to(b.where(c.condition, g, zero), c.x) if c.wants("x") else None
     dy = b.sum_to(b.where(c.condition, zero, g), c.y) if c.wants("y") else None
     return None, dx, dy
+
+
+@decompose("pd_op.trunc_divide")
+def _(c: OpCall) -> Value:
+    """Integers divide exactly: the floor, and one more where it lies below a negative quotient."""
+    b, x, y = c.b, c.x, c.y
+    if c.out.dtype.is_float:
+        return b.cast(b.trunc(b.wide(x) / b.wide(y)), c.out.dtype)
+    signs_differ = b.not_equal(x < 0, y < 0)
+    is_below = b.logical_and(b.not_equal(b.remainder(x, y), b.const(0, c.out.dtype)), signs_differ)
+    return b.floor_divide(x, y) + b.cast(is_below, c.out.dtype)

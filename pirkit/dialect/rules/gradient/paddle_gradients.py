@@ -14,6 +14,11 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.size_ops import shape_of
 
+_POOLING: Final = (
+    "kernel_size", "strides", "paddings", "ceil_mode", "exclusive", "data_format", "pooling_type",
+    "global_pooling", "adaptive", "padding_algorithm",
+)  # fmt: skip
+
 FROM_RESULT: Final[dict[str, dict[str, Callable[[Any], Value]]]] = {
     "pd_op.relu_grad": {"x": lambda c: c.out},
     "pd_op.relu6_grad": {"x": lambda c: c.out},
@@ -44,6 +49,17 @@ FROM_RESULT: Final[dict[str, dict[str, Callable[[Any], Value]]]] = {
     },
     "pd_op.sqrt_double_grad": {"out_grad": lambda c: c.grad_x * c.out * 2.0},
     "pd_op.rsqrt_double_grad": {"out_grad": lambda c: c.grad_x / (c.out**3 * -0.5)},
+    "pd_op.pad_double_grad": {
+        "out_grad": lambda c: c.b.pad(c.grad_x_grad, paddings=c.paddings, pad_value=0.0)
+    },
+    "pd_op.pad3d_double_grad": {
+        "out_grad": lambda c: c.b.pad3d(
+            c.grad_x_grad, paddings=c.paddings, mode=c.mode, data_format=c.data_format
+        )
+    },
+    "pd_op.pool2d_double_grad": dict.fromkeys(
+        ("out", "out_grad"), lambda c: c.b.pool2d(c.x, **{n: getattr(c, n) for n in _POOLING})
+    ),
     "pd_op.divide_double_grad": {"x": lambda c: c.out * c.y},
 }
 """Operands of the forward op that the gradient op lacks and that its derivative reads.
@@ -80,6 +96,8 @@ STANDS_FOR: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "pd_op.add_double_grad": {"x": ("grad_x_grad", "grad_out")},
     "pd_op.subtract_double_grad": {"x": ("grad_x_grad", "grad_out")},
     "pd_op.add_triple_grad": {"y": ("grad_grad_y",), "grad_out": ("grad_grad_out_grad",)},
+    "pd_op.pad_double_grad": {"x": ("grad_x_grad",)},
+    "pd_op.pad3d_double_grad": {"x": ("grad_x_grad",)},
     "pd_op.reshape_double_grad": {"x": ("grad_x_grad",)},
     "pd_op.einsum_grad": {"x": ("x_shape",)},
     "pd_op.rnn_grad": {"dropout_state_in": ("dropout_state_out",)},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose
-from pirkit.dialect.rules.movement.movement import arange, counted, from_start, part
+from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.rules.movement.movement import add_at, arange, counted, from_start, part
 from pirkit.dialect.rules.movement.size_ops import in_shape, sizes_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -39,6 +39,26 @@ def _(c: OpCall) -> Value:
         return out
     is_padding = b.equal(index, b.const(c.padding_idx, index.dtype))
     return b.where(b.unsqueeze(is_padding, axis=(-1,)), b.const(0.0, out.dtype), out)
+
+
+@decompose("pd_op.embedding_with_scaled_gradient")
+def _(c: OpCall) -> Value:
+    return c.b.embedding(c.x, c.weight, padding_idx=c.padding_idx)
+
+
+@vjp("pd_op.embedding_with_scaled_gradient")
+def _(c: OpCall, g: Value) -> tuple[None, Value]:
+    """Each row of the gradient is divided before the rows of one index are added."""
+    b, weight = c.b, c.weight
+    index = b.reshape(c.x if c.x.dtype in (dt.int32, dt.int64) else b.cast(c.x, dt.int64), (-1,))
+    ones = b.ones_like(b.cast(index, dt.float32))
+    counts = add_at(b, ones, b.cast(weight[:, 0], dt.float32), 0, index)
+    rate = 1.0 / b.gather(counts, index, axis=0)
+    if c.padding_idx != -1:
+        is_padding = b.equal(index, b.const(c.padding_idx, index.dtype))
+        rate = b.where(is_padding, b.zeros_like(rate), rate)
+    rows = b.reshape(g, (-1, weight.shape[1]))
+    return None, add_at(b, rows * b.cast(b.unsqueeze(rate, axis=(-1,)), g.dtype), weight, 0, index)
 
 
 @decompose("pd_op.one_hot")

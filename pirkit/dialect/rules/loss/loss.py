@@ -174,13 +174,3 @@ def _(c: OpCall) -> tuple[Value, Value, Value]:
     rows = b.cast(b.reshape(as_list(b, sizes_of(b, indices)[0]), ()), dt.int32)
     most = b.maximum(rows, b.ones_like(rows))
     return b.cast(hits, dt.float32) / b.cast(most, dt.float32), b.cast(hits, dt.int32), rows
-
-
-@decompose("pd_op.identity_loss_grad")
-def _(c: OpCall) -> Value:
-    """Of a sum (0), a mean (1) or the elements themselves."""
-    b, x, g = c.b, c.x, c.out_grad
-    if c.reduction == 2:
-        return g
-    expanded = b.expand_like(b.reshape(g, ()), x)
-    return expanded if c.reduction == 0 else expanded / count(b, x, tuple(range(x.rank)))

@@ -41,6 +41,51 @@ def _(c: OpCall) -> Value:
     return b.cast(x, c.x.dtype)
 
 
+@decompose("pd_op.interp_antialias")
+def _(c: OpCall) -> Value:
+    """One matmul for each dimension, by the weights of `filter_matrix`."""
+    b, x = c.b, c.b.wide(c.x)
+    first = 2 if c.data_format == "NCHW" else 1
+    lengths = sizes_of(b, x)[first : first + 2]
+    for axis, each in enumerate(zip(lengths, *_sizes(c, lengths), strict=True), first):
+        weights = b.cast(_filter_matrix(c, *each), x.dtype)
+        order = [*(i for i in range(4) if i != axis), axis]
+        back = [order.index(i) for i in range(4)]
+        x = b.permute(b.matmul(b.permute(x, order), weights, transpose_y=True), back)
+    return b.cast(x, c.x.dtype)
+
+
+def _filter_matrix(c: OpCall, length: Size, size: Size, factor: Value | None) -> Value:
+    """`[size, length]` in float64, as :func:`pirkit.runtime.interpolation.filter_matrix` has it."""
+    b, wide = c.b, dt.float64
+    one, zero = b.const(1.0, wide), b.const(0.0, wide)
+    long, short = (b.cast(b.reshape(as_list(b, d), ()), wide) for d in (length, size))
+    if c.align_corners:
+        steps = b.maximum(short - one, one)
+        step = b.where(b.greater_than(short, one), (long - one) / steps, zero)
+    else:
+        step = long / short if factor is None else b.reshape(1.0 / factor, ())
+    stretch = b.maximum(step, one)
+    reach = stretch * (1.0 if c.interp_method == "bilinear" else 2.0)
+    rows, columns = (
+        b.cast(b.arange(start=0, end=n, step=1, dtype=dt.int64), wide)
+        for n in (d if isinstance(d, int) else b.reshape(d, ()) for d in (size, length))
+    )
+    middle = b.unsqueeze((rows + 0.5) * step, axis=(1,))
+    low = b.maximum(b.trunc(middle - reach + 0.5), zero)
+    high = b.minimum(b.trunc(middle + reach + 0.5), long)
+    t = b.abs((columns - middle + 0.5) / stretch)
+    if c.interp_method == "bilinear":
+        found = b.maximum(1.0 - t, zero)
+    else:
+        near, far = (t * 1.5 - 2.5) * t * t + 1.0, ((t * -0.5 + 2.5) * t - 4.0) * t + 2.0
+        found = b.where(t < 1.0, near, b.where(t < 2.0, far, b.zeros_like(t)))
+    is_read = b.logical_and(b.greater_equal(columns, low), b.less_than(columns, high))
+    found = b.where(is_read, found, b.zeros_like(found))
+    total = b.sum(found, (1,), keepdim=True)
+    return found / b.where(b.equal(total, zero), one, total)
+
+
 def _resampled(b: Builder, x: Value, axis: int, taps: Taps) -> Value:
     shape = (-1, *(1,) * (x.rank - axis - 1))
     terms = [
