@@ -1104,6 +1104,55 @@ def eye(
     dtype: DTypeLike | None = ...,
     place: Place = ...,
 ) -> Tensor: ...
+def fake_channel_wise_quantize_dequantize_abs_max(
+    x: TensorLike,
+    bit_length: int = ...,
+    round_type: int = ...,
+    quant_axis: int = ...,
+) -> tuple[Tensor, Tensor]: ...
+def fake_channel_wise_quantize_dequantize_abs_max_grad(
+    out_grad: TensorLike,
+    bit_length: int = ...,
+    round_type: int = ...,
+    quant_axis: int = ...,
+) -> Any: ...
+def fake_quantize_dequantize_abs_max(
+    x: TensorLike,
+    bit_length: int = ...,
+    round_type: int = ...,
+) -> tuple[Tensor, Tensor]: ...
+def fake_quantize_dequantize_abs_max_grad(
+    out_grad: TensorLike,
+    bit_length: int = ...,
+    round_type: int = ...,
+) -> Any: ...
+def fake_quantize_dequantize_moving_average_abs_max(
+    x: TensorLike,
+    in_scale: TensorLike,
+    in_accum: TensorLike | None = ...,
+    in_state: TensorLike | None = ...,
+    moving_rate: float = ...,
+    bit_length: int = ...,
+    is_test: bool = ...,
+    round_type: int = ...,
+) -> Any: ...
+def fake_quantize_dequantize_moving_average_abs_max_(
+    x: TensorLike,
+    in_scale: TensorLike,
+    in_accum: TensorLike | None = ...,
+    in_state: TensorLike | None = ...,
+    moving_rate: float = ...,
+    bit_length: int = ...,
+    is_test: bool = ...,
+    round_type: int = ...,
+) -> Any: ...
+def fake_quantize_dequantize_moving_average_abs_max_grad(
+    out_grad: TensorLike,
+    moving_rate: float = ...,
+    bit_length: int = ...,
+    is_test: bool = ...,
+    round_type: int = ...,
+) -> Any: ...
 def feed(name: str, col: int) -> Tensor: ...
 def fetch(x: TensorLike, name: str, col: int) -> Tensor: ...
 def fft_c2c(

@@ -168,6 +168,18 @@ declare_gradients(
         "data_format: str -> x_grad"
     ),
     (
+        "fake_quantize_dequantize_abs_max_grad: out_grad ; bit_length: i32 = 8, "
+        "round_type: i32 = 1 -> x_grad=out_grad"
+    ),
+    (
+        "fake_channel_wise_quantize_dequantize_abs_max_grad: out_grad ; bit_length: i32 = 8, "
+        "round_type: i32 = 1, quant_axis: i32 = 0 -> x_grad=out_grad"
+    ),
+    (
+        "fake_quantize_dequantize_moving_average_abs_max_grad: out_grad ; moving_rate: f32 = 0.9, "
+        "bit_length: i32 = 8, is_test: bool = False, round_type: i32 = 1 -> x_grad=out_grad"
+    ),
+    (
         "embedding_with_scaled_gradient_grad: x, weight~, out_grad ; padding_idx: i64 = -1 -> "
         "weight_grad"
     ),

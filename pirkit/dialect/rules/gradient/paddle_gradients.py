@@ -116,6 +116,15 @@ def _(c: OpCall) -> Value:
     return c.b.reshape_like(c.out_grad, c.x)
 
 
+@decompose(
+    "pd_op.fake_quantize_dequantize_abs_max_grad",
+    "pd_op.fake_channel_wise_quantize_dequantize_abs_max_grad",
+    "pd_op.fake_quantize_dequantize_moving_average_abs_max_grad",
+)
+def _(c: OpCall) -> Value:
+    return c.b.assign(c.out_grad)
+
+
 @decompose("pd_op.expand_as_grad")
 def _(c: OpCall) -> Value:
     return c.b.sum_to(c.out_grad, c.x)
