@@ -1377,6 +1377,8 @@ def full_with_tensor(
     shape: Sequence[Any] | TensorLike,
     dtype: DTypeLike | None = ...,
 ) -> Tensor: ...
+def fused_softmax_mask(x: TensorLike, mask: TensorLike) -> Tensor: ...
+def fused_softmax_mask_grad(out: TensorLike, out_grad: TensorLike) -> Any: ...
 def gammaincc(x: TensorLike, y: TensorLike) -> Tensor: ...
 def gammaincc_(x: TensorLike, y: TensorLike) -> Tensor: ...
 def gammaincc_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> Any: ...
@@ -1777,6 +1779,19 @@ def linear_interp_grad(
     interp_method: str,
     align_corners: bool,
     align_mode: int,
+) -> Any: ...
+def linear_v2(
+    input: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike,
+    transpose_weight: bool = ...,
+) -> Tensor: ...
+def linear_v2_grad(
+    input: TensorLike,
+    weight: TensorLike,
+    bias: TensorLike,
+    out_grad: TensorLike,
+    transpose_weight: bool = ...,
 ) -> Any: ...
 def linspace(
     start: TensorLike,
@@ -2270,6 +2285,19 @@ def nanmedian_grad(
     axis: Sequence[Any] | TensorLike,
     keepdim: bool,
     mode: str,
+) -> Any: ...
+def nansum(
+    x: TensorLike,
+    axis: Sequence[int] | int = ...,
+    dtype: DTypeLike | None = ...,
+    keepdim: bool = ...,
+) -> Tensor: ...
+def nansum_grad(
+    x: TensorLike,
+    out_grad: TensorLike,
+    axis: Sequence[int] | int,
+    keepdim: bool,
+    reduce_all: bool = ...,
 ) -> Any: ...
 def nearest_interp(
     x: TensorLike,
@@ -3144,6 +3172,22 @@ def stack_grad(x: Sequence[TensorLike], out_grad: TensorLike, axis: int) -> Any:
 def standard_gamma(x: TensorLike) -> Tensor: ...
 def stanh(x: TensorLike, scale_a: float = ..., scale_b: float = ...) -> Tensor: ...
 def stanh_grad(x: TensorLike, out_grad: TensorLike, scale_a: float, scale_b: float) -> Any: ...
+def std(
+    x: TensorLike,
+    axis: Sequence[int] | int = ...,
+    keepdim: bool = ...,
+    unbiased: bool = ...,
+    correction: float = ...,
+) -> Tensor: ...
+def std_grad(
+    x: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    axis: Sequence[int] | int,
+    keepdim: bool,
+    unbiased: bool,
+    correction: float,
+) -> Any: ...
 def strided_slice(
     x: TensorLike,
     starts: Sequence[Any] | TensorLike,
@@ -3513,6 +3557,21 @@ def update_loss_scaling_(
     incr_ratio: float,
     decr_ratio: float,
 ) -> tuple[list[Tensor], Tensor, Tensor, Tensor]: ...
+def var(
+    x: TensorLike,
+    axis: Sequence[int] | int = ...,
+    keepdim: bool = ...,
+    unbiased: bool = ...,
+    correction: float = ...,
+) -> Tensor: ...
+def var_grad(
+    x: TensorLike,
+    out_grad: TensorLike,
+    axis: Sequence[int] | int,
+    keepdim: bool,
+    unbiased: bool,
+    correction: float,
+) -> Any: ...
 def view_shape_grad(
     input: TensorLike,
     out_grad: TensorLike,

@@ -39,6 +39,7 @@ _INTERP = (
     "data_format: str, out_d: i32, out_h: i32, out_w: i32, scale: f64[], interp_method: str, "
     "align_corners: bool, align_mode: i32"
 )
+_MOMENT = "axis: i64[], keepdim: bool, unbiased: bool, correction: f64"
 TRANSPOSE_FLAGS = "transpose_x: bool = False, transpose_y: bool = False"
 
 declare_gradients(
@@ -221,6 +222,14 @@ declare_gradients(
     "bmm_grad: x, y, out_grad -> x_grad, y_grad",
     "mv_grad: x, vec, out_grad -> x_grad, vec_grad",
     "dot_grad: x, y, out_grad -> x_grad, y_grad",
+    (
+        "linear_v2_grad: input, weight, bias~, out_grad ; transpose_weight: bool = False -> "
+        "input_grad, weight_grad, bias_grad"
+    ),
+    "fused_softmax_mask_grad: out, out_grad -> x_grad=out",
+    f"var_grad: x, out_grad ; {_MOMENT} -> x_grad",
+    f"std_grad: x, out, out_grad ; {_MOMENT} -> x_grad",
+    ("nansum_grad: x, out_grad ; axis: i64[], keepdim: bool, reduce_all: bool = False -> x_grad"),
     "addmm_grad: input, x, y, out_grad ; alpha: f32, beta: f32 -> input_grad, x_grad, y_grad",
     "cross_grad: x, y, out_grad ; axis: i32 -> x_grad, y_grad",
     "kron_grad: x, y, out_grad -> x_grad, y_grad",

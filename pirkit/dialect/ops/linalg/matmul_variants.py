@@ -17,6 +17,53 @@ KIND = "contraction"
 
 
 @op
+class LinearV2:
+    """`input @ weight + bias`, as `paddle.nn.functional.linear` writes it on GPUs.
+
+    C1: `weight` is a matrix, of which the first dimension (with `transpose_weight` the last one)
+    equals the last one of `input`.
+    C2: `bias` broadcasts to the product.
+    """
+
+    name = "pd_op.linear_v2"
+    signature = "input, weight, bias ; transpose_weight: bool = False -> out"
+    dtypes = dt.FLOATS
+    same_dtype = ("input", "weight", "bias")
+
+
+@infer_meta(LinearV2)
+def _(
+    input: TensorMeta, weight: TensorMeta, bias: TensorMeta, *, transpose_weight: bool
+) -> TensorMeta:
+    sizes = weight.shape[::-1] if transpose_weight else weight.shape
+    fits = input.rank > 0 and len(sizes) == 2 and same_dim(input.shape[-1], sizes[0])
+    require(fits, "C1", f"input {show(input.shape)} and weight {show(weight.shape)}")
+    out = (*input.shape[:-1], sizes[1])
+    fits = bias.rank <= 1 and all(d == 1 or same_dim(d, out[-1]) for d in bias.shape)
+    require(fits, "C2", f"{show(bias.shape)} does not broadcast to {show(out)}")
+    return input.with_shape(out)
+
+
+@reference(LinearV2)
+@in_f32
+def _(input: Array, weight: Array, bias: Array, *, transpose_weight: bool) -> Array:
+    return np.matmul(input, weight.T if transpose_weight else weight) + bias
+
+
+@samples(LinearV2)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3), s.tensor(3, 4), s.tensor(4))
+    yield s(s.tensor(2, 5, 3), s.tensor(4, 3), s.tensor(4), transpose_weight=True)
+    yield s(s.tensor(3), s.tensor(3, 4), s.tensor(4))
+
+
+@bad_samples(LinearV2)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3), s.tensor(4, 3), s.tensor(3))
+    yield "C2", s(s.tensor(2, 3), s.tensor(3, 4), s.tensor(3))
+
+
+@op
 class Baddbmm:
     """`beta * input + alpha * (x @ y)` for each pair of matrices of two batches.
 

@@ -94,6 +94,47 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 
 @op
+class FusedSoftmaxMask:
+    """The softmax of `x [N, heads, rows, columns]` plus `mask [N, 1, rows, columns]` along rows.
+
+    C1: both have four dimensions, and the sizes of `mask` are those of `x`, or 1.
+    """
+
+    name = "pd_op.fused_softmax_mask"
+    traits = (NONNEGATIVE,)
+    signature = "x, mask -> out"
+    dtypes = dt.FLOATS
+    same_dtype = ("x", "mask")
+
+
+@infer_meta(FusedSoftmaxMask)
+def _(x: TensorMeta, mask: TensorMeta) -> TensorMeta:
+    fits = x.rank == mask.rank == 4
+    fits = fits and all(m == 1 or same_dim(m, d) for m, d in zip(mask.shape, x.shape, strict=True))
+    require(fits, "C1", f"x {x} and mask {mask}")
+    return x
+
+
+@reference(FusedSoftmaxMask)
+@in_f32
+def _(x: Array, mask: Array) -> Any:
+    e = np.exp(_shifted(x + mask, -1))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+@samples(FusedSoftmaxMask)
+def _(s: SampleMaker) -> Iterator[Sample]:
+    yield s(s.tensor(2, 3, 4, 5), s.tensor(2, 1, 4, 5))
+    yield s(s.tensor(1, 1, 8, 8), s.tensor(1, 1, 8, 8))
+
+
+@bad_samples(FusedSoftmaxMask)
+def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
+    yield "C1", s(s.tensor(2, 3, 4, 5), s.tensor(2, 4, 5))
+    yield "C1", s(s.tensor(2, 3, 4, 5), s.tensor(2, 1, 4, 4))
+
+
+@op
 class Swiglu:
     """`silu(x) * y`; without `y`, of the two halves of `x` along its last axis.
 

@@ -33,6 +33,10 @@ FROM_RESULT: Final[dict[str, dict[str, Callable[[Any], Value]]]] = {
             c.out > 0.0, c.out / c.scale, c.b.log1p(c.out / (c.scale * c.alpha))
         )
     },
+    "pd_op.fused_softmax_mask_grad": {
+        "x": lambda c: c.b.log(c.out),
+        "mask": lambda c: c.b.zeros_like(c.out[:, :1]),
+    },
     "pd_op.cross_entropy_with_softmax_grad": {
         "input": lambda c: c.b.log(c.softmax) if c.use_softmax else c.softmax
     },

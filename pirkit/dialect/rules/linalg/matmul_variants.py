@@ -43,6 +43,14 @@ def _(c: OpCall) -> Value:
     return b.cast(start * c.beta + b.matmul(x, y) * c.alpha, c.x.dtype)
 
 
+@decompose("pd_op.linear_v2")
+def _(c: OpCall) -> Value:
+    b = c.b
+    x, weight, bias = (b.wide(v) for v in (c.input, c.weight, c.bias))
+    found = b.matmul(x, weight, transpose_y=c.transpose_weight) + bias
+    return b.cast(found, c.input.dtype)
+
+
 @decompose("pd_op.cross")
 def _(c: OpCall) -> Value:
     b, axis = c.b, c.axis

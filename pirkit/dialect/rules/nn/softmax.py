@@ -20,6 +20,13 @@ def _(c: OpCall) -> Value:
     return b.cast(e / b.sum(e, axis, keepdim=True), c.x.dtype)
 
 
+@decompose("pd_op.fused_softmax_mask")
+def _(c: OpCall) -> Value:
+    b = c.b
+    found = b.softmax(b.wide(c.x) + b.wide(c.mask), axis=-1)
+    return b.cast(found, c.x.dtype)
+
+
 @vjp("pd_op.softmax")
 def _(c: OpCall, g: Value) -> Value:
     b, out = c.b, c.out
