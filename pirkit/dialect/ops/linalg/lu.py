@@ -10,7 +10,15 @@ from collections.abc import Iterator
 from math import prod
 
 from pirkit.diag.errors import RuntimeFault
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.ops.linalg.solve import FIELDS
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
@@ -61,6 +69,12 @@ def _(x: TensorMeta, **_: object) -> tuple[TensorMeta, ...]:
     require(x.rank >= 2, "C1", f"shape {show(x.shape)} is no matrix")
     batch, least = x.shape[:-2], _least(*x.shape[-2:])
     return x, TensorMeta((*batch, least), dt.int32), TensorMeta(batch, dt.int32)
+
+
+@paddle_meta(Lu)
+def _(x: TensorMeta, *, pivot: bool) -> tuple[TensorMeta, ...]:
+    found, pivots, info = infer_meta.of(Lu)(x, pivot=pivot)
+    return found, pivots if pivot else TensorMeta((0,), dt.float32), info
 
 
 @infer_meta(LuUnpack)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import numel, same_dim
 from pirkit.runtime import dtype as dt
@@ -75,6 +83,12 @@ def _(
     require(both, "C3", f"path {path} and code {code}")
     length = depth(num_classes) if path is None else path.shape[1]
     return x.with_shape((x.shape[0], 1)), x.with_shape((x.shape[0], length)), w
+
+
+@paddle_meta(HsigmoidLoss)
+def _(x: TensorMeta, *_: object, **__: object) -> tuple[TensorMeta, ...]:
+    unset = TensorMeta((0,), dt.float32)
+    return x.with_shape((x.shape[0], 1)), unset, unset
 
 
 def _way(label: Array, num_classes: int) -> tuple[Array, Array]:

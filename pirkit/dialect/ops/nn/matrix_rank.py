@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.ops.linalg.lapack import svdvals
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, same_dim, show
@@ -68,6 +76,11 @@ def _(x: TensorMeta, atol_tensor: TensorMeta, *, hermitian: bool, **_: object) -
 @infer_meta(MatrixRankAtolRtol)
 def _(x: TensorMeta, atol: TensorMeta, rtol: TensorMeta | None, *, hermitian: bool) -> TensorMeta:
     return _ranks(x, atol, rtol, hermitian=hermitian)
+
+
+@paddle_meta(MatrixRankTol, MatrixRankAtolRtol)
+def _(x: TensorMeta, *tolerances: TensorMeta | None, hermitian: bool, **_: object) -> TensorMeta:
+    return _ranks(x, *tolerances, hermitian=hermitian).with_dtype(dt.float32)
 
 
 def default_share(x: TensorMeta | Array) -> float:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim
 from pirkit.runtime import dtype as dt
@@ -55,6 +63,13 @@ def _(
     enough = not include_bos_eos_tag or labels >= 2 or labels == UNKNOWN
     require(enough, "C3", f"{labels} labels")
     return potentials.with_shape((batch,)), TensorMeta((batch, UNKNOWN), dt.int64)
+
+
+@paddle_meta(ViterbiDecode)
+def _(
+    potentials: TensorMeta, _transitions: TensorMeta, lengths: TensorMeta, **_: object
+) -> tuple[TensorMeta, TensorMeta]:
+    return lengths, TensorMeta((0,), dt.float32)
 
 
 @reference(ViterbiDecode)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.ops.reduction.reduction import axes_of
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import broadcast, normalize_axis, reduced
@@ -97,7 +105,17 @@ class Norm:
 
 @infer_meta(Norm)
 def _(x: TensorMeta, *, axis: int, **_: object) -> tuple[TensorMeta, ...]:
-    return x, x.with_shape(reduced(x.shape, (axis,), keepdim=True))
+    return x, _length(x, axis)
+
+
+def _length(x: TensorMeta, axis: int) -> TensorMeta:
+    return x.with_shape(reduced(x.shape, (axis,), keepdim=True))
+
+
+@paddle_meta(Norm)
+def _(x: TensorMeta, *, axis: int, is_test: bool, **_: object) -> tuple[TensorMeta, ...]:
+    length = TensorMeta((0,), dt.float32) if is_test else _length(x, axis)
+    return x, length
 
 
 @reference(Norm)

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.opdef import (
+    bad_samples,
+    infer_meta,
+    op,
+    paddle_meta,
+    reference,
+    require,
+    samples,
+)
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.lazy_numpy import Array, np
@@ -65,6 +74,12 @@ def _(x: TensorMeta, *, hop_length: int, axis: int) -> TensorMeta:
     pair = x.shape[:2] if axis == 0 else (x.shape[-1], x.shape[-2])
     size = UNKNOWN if UNKNOWN in pair else (pair[0] - 1) * hop_length + pair[1]
     return x.with_shape((size, *x.shape[2:]) if axis == 0 else (*x.shape[:-2], size))
+
+
+@paddle_meta(OverlapAdd)
+def _(x: TensorMeta, **how: Any) -> TensorMeta:
+    found: TensorMeta = infer_meta.of(OverlapAdd)(x, **how)
+    return found.with_dtype(dt.float32)
 
 
 @reference(Frame)
