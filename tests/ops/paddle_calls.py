@@ -178,6 +178,19 @@ def static_types(call: Call) -> list[Meta | None]:
 
     Raises NotComparable where Paddle cannot build it.
     """
+    return _of_program(call, lambda p: _types_of_last(p, call.definition))
+
+
+def program_text(call: Call) -> str:
+    """The text of a Paddle program that calls the op with inputs of the sample's sizes.
+
+    Raises NotComparable where Paddle cannot build it.
+    """
+    return _of_program(call, str)
+
+
+def _of_program(call: Call, found: Callable[[Any], Any]) -> Any:
+    """What ``found`` tells of a Paddle program of one call."""
     name = python_name(call.definition)
     paddle.enable_static()
     try:
@@ -187,7 +200,7 @@ def static_types(call: Call) -> list[Meta | None]:
                 numbers = iter(range(1000))
                 tensors = [_map(a, lambda x: _input(f"x{next(numbers)}", x)) for a in call.args]
                 getattr(paddle._C_ops, name)(*arguments(call, tensors, _constant))
-                return _types_of_last(program, call.definition)
+                return found(program)
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         raise _refusal(error) from error
     finally:

@@ -14,12 +14,13 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     pytest.importorskip("paddle", reason="compares with the paddle package, which is missing")
 
+import pirkit
 from pirkit.dialect.attrs import in_single
 from pirkit.dialect.opdef import OpDef, find, reference, samples
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import compatible
 from tests.ops.calls import Call, arrays, calls, plenty, sample_dtypes, table
-from tests.ops.paddle_calls import NotComparable, eager, static_types, visible
+from tests.ops.paddle_calls import NotComparable, eager, program_text, static_types, visible
 from tests.ops.paddle_differences import (
     TYPE_DIFFERENCES,
     UNCOMPARED_TYPES,
@@ -134,6 +135,23 @@ def test_result_types(definition: OpDef, dtype: DType) -> None:
         compared += 1
         assert wrong == [], str(call)
     if not compared:
+        pytest.skip("Paddle builds none of the samples")
+
+
+@by_case
+def test_programs_load(definition: OpDef, dtype: DType) -> None:
+    """With the types that Paddle declares, whatever its kernels produce."""
+    loaded = 0
+    for call in calls(definition, dtype):
+        if avoided(TYPE_DIFFERENCES, call) or avoided(VALUE_DIFFERENCES, call):
+            continue
+        try:
+            text = program_text(call)
+        except NotComparable:
+            continue
+        loaded += 1
+        pirkit.loads(text)
+    if not loaded:
         pytest.skip("Paddle builds none of the samples")
 
 
