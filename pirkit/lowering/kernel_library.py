@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pirkit.diag.gc_pause import imported
+from pirkit.dialect.gradient_names import forward_of
 from pirkit.dialect.infer import infer_metas
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose, infer_meta, lookup, reference, require
 from pirkit.lowering.native_ops import (
@@ -229,7 +230,9 @@ class KernelLibrary(Struct, frozen=True):
 def is_composite(definition: OpDef) -> bool:
     """True if the op, or the pure form of it, may be decomposed."""
     pure = definition.base
-    return decompose.get(pure) is not None and pure.effects != RANDOM and not pure.writes
+    # the rule of gradient ops comes with the passes, which a run of a cached plan does not import
+    has_rule = decompose.get(pure) is not None or forward_of(pure) is not None
+    return has_rule and pure.effects != RANDOM and not pure.writes
 
 
 def _native(name: str, dtype: DType) -> Choice:

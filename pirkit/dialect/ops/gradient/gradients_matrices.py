@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pirkit.dialect.opdef import infer_meta, paddle_meta
 from pirkit.dialect.ops.gradient.gradients import declare_gradients
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta, VecMeta
 
 declare_gradients(
@@ -74,8 +75,9 @@ declare_gradients(
 
 @paddle_meta("pd_op.multiplex_grad")
 def _(inputs: VecMeta, index: TensorMeta, out_grad: TensorMeta) -> VecMeta:
-    """Paddle counts as many rows as were picked; those after have the gradient zero."""
-    return VecMeta((out_grad,) * len(inputs))
+    """Paddle counts as many rows as were picked; those after have the gradient zero. It declares
+    float32, whatever the type of `inputs`."""
+    return VecMeta((out_grad.with_dtype(dt.float32),) * len(inputs))
 
 
 @infer_meta("pd_op.bilinear_grad")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pirkit.dialect.opdef import infer_meta, require
+from pirkit.dialect.opdef import infer_meta, paddle_meta, require
 from pirkit.dialect.ops.gradient.gradients import declare_gradients
 from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import UNKNOWN, TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 CONV = (
     "strides: i32[], paddings: i32[], padding_algorithm: str, dilations: i32[], groups: i32, "
@@ -285,3 +285,9 @@ def _(out_grad: TensorMeta, *, axes: tuple[int, ...], **_: object) -> TensorMeta
     if shape[last] != UNKNOWN:
         shape[last] = shape[last] // 2 + 1
     return TensorMeta(tuple(shape), dt.COMPLEX_OF[out_grad.dtype])
+
+
+@paddle_meta("pd_op.multi_dot_grad")
+def _(x: VecMeta, _out_grad: TensorMeta) -> VecMeta:
+    """Paddle declares float32, whatever the type of `x`."""
+    return VecMeta(tuple([m.with_dtype(dt.float32) for m in x.items]))
