@@ -79,3 +79,17 @@ def test_constants_of_any_type_beside_rows_in_lanes() -> None:
         found = pirkit.compile(b.finish(), batch_lanes=True)(x=np.zeros(4, "f4"))
         np.testing.assert_array_equal(found["c"], np.reshape(values, (2, 2)))
         np.testing.assert_array_equal(found["y"], np.ones(4))
+
+
+def test_constants_beside_rows_in_lanes_are_of_their_type() -> None:
+    """NaN as an integer, and an integer that float64 does not hold."""
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (), "int64")
+    b.output("nan", b.increment(x, value=float("nan")))
+    b.output("odd", x + b.assign_value(shape=(), dtype="int64", values=(2**53 + 1,)))
+    b.output("y", b.exp(b.input("rows", (4,), "float32")))
+    program, inputs = b.finish(), {"x": np.array(4), "rows": np.zeros(4, "f4")}
+    want = pirkit.compile(program, backend="reference")(**inputs)
+    found = pirkit.compile(program, batch_lanes=True)(**inputs)
+    assert found["odd"] == want["odd"] == 2**53 + 5
+    assert found["nan"] == want["nan"]

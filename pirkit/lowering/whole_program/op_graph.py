@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from pirkit.dialect.kinds import ALIAS, COPY, RESHAPE
 from pirkit.dialect.opdef import has_trait
+from pirkit.runtime.convert import constant
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Instruction, Plan
@@ -149,7 +150,7 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
             views[out] = args[0]
         return
     if name in _CONSTANT_FILLS:
-        graph.fills[out] = float(instruction.attrs["value"])
+        graph.fills[out] = _number(instruction.attrs["value"], out, graph)
         return
     # whatever its shape, it is the same constant; loops read it from no memory
     if name == "expand" and args[0] in graph.fills:
@@ -158,6 +159,11 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
     for op in _with_axes(Op(name, args, out, instruction.attrs), graph):
         graph.ops.append(op)
         yield op
+
+
+def _number(value: complex, out: int, graph: Graph) -> float:
+    """A constant as its element type holds it: NaN as an integer, and integers beyond 2**53."""
+    return constant(value, graph.metas[out].dtype).item()
 
 
 def _is_identity(op: str) -> bool:
@@ -228,7 +234,7 @@ def _constant(call: Call, graph: Graph, out: int) -> Op | None:
     if not values.size or values.dtype.kind == "c":
         raise NotNativeError("a value has no elements, or complex ones")
     if (values == values.flat[0]).all():
-        graph.fills[out] = float(values.flat[0])
+        graph.fills[out] = _number(values.flat[0].item(), out, graph)
         return None
     meta = graph.metas[out]
     if values.ndim != 2 or len(values) == 1 or not (values == values[:1]).all():
