@@ -2028,6 +2028,18 @@ def matmul_triple_grad(
     transpose_x: bool = ...,
     transpose_y: bool = ...,
 ) -> Any: ...
+def matrix_nms(
+    bboxes: TensorLike,
+    scores: TensorLike,
+    score_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    post_threshold: float = ...,
+    use_gaussian: bool = ...,
+    gaussian_sigma: float = ...,
+    background_label: int = ...,
+    normalized: bool = ...,
+) -> tuple[Tensor, Tensor, Tensor]: ...
 def matrix_power(x: TensorLike, n: int) -> Tensor: ...
 def matrix_power_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike, n: int) -> Any: ...
 def matrix_rank(

@@ -45,7 +45,8 @@ DATA_DEPENDENT: Final = frozenset(
         "pir.non_max_suppression "
         "segment_pool sequence_mask distribute_fpn_proposals bincount "
         "repeat_interleave_with_tensor_index viterbi_decode "
-        "batch_norm batch_norm_ sync_batch_norm_ linear_interp nearest_interp bilinear_interp "
+        "matrix_nms batch_norm batch_norm_ sync_batch_norm_ linear_interp nearest_interp "
+        "bilinear_interp "
         "bicubic_interp trilinear_interp interp_antialias"
     ).split()
 )
