@@ -35,8 +35,9 @@ PIPELINES: Final[dict[str, str]] = {
 """The passes of each named pipeline. All expand the derivatives that a traced function requests.
 `@simplify` leaves the results of every program unchanged, bit by bit.
 `@default` also fuses operators into kernels, which run in native code, decomposes operators where
-that pays, and splits complex numbers into real ones. `@storage` is the same for programs whose storage others see: operators that write
-in place still do, and nothing after them is fused. `@fused` decomposes all operators."""
+that pays, and splits complex numbers into real ones. `@storage` is the same for programs whose
+storage others see: operators that write in place still do, and nothing after them is fused.
+`@fused` decomposes all operators."""
 
 
 class OrderRule(Struct, frozen=True):

@@ -10,14 +10,15 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes
 from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import complex_parts
-from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.types import meta_of
+from pirkit.dialect.value import Parts
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import erase
-from pirkit.runtime.meta import TensorMeta, VecMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 
 class SplitComplexPass(Pass):
@@ -62,8 +63,8 @@ class _Splitter:
         self.ctx = ctx
         self.touched = touched
         self.classes = ctx.analysis(alias_classes, program)
-        self.parts: dict[SSAValue, Any] = {}
-        """`Parts` of the complex values that are split, and of those that are read by parts."""
+        self.parts: dict[SSAValue, Parts] = {}
+        """The parts of the complex values that are split, and of those that are read by parts."""
         self.done: list[PirOp] = []
 
     def run(self) -> None:
@@ -130,18 +131,21 @@ class _Splitter:
             return
         meta = cast(TensorMeta, meta_of(result.type))
         fitted = [None if p is None else _expanded(b, p, meta) for p in found]
-        self.parts[result] = type(found)(*fitted)
+        self.parts[result] = Parts(*fitted)
 
     def _given(self, b: Builder, value: Any) -> Any:
-        """Parts of a complex operand, and of those of a list, to compute with; others as they are."""
+        """Parts to compute with for complex operands and elements of lists; others as they are."""
         if isinstance(value, tuple):
             return tuple([self._given(b, v) for v in cast("tuple[Any, ...]", value)])
         if not isinstance(value, Value) or not value.dtype.is_complex:
             return value
         if value.ssa not in self.parts:
             self.parts[value.ssa] = _read(value.ssa)
-        held = self.parts[value.ssa]
-        return type(held)(*[None if p is None else b.wrap(p.ssa) for p in held])
+        held = Parts(*[None if p is None else b.wrap(p.ssa) for p in self.parts[value.ssa]])
+        if UNKNOWN not in value.shape:
+            return held
+        # the other part might not have the shape of what is computed
+        return Parts(*[b.zeros_like(held.known()) if p is None else p for p in held])
 
     def _join(self, op: PirOp, result: SSAValue) -> None:
         """Give operations that stay complex the number that the parts are of."""
@@ -153,10 +157,8 @@ class _Splitter:
         result.replace_all_uses_with(joined)
 
 
-def _read(value: SSAValue) -> Any:
+def _read(value: SSAValue) -> Parts:
     """The parts of a value that stays complex, read where it is defined."""
-    from pirkit.dialect.rules.complex_parts import Parts
-
     owner = value.owner
     block = owner if isinstance(owner, Block) else cast(Block, owner.parent)
     after = block.first_op if isinstance(owner, Block) else owner.next_op
@@ -167,7 +169,7 @@ def _read(value: SSAValue) -> Any:
 
 def _expanded(b: Builder, part: Value, meta: TensorMeta) -> Value:
     """A part in the shape of its number, from which it differs if the other part decides it."""
-    return part if part.shape == meta.shape else b.expanded(part, meta.shape)
+    return part if UNKNOWN in meta.shape else b.expanded(part, meta.shape)
 
 
 def _pays(group: list[PirOp]) -> bool:
@@ -181,7 +183,7 @@ def _pays(group: list[PirOp]) -> bool:
 def _uses(value: SSAValue) -> Iterator[Any]:
     """The uses of a value, those of lists that hold it among them."""
     for use in value.uses:
-        if cast(Operation, use.operation).name == _LIST:
+        if use.operation.name == _LIST:
             yield from use.operation.results[0].uses
         else:
             yield use
@@ -202,7 +204,7 @@ def _is_complex(value: SSAValue | None) -> bool:
         return False
     meta = meta_of(value.type)
     if isinstance(meta, VecMeta):
-        return any(isinstance(m, TensorMeta) and m.dtype.is_complex for m in meta.items)
+        return any(m.dtype.is_complex for m in meta.items)
     return isinstance(meta, TensorMeta) and meta.dtype.is_complex
 
 
