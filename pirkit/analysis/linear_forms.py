@@ -263,7 +263,7 @@ class Forms(Struct):
         form, other = (self.of.get(x), y) if x in self.of else (self.of.get(y), x)
         known = self.constant(other)
         divides = op.name == "pd_op.divide"
-        if form is None or known is None or (divides and other is x):
+        if form is None or known is None or (divides and other is x) or known.dtype.kind == "c":
             return None
         value = x if other is y else y
         if shape_of(op.results[0]) != shape_of(value):
@@ -290,6 +290,8 @@ def _difference(forms: Forms, op: PirOp) -> Form | None:
 def _scale(forms: Forms, op: PirOp) -> Form | None:
     form, number = forms.of.get(op.operands[0]), op.attribute("scale")
     if form is None or op.attribute("bias") or op.operand_slots[1] is not None:
+        return None
+    if isinstance(number, complex):  # the coefficients of forms are real
         return None
     return scaled(form, np.full(form.elements.shape, float(number)))
 

@@ -461,6 +461,13 @@ Takes a :class:`pirkit.dialect.map_expr.call.MapCall` and returns an expression 
 reduction, for each result; or the reason why there is none. Fusion is based on it.
 """
 
+complex_parts: Final = RuleTable("complex_parts", f"{_RULES}.complex_parts")
+"""``rule(call, *parts) -> parts | value``: a complex op in terms of real and imaginary parts.
+
+Takes ``Parts`` for each complex operand and the values of others, and returns ``Parts`` for a
+complex result; NotImplemented for a call that it does not cover.
+"""
+
 samples: Final = RuleTable("samples")
 """``rule(s: SampleMaker) -> Iterator[Sample]``: legal calls, for the generated tests."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from xdsl.ir import SSAValue
 
@@ -174,3 +174,16 @@ class Value:
 
     def __repr__(self) -> str:
         return f"Value({self.any_meta})"
+
+
+class Parts(NamedTuple):
+    """The real and the imaginary part of a complex tensor; None for a part that is zero."""
+
+    real: Value | None
+    imag: Value | None
+
+    def known(self) -> Value:
+        """A part that is not zero, for its shape and element type."""
+        found = self.imag if self.real is None else self.real
+        assert found is not None
+        return found

@@ -29,7 +29,7 @@ from pirkit.dialect.types import meta_of
 from pirkit.frontend.batched import Batched
 from pirkit.frontend.batching_regions import Rows
 from pirkit.frontend.slice_families import Arrays, Family, Finder, terms_of
-from pirkit.frontend.unrolled_loops import has_unrolled_loops
+from pirkit.frontend.unrolled_loops import has_unrolled_loops, slice_of
 from pirkit.frontend.vmap import all_rows
 from pirkit.passes.base import PassContext, Remark
 from pirkit.passes.cse import CsePass
@@ -84,7 +84,7 @@ def _emit(found: Finder, captured: Arrays) -> None:
         first = family.first
         b = Builder(found.block, first, location=first.location)
         if family.source is not None:
-            whole[first.results[0]] = Batched(b.wrap(family.source), True)
+            whole[first.results[0]] = Batched(_all_slices(b, first), True)
             continue
         values: dict[SSAValue, Any] = {}
         for k, value in enumerate(first.operands):
@@ -123,6 +123,18 @@ def _emit(found: Finder, captured: Arrays) -> None:
                 erase(op)
             elif op.name == "pd_op.data" and captured.pop(op.attribute("name"), None) is not None:
                 erase(op)
+
+
+def _all_slices(b: Builder, first: PirOp) -> Value:
+    """What an operation takes of one row, of all rows."""
+    x, cut = b.wrap(first.operands[0]), slice_of(first)
+    assert cut is not None
+    if cut.cuts:
+        axes, starts, ends, drops = zip(*cut.cuts, strict=True)
+        gone = tuple([axis for axis, drop in zip(axes, drops, strict=True) if drop])
+        flags = {"infer_flags": (1,) * len(axes), "decrease_axis": gone}
+        x = b("pd_op.slice", x, axes=axes, starts=starts, ends=ends, **flags)
+    return x if cut.drops else b.reshape(x, (x.shape[0], 1, *x.shape[1:]))
 
 
 def _of_all(b: Builder, family: Family, k: int, captured: Arrays) -> Batched:

@@ -80,31 +80,37 @@ class Finder:
         sums = _sums(self.block)
         for each in list(self.block.ops):
             op = cast(PirOp, each)
-            lane = slice_of(op)
-            count = 0 if lane is None else _shape(op.operands[0])[0]
-            if lane is not None and op.operands[0] not in self.lanes and count >= LEAST:
-                self._enter(("slice", op.operands[0]), op, lane, count, op.operands[0])
+            cut = slice_of(op)
+            count = 0 if cut is None else _shape(op.operands[0])[0]
+            if cut is not None and op.operands[0] not in self.lanes and count >= LEAST:
+                key = "slice", op.operands[0], cut.drops, cut.cuts
+                self._enter(key, op, cut.row, count, op.operands[0])
             elif any(v in self.lanes for v in op.operands):
                 self._member(op)
             if op in sums:
                 self._sum(sums[op])
 
     def _sum(self, additions: list[PirOp]) -> None:
+        # the first addition may be of two values of the first slice, like one in each other slice
+        chains = [chain for chain in (additions, additions[1:]) if self._families_of(chain)]
+        for chain in chains[:1]:
+            self.sums[chain[-1]] = chain
+            self.added.update(dict.fromkeys(chain, self._families_of(chain)))
+            for op in chain:  # the sum is no result of a slice
+                self.lanes.pop(op.results[0], None)
+
+    def _families_of(self, additions: list[PirOp]) -> set[Family]:
+        """The families of which a sum has the results of all slices."""
         given = [lane for v in terms_of(additions) if (lane := self.lanes.get(v)) is not None]
         found: dict[Family, list[tuple[int, int]]] = {}
         for lane in given:
             found.setdefault(lane.family, []).append((lane.result, lane.lane))
-        whole = {
+        return {
             family
             for family, places in found.items()
             if len({lane for _, lane in places}) == family.count
             and len(places) == len(set(places)) == family.count * len({r for r, _ in places})
         }
-        if whole:
-            self.sums[additions[-1]] = additions
-            self.added.update(dict.fromkeys(additions, whole))
-            for op in additions:  # the sum is no result of a slice
-                self.lanes.pop(op.results[0], None)
 
     def _key(self, op: PirOp, operands: Hashable) -> Hashable:
         types = tuple([r.type for r in op.results])

@@ -8,22 +8,44 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from msgspec import Struct
+
 from pirkit.dialect.operation import PirOp, ProgramOp
 
 LEAST: Final = 8
 """Slices from which on a loop is rerolled: fewer leave the program one loop over points."""
 
 
+class Slice(Struct, frozen=True):
+    """``y[k]``, ``y[k, 0]`` or ``y[k:k+1]``: the k, and what is cut from the row."""
+
+    row: int
+    drops: bool
+    """Whether axis 0 is dropped, as in ``y[k]``."""
+    cuts: tuple[tuple[int, int, int, bool], ...] = ()
+    """Of other axes: the axis, the first place, the end, whether the axis is dropped."""
+
+
 def has_unrolled_loops(program: ProgramOp) -> bool:
     """True if a program takes so many slices ``y[0]``, ``y[1]``... of one tensor."""
-    taken = Counter(op.operands[0] for op in program.operations if slice_of(op) is not None)
+    taken = Counter(
+        (op.operands[0], cut.drops, cut.cuts)
+        for op in program.operations
+        if (cut := slice_of(op)) is not None
+    )
     return any(count >= LEAST for count in taken.values())
 
 
-def slice_of(op: PirOp) -> int | None:
-    """The k of ``y[k]``."""
+def slice_of(op: PirOp) -> Slice | None:
+    """The slice that an operation takes of a row of its operand."""
     if op.name != "pd_op.slice" or len(op.operands) > 1 or any(op.stop_gradient):
         return None
-    begin, end = op.attribute("starts"), op.attribute("ends")
-    alone = list(op.attribute("axes")) == [0] == list(op.attribute("decrease_axis"))
-    return begin[0] if alone and 0 <= begin[0] == end[0] - 1 else None
+    axes, dropped = op.attribute("axes"), op.attribute("decrease_axis") or ()
+    cuts = {
+        axis: (first, end, axis in dropped)
+        for axis, first, end in zip(axes, op.attribute("starts"), op.attribute("ends"), strict=True)
+    }
+    first, end, drops = cuts.pop(0, (-1, 0, False))
+    if not 0 <= first == end - 1:
+        return None
+    return Slice(first, drops, tuple([(axis, *cut) for axis, cut in cuts.items()]))

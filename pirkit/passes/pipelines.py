@@ -19,21 +19,25 @@ EXPANSION: Final = f"{_DERIVATIVES}{{last=false}}"
 _PARTS: Final = "constant-fold,cse,dce"
 """Cleanup of decomposed ops; canonicalize is left out because it rarely applies to them."""
 
-_FUSE: Final = f"decompose{{profitable-only=true}},{_PARTS},fuse{{profitable-only=true}}"
+_FUSE: Final = (
+    f"decompose{{profitable-only=true}},split-complex,{_PARTS},fuse{{profitable-only=true}}"
+)
 
 PIPELINES: Final[dict[str, str]] = {
     "default": f"{_DERIVATIVES},{_SIMPLIFY},functionalize,{_FUSE}",
     "storage": f"{_DERIVATIVES},{_SIMPLIFY},{_FUSE}",
     "simplify": f"{_DERIVATIVES},{_SIMPLIFY}",
     "fused": (
-        f"{_DERIVATIVES},{_SIMPLIFY},functionalize,decompose,constant-fold,canonicalize,cse,dce,fuse"
+        f"{_DERIVATIVES},{_SIMPLIFY},functionalize,decompose,split-complex,constant-fold,"
+        "canonicalize,cse,dce,fuse"
     ),
 }
 """The passes of each named pipeline. All expand the derivatives that a traced function requests.
 `@simplify` leaves the results of every program unchanged, bit by bit.
-`@default` also fuses operators into kernels, which run in native code, and decomposes operators
-where that pays. `@storage` is the same for programs whose storage others see: operators that write
-in place still do, and nothing after them is fused. `@fused` decomposes all operators."""
+`@default` also fuses operators into kernels, which run in native code, decomposes operators where
+that pays, and splits complex numbers into real ones. `@storage` is the same for programs whose
+storage others see: operators that write in place still do, and nothing after them is fused.
+`@fused` decomposes all operators."""
 
 
 class OrderRule(Struct, frozen=True):
@@ -61,6 +65,7 @@ ORDER: Final = (
     OrderRule(
         "decompose", "fuse", "an operation that is not decomposed is in no kernel with others"
     ),
+    OrderRule("decompose", "split-complex", "only primitive operations are split into parts"),
     OrderRule("autodiff", "fuse", "a kernel has no derivative; use `@simplify` before"),
     OrderRule("split", "fuse", "a kernel has no derivative; use `@simplify` before"),
     OrderRule("functionalize", "fuse", "programs that write in place are not fused"),

@@ -53,6 +53,7 @@ PASSES: Final[dict[str, str | type[Pass]]] = {
     "quantize": "pirkit.passes.quantize:QuantizePass",
     "split": "pirkit.split.split_pass:SplitPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",
+    "split-complex": "pirkit.passes.split_complex:SplitComplexPass",
     "verify-primitive": "pirkit.passes.verify_primitive:VerifyPrimitivePass",
 }
 """Name of each pass -> its module and class, or the class."""

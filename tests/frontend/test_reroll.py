@@ -105,9 +105,31 @@ def added_in_part(branch: Any, x: Any, w: Any, source: Any) -> Any:
     return total + ops.sin(branch[1]).sum()
 
 
+def narrow(branch: Any, x: Any, w: Any, source: Any) -> Any:
+    """Slices that keep their axis, and parts of rows."""
+    parts = [ops.tanh(branch[k : k + 1, 1:3]) @ w for k in range(branch.shape[0])]
+    return (ops.stack(parts, axis=0) ** 2).sum()
+
+
+def elements(branch: Any, x: Any, w: Any, source: Any) -> Any:
+    """Single elements, and two terms of each slice, of which the first starts the sum."""
+    rows = range(branch.shape[0])
+    return sum(ops.sin(branch[k, 0] * w[0, 0]) * branch[k, 2] + source[k, 1:].sum() for k in rows)
+
+
 @pytest.mark.parametrize(
     "function",
-    [residual, weighted, mixed_rows, read_elsewhere, added, added_tensors, added_in_part],
+    [
+        residual,
+        weighted,
+        narrow,
+        elements,
+        mixed_rows,
+        read_elsewhere,
+        added,
+        added_tensors,
+        added_in_part,
+    ],
 )
 def test_results_are_those_of_the_unrolled_loop(function: Body) -> None:
     plain, rerolled = (run(function, 9, rerolled=r)[0] for r in (False, True))
@@ -115,7 +137,7 @@ def test_results_are_those_of_the_unrolled_loop(function: Body) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("function", [residual, weighted, added, added_tensors])
+@pytest.mark.parametrize("function", [residual, weighted, added, added_tensors, narrow, elements])
 def test_operations_do_not_grow_with_the_slices(function: Body) -> None:
     assert len({run(function, n, rerolled=True)[1] for n in (8, 20)}) == 1
     assert run(function, 20, rerolled=False)[1] > 60

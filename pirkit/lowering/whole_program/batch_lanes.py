@@ -169,8 +169,8 @@ def batch_lane_program(
         for text in stage.functions()
     ]
     return NativeProgram(
-        tuple([graph.metas[v] for v in graph.inputs]),
-        tuple([graph.metas[v] for v in graph.outputs]),
+        tuple([graph.declared.get(v, graph.metas[v]) for v in graph.inputs]),
+        tuple([graph.declared.get(v, graph.metas[v]) for v in graph.outputs]),
         tuple(steps),
         tuple(buffers.offsets),
         buffers.memory,

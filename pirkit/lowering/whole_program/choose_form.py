@@ -9,7 +9,9 @@ from pirkit.lowering.whole_program.op_graph import NotNativeError, graph_of
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.plan import Plan
 
-SEPARATE: Final = "functionalize,decompose,constant-fold,absorb-attributes,canonicalize,cse,dce"
+SEPARATE: Final = (
+    "functionalize,decompose,split-complex,constant-fold,absorb-attributes,canonicalize,cse,dce"
+)
 """Passes before `batch_lane_program`, which needs pure primitive ops."""
 JOINT: Final = "fuse{single=true}"
 """Passes after them, before `sequence_program`."""

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from pirkit.dialect.kinds import ALIAS, COPY, RESHAPE
 from pirkit.dialect.opdef import has_trait
 from pirkit.runtime.convert import constant
-from pirkit.runtime.dtype import DType
+from pirkit.runtime.dtype import REAL_OF, DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Instruction, Plan
 
@@ -55,6 +55,8 @@ class Graph(Struct):
     memory, as between the loops of a vector (see `batch_partition.py`)."""
     rows: frozenset[int] | None = None
     """The values with a batch axis, where they are known."""
+    declared: dict[int, TensorMeta] = field(default_factory=dict[int, TensorMeta])
+    """The types of complex values, which are pairs of real numbers here: of a last axis of 2."""
 
     def new(self, meta: TensorMeta) -> int:
         """Add a value."""
@@ -85,10 +87,13 @@ def graph_of(plan: Plan) -> Graph:
     """
     ports = (*plan.inputs, *plan.params)
     metas = {k: m for k, m in enumerate(plan.slots) if isinstance(m, TensorMeta)}
+    declared = {k: m for k, m in metas.items() if m.dtype in REAL_OF}
+    for k, meta in declared.items():
+        metas[k] = TensorMeta((*meta.shape, 2), REAL_OF[meta.dtype])
     inputs = tuple([p.slot for p in ports])
     if plan.written:
         raise NotNativeError(f"the program writes `{plan.written[0]}` in place: functionalize it")
-    graph = Graph(metas, inputs, (), (tuple([p.name for p in ports]), ()))
+    graph = Graph(metas, inputs, (), (tuple([p.name for p in ports]), ()), declared=declared)
     views: dict[int, int] = {}
     known = set(inputs)
     for instruction in plan.body:
@@ -138,7 +143,7 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
         raise NotNativeError(f"`{name}` reads a list")
     args = tuple([views.get(i, i) for i in cast("Sequence[int]", given)])
     (out,) = cast("tuple[int]", instruction.outputs)
-    if name == "assign_value":
+    if name == "assign_value" and out not in graph.declared:
         op = _constant(instruction, graph, out)
         if op is not None:
             graph.ops.append(op)
@@ -148,6 +153,11 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
         # a result in the slot of its operand needs no view of itself
         if out != given[0]:
             views[out] = args[0]
+        return
+    if not graph.declared.keys().isdisjoint((*args, out)):
+        for op in _of_parts(name, args, out, graph):
+            graph.ops.append(op)
+            yield op
         return
     if name in _CONSTANT_FILLS:
         graph.fills[out] = _number(instruction.attrs["value"], out, graph)
@@ -164,6 +174,31 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
 def _number(value: complex, out: int, graph: Graph) -> float:
     """A constant as its element type holds it: NaN as an integer, and integers beyond 2**53."""
     return constant(value, graph.metas[out].dtype).item()
+
+
+def _of_parts(name: str, args: tuple[int, ...], out: int, graph: Graph) -> tuple[Op, ...]:
+    """A part of a complex value, or a complex value from its parts, as a move of real numbers.
+
+    Raises NotNativeError for other operations on complex values.
+    """
+    if name in ("real", "imag"):
+        meta = graph.metas[args[0]]
+        axis, k = meta.rank - 1, int(name == "imag")
+        attrs = {"starts": (k,), "ends": (k + 1,), "axes": (axis,), "infer_flags": (1,)}
+        return _with_axes(Op("slice", args, out, {**attrs, "decrease_axis": (axis,)}), graph)
+    if name != "complex":
+        raise NotNativeError(f"`{name}` computes with complex numbers")
+    meta = graph.metas[out]
+    shape = (*meta.shape[:-1], 1)
+    if any(graph.metas[a].shape != shape[:-1] for a in args):
+        raise NotNativeError("`complex` broadcasts a part")
+    parts = tuple([graph.new(meta.with_shape(shape)) for _ in args])
+    moves = [Op("reshape", (a,), p, {"shape": shape}) for a, p in zip(args, parts, strict=True)]
+    for arg, part in zip(args, parts, strict=True):
+        if arg in graph.fills:
+            graph.fills[part] = graph.fills[arg]
+    moves = [op for op in moves if op.out not in graph.fills]
+    return (*moves, Op("concat", parts, out, {"axis": len(shape) - 1}))
 
 
 def _is_identity(op: str) -> bool:

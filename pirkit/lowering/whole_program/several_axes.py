@@ -89,7 +89,8 @@ def _merges(graph: Graph, op: Op, merged: set[int]) -> bool:
     if op.name == "sum":
         return summed(graph, op) == tuple(range(meta.rank - 1)) and not op.attrs["keepdim"]
     if op.name == "slice":
-        return {a % meta.rank for a in op.attrs["axes"]} == {meta.rank - 1} and op.out in merged
+        is_last = {a % meta.rank for a in op.attrs["axes"]} == {meta.rank - 1}
+        return is_last and merged.issuperset((op.args[0], op.out))
     shape = graph.metas[op.out].shape
     given = {a: graph.metas[a] for a in op.args if a not in graph.fills}
     return (is_elementwise(op) and op.out in merged) and all(
