@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct, field
 
@@ -19,6 +20,9 @@ from pirkit.lowering.codegen.ir import (
     nest_builder,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
 _ROOT: Final = Path(__file__).parents[3]
 ROOM: Final = "pirkit/lowering/"
 _BUILDER: Final = llvm_text.__file__
@@ -28,6 +32,15 @@ _LOWERING: Final = (
     str(Path(__file__).parent / "lower"),
     *[str(m.__file__) for m in (addressing, delinearize, index_set_splitting, nest_builder)],
 )
+
+Lines = frozenset[tuple[str, int]]
+"""Lines of code: files and numbers."""
+_TRACED: Final = tuple(
+    str(_ROOT / "pirkit" / part)
+    for part in ("lowering/codegen", "lowering/whole_program", "lowering/native_", "lowering/gemm",
+                 "lowering/row_", "runtime/native")
+)  # fmt: skip
+"""The files that choose and write native code."""
 
 T = TypeVar("T")
 
@@ -66,6 +79,13 @@ def named_file(function: str) -> str:
     while module and module not in sys.modules:
         module = module.rpartition(".")[0]
     return file_of(str(sys.modules[module].__file__)) if module else function
+
+
+def named_files(text: str) -> list[str]:
+    """The files of this package that a text names, by their paths or the ends of these."""
+    names = re.findall(r"[\w/]+\.py", text)
+    found = [p for n in names for p in _ROOT.glob(f"pirkit/**/{n.removeprefix('pirkit/')}")]
+    return [*dict.fromkeys(file_of(str(path)) for path in found)]
 
 
 def emitting_files(write: Callable[[], object]) -> dict[str, int]:
@@ -110,6 +130,28 @@ def lowering_files(lower: Callable[[], object]) -> dict[str, int]:
         return path if path.startswith(_LOWERING) else None
 
     return _counted(lower, of_lowering)
+
+
+def executed_lines(run: Callable[[], object]) -> Lines:
+    """The lines of this room and of native calls that ``run`` executes, without the IR builder."""
+    found = set[tuple[str, int]]()
+
+    def note(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        path = frame.f_code.co_filename
+        is_import = frame.f_code.co_name == "<module>"
+        if is_import or not path.startswith(_TRACED) or path in (_BUILDER, __file__):
+            return None
+        if event == "line":
+            found.add((path, frame.f_lineno))
+        return note
+
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return frozenset({(file_of(path), line) for path, line in found})
 
 
 def called_files(run: Callable[[], T], folder: str) -> tuple[T, list[str]]:
