@@ -162,7 +162,7 @@ def _report_of(found: dict[str, Any]) -> Report:
         }
         faults.append(KernelFault(**fields))
     lines_run = frozenset({(file, number) for file, number in found["lines_run"]})
-    whole = {**found, "faults": tuple(faults), "lines_run": lines_run}
+    whole: dict[str, Any] = {**found, "faults": tuple(faults), "lines_run": lines_run}
     return Report(**whole)
 
 

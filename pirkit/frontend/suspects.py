@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import sqrt
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
+from msgspec import Struct
 
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.program import Program
@@ -37,56 +38,90 @@ MOST: Final = 4
 """Files that a report names."""
 
 
-class _Ops:
-    """The functions of all ops, by their names."""
-
-    def __getattr__(self, name: str) -> Any:
-        return attribute(name)
+def _op(name: str) -> Callable[..., Any]:
+    return cast("Callable[..., Any]", attribute(name))
 
 
-_ops: Any = _Ops()
+def _summed(x: Any, y: Any) -> Any:
+    return _op("add")(_op("transpose")(x, [1, 0]), y)
+
+
+def _elementwise(x: Any) -> Any:
+    return _op("multiply")(_op("tanh")(x), _op("sin")(x))
+
+
+def _batch_sum(x: Any) -> Any:
+    return _op("sum")(_elementwise(x), [0])
 
 
 def _network(x: Any, first: Any, second: Any) -> Any:
-    hidden = _ops.tanh(_ops.add(_ops.matmul(x, first), _ops.sum(first, [0])))
-    return _ops.matmul(hidden, second)
+    hidden = _op("add")(_op("matmul")(x, first), _op("sum")(first, [0]))
+    return _op("matmul")(_op("tanh")(hidden), second)
+
+
+def _network_gradient(x: Any, first: Any, second: Any) -> Any:
+    def total(weight: Any) -> Any:
+        return _op("sum")(_network(x, weight, second))
+
+    return grad(total)(first)
 
 
 def _conv(x: Any, w: Any) -> Any:
-    return _ops.conv2d(x, w, [1, 1], [1, 1], "EXPLICIT", [1, 1], 1, "NCHW")
+    return _op("conv2d")(x, w, [1, 1], [1, 1], "EXPLICIT", [1, 1], 1, "NCHW")
+
+
+def _conv_gradient(x: Any, w: Any) -> Any:
+    def total(image: Any) -> Any:
+        return _op("sum")(_conv(image, w))
+
+    return grad(total)(x)
 
 
 def _attention(q: Any, k: Any, v: Any) -> Any:
-    return _ops.matmul(_ops.softmax(_ops.matmul(q, k, transpose_y=True), -1), v)
+    return _op("matmul")(_op("softmax")(_op("matmul")(q, k, False, True), -1), v)
+
+
+class Example(Struct, frozen=True):
+    """A program of one function, or of an op by name: of tensors of such shapes, then others."""
+
+    form: Form
+    function: Callable[..., Any] | str
+    shapes: tuple[tuple[int, ...], ...]
+    others: tuple[Any, ...] = ()
+
+    def program(self) -> Program:
+        function = _op(self.function) if isinstance(self.function, str) else self.function
+        given = [np.zeros(shape, np.float32) for shape in self.shapes]
+        return trace(lambda *tensors: function(*tensors, *self.others), given).program
 
 
 _IMAGE: Final = ((2, 16, 14, 14), (32, 16, 3, 3))
 _LAYER: Final = ((512, 3), (3, 20), (20, 1))
-_EXAMPLES: Final[Sequence[tuple[Form, Callable[..., Any], tuple[tuple[int, ...], ...]]]] = (
-    ("segments", lambda x, y: _ops.add(x, y), ((1024,), (1024,))),
-    ("segments", lambda x: _ops.scale(x, 3.0, 0.0, True), ((1003,),)),
-    ("segments", lambda x: _ops.tanh(x), ((40, 77),)),
-    ("segments", lambda x: _ops.exp(x), ((1024,),)),
-    ("segments", lambda x: _ops.sin(x), ((1024,),)),
-    ("segments", lambda x: _ops.sum(x, [1]), ((30, 77),)),
-    ("segments", lambda x: _ops.max(x, [1], False), ((30, 64),)),
-    ("segments", lambda x: _ops.sum(x, [0]), ((300, 77),)),
-    ("segments", lambda x, y: _ops.add(_ops.transpose(x, [1, 0]), y), ((40, 48), (48, 40))),
-    ("segments", lambda x: _ops.flip(x, [1]), ((30, 77),)),
-    ("segments", lambda x: _ops.softmax(x, -1), ((30, 77),)),
-    ("segments", lambda x: _ops.cumsum(x, 0), ((40, 37),)),
-    ("segments", lambda x, y: _ops.matmul(x, y), ((6, 10), (10, 7))),
-    ("segments", lambda x, y: _ops.matmul(x, y), ((300, 128), (128, 300))),
-    ("segments", _attention, ((2, 3, 130, 24), (2, 3, 140, 24), (2, 3, 140, 16))),
-    ("segments", _conv, _IMAGE),
-    ("segments", lambda x, w: grad(lambda x: _ops.sum(_conv(x, w)))(x), _IMAGE),
-    ("fast", lambda x: _ops.multiply(_ops.tanh(x), _ops.sin(x)), ((512, 1),)),
-    ("fast", lambda x: _ops.sum(_ops.multiply(_ops.tanh(x), _ops.sin(x)), [0]), ((512, 1),)),
-    ("fast", _network, ((512, 3), (3, 2), (2, 1))),
-    ("fast", _network, _LAYER),
-    ("fast", lambda x, a, b: grad(lambda a: _ops.sum(_network(x, a, b)))(a), _LAYER),
+_EXAMPLES: Final = (
+    Example("segments", "add", ((1024,), (1024,))),
+    Example("segments", "scale", ((1003,),), (3.0, 0.0, True)),
+    Example("segments", "tanh", ((40, 77),)),
+    Example("segments", "exp", ((1024,),)),
+    Example("segments", "sin", ((1024,),)),
+    Example("segments", "sum", ((30, 77),), ([1],)),
+    Example("segments", "max", ((30, 64),), ([1], False)),
+    Example("segments", "sum", ((300, 77),), ([0],)),
+    Example("segments", _summed, ((40, 48), (48, 40))),
+    Example("segments", "flip", ((30, 77),), ([1],)),
+    Example("segments", "softmax", ((30, 77),), (-1,)),
+    Example("segments", "cumsum", ((40, 37),), (0,)),
+    Example("segments", "matmul", ((6, 10), (10, 7))),
+    Example("segments", "matmul", ((300, 128), (128, 300))),
+    Example("segments", _attention, ((2, 3, 130, 24), (2, 3, 140, 24), (2, 3, 140, 16))),
+    Example("segments", _conv, _IMAGE),
+    Example("segments", _conv_gradient, _IMAGE),
+    Example("fast", _elementwise, ((512, 1),)),
+    Example("fast", _batch_sum, ((512, 1),)),
+    Example("fast", _network, ((512, 3), (3, 2), (2, 1))),
+    Example("fast", _network, _LAYER),
+    Example("fast", _network_gradient, _LAYER),
 )
-"""Programs with the form of their native code, and the shapes of their inputs."""
+"""Each has a feature of the code generator that most of the others have not."""
 
 
 def native_lines(made: Callable[[], object]) -> Lines:
@@ -130,15 +165,11 @@ def suspects(
 
 def _examples() -> Iterator[tuple[Lines, bool]]:
     """The lines of each example, and whether its code is right."""
-    for form, function, shapes in _EXAMPLES:
-        program = trace(function, [np.zeros(shape, np.float32) for shape in shapes]).program
-        plans = list[Plan]()
-
-        def make(program: Program = program, form: Form = form, made: list[Plan] = plans) -> None:
-            made.append(native_plan(program, form))
-
+    for example in _EXAMPLES:
+        program, plans = example.program(), list[Plan]()
+        make = partial(native_plan, program, example.form)
         try:
-            lines = native_lines(make)
+            lines = native_lines(lambda make=make, plans=plans: plans.append(make()))
         except Exception:  # the bug breaks the compiler here: there is no code to compare
             continue
         yield lines, returns_in_child(partial(_is_right, program, plans[0]))
