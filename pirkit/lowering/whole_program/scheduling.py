@@ -297,7 +297,9 @@ def _row_node(made: ProgramSchedule, op: Op) -> Node:
     if op.name == "matmul":
         y = op.args[1]
         if op.attrs["transpose_x"] or (y in made.rows) or y in made.graph.fills:
-            raise NotNativeError("a matmul multiplies rows by what depends on the batch")
+            raise NotNativeError(
+                "the operands of a matmul are not rows and a matrix without a batch axis"
+            )
         made.has_matmul = True
         if made.columns(op.args[0]) == 1:  # there is nothing to add up
             return Node(Op("multiply", op.args, op.out), "map", (made.columns(op.out),))
