@@ -30,6 +30,7 @@ from pirkit.frontend.segment_check import segment_suspects
 from pirkit.frontend.suspects import native_lines, native_plan, suspects
 from pirkit.lowering.codegen.about import About, Lines, named_files
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
+from pirkit.lowering.interpreted_step import OTHERS
 from pirkit.lowering.kernel_facts import called_one_by_one
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.kernel_watch import PATIENCE, EndedError, Watch, watched
@@ -147,7 +148,8 @@ def check_kernels(
         return replace(report, files=suspects(lines, likely=named_files(report.suspect)))
     fault = report.faults[0]
     likely = (*fault.emitters, *fault.files)
-    return replace(report, files=suspects(lines, named_files(fault.stage), likely))
+    named = named_files(fault.stage.partition(OTHERS)[0])
+    return replace(report, files=suspects(lines, named, likely))
 
 
 def _report_of(found: dict[str, Any]) -> Report:

@@ -50,6 +50,13 @@ def _elementwise(x: Any) -> Any:
     return _op("multiply")(_op("tanh")(x), _op("sin")(x))
 
 
+def _chain(x: Any) -> Any:
+    """Common operations in one kernel, with a reduction that the others read."""
+    y = _op("divide")(_op("sqrt")(_op("abs")(_op("cos")(x))), _op("add")(_op("exp")(x), 1.0))
+    y = _op("subtract")(y, _op("mean")(y, [1], True))
+    return _op("maximum")(_op("log")(_op("add")(_op("multiply")(y, y), 0.5)), _op("scale")(x, 0.5))
+
+
 def _batch_sum(x: Any) -> Any:
     return _op("sum")(_elementwise(x), [0])
 
@@ -108,6 +115,7 @@ _EXAMPLES: Final = (
     Example("segments", "sum", ((300, 77),), ([0],)),
     Example("segments", _summed, ((40, 48), (48, 40))),
     Example("segments", "flip", ((30, 77),), ([1],)),
+    Example("segments", _chain, ((30, 64),)),
     Example("segments", "softmax", ((30, 77),), (-1,)),
     Example("segments", "cumsum", ((40, 37),), (0,)),
     Example("segments", "matmul", ((6, 10), (10, 7))),
