@@ -307,7 +307,8 @@ def at_once(old: Any) -> Any:
 
 def best(x: Any) -> Any:
     y = ops.tanh(ops.cumsum(ops.sin(x) * 2.0, 0) + 1.0)
-    return ops.tanh(ops.cummax(y, 1)[0] * 2.0) + ops.sum(y, [1], None, True)
+    # A library call between two segments, of which the second reads results of the first as well.
+    return ops.tanh(ops.kthvalue(y, 3, 1, True)[0] * 2.0) + ops.sum(y, [1], None, True)
 
 
 def scaled_attention(q: Any, k: Any, v: Any) -> Any:

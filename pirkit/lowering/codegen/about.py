@@ -42,6 +42,9 @@ _TRACED: Final = tuple(
 )  # fmt: skip
 """The files that choose and write native code."""
 
+_WHOLE: Final = f"{ROOM}whole_program/"
+_SEGMENT_BUILDER: Final = f"{_WHOLE}sequence_builder.py"
+
 T = TypeVar("T")
 
 
@@ -154,16 +157,21 @@ def executed_lines(run: Callable[[], object]) -> Lines:
     return frozenset({(file_of(path), line) for path, line in found})
 
 
-def called_files(run: Callable[[], T], folder: str) -> tuple[T, list[str]]:
-    """The result of ``run``, and the files of a folder of this room whose functions it calls."""
-    found: list[T] = []
+def native_form_files(run: Callable[[], T]) -> tuple[T, list[str]]:
+    """The result of ``run``, and the files that give the builder of a segment the forms of its ops.
 
-    def in_folder(called: FrameType) -> str | None:
-        path = called.f_code.co_filename
-        return path if f"{ROOM}{folder}/" in path else None
+    The builder asks a function of each file, and those of other ops return None.
+    """
+    found: dict[str, None] = {}
 
-    files = _counted(lambda: found.append(run()), in_folder)
-    return found[0], [path.removeprefix(ROOM) for path in files]
+    def note(called: FrameType, event: str, result: object) -> None:
+        path, caller = called.f_code.co_filename, called.f_back
+        if event == "return" and result is not None and caller is not None:
+            asks = caller.f_code.co_filename
+            if asks.endswith(_SEGMENT_BUILDER) and path != asks and _WHOLE in path:
+                found[file_of(path).removeprefix(ROOM)] = None
+
+    return _profiled(run, note), [*found]
 
 
 def _counted(run: Callable[[], object], file: Callable[[FrameType], str | None]) -> dict[str, int]:
