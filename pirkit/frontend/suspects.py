@@ -46,6 +46,12 @@ def _summed(x: Any, y: Any) -> Any:
     return _op("add")(_op("transpose")(x, [1, 0]), y)
 
 
+def _blocks(x: Any) -> Any:
+    """Reads at quotients and remainders, and under a guard."""
+    blocks = _op("transpose")(_op("reshape")(x, [30, 7, 11]), [0, 2, 1])
+    return _op("pad")(_op("exp")(blocks), paddings=[0, 0, 0, 5, 0, 0], pad_value=1.0)
+
+
 def _elementwise(x: Any) -> Any:
     return _op("multiply")(_op("tanh")(x), _op("sin")(x))
 
@@ -114,6 +120,7 @@ _EXAMPLES: Final = (
     Example("segments", "max", ((30, 64),), ([1], False)),
     Example("segments", "sum", ((300, 77),), ([0],)),
     Example("segments", _summed, ((40, 48), (48, 40))),
+    Example("segments", _blocks, ((30, 77),)),
     Example("segments", "flip", ((30, 77),), ([1],)),
     Example("segments", _chain, ((30, 64),)),
     Example("segments", "softmax", ((30, 77),), (-1,)),
