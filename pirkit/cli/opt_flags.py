@@ -101,7 +101,8 @@ def make_parser() -> ArgumentParser:
         "--backend", choices=("reference", "cpu", "gpu"),
         help="whose kernels --check and --bisect compare with the reference",
     )  # fmt: skip
-    parser.add_flags(check, {"--show-kernel": "with --bisect: print the wrong MapExpr"})
+    shown = "with --bisect: print the wrong MapExpr and all files that emit it"
+    parser.add_flags(check, {"--show-kernel": shown})
     check.add_argument("--seed", type=natural, metavar="N", help="seed of random inputs (0)")
     check.add_argument(
         "--limits", default="default", choices=tuple(PROFILES), help="limits on program sizes"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -27,8 +27,10 @@ from pirkit.frontend.numeric_check import (
     plan_of,
 )
 from pirkit.frontend.segment_check import segment_suspects
-from pirkit.lowering.codegen.about import About, called_files
+from pirkit.frontend.suspects import native_lines, native_plan, suspects
+from pirkit.lowering.codegen.about import About, Lines, named_files
 from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
+from pirkit.lowering.interpreted_step import OTHERS
 from pirkit.lowering.kernel_facts import called_one_by_one
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.kernel_watch import PATIENCE, EndedError, Watch, watched
@@ -63,8 +65,14 @@ class Report:
     faults: tuple[KernelFault, ...]
     together: str | None = None
     suspect: str = ""
+    in_segments: bool = False
+    """Whether it is native segments that are wrong together."""
     ended: bool = False
     """Whether something ended the process, or never ended."""
+    lines_run: Lines = frozenset()
+    """The lines of the code generator that ran for the wrong code."""
+    files: tuple[str, ...] = ()
+    """The files that may be wrong, the most suspicious first."""
 
     def __bool__(self) -> bool:
         """True if something is wrong."""
@@ -84,6 +92,8 @@ class Report:
         if self.together:
             yield f"@{self.program} on `{self.backend}`: {self.together}"
             yield f"  each instruction is right alone: {self.suspect} is wrong"
+        if self.files:
+            yield f"  most suspicious files: {', '.join(self.files)}"
 
     @property
     def emitters(self) -> tuple[str, ...]:
@@ -111,11 +121,12 @@ def check_kernels(
     inputs: Mapping[str, Array] | None = None,
     params: Mapping[str, Array] | None = None,
     patience: float = PATIENCE,
-) -> Report:
+    *, ranks: bool = True,
+) -> Report:  # fmt: skip
     """Run a program on a backend and compare each instruction, then the whole run.
 
     On the CPU it runs in a child process: a kernel that ends it, or takes more than ``patience``
-    seconds, is reported.
+    seconds, is reported. With ``ranks``, the report ranks the files that may be wrong.
     Inputs and parameters that are not given are drawn from ``seed``. Raises what running the
     program raises, UnsupportedError for a device that this machine does not have.
     """
@@ -124,10 +135,21 @@ def check_kernels(
     plan = write_plan(program, library=KernelLibrary(backend))
 
     def check(watch: Watch) -> dict[str, Any]:
-        run = partial(_check, program, plan, backend, seed, watch)
+        run = partial(_check, program, plan, backend, seed, watch, ranks and backend == CPU)
         return to_builtins(on_drawn_inputs(plan, seed, run, inputs, params))
 
-    return _report_of(watched(check, patience) if backend == CPU else check(Watch()))
+    report = _report_of(watched(check, patience) if backend == CPU else check(Watch()))
+    lines = report.lines_run
+    if ranks and report.in_segments:
+        lines = native_lines(lambda: [*_sharing(program, plan, backend)])
+    if not lines:
+        return report
+    if not report.faults:  # experiments name a call, whose files may be any of those that it runs
+        return replace(report, files=suspects(lines, likely=named_files(report.suspect)))
+    fault = report.faults[0]
+    likely = (*fault.emitters, *fault.files)
+    named = named_files(fault.stage.partition(OTHERS)[0])
+    return replace(report, files=suspects(lines, named, likely))
 
 
 def _report_of(found: dict[str, Any]) -> Report:
@@ -141,16 +163,18 @@ def _report_of(found: dict[str, Any]) -> Report:
             "origin": tuple(fault["origin"]),
         }
         faults.append(KernelFault(**fields))
-    whole: dict[str, Any] = {**found, "faults": tuple(faults)}
+    lines_run = frozenset({(file, number) for file, number in found["lines_run"]})
+    whole: dict[str, Any] = {**found, "faults": tuple(faults), "lines_run": lines_run}
     return Report(**whole)
 
 
 def _check(
-    program: ProgramOp, plan: Plan, backend: str, seed: int, watch: Watch, bound: Inputs
-) -> Report:
+    program: ProgramOp, plan: Plan, backend: str, seed: int, watch: Watch, ranks: bool,
+    bound: Inputs,
+) -> Report:  # fmt: skip
     check = _by_instruction(plan, backend, seed, watch, bound)
     if check.faults:
-        return _wrong_alone(plan, backend, check, watch)
+        return _wrong_alone(plan, backend, check, watch, ranks)
     expected = effect_of(plan, REFERENCE, bound, seed)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
@@ -180,20 +204,29 @@ def _check(
         if together is not None:
             last = check if alone is plan else _by_instruction(alone, backend, seed, watch, bound)
             if last.faults:
-                return _wrong_alone(plan, backend, last, watch)
+                return _wrong_alone(plan, backend, last, watch, ranks)
             ended = bool(watch.ended)
             if not suspect:
                 found = segment_suspects(
                     alone, shared, _static, lambda plan: wrong_together(plan) is not None, by_bind
                 )
                 suspect = f"a native segment ({', or '.join(found)})"
-            return Report(plan.name, backend, check.checked, (), together, suspect, ended)
+            return Report(
+                plan.name, backend, check.checked, (), together, suspect, shared is not plan, ended
+            )
     return Report(plan.name, backend, check.checked, ())
 
 
-def _wrong_alone(plan: Plan, backend: str, check: InstructionCheck, watch: Watch) -> Report:
+def _wrong_alone(
+    plan: Plan, backend: str, check: InstructionCheck, watch: Watch, ranks: bool
+) -> Report:
+    lines = Lines()
+    if ranks and check.culprit is not None and check.culprit.functions:
+        lines = native_lines(check.culprit.lowered_again)
     faults = tuple(check.faults)
-    return Report(plan.name, backend, check.checked, faults, ended=bool(watch.ended))
+    return Report(
+        plan.name, backend, check.checked, faults, ended=bool(watch.ended), lines_run=lines
+    )
 
 
 _BUGS: Final = (*KERNEL_FAULTS, AttributeError, AssertionError)
@@ -234,8 +267,9 @@ def _static(plan: Plan) -> list[TensorMeta | None]:
 
 
 def check_whole(
-    program: Program, seed: int, inputs: Mapping[str, Array], patience: float = PATIENCE
-) -> str | None:
+    program: Program, seed: int, inputs: Mapping[str, Array], patience: float = PATIENCE,
+    *, ranks: bool = True,
+) -> str | None:  # fmt: skip
     """The error of the outputs of the one native call, as text; None also without such a call.
 
     Inputs and parameters that are not given are drawn from ``seed``.
@@ -246,14 +280,16 @@ def check_whole(
         run = partial(_whole, program, plan, seed, watch)
         return on_drawn_inputs(plan, seed, run, inputs, program.params)
 
-    return watched(check, patience)
+    wrong = watched(check, patience)
+    if wrong is None or not ranks:
+        return wrong
+    files = suspects(native_lines(lambda: native_plan(program, "fast")))
+    return f"{wrong}; most suspicious files: {', '.join(files)}"
 
 
 def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs) -> str | None:
     params = bound.of(plan.params)
-    whole, files = called_files(
-        lambda: compile(program, params=params, fast_math=True), "whole_program"
-    )
+    whole = compile(program, params=params, fast_math=True)
     if whole.native is None:
         return None
     expected = effect_of(plan, REFERENCE, bound, seed)
@@ -269,12 +305,12 @@ def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs)
     wrong = first_difference(outputs, wanted, loosest)
     if wrong is None or is_rounding(outputs, wanted, plan, bound, seed):
         return None
-    return f"{wrong}; it is made by {', '.join(files)}" if files else wrong
+    return wrong
 
 
 def check_module(
     module: ModuleOp, backend: str, seed: int = 0, patience: float = PATIENCE,
-    source: ModuleOp | None = None,
+    source: ModuleOp | None = None, *, ranks: bool = True,
 ) -> Report | None:  # fmt: skip
     """The first program of a module that is wrong on a backend, or None.
 
@@ -289,12 +325,12 @@ def check_module(
         prefix = name.removesuffix(BACKWARD)
         forward = programs.get(prefix + FORWARD) if prefix != name else None
         saved = _saved_by(forward, seed) if forward and backend != REFERENCE else None
-        if report := check_kernels(program, backend, seed, saved, patience=patience):
+        if report := check_kernels(program, backend, seed, saved, patience=patience, ranks=ranks):
             return report
     if source is None or backend != CPU or len(programs) != 1:
         return None
     before = Program(source)
-    if (wrong := check_whole(before, seed, {}, patience)) is None:
+    if (wrong := check_whole(before, seed, {}, patience, ranks=ranks)) is None:
         return None
     together = f"as one native call: {wrong}"
     return Report(before.main.symbol, backend, 0, (), together, "its native call")

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace as changed
 
-from pirkit.lowering.codegen.about import ROOM, called_files
+from pirkit.lowering.codegen.about import ROOM, native_form_files
 from pirkit.lowering.codegen.emit.batch_compile import requested
 from pirkit.lowering.kernel_facts import abouts
 from pirkit.lowering.kernel_watch import returns_in_child
@@ -24,11 +24,6 @@ from pirkit.runtime.plan import Call, If, Plan, Port, Stack, While, instructions
 
 _FOLDER: Final = "whole_program"
 _DRIVER: Final = "pirkit/runtime/native/program_session.py and program_ir.py"
-_SHARED: Final = (
-    "segments.py", "segment_call.py", "kernel_sequence.py", "sequence_builder.py", "op_graph.py",
-    "control_flow.py", "in_place_steps.py", "loop_functions.py", "attention_groups.py",
-)  # fmt: skip
-"""Files that the calls of all ops go through."""
 
 
 def segment_suspects(
@@ -43,13 +38,11 @@ def segment_suspects(
     is_flat = not any(isinstance(i, While | If | Stack) for i in every)
     for calls in _suspect_calls(single) if is_flat else ():
         with requested() as functions:
-            made, files = called_files(
-                lambda numbers=calls: with_native_calls(single, [*numbers], known_metas), _FOLDER
+            made, files = native_form_files(
+                lambda numbers=calls: with_native_calls(single, [*numbers], known_metas)
             )
         if made is not None and is_wrong(made):
-            # Name the file with most instructions: files of other ops only reject the call.
-            found = [name for name in files if not name.endswith(_SHARED)][:1]
-            found = [f"{_FOLDER}/epilogues.py"] if len(calls) > 1 else found
+            found = [f"{_FOLDER}/epilogues.py"] if len(calls) > 1 else files[:1]
             found += [about.emitter.removeprefix(ROOM) for about in abouts(functions)]
             names = " with ".join([f"`{call.kernel}`" for call in calls.values()])
             yield f"its {names}: {' and '.join(dict.fromkeys(found))}"

@@ -71,13 +71,13 @@ class KernelFault(Struct, frozen=True):
         return tuple(dict.fromkeys(f.emitter for f in self.functions)) or (self.file,)
 
     def lines(self, verbose: bool = False) -> Iterator[str]:
-        """The report. ``verbose`` adds the MapExpr of a fused kernel."""
+        """The report. ``verbose`` adds all emitting files, and the MapExpr of a fused kernel."""
         yield self.instruction
         yield f"  {self.what}"
         yield f"  kernel: {self.kernel}, bound by {self.file}"
-        for function in self.functions:
+        for function in dict.fromkeys(map(str, self.functions)):
             yield f"  native function: {function}"
-        if self.files:
+        if self.files and verbose:
             counts = [f"{name} ({n:,})" for name, n in self.files.items()]
             yield f"  files that emit its instructions: {', '.join(counts)}"
         if self.stage:
@@ -110,6 +110,8 @@ class InstructionCheck(Struct):
     faults: list[KernelFault] = field(default_factory=list[KernelFault])
     checked: int = 0
     watch: Watch = field(default_factory=Watch)
+    culprit: Checked | None = None
+    """The first step that is wrong."""
     _live: dict[int, _Live] = field(default_factory=dict[int, _Live])
     _positions: dict[int, tuple[tuple[Instruction, ...], int]] = field(
         default_factory=dict[int, "tuple[tuple[Instruction, ...], int]"]
@@ -218,6 +220,7 @@ class InstructionCheck(Struct):
     ) -> None:
         """Note what is wrong with a step; ``planned`` is to blame if no stage of its lowering."""
         b, kernel = step.binding, step.choice.kernel
+        self.culprit = self.culprit or step
         self.faults.append(
             KernelFault(
                 self.place_of(b, call),
@@ -313,6 +316,12 @@ class Checked:
         made = self if not isinstance(step, PlacedStep) else _Placed(self.check, self.choice, b)
         made.inner, made.functions, made.replayed = step, self.functions, self.replayed
         return made
+
+    def lowered_again(self) -> None:
+        """Choose and write the native code of the kernel again."""
+        self.choice.kernel.bind(self.binding)
+        for function in self.functions:
+            function.write()
 
     def reference(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """The right results."""

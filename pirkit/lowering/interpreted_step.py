@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.tolerance import wrong_element
 
 Array = np.ndarray[Any, Any]
+OTHERS: Final = "; or, in functions with less work, after "
 
 
 def interpreted(step: Step | None) -> Step | None:
@@ -50,10 +51,13 @@ def loops_fault(step: NativeStep, given: Sequence[Any], right: Sequence[Array]) 
 def _fault_after(
     number: int, step: NativeStep, given: Sequence[Any], right: Sequence[Array]
 ) -> str:
-    """The error of a step's loops after a rewrite of each function's loops, as text."""
-    works = step.launch_part({}).works
-    last = dict.fromkeys(str(_stages(work.function)[number]) for work in works)
-    rewrite = ", ".join(last)
+    """The error of a step's loops after a rewrite of each function's loops, as text.
+
+    The function with most work comes first: others prepare its operands, such as panels.
+    """
+    works = sorted(step.launch_part({}).works, key=lambda w: -_work(w.function))
+    first, *others = dict.fromkeys(str(_stages(work.function)[number]) for work in works)
+    rewrite = first + f"{OTHERS}{', '.join(others)}" * bool(others)
     arrays = [*given, *(np.full_like(array, poison(array.dtype), order="C") for array in right)]
     try:
         _run(step, step.launch_part({}), arrays, number)
@@ -78,3 +82,7 @@ def _run(step: NativeStep, part: LaunchPart, arrays: Sequence[Array], stage: int
 
 def _stages(function: object) -> Sequence[Stage]:
     return function.write().stages if isinstance(function, LazyFunction) else ()
+
+
+def _work(function: object) -> int:
+    return function.code.work if isinstance(function, LazyFunction) else 0

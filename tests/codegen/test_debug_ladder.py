@@ -29,7 +29,7 @@ from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.ir.loop_ir import Nest
 from pirkit.lowering.native_ops import FUSED
 from pirkit.runtime.dtype import float32
-from tests.codegen.planted import PLANTS, REDUCED, planted, program_of
+from tests.codegen.planted import PLANTS, RANKED, REDUCED, planted, program_of
 from tests.execution import parsed
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +64,12 @@ def test_bisect_names_the_kernel_and_its_emitter(
     assert named in first
     for words in plant.also:
         assert words in found["text"]
+
+
+@pytest.mark.parametrize("name", RANKED)
+def test_bisect_ranks_the_file_with_the_bug(name: str, reports: dict[str, dict[str, Any]]) -> None:
+    ranked = reports[name]["text"].split("most suspicious files: ")[1].splitlines()[0].split(", ")
+    assert RANKED[name] in [Path(file).name for file in ranked[:3]]
 
 
 @pytest.mark.parametrize("name", REDUCED)

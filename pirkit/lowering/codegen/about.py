@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct, field
 
@@ -19,6 +20,9 @@ from pirkit.lowering.codegen.ir import (
     nest_builder,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
 _ROOT: Final = Path(__file__).parents[3]
 ROOM: Final = "pirkit/lowering/"
 _BUILDER: Final = llvm_text.__file__
@@ -28,6 +32,18 @@ _LOWERING: Final = (
     str(Path(__file__).parent / "lower"),
     *[str(m.__file__) for m in (addressing, delinearize, index_set_splitting, nest_builder)],
 )
+
+Lines = frozenset[tuple[str, int]]
+"""Lines of code: files and numbers."""
+_TRACED: Final = tuple(
+    str(_ROOT / "pirkit" / part)
+    for part in ("lowering/codegen", "lowering/whole_program", "lowering/native_", "lowering/gemm",
+                 "lowering/row_", "runtime/native")
+)  # fmt: skip
+"""The files that choose and write native code."""
+
+_WHOLE: Final = f"{ROOM}whole_program/"
+_SEGMENT_BUILDER: Final = f"{_WHOLE}sequence_builder.py"
 
 T = TypeVar("T")
 
@@ -66,6 +82,13 @@ def named_file(function: str) -> str:
     while module and module not in sys.modules:
         module = module.rpartition(".")[0]
     return file_of(str(sys.modules[module].__file__)) if module else function
+
+
+def named_files(text: str) -> list[str]:
+    """The files of this package that a text names, by their paths or the ends of these."""
+    names = re.findall(r"[\w/]+\.py", text)
+    found = [p for n in names for p in _ROOT.glob(f"pirkit/**/{n.removeprefix('pirkit/')}")]
+    return [*dict.fromkeys(file_of(str(path)) for path in found)]
 
 
 def emitting_files(write: Callable[[], object]) -> dict[str, int]:
@@ -112,16 +135,43 @@ def lowering_files(lower: Callable[[], object]) -> dict[str, int]:
     return _counted(lower, of_lowering)
 
 
-def called_files(run: Callable[[], T], folder: str) -> tuple[T, list[str]]:
-    """The result of ``run``, and the files of a folder of this room whose functions it calls."""
-    found: list[T] = []
+def executed_lines(run: Callable[[], object]) -> Lines:
+    """The lines of this room and of native calls that ``run`` executes, without the IR builder."""
+    found = set[tuple[str, int]]()
 
-    def in_folder(called: FrameType) -> str | None:
-        path = called.f_code.co_filename
-        return path if f"{ROOM}{folder}/" in path else None
+    def note(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        path = frame.f_code.co_filename
+        is_import = frame.f_code.co_name == "<module>"
+        if is_import or not path.startswith(_TRACED) or path in (_BUILDER, __file__):
+            return None
+        if event == "line":
+            found.add((path, frame.f_lineno))
+        return note
 
-    files = _counted(lambda: found.append(run()), in_folder)
-    return found[0], [path.removeprefix(ROOM) for path in files]
+    before = sys.gettrace()
+    sys.settrace(note)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return frozenset({(file_of(path), line) for path, line in found})
+
+
+def native_form_files(run: Callable[[], T]) -> tuple[T, list[str]]:
+    """The result of ``run``, and the files that give the builder of a segment the forms of its ops.
+
+    The builder asks a function of each file, and those of other ops return None.
+    """
+    found: dict[str, None] = {}
+
+    def note(called: FrameType, event: str, result: object) -> None:
+        path, caller = called.f_code.co_filename, called.f_back
+        if event == "return" and result is not None and caller is not None:
+            asks = caller.f_code.co_filename
+            if asks.endswith(_SEGMENT_BUILDER) and path != asks and _WHOLE in path:
+                found[file_of(path).removeprefix(ROOM)] = None
+
+    return _profiled(run, note), [*found]
 
 
 def _counted(run: Callable[[], object], file: Callable[[FrameType], str | None]) -> dict[str, int]:

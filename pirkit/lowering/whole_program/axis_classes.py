@@ -124,7 +124,7 @@ def _axis_pairs(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
 def _of_matmul(graph: Graph, op: Op) -> Iterator[tuple[Axis, Axis]]:
     x, y = op.args
     if graph.metas[x].rank != 2 or graph.metas[y].rank != 2:
-        raise NotNativeError("a matmul of operands other than two matrices")
+        raise NotNativeError("the operands of a matmul are not two matrices")
     row, inner = (1, 0) if op.attrs["transpose_x"] else (0, 1)
     other, column = (1, 0) if op.attrs["transpose_y"] else (0, 1)
     yield (x, row), (op.out, 0)

@@ -24,7 +24,7 @@ from pirkit.runtime.native.data_assertions import DataAssertion
 from pirkit.runtime.plan import Call
 
 Parts = tuple[str, str]
-"""The real part and the imaginary one; a real operand has the second one, too, which is 0."""
+"""The real part and the imaginary one; that of a real operand is 0."""
 
 
 class ComplexNest(Struct, frozen=True):
@@ -47,6 +47,7 @@ def complex_nest_of(call: Call, meta: Callable[[int], TensorMeta]) -> ComplexNes
     of = REAL_OF.get(out.dtype, out.dtype)
     if any(REAL_OF.get(m.dtype, m.dtype) not in (dt.float32, dt.float64) for m in metas):
         return None
+    # Operands of one shape need no broadcast: a flat loop fills its vectors best.
     same = all(m.shape == out.shape for m in metas)
     shape = (out.numel,) if same else out.shape
     w = _Writer(of)
@@ -119,7 +120,11 @@ class _Writer:
         return real, self("add", self("multiply", a, d), self("multiply", b, c))
 
     def quotient(self, x: Parts, y: Parts) -> Parts:
-        """The larger part of the divisor is divided by; of 0 the parts themselves are."""
+        """Smith's method, which does not overflow where the result does not.
+
+        With |c| >= |d| and r = d / c, (a + bi) / (c + di) is ((a + b r) + (b - a r) i) / (c + d r);
+        otherwise c and d change places. If the divisor is 0, the parts of ``x`` are divided by 0.
+        """
         (a, b), (c, d), zero = x, y, self.number(0)
         first = self("greater_equal", self("abs", c), self("abs", d), of=dt.bool_)
         zeros = [self("equal", part, zero, of=dt.bool_) for part in y]
@@ -130,14 +135,15 @@ class _Writer:
         scale = self("divide", self.number(1), self("where", is_zero, zero, sized))
         p, q = self("where", first, a, b), self("where", first, b, a)
         real = self("add", p, self("multiply", q, ratio))
-        turned = self("subtract", b, self("multiply", a, ratio))
-        other = self("subtract", self("multiply", b, ratio), a)
-        imaginary = self("where", first, turned, other)
+        by_real = self("subtract", b, self("multiply", a, ratio))
+        by_imaginary = self("subtract", self("multiply", b, ratio), a)
+        imaginary = self("where", first, by_real, by_imaginary)
         pairs = ((a, real), (b, imaginary))
         parts = [self("multiply", self("where", is_zero, of, part), scale) for of, part in pairs]
         return parts[0], parts[1]
 
     def size(self, x: Parts) -> Parts:
+        """The absolute value: the larger part times sqrt(1 + r^2), whose square cannot overflow."""
         a, b = self("abs", x[0]), self("abs", x[1])
         large, small = self("maximum", a, b), self("minimum", a, b)
         zero, one, infinite = self.number(0), self.number(1), self.number(inf)
@@ -145,7 +151,7 @@ class _Writer:
                      self("divide", small, large))  # fmt: skip
         root = self("sqrt", self("add", one, self("multiply", ratio, ratio)))
         found = self("multiply", large, root)
-        for part in (a, b):
+        for part in (a, b):  # an infinite part outweighs a NaN
             found = self("where", self("equal", part, infinite, of=dt.bool_), infinite, found)
         return found, zero
 

@@ -37,7 +37,7 @@ from pirkit.runtime.plan import (
 )
 
 KnownMetas = Callable[[Plan], Sequence[TensorMeta | None]]
-"""The metas that the slots of a plan have whatever the inputs, or None."""
+"""For each slot of a plan, the meta that it has for all inputs; None if it depends on them."""
 
 
 def with_region_calls(
@@ -45,13 +45,14 @@ def with_region_calls(
 ) -> tuple[Plan, dict[int, str]]:
     """The plan with a call for each region that can be one, and the reasons of what is left.
 
-    ``reasons`` tell for instructions by number why they have no native form.
+    ``reasons`` has, by the number of an instruction, why that has no native form.
     """
     body, why = list(plan.body), [reasons.get(k, "") for k in range(len(plan.body))]
     constants = {s: i for i, no in zip(body, why, strict=True) if not no and _is_constant(i)
                  for s in writes(i)}  # fmt: skip
     metas = known_metas(plan)
     for part in _parts(plan.body):
+        # Calls that replaced earlier regions have made the body shorter.
         begin = len(body) - (len(plan.body) - part.start)
         inside = body[begin : begin + len(part)]
         call = _call(replace(plan, body=tuple(body)), inside, constants, metas)
@@ -75,7 +76,11 @@ def _is_constant(instruction: Instruction) -> bool:
 
 
 def _parts(body: Sequence[Instruction]) -> Iterator[range]:
-    """The instructions of each loop or branch, with the copies that set its variables."""
+    """The instructions of each region, with the copies that set the variables of a loop.
+
+    Regions that share a stack are one, from the first that uses it on: the bytes of a stack are
+    memory of one native call.
+    """
     found: list[range] = []
     stacks: dict[int, int] = {}
     for k, instruction in enumerate(body):
@@ -99,10 +104,11 @@ def _call(
     constants: Mapping[int, Instruction],
     metas: Sequence[TensorMeta | None],
 ) -> Call | None:
-    """The native call that some instructions of a plan are; None if they are none."""
+    """Some instructions of a plan as a native call; None if they have no such form."""
     every = list(instructions(tuple(inside)))
     made = {s for i in every for s in writes(i)}
     read = dict.fromkeys(s for i in every for s in reads(i))
+    # Constants have no operands, so the call gets its own copies of those that it reads.
     own = [i for s in read if s not in made and (i := constants.get(s)) is not None]
     own = list({id(i): i for i in own}.values())
     made |= {s for i in own for s in writes(i)}
@@ -111,6 +117,7 @@ def _call(
     stated = {p.slot for p in ports if isinstance(p.meta, TensorMeta) and p.meta.is_static}
     if not all(s in stated or metas[s] == plan.slots[s] for s in inputs):
         return None
+    # A slot that is written outside too is a variable of the plan, which a call cannot own.
     written = {s for i in every for s in writes(i)}
     beside = Counter(s for i in instructions(plan.body) for s in writes(i))
     beside.subtract(s for i in every for s in writes(i))

@@ -225,7 +225,7 @@ def _batch_sum(made: ProgramSchedule, op: Op) -> BatchSum:
         x, y = op.args
         if op.attrs["transpose_x"] and not op.attrs["transpose_y"]:
             return BatchSum(op.out, ((x, y),))
-        raise NotNativeError("a matmul over batch rows with another transposition")
+        raise NotNativeError("a matmul sums over batch rows, and is not `x^T y`")
     if op.name == "sum":
         (x,) = op.args
         if len(summed(graph, op)) < graph.metas[x].rank and made.columns(x) > 1:
@@ -297,7 +297,9 @@ def _row_node(made: ProgramSchedule, op: Op) -> Node:
     if op.name == "matmul":
         y = op.args[1]
         if op.attrs["transpose_x"] or (y in made.rows) or y in made.graph.fills:
-            raise NotNativeError("a matmul of rows with an operand that is no whole matrix")
+            raise NotNativeError(
+                "the operands of a matmul are not rows and a matrix without a batch axis"
+            )
         made.has_matmul = True
         if made.columns(op.args[0]) == 1:  # there is nothing to add up
             return Node(Op("multiply", op.args, op.out), "map", (made.columns(op.out),))
@@ -323,7 +325,7 @@ def _knows_attributes(op: Op) -> None:
     """Refuse an op with attributes that its scalar primitive does not implement."""
     given = {name for name, value in op.attrs.items() if (name, value) != ("decimals", 0)}
     if op.name in TABLE and op.name != "cast" and not given <= NON_TRAPPING:
-        raise NotNativeError(f"`{op.name}` with attributes that have no native form")
+        raise NotNativeError(f"the attributes of `{op.name}` have no native form")
 
 
 def _broadcasts(made: ProgramSchedule, arg: int, count: int) -> None:

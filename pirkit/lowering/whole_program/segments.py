@@ -107,7 +107,7 @@ def _known_slots(plan: Plan, known_metas: KnownMetas) -> set[int]:
 
 
 def _summed(plan: Plan, reasons: Mapping[int, str]) -> Iterator[Reason]:
-    """Each reason once, in the order of the calls; that of the plan has no place of its own."""
+    """Each reason once, in the order of the calls; a reason of the whole plan has no location."""
     count = Counter(why for number, why in reasons.items() if number != PLAN)
     first: dict[str, Span | None] = {}
     for number, why in sorted(reasons.items()):
@@ -129,7 +129,7 @@ class _Parts:
         plain = [n for n, i in enumerate(body) if n not in reasons and self._is_plain(i)]
         self.free = {n for n in plain if self._is_free(cast(Call, body[n]))}
         """Views and constants: a segment has its own, others have them where they stand."""
-        # a view of a variable stays one: a segment would copy what it shows
+        # A view of a variable stays outside: a segment would return a copy of what it shows.
         self.members = {n for n in plain if n not in self.free and not self._is_view(body[n])}
         self.writer = {s: n for n, i in enumerate(body) for s in writes(i) if s in self.once}
         self.phases = self._phases()
@@ -149,9 +149,11 @@ class _Parts:
         return isinstance(instruction, Call) and is_reshape(instruction)
 
     def _phases(self) -> dict[int, int]:
-        """The phase of each instruction. In a phase the members run after all others.
+        """The phase of each instruction: how many segments have to run before it.
 
-        What writes variables runs after all that stands before it, and before all after it.
+        Within a phase the library calls run first, then the members as one segment. So a member may
+        share the phase of what it reads, and a library call that reads a member is in the next one.
+        An instruction that writes a variable is a barrier: the order around it stays.
         """
         found: dict[int, int] = {}
         least = 0

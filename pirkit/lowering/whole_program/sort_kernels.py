@@ -32,10 +32,10 @@ from pirkit.runtime.plan import Call
 
 _TYPES: Final = (dt.float32, dt.float64, dt.int32, dt.int64)
 _PAIRS: Final = 1 << 16
-"""Pairs that are compared at most, in about 17 us: what a call of the library takes more than
-native code. It sorts each row in a quarter of the time."""
+"""At most so many pairs are compared, which takes about 17 us: a call of the library has that much
+overhead, but sorts each row in a quarter of the time."""
 _SHORT: Final = 16
-"""Elements of a row that are compared so in any number of rows."""
+"""Rows of up to so many elements are sorted by comparisons, however many rows there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Sort:
     places: Kernel
     select: Kernel
     slots: tuple[int, ...]
-    """Those of x and of the results, values and indices, as far as somebody reads them."""
+    """The slots of x and of the results, values and indices, that somebody reads."""
 
     @property
     def place_bytes(self) -> int:
@@ -68,6 +68,7 @@ def sort_of(call: Call, meta: Callable[[int], TensorMeta]) -> Sort | None:
     count, descending = int(how.get("k", size)), bool(how.get("largest", how.get("descending")))
     step, item = behind * x.dtype.itemsize, x.dtype.itemsize
     rows, whole = (size * step, item), before * size * step
+    # Places are [before, behind, size], so that both nests read those of a row contiguously.
     place_rows = behind * size * 4, size * 4
     places = Kernel(
         (before, behind, size),
@@ -97,6 +98,7 @@ def sort_of(call: Call, meta: Callable[[int], TensorMeta]) -> Sort | None:
         Load("value", 1, at="at", limit=(size - 1) * behind),
         _compute("index", "cast", "from", of=dt.int64), *stores,
     )  # fmt: skip
+    # Exactly one element of a row has the wanted place, so the sum over the row is its index.
     body = (
         Index("wanted", 2, dt.int32), Index("own", 3, dt.int32), Load("place", 0),
         _compute("here", "equal", "place", "wanted"), Constant("zero", dt.int32, 0),
@@ -112,7 +114,11 @@ def _compute(name: str, primitive: str, *args: str, of: DType = dt.bool_) -> Sta
 
 
 def _in_front(dtype: DType, descending: bool) -> list[Statement]:
-    """Count the elements ``y`` that come before ``x``; of equal ones, those at earlier places."""
+    """Count the elements ``y`` that come before ``x``; of equal ones, those at earlier places.
+
+    The order is stable when it descends too, and the places of a row are a permutation also with
+    NaN: `_less` is a total order.
+    """
     first, last = ("x", "y") if descending else ("y", "x")
     return [
         Load("x", 0), Load("y", 1), Index("x_at", 2, dt.int32), Index("y_at", 3, dt.int32),

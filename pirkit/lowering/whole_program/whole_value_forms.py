@@ -61,9 +61,9 @@ def check_whole(graph: Graph, op: Op) -> None:
     if op.name in ("matmul", "sum"):
         made = product_of(graph, op)
         if made.rows * made.inner * made.columns > MAX_TERMS:
-            raise NotNativeError(f"a large `{op.name}` of a value without a batch axis")
+            raise NotNativeError(f"`{op.name}` of a value without a batch axis is too large")
     elif op.name == "choose" and any(arg == -1 for arg, _ in op.attrs["columns"]):
-        raise NotNativeError("a choice of constants without a batch axis")
+        raise NotNativeError("columns without a batch axis are moved beside constants")
     elif op.name not in BLOCKS:
         raise NotNativeError(f"`{op.name}` of a value without a batch axis has no native form")
 
@@ -83,7 +83,7 @@ def product_of(graph: Graph, op: Op) -> Product:
         if gone == tuple(range(len(gone))):
             return Product(1, count, left, Matrix(None), Matrix(op.args[0], (left, 1)))
         if gone != tuple(range(meta.rank - len(gone), meta.rank)):
-            raise NotNativeError("a sum over middle axes of a value without a batch axis")
+            raise NotNativeError("a value without a batch axis is summed over middle axes")
         return Product(left, count, 1, Matrix(op.args[0], (count, 1)), Matrix(None))
     x, y = (Matrix(a, (graph.metas[a].shape[1], 1)) for a in op.args)
     rows, inner = graph.metas[op.args[0]].shape

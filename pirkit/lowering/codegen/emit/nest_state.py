@@ -95,7 +95,7 @@ class NestState:
         self.kinds: dict[str, ReduceKind] = {}
         """The reductions whose accumulators are in registers."""
         self.flagged: set[str] = set()
-        """Maxima and minima of them that flag NaN operands apart."""
+        """Those of them, maxima and minima, whose NaN operands set a flag of their own."""
         self.tiles: dict[int, list[Typed]] = {}
         """Buffers in registers: their vectors."""
         self.words: dict[Word, Value] = {}

@@ -128,7 +128,7 @@ def _rows(s: _Stages) -> None:
         for k in range(len(kernel.outer)):
             s.apply(rewrites.parallelize, outer_var(k))
     s.apply(rewrites.hoist, varying_inside(kernel))
-    # A saved value that is stored to a result anyway is kept there, not in scratch memory too.
+    # A saved value that is stored to a result anyway is read again from there, not from scratch.
     elided = elided_scratch(kernel)
     for k, buffer in enumerate(s.nest.buffers):
         names = {

@@ -36,9 +36,9 @@ from pirkit.lowering.codegen.ir.loopnest import (
 
 _COPIES = (Load, Constant, Index, Compute, Store)
 _MIN_LANES: Final = 16
-"""Elements along the lanes that a part has at least."""
+"""A part has at least so many elements along the lanes."""
 _MAX_PARTS: Final = 16
-"""Parts at most: each is a nest of its own, which takes a few milliseconds to compile."""
+"""A copy is split into at most so many parts: each is a nest that takes milliseconds to compile."""
 
 Placed = tuple[Kernel, tuple[int, ...]]
 """A kernel, and the array of each operand."""
@@ -73,6 +73,7 @@ def _parts(kernel: Kernel, arrays: tuple[int, ...], most: int) -> list[Placed]:
         behind = _part(kernel, axis, at, extent)
         rest = _used(*delinearized(behind, arrays))
         more = [rest] if _is_plain(rest[0]) else _parts(behind, arrays, most - 1)
+        # A part that stays guarded costs what it did before, so it must not be the larger one.
         if more or (extent - at <= at and axis not in lanes):
             return [_used(*first), *(more or [rest])]
     return []
@@ -102,7 +103,7 @@ def _varies(kernel: Kernel) -> bool:
 
 
 def _is_strided(kernel: Kernel) -> bool:
-    """Whether lanes of a loaded operand are apart."""
+    """Whether a loaded operand is strided along the lanes."""
     loaded = [kernel.operands[s.operand] for s in kernel.statements() if isinstance(s, Load)]
     return any(o.outer[k] not in (0, o.dtype.itemsize) for o in loaded for k in _lanes(kernel))
 
@@ -114,12 +115,15 @@ def _ends(kernel: Kernel) -> Iterator[tuple[int, int]]:
     for s in kernel.statements():
         match s:
             case Compute(primitive="less_than", args=(a, b)) if a in forms and b in forms:
+                # The guard holds where a - b is negative. `last` is the largest a - b at index 0 of
+                # the axis; from index ceil(-last / factor) on a - b may be 0 or more.
                 below = forms[a].plus(forms[b], -1)
                 high = loops.bounds(below)[1]
                 for axis, factor in below.factors.items():
                     last = high - factor * (kernel.outer[axis] - 1)
                     if factor > 0 and last < 0 <= high:
                         yield axis, -last // factor + (-last % factor > 0)
+            # Up to the last multiple of the divisor the axis is made of whole blocks.
             case Compute(primitive="quotient", args=(a, b)) if a in forms and b in forms:
                 [*axes], by = forms[a].factors, forms[b].constant
                 if len(axes) == 1 and forms[a] == AffineIndex({axes[0]: 1}, 0) and by > 0:
@@ -131,7 +135,7 @@ def _ends(kernel: Kernel) -> Iterator[tuple[int, int]]:
 def _bounds(
     kernel: Kernel, loops: SplitLoops, forms: Mapping[str, AffineIndex]
 ) -> dict[str, tuple[int, int]]:
-    """The least and the largest value of integers, also of quotients that are not affine."""
+    """The smallest and the largest value of each integer, and of quotients that are not affine."""
     found = {name: loops.bounds(form) for name, form in forms.items()}
     for s in kernel.statements():
         if not isinstance(s, Compute) or s.name in found or not found.keys() >= {*s.args}:

@@ -212,7 +212,7 @@ class StatementNestBuilder:
             if combiner_of(statement.reduction):
                 return lines.cast(name, have, want)
         if not inner:
-            raise NotLowerableError("a reduction of values that have no loop of their own")
+            raise NotLowerableError("a reduction combines values that have no loop of their own")
         extremum = extremum_of(statement.reduction)
         if extremum is not None:
             return self.arg_extremum(number, statement, extremum, name)
