@@ -26,6 +26,7 @@ from pirkit.lowering.codegen.math import (
     vecmath,
 )
 from pirkit.lowering.codegen.math.casts import Typed, cast, truth
+from pirkit.lowering.codegen.math.inverse_erf import erfinv
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.threefry import cipher
 
@@ -35,7 +36,7 @@ Emit = Callable[[Builder, Sequence[Typed], DType], Value]
 FLOATS: Final = frozenset(
     "divide elementwise_pow copysign atan2 sqrt rsqrt floor ceil trunc round exp expm1 log log1p "
     "sin cos tanh sigmoid erf tan asin acos atan sinh cosh asinh acosh atanh log2 log10 "
-    "lgamma gammaln digamma".split()
+    "lgamma gammaln digamma erfinv".split()
 )
 """Primitives that take floats only."""
 
@@ -303,6 +304,7 @@ TABLE: Final[dict[str, Emit]] = {
     "lgamma": _math(gamma_functions.lgamma),
     "gammaln": _math(gamma_functions.lgamma),
     "digamma": _math(gamma_functions.digamma),
+    "erfinv": _math(erfinv),
     "equal": _compare("oeq", "eq"),
     "not_equal": _compare("une", "ne"),
     "less_than": _compare("olt", "slt"),
