@@ -48,8 +48,8 @@ def is_costly(name: str) -> bool:
     return definition is not None and definition.cost >= COSTLY
 
 
-_PARTS: Final = {"tanh_of_cubic": "tanh", "erf_of_root": "erf"}
-"""Composites of an op and a polynomial, and that op."""
+_PARTS: Final = {"tanh_of_cubic": "tanh", "tanh_of_softplus": "tanh", "erf_of_root": "erf"}
+"""Composites of an op, and that op."""
 
 
 def has_primitive(name: str) -> bool:
@@ -284,6 +284,7 @@ TABLE: Final[dict[str, Emit]] = {
     "sigmoid": _math(vecmath.sigmoid),
     "erf": _math(vecmath.erf),
     "tanh_of_cubic": _math(vecmath.tanh_of_cubic),
+    "tanh_of_softplus": _math(vecmath.tanh_of_softplus),
     "erf_of_root": _math(vecmath.erf_of_root),
     **{
         function.__name__: _math(function)
