@@ -33,6 +33,7 @@ from pirkit.frontend.jit import jit
 from pirkit.frontend.traced_value import where
 from pirkit.frontend.user_line import wrong_call
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.bessel import ERFINV_CENTRE, ERFINV_TAIL
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
@@ -41,16 +42,6 @@ Shape = int | Sequence[int]
 Dimensions = tuple[int, ...]
 
 _WORD: Final = 0xFFFFFFFF
-_CENTRE: Final = (
-    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
-)  # fmt: skip
-_TAIL: Final = (
-    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
-)  # fmt: skip
-"""Coefficients of the inverse error function in single precision, from the highest power (Giles,
-"Approximating the erfinv function", GPU Computing Gems, 2011)."""
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -332,7 +323,7 @@ def _erfinv(x: Any) -> Any:
     w = -ops.log1p(-x * x)
     is_central = w < 5.0
     z = where(is_central, w - 2.5, ops.sqrt(ops.maximum(w, w * 0 + 5.0)) - 3.0)
-    pairs = zip(_CENTRE, _TAIL, strict=True)
+    pairs = zip(ERFINV_CENTRE, ERFINV_TAIL, strict=True)
     found = [where(is_central, a, b).astype(x.dtype) for a, b in pairs]
     total = found[0]
     for coefficient in found[1:]:

@@ -20,7 +20,7 @@ _ZETA_SHIFT: Final = 12
 
 # M. J. Wichura, Algorithm AS 241: the percentage points of the normal distribution, Applied
 # Statistics 37 (1988). Highest power first: centre, then tails up to sqrt(-log p) = 5, and beyond.
-_CENTRE: Final = (
+QUANTILE_CENTRE: Final = (
     (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853,
      45921.953931549871457, 13731.693765509461125, 1971.5909503065514427,
      133.14166789178437745, 3.387132872796366608),
@@ -28,7 +28,7 @@ _CENTRE: Final = (
      21213.794301586595867, 5394.1960214247511077, 687.1870074920579083,
      42.313330701600911252, 1.0),
 )  # fmt: skip
-_TAIL: Final = (
+QUANTILE_TAIL: Final = (
     (7.7454501427834140764e-4, 0.0227238449892691845833, 0.24178072517745061177,
      1.27045825245236838258, 3.64784832476320460504, 5.7694972214606914055,
      4.6303378461565452959, 1.42343711074968357734),
@@ -36,7 +36,7 @@ _TAIL: Final = (
      0.14810397642748007459, 0.68976733498510000455, 1.6763848301838038494,
      2.05319162663775882187, 1.0),
 )  # fmt: skip
-_FAR_TAIL: Final = (
+QUANTILE_FAR_TAIL: Final = (
     (2.01033439929228813265e-7, 2.71155556874348757815e-5, 0.0012426609473880784386,
      0.026532189526576123093, 0.29656057182850489123, 1.7848265399172913358,
      5.4637849111641143699, 6.6579046435011037772),
@@ -44,6 +44,17 @@ _FAR_TAIL: Final = (
      7.868691311456132591e-4, 0.0148753612908506148525, 0.13692988092273580531,
      0.59983220655588793769, 1.0),
 )  # fmt: skip
+
+ERFINV_CENTRE: Final = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    -0.00125372503, -0.00417768164, 0.246640727, 1.50140941,
+)  # fmt: skip
+ERFINV_TAIL: Final = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+    -0.0076224613, 0.00943887047, 1.00167406, 2.83297682,
+)  # fmt: skip
+"""Coefficients of the inverse error function in single precision, from the highest power (Giles,
+"Approximating the erfinv function", GPU Computing Gems, 2011)."""
 
 
 def bessel_i(x: Array, order: int, *, scaled: bool) -> Array:
@@ -129,8 +140,10 @@ def normal_quantile(probability: Array) -> Array:
 def _quantile(half: Array, tail: Array) -> Array:
     """The normal quantile of ``p = half + 1/2``; ``tail`` is the smaller of ``p`` and ``1 - p``."""
     depth = np.sqrt(-np.log(tail))
-    middle = half * _ratio(_CENTRE, 0.180625 - half * half)
-    outer = np.where(depth <= 5, _ratio(_TAIL, depth - 1.6), _ratio(_FAR_TAIL, depth - 5))
+    middle = half * _ratio(QUANTILE_CENTRE, 0.180625 - half * half)
+    outer = np.where(
+        depth <= 5, _ratio(QUANTILE_TAIL, depth - 1.6), _ratio(QUANTILE_FAR_TAIL, depth - 5)
+    )
     return np.where(np.abs(half) <= 0.425, middle, np.copysign(outer, half))
 
 

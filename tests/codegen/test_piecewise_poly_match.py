@@ -27,6 +27,8 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import Target, host
 from tests.codegen.nests import poisoned, run
+from tests.codegen.test_vecmath import apply
+from tests.codegen.test_vecmath import worst as worst_of
 
 Array = np.ndarray[Any, Any]
 SLOPE, BEND = math.sqrt(2 / math.pi), 0.044715
@@ -202,3 +204,41 @@ def test_ends_of_curves(function: str) -> None:
     # the parts are rounded twice: of the smallest numbers in their last bits
     np.testing.assert_allclose(y, want, rtol=1e-6 * (host().vector_bits < 512), atol=3e-45)
     np.testing.assert_array_equal(np.signbit(y[:2]), [False, True])
+
+
+def softplus(b: Lines, x: str, edge: float = 20.0, *, other: str | None = None) -> str:
+    bound = b.constant(edge)
+    above = b.emit_void("greater_than", x, bound)
+    inside = b.emit_void("exp", b.emit_void("where", above, bound, x))
+    return b.emit_void("where", above, other or x, b.emit_void("log1p", inside))
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=repr)
+def test_tanh_of_softplus(dtype: DType) -> None:
+    b = Lines(dtype)
+    kernel = b.kernel(64, b.emit_void("tanh", softplus(b, "x")))
+    narrow = replace(WIDE, vector_bits=128, features="")
+    assert primitives(with_composite_functions(kernel, narrow)) == ["tanh_of_softplus"]
+    for inner in (
+        lambda b: softplus(b, "x", 5.0),  # it is linear where it still curves
+        lambda b: softplus(b, "x", other=b.emit_void("negative", "x")),
+    ):
+        b = Lines(dtype)
+        kernel = b.kernel(64, b.emit_void("tanh", inner(b)))
+        assert with_composite_functions(kernel, narrow) is kernel
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64], ids=repr)
+def test_values_of_tanh_of_softplus(dtype: DType, bits: int) -> None:
+    if bits > host().vector_bits:
+        pytest.skip("this CPU has no vectors so wide")
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(-80, 40, 2000), rng.uniform(-3, 3, 2000)]).astype(dtype.np)
+    e = np.exp(np.minimum(x.astype(np.longdouble), 50))
+    got = apply("tanh_of_softplus", dtype, x, bits=bits)
+    assert worst_of(got, e * (e + 2) / (e * (e + 2) + 2), dtype) <= 3
+    ends = np.array([np.inf, -np.inf, np.nan, 1e30, -1e30], dtype.np)
+    np.testing.assert_array_equal(
+        apply("tanh_of_softplus", dtype, ends, bits=bits), [1, 0, np.nan, 1, 0]
+    )

@@ -125,9 +125,10 @@ def test_eager_compiled_threads_and_rows_agree() -> None:
     keys = np.stack([np.asarray(random.split(KEY, 3)[1]), np.asarray(KEY)])
     ways.append([v[1] for v in pirkit.vmap(draw)(keys)])
     ways.append([v[1] for v in pirkit.jit(pirkit.vmap(draw))(keys)])
-    for found in ways:
-        for a, b in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(a, b)
+    for uniform, normal in ways:
+        np.testing.assert_array_equal(uniform, wanted[0])
+        # the library rounds the inverse error function otherwise than native code
+        np.testing.assert_allclose(normal, wanted[1], rtol=1e-14)
 
 
 @pytest.mark.parametrize("options", [{"backend": "reference"}, {"fused": "nest"}, {"prim": True}])

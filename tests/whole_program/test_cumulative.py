@@ -45,6 +45,28 @@ def test_bits_are_those_of_numpy(
     np.testing.assert_array_equal(found, wanted[order])
 
 
+@pytest.mark.parametrize("dtype", [dt.bfloat16, dt.float16], ids=repr)
+@pytest.mark.parametrize("shape", [(40, 37), (3, 5), (2, 61), (70, 3)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_half_precision_is_summed_in_float32(
+    dtype: DType, shape: tuple[int, int], axis: int
+) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype.np)
+    wide = x.astype(np.float32)
+    for op, exact in (
+        (lambda x: ops.cumsum(x, axis), np.add.accumulate(wide, axis)),
+        (lambda x: ops.cumsum(x, axis, exclusive=True), np.add.accumulate(wide, axis) - wide),
+        (lambda x: ops.cummax(x, axis)[0], np.maximum.accumulate(wide, axis)),
+    ):
+        found = native(op, x)
+        assert found.dtype == dtype.np
+        error = np.abs(found.astype(np.float32) - exact)
+        assert (error <= np.abs(exact) * 2.0**-8 + 1e-4).all()
+    found = native(lambda x: ops.cumsum(x, axis), x)
+    rounded = np.add.accumulate(wide, axis).astype(dtype.np)
+    np.testing.assert_array_equal(found, rounded)
+
+
 @pytest.mark.parametrize("name", ["cummax", "cummin"])
 @given(
     shape=st.lists(st.integers(1, 70), min_size=1, max_size=3).filter(lambda s: np.prod(s) < 9000),

@@ -36,7 +36,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 from pirkit.lowering.codegen.ir.tiled_nest import TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import ArrayNest
-from pirkit.runtime import special_functions
+from pirkit.runtime import bessel, special_functions
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.threefry import threefry
 
@@ -86,8 +86,8 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "log2": np.log2,
     "log10": np.log10, "lgamma": special_functions.lgamma, "gammaln": special_functions.lgamma,
-    "digamma": special_functions.digamma, "equal": np.equal, "not_equal": np.not_equal,
-    "less_than": np.less,
+    "digamma": special_functions.digamma, "erfinv": bessel.erfinv,
+    "equal": np.equal, "not_equal": np.not_equal, "less_than": np.less,
     "less_equal": np.less_equal, "greater_than": np.greater, "greater_equal": np.greater_equal,
     "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor,
     "logical_not": np.logical_not, "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or,

@@ -21,15 +21,12 @@ from pirkit.lowering.native_fused import large_results, nests_at, with_streaming
 from pirkit.lowering.native_ops import FUSED, MATMUL, PANELS
 from pirkit.lowering.whole_program.complex_kernels import complex_nest_of
 from pirkit.lowering.whole_program.constants import Array, constant_of
-from pirkit.lowering.whole_program.control_flow import (
-    ControlFlow,
-    copy_all,
-)
+from pirkit.lowering.whole_program.control_flow import ControlFlow, copy_all
 from pirkit.lowering.whole_program.conv_kernels import convolution_of
 from pirkit.lowering.whole_program.cumulative_kernels import cumulative_of
 from pirkit.lowering.whole_program.op_graph import NotNativeError
 from pirkit.lowering.whole_program.search_kernels import search_of
-from pirkit.lowering.whole_program.small_matrices import small_matrices_of
+from pirkit.lowering.whole_program.small_matrices import matrix_batch_of, small_matrices_of
 from pirkit.lowering.whole_program.sort_kernels import sort_of
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
@@ -296,7 +293,13 @@ class SequenceBuilder(Struct):
             slots = cast("tuple[int, ...]", (*call.inputs, *call.outputs))
             buffers = [self.buffer(slots[k]) for k in found.places]
             self.kernel(found.kernel, [*buffers, *(self.flag(call, a) for a in found.assertions)])
-        return found is not None
+            return True
+        in_loops = matrix_batch_of(call, self.meta)
+        if in_loops is not None:
+            function, slots, refused = in_loops
+            flags = [] if refused is None else [self.flag(call, refused)]
+            self.add_step(function, (*map(self.buffer, slots), *flags))
+        return in_loops is not None
 
     def complex(self, call: Call) -> bool:
         found = complex_nest_of(call, self.meta)

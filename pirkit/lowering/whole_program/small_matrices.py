@@ -14,19 +14,24 @@ from typing import Final
 
 from msgspec import Struct
 
+from pirkit.lowering.codegen.emit.matrix_batch import MatrixBatch, Method, native_matrix_batch
 from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Store
 from pirkit.lowering.codegen.ir.nest_builder import StatementBuilder
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.data_assertions import DataAssertion
+from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.plan import Call
 
 Rows = list[list[str]]
 
 MOST: Final = 640
 """Multiply-adds and selects of a matrix, above which code would take longer to compile than it is
-worth, and registers no longer hold the matrix."""
+worth, and registers no longer hold the matrix: loops compute larger ones."""
+MOST_IN_LOOPS: Final = 1 << 16
+MOST_ELEMENTS: Final = 1 << 12
+"""Multiply-adds and elements of a matrix above which LAPACK is faster, which knows blocks."""
 SINGULAR: Final = DataAssertion(message="the matrix is not invertible")
 INDEFINITE: Final = DataAssertion(message="a matrix is not positive definite")
 
@@ -285,6 +290,47 @@ def _lu(w: _Writer, call: Call) -> None:
     w.store(3, [info])
 
 
+def matrix_batch_of(
+    call: Call, meta: Callable[[int], TensorMeta]
+) -> tuple[NativeFunction, tuple[int, ...], DataAssertion | None] | None:
+    """The function of a factorization by loops, the slots of its operands, and what it refuses."""
+    found = LOOPS.get(call.kernel)
+    slots = tuple([s for s in (*call.inputs, *call.outputs) if isinstance(s, int)])
+    if found is None or not all(isinstance(s, int) for s in call.inputs):
+        return None
+    method, refused = found
+    metas, attrs, inputs = [meta(s) for s in slots], call.attrs, len(call.inputs)
+    batch = metas[0].shape[:-2]
+    shapes: list[tuple[int, ...]] = [m.shape[len(batch) :] for m in metas]
+    if metas[0].dtype not in (dt.float32, dt.float64) or any(
+        m.dtype is not metas[0].dtype or m.shape[: len(batch)] != batch or not m.numel
+        for m in metas
+    ):
+        return None
+    # A determinant is a matrix of one element, and a vector one of a column.
+    sizes = [((*s, 1)[0], (*s, 1, 1)[1]) for s in shapes]
+    if method == "solve" and (len(shapes[1]) < 1 or sizes[1] != sizes[2]):
+        return None
+    is_upper, transpose = attrs.get("upper", False), attrs.get("transpose", False)
+    made = MatrixBatch(
+        method, metas[0].dtype, prod(batch), tuple(sizes), inputs, refused is not None,
+        is_upper != transpose, transpose, attrs.get("unitriangular", False),
+    )  # fmt: skip
+    if made.operations > MOST_IN_LOOPS or made.elements > MOST_ELEMENTS:
+        return None
+    return native_matrix_batch(made), slots, refused
+
+
+LOOPS: Final[dict[str, tuple[Method, DataAssertion | None]]] = {
+    "pd_op.solve": ("solve", SINGULAR),
+    "pd_op.inverse": ("inverse", SINGULAR),
+    "pd_op.triangular_solve": ("triangular_solve", SINGULAR),
+    "pd_op.det": ("det", None),
+    "pd_op.slogdet_v2": ("slogdet", None),
+    "pd_op.cholesky": ("cholesky", INDEFINITE),
+    "pd_op.qr": ("qr", None),
+}
+"""Op -> how loops compute it, and what they refuse."""
 WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {
     "pd_op.solve": _solve,
     "pd_op.inverse": _solve,

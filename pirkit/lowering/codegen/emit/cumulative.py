@@ -22,7 +22,7 @@ from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.emit.vector_emit import argument, tail_mask
 from pirkit.lowering.codegen.ir.element_types import identity
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.math.casts import stored
+from pirkit.lowering.codegen.math.casts import narrow, stored, widen
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.machine_costs import BYTES_PER_NS
@@ -31,7 +31,9 @@ from pirkit.runtime.native.target import host
 
 _LANES: Final = 32
 _SLICES: Final = 8
-SCANNED: Final = frozenset({dt.float32, dt.float64, dt.int32, dt.int64})
+_HALVES: Final = frozenset({dt.float16, dt.bfloat16})
+"""Element types that are summed in float32; each result is rounded once."""
+SCANNED: Final = _HALVES | {dt.float32, dt.float64, dt.int32, dt.int64}
 """The element types that have scans."""
 
 
@@ -59,9 +61,14 @@ class Cumulative(Struct, frozen=True):
         return (self.dtype, *places) if self.has_values else places
 
     @property
+    def computed(self) -> DType:
+        """The element type of sums."""
+        return dt.float32 if self.dtype in _HALVES else self.dtype
+
+    @property
     def tile(self) -> int:
         """The slices of single elements that are the lanes of a vector; 0 if they are few."""
-        lanes = host().vector_bits // (8 * self.dtype.itemsize)
+        lanes = host().vector_bits // (8 * self.computed.itemsize)
         is_tiled = self.inner == 1 and min(self.size, self.outer) >= lanes
         return lanes if is_tiled and self.size < 1 << 31 else 0  # places are int32 in a tile
 
@@ -131,8 +138,9 @@ def _rows(routines: Routines, scan: Cumulative, width: int, count: int) -> str:
     step = _extremum if scan.combine in ("max", "min") else _total
     arrays = [Value(f"%{name}", PTR) for name in ("x", "y", "z")[: 1 + len(scan.results)]]
     numbers = [
-        Type(stored(d), width) for d in (scan.dtype, *([scan.places] if scan.places else []))
+        Type(stored(d), width) for d in (scan.computed, *([scan.places] if scan.places else []))
     ]
+    element = Type(stored(scan.dtype), width)
     firsts = [_first(scan), 0]
 
     def write(b: Builder) -> None:
@@ -143,12 +151,12 @@ def _rows(routines: Routines, scan: Cumulative, width: int, count: int) -> str:
             for k in range(count):
                 first = b.plus(b.times(number, scan.inner), k * scan.size * scan.inner)
                 at = [b.at(p, b.times(first, n)) for p, n in zip(arrays, items, strict=True)]
-                value = b.load(numbers[0], at[0], items[0])
+                value = widen(b, b.load(element, at[0], items[0]), scan.dtype)
                 before = states[k * len(numbers) : (k + 1) * len(numbers)]
                 made, results = step(b, scan, value, number, before)
                 after += made
-                for result, goal, item in zip(results, at[1:], items[1:], strict=True):
-                    b.store(result, goal, item)
+                for result, goal, dtype in zip(results, at[1:], scan.results, strict=True):
+                    b.store(narrow(b, result, dtype), goal, dtype.itemsize)
             return after
 
         initial = [b.const(t, first) for t, first in zip(numbers, firsts, strict=False)]
@@ -183,12 +191,14 @@ def _tile(routines: Routines, scan: Cumulative) -> str:
             )
             made = dict[int, Sequence[Value]]()
             for k in reversed(range(count)) if scan.reverse else range(count):
-                states, made[k] = step(b, scan, given[k], b.plus(first, k), states)
+                value = widen(b, given[k], scan.dtype)
+                states, results = step(b, scan, value, b.plus(first, k), states)
+                made[k] = [narrow(b, *r) for r in zip(results, scan.results, strict=True)]
             for number, dtype in enumerate(scan.results):
                 found = [made[min(k, count - 1)][number] for k in range(lanes)]
                 for value, p in zip(transposed(b, found), rows[1 + number], strict=True):
-                    narrow = value.type.bits < 8 * dtype.itemsize
-                    value = b.cast("sext", value, "i64") if narrow else value
+                    is_short = value.type.bits < 8 * dtype.itemsize
+                    value = b.cast("sext", value, "i64") if is_short else value
                     store(b, value, dtype, Memory(p, dtype.itemsize), mask)
             return states
 
@@ -198,7 +208,7 @@ def _tile(routines: Routines, scan: Cumulative) -> str:
                 b.op("sub", Value(str(whole - lanes), I64), first) if backwards else first, states
             )
 
-        states: Sequence[Value] = [b.const(element, _first(scan))]
+        states: Sequence[Value] = [b.const(element.of(stored(scan.computed)), _first(scan))]
         if scan.places:  # in 32 bits, as wide as a lane, until they are stored
             states = [*states, b.const(Type("i32", lanes), 0)]
         last, rest = Value(str(whole), I64), scan.size - whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from pirkit.lowering.codegen.emit.memory_access import is_near
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -12,6 +13,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Kernel,
     Load,
     Scatter,
+    Statement,
     Store,
     saved_values,
     varying,
@@ -65,8 +67,11 @@ def lane_axis_of(kernel: Kernel) -> int | None:
     if not extents:
         return None
 
-    computes = any(isinstance(s, Compute) and is_costly(s.primitive) for s in kernel.statements())
-    least = _WIDE_OF_FUNCTIONS if computes else _WIDE
+    # What follows reductions runs once for all their terms: in lanes, or alone if these lie along a
+    # row.
+    bodies = [s for p in kernel.loop_phases for s in p.body]
+    outside = _least_extent(bodies if kernel.inner else kernel.statements())
+    inside = _least_extent(kernel.statements())
 
     def worth(axis: int) -> tuple[float, int, bool, int]:
         """Bytes per iteration that are contiguous along an axis, then ties."""
@@ -86,13 +91,18 @@ def lane_axis_of(kernel: Kernel) -> int | None:
         if has_accumulations and axis < len(kernel.outer):
             return -1.0, 0, False, 0
         # Along a short axis most lanes of a vector would be masked off.
-        is_wide = extents[axis] >= least
+        is_wide = extents[axis] >= (outside if axis < len(kernel.outer) else inside)
         return (total if is_wide else 0.0, stores, axis < len(kernel.outer), axis)
 
     if kernel.iterations == 0:
         return len(kernel.outer) if has_accumulations else 0
     best = max(range(len(extents)), key=worth)
     return best if best < len(kernel.outer) else _outer_lane_axis(kernel, best)
+
+
+def _least_extent(statements: Iterable[Statement]) -> int:
+    computes = any(isinstance(s, Compute) and is_costly(s.primitive) for s in statements)
+    return _WIDE_OF_FUNCTIONS if computes else _WIDE
 
 
 def _outer_lane_axis(kernel: Kernel, inner: int) -> int:

@@ -1,8 +1,9 @@
-"""Matches functions of polynomials that have lookup tables of their own.
+"""Matches functions of functions that have a form of their own.
 
 `gelu` takes tanh of a cubic, or erf of a multiple of x. As one function of x, such a composite
 costs no more than the function alone and avoids the rounding of the polynomial. The match is on
-computed values, so it does not depend on how the polynomial is written.
+computed values, so it does not depend on how the polynomial is written. `mish` takes tanh of
+softplus, which is a quotient of polynomials in e**x.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Statement,
     defines,
 )
-from pirkit.runtime.dtype import float32
+from pirkit.runtime.dtype import float32, float64
 from pirkit.runtime.native.target import Target
 
 _TOLERANCE: Final = 2.0**-22
@@ -47,28 +48,65 @@ COMPOSITE_FUNCTIONS: Final = (
     CompositeFunction("tanh", {1: _SCALE, 3: 0.044715 * _SCALE}, "tanh_of_cubic"),
     CompositeFunction("erf", {1: math.sqrt(0.5)}, "erf_of_root"),
 )
+_FUNCTIONS: Final = frozenset(c.function for c in COMPOSITE_FUNCTIONS)
+
+
+_SATURATED: Final = 20.0
+"""From here on tanh is 1 in float64, and softplus need not be curved."""
 
 
 def with_composite_functions(kernel: Kernel, target: Target) -> Kernel:
-    """The kernel with primitives of `COMPOSITE_FUNCTIONS`, on CPUs that have tables."""
-    if target.vector_bits < 512 or not target.has("avx512f"):
-        return kernel
+    """The kernel with one primitive for composites: `COMPOSITE_FUNCTIONS` where the CPU has tables,
+    and tanh of softplus.
+    """
+    has_tables = target.vector_bits >= 512 and target.has("avx512f")
     loop_phases = tuple(
-        [LoopPhase(_replaced(s.body), _replaced(s.after)) for s in kernel.loop_phases]
+        [
+            LoopPhase(_replaced(s.body, has_tables), _replaced(s.after, has_tables))
+            for s in kernel.loop_phases
+        ]
     )
     if loop_phases == kernel.loop_phases:
         return kernel
     return replace(kernel, loop_phases=without_dead_values(loop_phases))
 
 
-def _replaced(statements: Sequence[Statement]) -> tuple[Statement, ...]:
+def _replaced(statements: Sequence[Statement], has_tables: bool) -> tuple[Statement, ...]:
     made = {s.name: s for s in statements if isinstance(s, (Compute, Constant))}
     names = {name for s in statements if (name := defines(s)) is not None}
     result: list[Statement] = []
     for statement in statements:
-        found = _match(statement, made, names) if isinstance(statement, Compute) else None
+        found: Compute | None = None
+        if isinstance(statement, Compute) and statement.primitive in _FUNCTIONS:
+            found = _match_softplus(statement, made)
+            if found is None and has_tables:
+                found = _match(statement, made, names)
         result.append(found or statement)
     return tuple(result)
+
+
+def _match_softplus(statement: Compute, made: Mapping[str, Compute | Constant]) -> Compute | None:
+    """tanh(where(x > edge, x, log1p(exp(where(x > edge, edge, x))))) as a primitive of x."""
+
+    def args(name: str, primitive: str) -> tuple[str, ...]:
+        found = made.get(name)
+        return found.args if isinstance(found, Compute) and found.primitive == primitive else ()
+
+    match statement.primitive, args(statement.args[0], "where"):
+        case "tanh", (above, x, curved) if statement.dtype in (float32, float64):
+            (inside,) = args(curved, "log1p") or ("",)
+            (bounded,) = args(inside, "exp") or ("",)
+            compared = args(above, "greater_than")
+            edge = made.get(compared[1]) if compared[:1] == (x,) else None
+            if (
+                isinstance(edge, Constant)
+                and edge.value >= _SATURATED
+                and args(bounded, "where") == (above, compared[1], x)
+            ):
+                return replace(statement, primitive="tanh_of_softplus", args=(x,))
+        case _:
+            pass
+    return None
 
 
 def _match(

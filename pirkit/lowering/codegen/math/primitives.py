@@ -26,6 +26,7 @@ from pirkit.lowering.codegen.math import (
     vecmath,
 )
 from pirkit.lowering.codegen.math.casts import Typed, cast, truth
+from pirkit.lowering.codegen.math.inverse_erf import erfinv
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.threefry import cipher
 
@@ -35,7 +36,7 @@ Emit = Callable[[Builder, Sequence[Typed], DType], Value]
 FLOATS: Final = frozenset(
     "divide elementwise_pow copysign atan2 sqrt rsqrt floor ceil trunc round exp expm1 log log1p "
     "sin cos tanh sigmoid erf tan asin acos atan sinh cosh asinh acosh atanh log2 log10 "
-    "lgamma gammaln digamma".split()
+    "lgamma gammaln digamma erfinv".split()
 )
 """Primitives that take floats only."""
 
@@ -47,8 +48,8 @@ def is_costly(name: str) -> bool:
     return definition is not None and definition.cost >= COSTLY
 
 
-_PARTS: Final = {"tanh_of_cubic": "tanh", "erf_of_root": "erf"}
-"""Composites of an op and a polynomial, and that op."""
+_PARTS: Final = {"tanh_of_cubic": "tanh", "tanh_of_softplus": "tanh", "erf_of_root": "erf"}
+"""Composites of an op, and that op."""
 
 
 def has_primitive(name: str) -> bool:
@@ -283,6 +284,7 @@ TABLE: Final[dict[str, Emit]] = {
     "sigmoid": _math(vecmath.sigmoid),
     "erf": _math(vecmath.erf),
     "tanh_of_cubic": _math(vecmath.tanh_of_cubic),
+    "tanh_of_softplus": _math(vecmath.tanh_of_softplus),
     "erf_of_root": _math(vecmath.erf_of_root),
     **{
         function.__name__: _math(function)
@@ -303,6 +305,7 @@ TABLE: Final[dict[str, Emit]] = {
     "lgamma": _math(gamma_functions.lgamma),
     "gammaln": _math(gamma_functions.lgamma),
     "digamma": _math(gamma_functions.digamma),
+    "erfinv": _math(erfinv),
     "equal": _compare("oeq", "eq"),
     "not_equal": _compare("une", "ne"),
     "less_than": _compare("olt", "slt"),

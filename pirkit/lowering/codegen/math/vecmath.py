@@ -252,6 +252,13 @@ def tanh_of_cubic(b: Builder, x: Value) -> Value:
     return tanh(b, b.mul(x, b.fma(b.mul(x, x), 0.044715 * slope, slope)))
 
 
+def tanh_of_softplus(b: Builder, x: Value) -> Value:
+    """tanh(log(1 + e**x)) in `mish`: with n = e (e + 2) of e = e**x it is n / (n + 2)."""
+    e = _exp(b, clamp(b, x, _EXP_RANGE[x.type.elem][0], 20.0))
+    n = b.mul(e, b.add(e, 2.0))
+    return b.div(n, b.add(n, 2.0))
+
+
 def erf_of_root(b: Builder, x: Value) -> Value:
     """erf(x / sqrt 2) in `gelu` (`piecewise_poly_match.py`)."""
     if piecewise_poly.has_tables(b, x.type):
