@@ -77,7 +77,9 @@ def _scan(
 ) -> list[Value]:  # fmt: skip
     """The last state, and the results of each iteration in rows."""
 
-    def step(_: Value, rows: list[Value], state: tuple[Value, ...]) -> tuple[list[Value], ...]:
+    def step(
+        _: Value, rows: list[Value], state: tuple[Value, ...]
+    ) -> tuple[list[Value], list[Value]]:
         operands = [*state, *rows, *outer]
         found = _spliced(b, record(graph, operands), operands)
         return found[: len(first)], found[len(first) :]
