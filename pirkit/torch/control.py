@@ -1,4 +1,4 @@
-"""Branches and loops: `torch.cond` and `torch.while_loop` as regions of a program."""
+"""Branches and loops: `torch.cond`, `while_loop`, `scan` and `map` as regions of a program."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from xdsl.ir import Block, Region, SSAValue
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import PirOp, create
+from pirkit.dialect.rules import loops
 from pirkit.dialect.types import type_of
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
@@ -25,6 +26,10 @@ def control(b: AtenBuilder, target: str, args: list[Any], record: Record) -> Any
         return _cond(b, args, record)
     if target == "while_loop":
         return _while(b, args, record)
+    if target == "scan":
+        return _scan(b, record, *args)
+    if target == "map_impl":
+        return _scan(b, record, args[0], [], *args[1:])
     return NotImplemented
 
 
@@ -64,6 +69,23 @@ def _while(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
     operands = (holds.ssa, *(v.ssa for v in carried))
     made = b.insert(create("pd_op.while", operands, types, regions=[region]))
     return [b.wrap(r) for r in made.results]
+
+
+def _scan(
+    b: AtenBuilder, record: Record, graph: Any, first: list[Value], inputs: list[Value],
+    outer: Sequence[Any] = (),
+) -> list[Value]:  # fmt: skip
+    """The last state, and the results of each iteration in rows."""
+
+    def step(
+        _: Value, rows: list[Value], state: tuple[Value, ...]
+    ) -> tuple[list[Value], list[Value]]:
+        operands = [*state, *rows, *outer]
+        found = _spliced(b, record(graph, operands), operands)
+        return found[: len(first)], found[len(first) :]
+
+    state, rows = loops.scan(b, step, first, inputs)
+    return [*state, *rows]
 
 
 def _tensors(operands: Sequence[Any]) -> list[SSAValue]:

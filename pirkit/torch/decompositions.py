@@ -32,6 +32,11 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             ]
         )
         own = {
+            aten._trilinear.default: _trilinear,
+            aten._cdist_forward.default: _cdist,
+            aten._pdist_forward.default: _pdist,
+            aten.dist.default: _dist,
+            aten.ldexp.Tensor: _ldexp,
             aten.diagonal_scatter.default: _diagonal_scatter,
             aten.histc.default: _histc,
             aten.narrow_copy.default: _narrow_copy,
@@ -51,9 +56,43 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         }
         table |= {op: partial(_linspace, d) for op, d in known.items()
                   if str(op).startswith("aten.linspace.")}  # fmt: skip
+        bicubic = decomposition.get_decompositions([aten.grid_sampler_2d.default])
+        table |= {op: partial(_bicubic_grid, d) for op, d in bicubic.items()}
         table.pop(aten.bernoulli.p, None)  # its parts draw other numbers than torch does
         _TABLES.append(table)
     return _TABLES[0]
+
+
+def _trilinear(
+    x: Any, y: Any, z: Any, expand1: Any, expand2: Any, expand3: Any, sums: Any, _: int = 1
+) -> Any:  # fmt: skip
+    """The product of three tensors, each broadcast along some dimensions, summed over others."""
+    rank = x.dim() + len(expand1)
+    a, b, c = ([d for d in range(rank) if d not in e] for e in (expand1, expand2, expand3))
+    return torch.einsum(x, a, y, b, z, c, [d for d in range(rank) if d not in sums])
+
+
+def _cdist(x: Any, y: Any, p: float, _: int | None = None) -> Any:
+    if not (x.numel() and y.numel()):  # norms refuse the largest of no numbers
+        return NotImplemented
+    return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+
+
+def _pdist(x: Any, p: float = 2.0) -> Any:
+    rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 1, device=x.device)
+    return torch.linalg.vector_norm(x[rows] - x[columns], p, -1)
+
+
+def _dist(x: Any, y: Any, p: float = 2.0) -> Any:
+    return torch.linalg.vector_norm(x - y, p)
+
+
+def _ldexp(x: Any, exponent: Any) -> Any:
+    return x * torch.pow(2.0, exponent)
+
+
+def _bicubic_grid(plain: Callable[..., Any], x: Any, grid: Any, mode: int, *args: Any) -> Any:
+    return plain(x, grid, mode, *args) if mode == 2 else NotImplemented
 
 
 def _diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:

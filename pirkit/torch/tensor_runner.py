@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import starmap
 from operator import itemgetter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -199,9 +199,16 @@ class Runner:
 
     def _by_instruction(self, tensors: Sequence[Any]) -> list[Any]:
         arrays: dict[str, Any] = {}
+        copies: dict[int, Any] = {}
         for k, (name, tensor) in enumerate(zip(self.inputs, tensors, strict=True)):
             if k == self._memory:
                 arrays.update(self._saved.arrays(tensor))
+            elif isinstance(tensor, SavedValues):
+                # A run pops from it, and the graph of autograd may be run again. A loop asks it
+                # by one argument whether it has elements, and takes them by another one.
+                if id(tensor) not in copies:
+                    copies[id(tensor)] = tensor.copied()
+                arrays[name] = copies[id(tensor)]
             else:
                 arrays[name] = self._array(tensor)
         found = self._run(arrays)
@@ -283,12 +290,7 @@ class Runner:
 
     @staticmethod
     def _array(tensor: Any) -> Array:
-        """An array in rows, over the memory of a tensor in rows.
-
-        A stack, from which a run pops, is copied: the graph of autograd may be run again.
-        """
-        if isinstance(tensor, SavedValues):
-            return cast("Any", tensor.copied())
+        """An array in rows, over the memory of a tensor in rows."""
         return array_of(tensor if tensor.is_contiguous() else tensor.contiguous())
 
 

@@ -119,6 +119,25 @@ CASES = {
         lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, (7, 9), mode="bilinear")),
         [(1, 2, 4, 5)],
     ),
+    "interpolate with antialiasing": (
+        lambda x: (
+            F.interpolate(x, (7, 3), mode="bilinear", antialias=True),
+            F.interpolate(x, scale_factor=0.7, mode="bicubic", antialias=True),
+            F.interpolate(x, (2, 9), mode="bicubic", antialias=True, align_corners=True),
+        ),
+        [(1, 2, 4, 6)],
+    ),
+    "bicubic grid_sample": (
+        lambda x, g: F.grid_sample(x, g.tanh() * 1.2, mode="bicubic", align_corners=False),
+        [(1, 2, 4, 5)], [(1, 3, 2, 2)],
+    ),
+    "distances": (
+        lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, p=1.0), torch.cdist(x, y, p=INF),
+                      torch.pdist(y, 3.0), torch.dist(x, y[:4])),
+        [(4, 3)], [(5, 3)],
+    ),
+    "bilinear": (F.bilinear, [(2, 4, 3)], [(2, 4, 5)], [(6, 3, 5)], [(6,)]),
+    "ldexp": (lambda x: torch.ldexp(x, torch.tensor([-2.0, 0.0, 3.0])), [(2, 3)]),
     # layouts
     "not in rows": (lambda x: x.sin(), torch.randn(4, 6).t().requires_grad_()),
     "channels last": (
@@ -253,8 +272,14 @@ def test_functions(name: str) -> None:
     same(function, *map(_argument, given))
 
 
-@pytest.mark.parametrize("name", ["branches in a loop", "flexible attention"])
-def test_graphs_in_a_graph_are_compiled(name: str) -> None:
+STRICT = (
+    "branches in a loop", "flexible attention", "interpolate with antialiasing",
+    "bicubic grid_sample", "distances", "bilinear", "ldexp",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRICT)
+def test_torch_computes_none_of_it(name: str) -> None:
     function, *given = CASES[name]
     same(function, *map(_argument, given), options={"strict": True})
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
+from pirkit.torch.libtorch import torch
 from pirkit.torch.rules import rule
 
 
@@ -118,6 +119,10 @@ rule("_adaptive_avg_pool2d")(partial(_adaptive, 2))
 rule("_adaptive_avg_pool3d")(partial(_adaptive, 3))
 
 
+MAX_COLUMNS: Final = 128
+"""Rows and columns up to which an image is resized by dense matrices: torch reads neighbours."""
+
+
 def _resized(op: str, corners: bool, b: AtenBuilder, x: Value, sizes: Any) -> Any:
     """Resize to sizes; what scale factors that do not divide the sizes ask for is torch's."""
     out = b.shape[2:]
@@ -146,9 +151,32 @@ rule("upsample_bilinear2d.vec", "upsample_bilinear2d")(partial(_smooth, "bilinea
 rule("upsample_bicubic2d.vec", "upsample_bicubic2d")(partial(_smooth, "bicubic_interp"))
 
 
+def _by_matrices(
+    b: AtenBuilder, x: Value, _: Any, corners: bool, high: float | None = None,
+    wide: float | None = None,
+) -> Any:  # fmt: skip
+    """Resizing with antialiasing: along each axis the product with a matrix, which torch tells.
+
+    Rows of the matrix are the weights of neighbours, so it is mostly zeros for large images.
+    """
+    if not x.dtype.is_float or max(x.shape[2:]) > MAX_COLUMNS:
+        return NotImplemented
+    dtype = x.dtype if x.dtype.itemsize > 2 else dt.float32
+    matrices: list[Value] = []
+    for n, out, factor in zip(x.shape[2:], b.shape[2:], (high, wide), strict=True):
+        eye = torch.eye(n, dtype=torch.float64)[None, None]
+        weights = b.node.target(eye, [out, n], corners, factor, None)[0, 0]
+        held = tuple(weights.flatten().tolist())
+        row = b.assign_value(shape=(out, n), dtype=dt.float64, values=held)
+        matrices.append(b.cast(row, dtype))
+    down, across = matrices
+    return b.matmul(down, b.matmul(b.cast(x, dtype), across, transpose_y=True))
+
+
+rule("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")(_by_matrices)
+
+
 @rule("grid_sampler_2d", "grid_sampler_3d")
 def _(b: AtenBuilder, x: Value, grid: Value, mode: int, padding: int, corners: bool) -> Any:
-    if mode == 2:  # bicubic
-        return NotImplemented
     return b.grid_sample(x, grid, mode=("bilinear", "nearest")[mode], align_corners=corners,
                          padding_mode=("zeros", "border", "reflection")[padding])  # fmt: skip
