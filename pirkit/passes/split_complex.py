@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.alias import alias_classes
+from pirkit.analysis.execution_order import operations
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.opcall import OpCall
@@ -48,7 +49,8 @@ class SplitComplexPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
-            touched = [cast(PirOp, op) for op in program.block.walk() if _touches(op)]
+            # without the scalar operations of kernels, which compute with complex numbers
+            touched = [op for op in operations(program.block) if _touches(op)]
             if touched:
                 _Splitter(ctx, program, touched).run()
 

@@ -152,3 +152,11 @@ def test_a_complex_network_is_one_native_call() -> None:
         gradient = np.asarray(gradients[1][0]).flat[i]
         np.testing.assert_allclose(gradient.real if unit == 1 else gradient.imag, slope, rtol=1e-5)
     assert np.isfinite(float(value))
+
+
+def test_scalars_of_fused_kernels_are_left_alone() -> None:
+    a = numbers("complex128", 5)
+    program = pirkit.trace(lambda a: ops.abs(a * a + ops.exp(a)), a)
+    split = pirkit.run_passes(program, "functionalize,decompose,fuse,split-complex")
+    (found,) = pirkit.compile(split, pipeline="")(a=a).values()
+    np.testing.assert_allclose(found, np.abs(a * a + np.exp(a)), rtol=1e-12)
