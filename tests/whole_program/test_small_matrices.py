@@ -229,3 +229,20 @@ def test_orthogonal_factors_of_zeros_and_of_numbers_whose_squares_are_infinite()
     np.testing.assert_allclose(q.swapaxes(-1, -2) @ q, np.tile(np.eye(3), (20, 1, 1)), atol=1e-5)
     scale = np.maximum(np.abs(x).max(axis=(-1, -2), keepdims=True), 1e-30)
     np.testing.assert_allclose(q @ (r / scale), x / scale, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [3, 11])
+@pytest.mark.parametrize("batches", [((), (2,)), ((2,), ()), ((1,), (2,)), ((2, 1), (3,))])
+def test_batches_that_are_broadcast(n: int, batches: tuple[Any, Any]) -> None:
+    matrices, sides = exchanged(n, batches[0]), random(*batches[1], n, 2)
+    shape = np.broadcast_shapes(*batches)
+    full = np.broadcast_to(matrices, (*shape, n, n)), np.broadcast_to(sides, (*shape, n, 2))
+    for function, exact in (
+        (ops.solve, np.linalg.solve(*full)),
+        (
+            lambda a, b: ops.triangular_solve(a, b, upper=True),
+            np.linalg.solve(np.triu(full[0]), full[1]),
+        ),
+    ):
+        found = pirkit.jit(function)(matrices, sides)
+        check(found, exact, np.float64)

@@ -309,7 +309,9 @@ def matrix_batch_of(
         return None
     # A determinant is a matrix of one element, and a vector one of a column.
     sizes = [((*s, 1)[0], (*s, 1, 1)[1]) for s in shapes]
-    if method == "solve" and (len(shapes[1]) < 1 or sizes[1] != sizes[2]):
+    rows = sizes[0][0]
+    is_broadcast = any(len(s) > 2 for s in shapes)
+    if is_broadcast or (inputs == 2 and not (sizes[1] == sizes[2] and sizes[1][0] == rows)):
         return None
     is_upper, transpose = attrs.get("upper", False), attrs.get("transpose", False)
     made = MatrixBatch(
