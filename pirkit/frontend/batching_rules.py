@@ -312,7 +312,8 @@ def _reduced_as(one: OneRow) -> Any:
     lead = one.rank - len(target)
     kept = [lead + i for i, d in enumerate(target) if d != 1 or one.meta(0).shape[lead + i] == 1]
     axes = [a + 1 for a in range(one.rank) if a not in kept]
-    total = one.b("pd_op.sum", x, axis=axes, dtype=one.result.dtype) if axes else x
+    dtype = one.result.dtype
+    total = one.b("pd_op.sum", x, axis=axes, dtype=dtype) if axes else one.b.cast(x, dtype)
     return one.b.reshape(total, (one.count, *target))
 
 

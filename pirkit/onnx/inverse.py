@@ -61,6 +61,8 @@ _OF_FLOATS: Final = frozenset({"ReduceMean", "ReduceLogSumExp"})
 def _same(kind: str, w: GraphWriter, op: PirOp) -> Any:
     """Truth values of numbers, and floating results of integers, are converted before."""
     out = meta(op.results[0]).dtype
+    if out is dt.bool_:  # ONNX has no bits of truth values
+        kind = kind.removeprefix("Bitwise")
     converts = kind in _LOGICAL or (out.is_float and kind != "Where")
     if kind in ("Ceil", "Floor") and out.is_integer:
         kind = "Identity"

@@ -68,8 +68,10 @@ def test_rows_are_what_each_of_them_gives(first: bool, name: str) -> None:
     """All operands have rows, or the first one alone. Integers are the same in another order."""
     rng = np.random.default_rng(0)
     definition, checked = lookup(name), 0
-    dtype = dt.float32 if dt.float32 in sample_dtypes(definition) else sample_dtypes(definition)[0]
-    for call in (c for given in calls(definition, dtype) for c in variants(given)):
+    known = sample_dtypes(definition)
+    dtypes = [t for t in (dt.float32, dt.int32, dt.bool_) if t in known] or known[:1]
+    given = [(t, c) for t in dtypes for one in calls(definition, t) for c in variants(one)]
+    for dtype, call in given:
         arrays = tensors_of(call)
         if not arrays:
             continue

@@ -34,6 +34,7 @@ CASES: Final[dict[str, tuple[Callable[..., Any], tuple[Array, ...]]]] = {
     "products of int16": (lambda x: ops.matmul(x, x, transpose_y=True), (WRAPPING,)),
     "a maximum of int16": (lambda x: ops.max(x, axis=(1,)), (WRAPPING,)),
     "sums of bools": (ops.add, (BOOLS, ~BOOLS)),
+    "bits of bools": (lambda x, y: ops.bitwise_or(ops.bitwise_not(x), y), (BOOLS, INTS > 4)),
     "an order of bools": (ops.less_than, (BOOLS, ~BOOLS)),
     "places of bools": (lambda x: ops.argmin(x, axis=1, flatten=False), (BOOLS,)),
     "a floor of integers": (ops.floor, (INTS.astype(np.int32),)),
