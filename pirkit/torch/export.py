@@ -163,7 +163,8 @@ def _report(graph: CompiledGraph, special: Specialized) -> GraphReport:
 def load_archive(path: str | os.PathLike[str]) -> Program:
     """The program of an archive of `torch.export.save`, with its weights.
 
-    Inputs are ``x0``, ``x1``... by their place among all inputs of the archive's graph, outputs
+    Sizes that the archive leaves open are those of the example that it was exported with. Inputs
+    are ``x0``, ``x1``... by their place among all inputs of the archive's graph, outputs
     ``y0``, ``y1``...; parameters have their names. Raises ArtifactError for a file that torch does
     not read (PK0506), or with which torch could run code (PK0500): torch reads archives by its own
     code, partly with pickle.
@@ -208,8 +209,10 @@ def program_of_exported(exported: Any, name: str = "<torch>") -> Program:
         value = node.meta["val"]
         for size in value.shape if isinstance(value, torch.Tensor) else (value,):
             if isinstance(size, torch.SymInt):
-                symbols.update({s: size.node.shape_env.var_to_val[s]
-                                for s in size.node.expr.free_symbols})  # fmt: skip
+                env = size.node.shape_env
+                known = getattr(env, "backed_var_to_val", None)  # from torch 2.12 on
+                known = env.var_to_val if known is None else known
+                symbols.update({s: known[s] for s in size.node.expr.free_symbols})
     wanted = [False] * len(captured.placeholders)
     program = import_graph(captured, symbols, wanted).program
     return Program(program.module, weights, name)
