@@ -305,3 +305,55 @@ def test_resnet_trains_as_eager_does() -> None:
         theirs.step()
         theirs.clear_grad()
         assert abs(float(value) - float(step(x, labels))) < 1e-5
+
+
+def _shares(x: Any) -> Any:
+    return 2.0 / x + 2.0**x - x.cpu()
+
+
+def _towards_zero(x: Any) -> Any:
+    return paddle.divide(x * 7, x, rounding_mode="trunc")
+
+
+def _thumbnail(x: Any) -> Any:
+    image = x.reshape([1, 1, 6, 4])
+    return paddle.nn.functional.interpolate(image, size=[3, 2], mode="bilinear", antialias=True)
+
+
+def _beams(x: Any) -> Any:
+    ids = paddle.cast(x.reshape([3, 2, 4]) * 4, "int64")
+    return paddle.nn.functional.gather_tree(ids, ids % 4)
+
+
+def _frames(x: Any) -> Any:
+    return paddle.signal.istft(paddle.signal.stft(x.reshape([1, 24]).astype("float64"), 8), 8)
+
+
+@pytest.mark.parametrize("function", [_shares, _towards_zero, _thumbnail, _beams, _frames])
+def test_functions_of_paddle(function: Callable[[Any], Any]) -> None:
+    x = paddle.to_tensor(np.random.default_rng(0).uniform(1, 2, (6, 4)).astype(np.float32))
+    is_open = function is _shares
+    spec = paddle.static.InputSpec([None if is_open else 6, 4], "float32")
+    program = pirkit.paddle.from_static(function, [spec])
+    (found,) = pirkit.compile(program)(x=x.numpy()).values()
+    np.testing.assert_allclose(found, function(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_training_with_simulated_quantization() -> None:
+    quanters = pytest.importorskip("paddle.quantization.quanters")
+    observer = quanters.FakeQuanterWithAbsMaxObserver(moving_rate=0.9)
+    config = paddle.quantization.QuantConfig(activation=observer, weight=observer)
+
+    def make() -> Any:
+        net = paddle.nn.Sequential(paddle.nn.Linear(4, 8), paddle.nn.ReLU(), paddle.nn.Linear(8, 3))
+        return paddle.quantization.QAT(config).quantize(net)
+
+    (eager, ours), (x, labels) = twins(make), drawn((6, 4))
+    loss, theirs = paddle.nn.functional.cross_entropy, momentum(eager)
+    step = pirkit.paddle.train_step(ours, loss, momentum(ours))
+    for _ in range(10):
+        value = loss(eager(x), labels)
+        value.backward()
+        theirs.step()
+        theirs.clear_grad()
+        assert abs(float(value) - float(step(x, labels))) < 1e-5
