@@ -322,8 +322,7 @@ def _default_of(definition: OpDef, name: str) -> Attribute | None:
 
 def bodies(op: Operation) -> Sequence[Region]:
     """The regions of an op that hold operations of the program; a kernel has none."""
-    regions = op.regions  # few operations have any
-    return () if regions and getattr(op, "is_kernel", False) else regions
+    return () if getattr(op, "is_kernel", False) else op.regions
 
 
 def with_nested(op: Operation) -> Iterator[Operation]:

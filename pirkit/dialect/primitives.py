@@ -186,6 +186,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "unique": "distinct elements, a data-dependent number of them",
         "searchsorted": "insertion indices by bisection",
         "viterbi_decode": "the best path, whose length depends on the data",
+        "gather_tree": "a walk back from the last step, each from the one behind",
     },
     "boxes": {
         "prior_box": "boxes that depend on sizes only",
@@ -194,6 +195,7 @@ _DISCRETE: Final[dict[str, dict[str, str]]] = {
         "generate_proposals": "selects boxes, a data-dependent number of them",
         "nms": "as `generate_proposals`",
         "multiclass_nms3": "as `nms`, class by class",
+        "matrix_nms": "as `multiclass_nms3`",
     },
     "creation and shape": {
         "full": "a constant",

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pirkit.lowering.codegen.emit.matrix_batch import MatrixBatch, Method, native_matrix_batch
+from pirkit.lowering.codegen.emit.matrix_batch import MatrixBatch, native_matrix_batch
 from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Store
 from pirkit.lowering.codegen.ir.nest_builder import StatementBuilder
 from pirkit.runtime import dtype as dt
@@ -298,7 +298,7 @@ def matrix_batch_of(
     slots = tuple([s for s in (*call.inputs, *call.outputs) if isinstance(s, int)])
     if found is None or not all(isinstance(s, int) for s in call.inputs):
         return None
-    method, refused = found
+    method, refused = found()
     metas, attrs, inputs = [meta(s) for s in slots], call.attrs, len(call.inputs)
     batch = metas[0].shape[:-2]
     shapes: list[tuple[int, ...]] = [m.shape[len(batch) :] for m in metas]
@@ -323,14 +323,14 @@ def matrix_batch_of(
     return native_matrix_batch(made), slots, refused
 
 
-LOOPS: Final[dict[str, tuple[Method, DataAssertion | None]]] = {
-    "pd_op.solve": ("solve", SINGULAR),
-    "pd_op.inverse": ("inverse", SINGULAR),
-    "pd_op.triangular_solve": ("triangular_solve", SINGULAR),
-    "pd_op.det": ("det", None),
-    "pd_op.slogdet_v2": ("slogdet", None),
-    "pd_op.cholesky": ("cholesky", INDEFINITE),
-    "pd_op.qr": ("qr", None),
+LOOPS: Final[dict[str, Callable[[], tuple[str, DataAssertion | None]]]] = {
+    "pd_op.solve": lambda: ("solve", SINGULAR),
+    "pd_op.inverse": lambda: ("inverse", SINGULAR),
+    "pd_op.triangular_solve": lambda: ("triangular_solve", SINGULAR),
+    "pd_op.det": lambda: ("det", None),
+    "pd_op.slogdet_v2": lambda: ("slogdet", None),
+    "pd_op.cholesky": lambda: ("cholesky", INDEFINITE),
+    "pd_op.qr": lambda: ("qr", None),
 }
 """Op -> how loops compute it, and what they refuse."""
 WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {

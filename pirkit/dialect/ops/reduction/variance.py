@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pirkit.dialect.build import Value
-from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import bad_samples, decompose, infer_meta, op, reference, samples
-from pirkit.dialect.rules.reduction.reduction import axes_of, count
+from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import reduced
 from pirkit.runtime import dtype as dt
@@ -97,28 +94,6 @@ def _(x: Array, *, axis: Sequence[int], dtype: DType | None, keepdim: bool) -> A
     wide = widened(convert(some, target))
     axes = tuple(axis) if axis and x.ndim else None
     return np.asarray(np.sum(wide, axis=axes, keepdims=keepdim)).astype(target.np)
-
-
-@decompose(Var, Std)
-def _(c: OpCall) -> Value:
-    b, x = c.b, c.b.wide(c.x)
-    axes = axes_of(x, c.axis)
-    distance = x - b.mean(x, axis=axes, keepdim=True)
-    total = b.sum(distance * distance, axes, keepdim=c.keepdim)
-    number = count(b, x, axes)
-    if isinstance(number, Value):
-        divisor = b.maximum(number - c.correction, b.const(0.0, x.dtype))
-    else:
-        divisor = b.const(max(number - c.correction, 0.0), x.dtype)
-    found = total / divisor
-    return b.cast(b.sqrt(found) if c.definition.name == "pd_op.std" else found, c.x.dtype)
-
-
-@decompose(Nansum)
-def _(c: OpCall) -> Value:
-    b, x = c.b, c.x
-    some = b.where(b.isnan(x), b.zeros_like(x), x) if x.dtype.is_float else x
-    return b("pd_op.sum", some, axis=tuple(c.axis), dtype=c.dtype, keepdim=c.keepdim)
 
 
 @samples(Var, Std)

@@ -7,7 +7,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import arange
 from pirkit.dialect.rules.movement.size_ops import as_list, sizes_of
-from pirkit.dialect.rules.reduction.reduction import axes_of
+from pirkit.dialect.rules.reduction.reduction import axes_of, count
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN
@@ -131,3 +131,25 @@ def _(c: OpCall) -> Value:
         if not c.wrap:
             filled = b.logical_and(filled, b.less_than(row, columns))
     return b.where(filled, b.const(c.value, x.dtype), x)
+
+
+@decompose("pd_op.var", "pd_op.std")
+def _(c: OpCall) -> Value:
+    b, x = c.b, c.b.wide(c.x)
+    axes = axes_of(x, c.axis)
+    distance = x - b.mean(x, axis=axes, keepdim=True)
+    total = b.sum(distance * distance, axes, keepdim=c.keepdim)
+    number = count(b, x, axes)
+    if isinstance(number, Value):
+        divisor = b.maximum(number - c.correction, b.const(0.0, x.dtype))
+    else:
+        divisor = b.const(max(number - c.correction, 0.0), x.dtype)
+    found = total / divisor
+    return b.cast(b.sqrt(found) if c.definition.name == "pd_op.std" else found, c.x.dtype)
+
+
+@decompose("pd_op.nansum")
+def _(c: OpCall) -> Value:
+    b, x = c.b, c.x
+    some = b.where(b.isnan(x), b.zeros_like(x), x) if x.dtype.is_float else x
+    return b("pd_op.sum", some, axis=tuple(c.axis), dtype=c.dtype, keepdim=c.keepdim)

@@ -7,7 +7,7 @@ columns as LAPACK does it, and transposed back. The last group repeats its last 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
@@ -26,7 +26,6 @@ from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
 
 Index = Value | int
-Method = Literal["det", "slogdet", "solve", "inverse", "triangular_solve", "cholesky", "qr"]
 _OPS_PER_NS: Final = 1
 """Loads, multiply-adds and stores of a vector in a nanosecond."""
 
@@ -34,12 +33,12 @@ _OPS_PER_NS: Final = 1
 class MatrixBatch(Struct, frozen=True):
     """Operands of the function are the matrix, its right sides, the results and a flag.
 
-    ``shapes`` are those of the matrices among them, without the batch; ``inputs`` is the number of
-    the first result. Without ``has_flag`` nothing is refused. The triangle is that which a solver
-    reads, after transposing.
+    ``method`` is a key of `_METHODS`. ``shapes`` are those of the matrices among them, without the
+    batch; ``inputs`` is the number of the first result. Without ``has_flag`` nothing is refused. The
+    triangle is that which a solver reads, after transposing.
     """
 
-    method: Method
+    method: str
     dtype: DType
     batch: int
     shapes: tuple[tuple[int, int], ...]
