@@ -430,6 +430,10 @@ def emitter(name: str) -> str:
 
 
 SPLITTING: Final = emitter("index_set_splitting.py")
+_SPECTRUM: Final = {
+    "axes": (1,), "normalization": "backward", "forward": True, "onesided": True,
+}  # fmt: skip
+
 PLANTS: Final = {
     "row tail": Plant(
         emitter("nest_writer.py"),
@@ -839,7 +843,8 @@ PLANTS: Final = {
         complex_kernels,
         "RULES",
         exchanged,
-        lambda x, y: ops.imag(ops.add(ops.complex(x, y), ops.complex(y, x + 1.0))),
+        # too few operations to be split into parts
+        lambda x, y: ops.imag(ops.add(*(ops.fft_r2c(v, **_SPECTRUM) for v in (x, y)))),
         ((30, 7), (30, 7)),
         ("each instruction is right alone",),
     ),

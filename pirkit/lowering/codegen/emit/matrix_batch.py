@@ -34,8 +34,8 @@ class MatrixBatch(Struct, frozen=True):
     """Operands of the function are the matrix, its right sides, the results and a flag.
 
     ``method`` is a key of `_METHODS`. ``shapes`` are those of the matrices among them, without the
-    batch; ``inputs`` is the number of the first result. Without ``has_flag`` nothing is refused. The
-    triangle is that which a solver reads, after transposing.
+    batch; ``inputs`` is the number of the first result. Without ``has_flag`` nothing is refused.
+    The triangle is that which a solver reads, after transposing.
     """
 
     method: str
