@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,15 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     return w.node("Mul", found, spread)
 
 
+def _ratios(op: PirOp, factors: Sequence[float]) -> list[float]:
+    """How far in the image one step in the result goes, for each spatial dimension."""
+    if factors and not op.attribute("align_corners"):
+        return [1 / f for f in factors]
+    off = int(op.attribute("align_corners"))
+    pairs = zip(meta(op.operands[0]).shape[2:], meta(op.results[0]).shape[2:], strict=True)
+    return [(n - off) / max(m - off, 1) for n, m in pairs]
+
+
 @writes("nearest_interp", "bilinear_interp", "bicubic_interp")
 def _(w: GraphWriter, op: PirOp) -> Any:
     _is_first(w, op)
@@ -149,6 +159,9 @@ def _(w: GraphWriter, op: PirOp) -> Any:
         corners = "asymmetric"
     factors, shape = [float(f) for f in op.attribute("scale")], meta(op.results[0]).shape
     rank = len(shape) - 2
+    is_wide = mode != "nearest" and meta(op.results[0]).dtype is dt.float64
+    if is_wide and not all(float(np.float32(r)) == r for r in _ratios(op, factors)):
+        raise w.unsupported(op, "has places in float32, as in Paddle, which no Resize has")
     if factors and corners != "align_corners":  # places follow the factors, not the sizes
         factors = [1.0, 1.0, *(factors if len(factors) == rank else factors * rank)]
         decided = w.constant(np.array(factors, np.float32)), ""

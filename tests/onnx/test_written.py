@@ -119,6 +119,19 @@ def test_windows_behind_an_image_are_refused() -> None:
     assert any("`pd_op.pool2d` may have windows behind" in note for note in told.value.notes)
 
 
+@pytest.mark.parametrize("factor", [1.5, 2.0])
+def test_places_in_an_image_of_float64(factor: float) -> None:
+    """Paddle computes them in float32, of which `Resize` knows nothing."""
+    how = {"scale": (factor, factor), "align_corners": False, "interp_method": "bilinear"}
+    image = np.arange(40.0).reshape(1, 2, 5, 4)
+    program = pirkit.trace(lambda x: ops.bilinear_interp(x, **how), image)
+    model = model_of_program(program)
+    assert ("Resize" in {node.op_type for node in model.graph.node}) == (factor == 2.0)
+    (found,) = ReferenceEvaluator(model).run(None, {"x": image})
+    (wanted,) = pirkit.compile(program)(x=image).values()
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
 def test_what_no_operator_takes_is_refused_with_op_and_place() -> None:
     program = pirkit.trace(lambda x: x * x, FLOATS * 1j)
     with pytest.raises(UnsupportedError, match=r"`pd_op.multiply` is no Mul of ONNX") as told:
