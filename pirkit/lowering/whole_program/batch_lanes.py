@@ -130,6 +130,7 @@ class _ProgramEmitter:
     def bytes_of(self, value: int) -> int:
         """The memory of an input or a result."""
         meta = self.graph.metas[value]
+        # blocked values are stored by whole vectors of rows, the last one too
         missing = -meta.shape[0] % self.lanes if value in self.graph.blocked else 0
         return (meta.numel + missing * self.schedule.columns(value)) * meta.dtype.itemsize
 
@@ -192,6 +193,8 @@ def _staged(
     graph: Graph, target: Target, fast_math: bool
 ) -> tuple[list[_ProgramEmitter], dict[int, int]]:
     """The emitters of the stages of a graph, one if it can be, and aliases (see `stages_of`)."""
+    # One function keeps a vector of rows in L1 from the first op to the last; stages hand whole
+    # batches over in memory, so they come second.
     try:
         only = _ProgramEmitter(graph, target, fast_math)
         _refuse_columns([only.schedule])
@@ -252,6 +255,7 @@ class _Buffers:
         pairs: set[tuple[int, int]] = set()
         later: set[int] = set()
         count = len(self.graph.inputs)
+        # From the last stage on, as an input may be overwritten only by its last reader.
         for stage in reversed(self.stages):
             written = self._written(stage)
             for result, position in _in_place(stage):

@@ -118,6 +118,7 @@ class ControlFlow(Struct):
             copy_all(made, self._not_in_place(pairs, range(leave + 1, len(made.steps))))
         else:
             self.add(step)
+        # a loop tests at its end too, so that an iteration takes one branch
         back = made.add_step(Branch(0, when=True), (condition,))
         made.backpatch(back, leave + 1)
         made.backpatch(leave)
@@ -143,6 +144,7 @@ class ControlFlow(Struct):
             raise NotNativeError("a stack comes from another program")
         if action == "push":
             held = [self.memory.get(slot) for slot in slots]
+            # which memory a token names has to be known when it is popped
             if self.held.setdefault(memory, held) != held:
                 raise NotNativeError("a stack holds values of different kinds")
         elif action == "pop":

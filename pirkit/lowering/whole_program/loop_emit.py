@@ -98,6 +98,7 @@ class LoopEmitter:
         body()
         made = self.b
         self.b, self.here, self.loop = caller, here, None
+        # Without a loop, a few instructions take less than the call.
         if made.label == "entry" and len(made.lines) <= _MOST_INLINE:
             body()
             return
@@ -211,6 +212,7 @@ class LoopEmitter:
 
         def one_vector(index: Value, so_far: Sequence[Value]) -> Sequence[Value]:
             if arg in self.graph.fills:
+                # a load leaves 0 beyond the end, a constant does not
                 value, mask = self.fill(arg, lanes), self._left(count, index)
                 value = b.select(mask, value, b.const(type_, 0.0))
             else:
@@ -234,6 +236,7 @@ class LoopEmitter:
         """
         found, lanes, step = list(vectors), self.lanes, 1
         while step < lanes:
+            # vectors are paired: the last of an odd number with itself
             found += found[-1:] * (len(found) % 2)
             low = [p if not p & step else p - step + lanes for p in range(lanes)]
             high = [p + step if not p & step else p + lanes for p in range(lanes)]

@@ -68,6 +68,7 @@ def segmented(plan: Plan, known_metas: KnownMetas) -> tuple[Plan, tuple[Reason, 
     if not is_flat:
         plan, refused = with_region_calls(plan, refused, known_metas)
     known = _known_slots(plan, known_metas)
+    # Each failure leaves more calls to the library, until the others fit together.
     while (parts := _Parts(plan, refused, known)).members:
         try:
             return parts.plan_of_segments(), reasons
@@ -196,6 +197,7 @@ class _Parts:
         live = [n for n in others if n not in self.free or not outside.isdisjoint(writes(body[n]))]
         made: list[tuple[int, int, Instruction]] = [(self.phases[n], n, body[n]) for n in live]
         made += [(phase, len(body), segment.call(asked)) for phase, segment in segments.items()]
+        # library calls of a phase in their order, then its segment
         made.sort(key=lambda entry: entry[:2])
         return replace(plan, body=with_frees(tuple([i for *_, i in made]), kept))
 

@@ -43,7 +43,7 @@ def with_rows_of_one_axis(graph: Graph) -> Graph:
     try:
         return _Columns(graph).made
     except NotNativeError:
-        return graph
+        return graph  # the scheduler refuses it, and says why
 
 
 # --- leading axes as more rows ---
@@ -54,6 +54,7 @@ def _with_merged_rows(graph: Graph) -> Graph:
     rows = {graph.metas[op.out].shape[:1] for op in graph.ops if op.name == "matmul"}
     merged = {v for v in values if graph.metas[v].rank > 2}
     merged = {v for v in merged if (prod(graph.metas[v].shape[:-1]),) in rows}
+    # A value is merged only with all that make and read it, so one that stays keeps others back.
     while (
         left := {
             v
@@ -139,6 +140,7 @@ class _Columns:
         if rule is not None and self._keeps_batch_axis(op):
             self.chosen[op.out] = rule(self, op)
         elif not several:
+            # An op on matrices reads memory, so a choice of columns is made before it.
             for arg in op.args:
                 self._store(arg)
             self._emit(op)
@@ -219,11 +221,11 @@ class _Columns:
             alike = (v for v, _ in reversed(self.columns) if v != -1)
             sources = tuple([v for v in alike if self.graph.metas[v].shape[0] == rows][:1])
         if not sources:
-            raise NotNativeError("rows of constants alone")
+            raise NotNativeError("all columns of a value are constants")
         chosen = tuple([(sources.index(v) if v != -1 else -1, k) for v, k in picked])
         self.runs += sum(1 for _ in runs(chosen))
         if self.runs > _MAX_RUNS:
-            raise NotNativeError("columns are moved one by one")
+            raise NotNativeError("too many columns move one by one")
         self._emit(Op("choose", sources, out, {"columns": chosen}))
 
     def matrix(self, like: int, numbers: Array) -> int:
@@ -231,6 +233,7 @@ class _Columns:
         these."""
         flat = numbers.ravel()
         source, first = self.columns[int(flat[0])]
+        # All columns of a value in their order are the value itself, which needs no copy.
         if source != -1 and np.array_equal(self.numbers[source].ravel(), flat) and not first:
             return source
         meta = self.graph.metas[like]
@@ -273,6 +276,7 @@ class _Columns:
         terms = terms.reshape(prod(terms.shape[: len(inner)]), -1)
         out = self.graph.metas[op.out]
         rows = meta.with_shape((meta.shape[0], terms.shape[1]))
+        # What leaves one column is a sum of a matrix; others are added term by term, in vectors.
         if terms.shape[1] == 1:
             total = self._new(rows)
             attrs = {"axis": (1,), "keepdim": True}

@@ -34,10 +34,12 @@ def emit_whole(w: LoopEmitter, op: Op) -> None:
     """Emit a product, a sum along axes, or copies of elements."""
     if op.name in ("matmul", "sum"):
         made = product_of(w.graph, op)
+        # lanes run along the columns, so that a single column would fill one of them
         _emit_product(w, made if made.columns > 1 else made.transposed, op.out)
         return
     shape = w.graph.metas[op.out].shape
     if op.name == "pad":
+        # the whole result first; the block of elements is copied into it
         number = float(op.attrs["pad_value"])
         _emit_copy(w, op.out, Block(-1, (prod(shape),), (0,)), (1,), number)
     for block in BLOCKS[op.name](w.graph, op):
