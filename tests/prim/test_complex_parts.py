@@ -160,3 +160,18 @@ def test_scalars_of_fused_kernels_are_left_alone() -> None:
     split = pirkit.run_passes(program, "functionalize,decompose,fuse,split-complex")
     (found,) = pirkit.compile(split, pipeline="")(a=a).values()
     np.testing.assert_allclose(found, np.abs(a * a + np.exp(a)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("other", ["bool", "int64", "float32", "float64"])
+def test_real_operands_of_other_types(other: str) -> None:
+    a, x = numbers("complex64", 3), np.arange(1, 17).reshape(4, 4).astype(other)
+
+    def f(a: Any, x: Any) -> Any:
+        found = a / x + x * a - (a + x) * (x - a)
+        return ops.where(ops.equal(found, x), a * 1j, found * a)
+
+    program = pirkit.run_passes(pirkit.trace(f, a, x), "functionalize,decompose")
+    split = pirkit.run_passes(program, "split-complex,cse,dce")
+    assert str(split).count("complex<") < str(program).count("complex<")
+    wanted, found = (pirkit.compile(p, pipeline="")(a=a, x=x)["y0"] for p in (program, split))
+    assert_near(found, wanted, "complex64")

@@ -96,9 +96,18 @@ def _by(rule: Callable[..., Any]) -> Callable[..., Any]:
     """A rule that reads parts only."""
 
     def of_parts(call: OpCall, *given: Any) -> Any:
-        return rule(ComplexAlgebra(call.b), *given)
+        return rule(ComplexAlgebra(call.b), *_numbers(call, given))
 
     return of_parts
+
+
+def _numbers(c: OpCall, given: Sequence[Parts | Value]) -> list[Parts]:
+    """Operands as parts; a real one, whose type may be another, has no imaginary part."""
+    real = next(p.known().dtype for p in given if isinstance(p, Parts))
+    return [
+        p if isinstance(p, Parts) else Parts(p if p.dtype.is_float else c.b.cast(p, real), None)
+        for p in given
+    ]
 
 
 _ALGEBRA: Final[dict[str, Callable[..., Any]]] = {
@@ -174,7 +183,8 @@ def _(c: OpCall, x: Parts) -> Parts:
 
 
 @complex_parts("pd_op.elementwise_pow")
-def _(c: OpCall, x: Parts, y: Parts) -> Parts:
+def _(c: OpCall, x: Parts | Value, y: Parts | Value) -> Parts:
+    x, y = _numbers(c, (x, y))
     number = fill_value(c.op.operands[1])
     if isinstance(number, int | float | complex) and x.known().shape == c.result_meta("out").shape:
         return _raised(ComplexAlgebra(c.b), x, number)
@@ -230,8 +240,8 @@ def _(c: OpCall, x: Parts, places: Value, values: Parts) -> Any:
 
 
 @complex_parts("pd_op.equal", "pd_op.not_equal")
-def _(c: OpCall, x: Parts, y: Parts) -> Value:
-    b = c.b
+def _(c: OpCall, x: Parts | Value, y: Parts | Value) -> Value:
+    b, (x, y) = c.b, _numbers(c, (x, y))
     pairs = [(p, q) for p, q in zip(x, y, strict=True) if p is not None or q is not None]
     found: list[Value] = []
     for p, q in pairs:
