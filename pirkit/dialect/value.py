@@ -145,6 +145,8 @@ class Value:
         """Called by a ``pirkit.ops`` function that has the value among its arguments."""
         return self.b.call(definition, args, keywords)
 
+    __iter__ = None  # no index ends an iteration: a slice beyond the end is empty
+
     def __getitem__(self, index: Any) -> Value:
         """Basic indexing: integers, slices with positive steps, ``...`` and None."""
         parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))

@@ -175,3 +175,13 @@ def test_real_operands_of_other_types(other: str) -> None:
     assert str(split).count("complex<") < str(program).count("complex<")
     wanted, found = (pirkit.compile(p, pipeline="")(a=a, x=x)["y0"] for p in (program, split))
     assert_near(found, wanted, "complex64")
+
+
+def test_places_of_complex_numbers_stay_complex() -> None:
+    """What is not 0 is decided by both parts together."""
+    a = numbers("complex128", 7)
+    a[0, 1], a[2] = 0, 2j
+    program = pirkit.trace(lambda a: ops.nonzero(a * 1j - 2 * a * (a == 0)), a)
+    split = pirkit.run_passes(program, "functionalize,decompose,split-complex,cse,dce")
+    (found,) = pirkit.compile(split, pipeline="")(a=a).values()
+    np.testing.assert_array_equal(found, np.argwhere(a))

@@ -25,8 +25,10 @@ _MOST_PRODUCTS: Final = 64
 """Exponents up to which a power is made of products."""
 
 
-def _each_part(c: OpCall, *given: Any) -> Parts:
+def _each_part(c: OpCall, *given: Any) -> Any:
     """The operation on each part of its complex operands alone; others are the same for both."""
+    if _element_of(c.op.results[0]) not in REAL_OF:
+        return NotImplemented  # such as places of what is not 0, which depend on both parts
     lists = [_listed(g) for g in given]
     flat = [p for listed in lists for p in listed if isinstance(p, Parts)]
     found: list[Part] = []
@@ -70,6 +72,11 @@ def _again(c: OpCall, k: int, lists: Sequence[Sequence[Any]]) -> Value:
     return b.wrap(
         b.insert(create(c.definition, slots, types, properties, None, c.op.location)).results[0]
     )
+
+
+def _element_of(value: Any) -> Any:
+    meta = meta_of(value.type)
+    return meta.dtype if isinstance(meta, TensorMeta) else None
 
 
 def _real_type(value: Any) -> Any:
