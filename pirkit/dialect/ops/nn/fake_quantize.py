@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pirkit.dialect.build import Builder, Value
@@ -36,7 +36,7 @@ class FakeQuantizeDequantizeAbsMax:
     `levels` is `2**(bit_length - 1) - 1`. `round_type` 0 rounds halves to even, 1 away from 0. The
     gradient passes as if nothing was rounded (Jacob et al., CVPR 2018).
 
-    C1: `bit_length` is 2 to 16, and `round_type` 0 or 1.
+    C1: `x` has elements, `bit_length` is 2 to 16, and `round_type` 0 or 1.
     """
 
     name = "pd_op.fake_quantize_dequantize_abs_max"
@@ -48,7 +48,7 @@ class FakeQuantizeDequantizeAbsMax:
 class FakeChannelWiseQuantizeDequantizeAbsMax:
     """`fake_quantize_dequantize_abs_max` of each slice along `quant_axis`.
 
-    C1: `bit_length` is 2 to 16, and `round_type` 0 or 1.
+    C1: `x` has elements, `bit_length` is 2 to 16, and `round_type` 0 or 1.
     C2: `quant_axis` is 0 or 1, and `x` has it.
     """
 
@@ -67,7 +67,7 @@ class FakeQuantizeDequantizeMovingAverageAbsMax:
     + 1`, and the scale is their quotient. In test mode the scale is `in_scale`, and nothing
     changes.
 
-    C1: `bit_length` is 2 to 16, and `round_type` 0 or 1.
+    C1: `x` has elements, `bit_length` is 2 to 16, and `round_type` 0 or 1.
     C2: `in_scale`, `in_accum` and `in_state` have one element each.
     C3: in training, `in_accum` and `in_state` are there.
     """
@@ -81,14 +81,14 @@ class FakeQuantizeDequantizeMovingAverageAbsMax:
     inplace = {"out_scale": "in_scale", "out_state": "in_state", "out_accum": "in_accum"}
 
 
-def _check(bit_length: int, round_type: int) -> None:
-    fits = 2 <= bit_length <= 16 and round_type in (0, 1)
-    require(fits, "C1", f"bit_length {bit_length}, round_type {round_type}")
+def _check(shape: Sequence[int], bit_length: int, round_type: int) -> None:
+    fits = 0 not in shape and 2 <= bit_length <= 16 and round_type in (0, 1)
+    require(fits, "C1", f"{[*shape]}, bit_length {bit_length}, round_type {round_type}")
 
 
 @infer_meta(FakeQuantizeDequantizeAbsMax)
 def _(x: TensorMeta, *, bit_length: int, round_type: int) -> tuple[TensorMeta, ...]:
-    _check(bit_length, round_type)
+    _check(x.shape, bit_length, round_type)
     return x, x.with_shape((1,))
 
 
@@ -96,7 +96,7 @@ def _(x: TensorMeta, *, bit_length: int, round_type: int) -> tuple[TensorMeta, .
 def _(
     x: TensorMeta, *, bit_length: int, round_type: int, quant_axis: int
 ) -> tuple[TensorMeta, ...]:
-    _check(bit_length, round_type)
+    _check(x.shape, bit_length, round_type)
     require(quant_axis in (0, 1) and quant_axis < x.rank, "C2", f"quant_axis {quant_axis} of {x}")
     return x, x.with_shape((x.shape[quant_axis],))
 
@@ -106,7 +106,7 @@ def _(
     x: TensorMeta, in_scale: TensorMeta, in_accum: TensorMeta | None, in_state: TensorMeta | None,
     *, bit_length: int, round_type: int, is_test: bool, **_: object,
 ) -> tuple[TensorMeta | None, ...]:  # fmt: skip
-    _check(bit_length, round_type)
+    _check(x.shape, bit_length, round_type)
     every = [m for m in (in_scale, in_accum, in_state) if m is not None]
     require(all(m.numel in (1, -1) for m in every), "C2", f"{', '.join(map(str, every))}")
     require(is_test or len(every) == 3, "C3", "training needs `in_accum` and `in_state`")
@@ -115,6 +115,7 @@ def _(
 
 def _rounded(x: Array, scale: Array, bit_length: int, round_type: int) -> Array:
     """``x`` at the levels of ``scale``, which broadcasts to it."""
+    _check(x.shape, bit_length, round_type)
     top = np.float32(2 ** (bit_length - 1) - 1)
     inverse = 1 / np.where(scale <= TINY, scale + np.float32(ADDED), scale)
     if round_type == 0:
@@ -126,7 +127,7 @@ def _rounded(x: Array, scale: Array, bit_length: int, round_type: int) -> Array:
 
 
 def _peak(x: Array, axes: tuple[int, ...] | None = None) -> Array:
-    return np.max(np.abs(x), axis=axes, initial=0).astype(x.dtype)
+    return np.max(np.abs(x), axis=axes, initial=0)
 
 
 @reference(FakeQuantizeDequantizeAbsMax)
@@ -231,6 +232,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(FakeQuantizeDequantizeAbsMax, FakeChannelWiseQuantizeDequantizeAbsMax)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(4, 3), bit_length=1)
+    yield "C1", s(s.tensor(4, 0))
     if s.definition.base is FakeChannelWiseQuantizeDequantizeAbsMax:
         yield "C2", s(s.tensor(4), quant_axis=1)
 
