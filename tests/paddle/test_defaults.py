@@ -16,6 +16,7 @@ OTHERWISE = {
     ("arange", "start"): "an operand; `pirkit.numpy.arange` takes one number",
     ("arange", "end"): "an operand",
     ("arange", "step"): "an operand",
+    ("var", "unbiased"): "`correction` decides; Paddle computes that from it",
     ("batch_norm", "use_global_stats"): "None is False in inference",
     ("cummax", "axis"): "flattens without one; the op cannot",
     ("cummin", "axis"): "flattens without one; the op cannot",
