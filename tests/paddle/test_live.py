@@ -61,14 +61,13 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_training_is_eager_training(name: str) -> None:
-    make, shape = NETWORKS[name]
+def trained(make: Callable[[], Any], shape: tuple[int, ...], steps: int) -> tuple[Any, Any]:
+    """A training step, of which each loss was that of eager training, and its network."""
     (eager, ours), (x, labels) = twins(make), drawn(shape)
     loss, theirs = paddle.nn.functional.cross_entropy, momentum(eager)
     step = pirkit.paddle.train_step(ours, loss, momentum(ours))
     places = [p.data_ptr() for p in ours.parameters()]
-    for i in range(STEPS):
+    for i in range(steps):
         paddle.seed(i)
         value = loss(eager(x), labels)
         value.backward()
@@ -76,9 +75,15 @@ def test_training_is_eager_training(name: str) -> None:
         theirs.clear_grad()
         paddle.seed(i)
         assert abs(float(value) - float(step(x, labels))) < 1e-5
+    assert places == [p.data_ptr() for p in ours.parameters()]
+    return step, ours
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_training_is_eager_training(name: str) -> None:
+    step, ours = trained(*NETWORKS[name], STEPS)
     (net,) = step.nets
     assert [plan.counters.copies for plan in net.runnable.plans()] == [0, 0]
-    assert [p.data_ptr() for p in ours.parameters()] == places
     held = dict(zip(net.runnable.names.fp, net.weights.now(), strict=True))
     for p in ours.parameters():
         assert held[p.name].array.ctypes.data == p.data_ptr()
@@ -348,12 +353,4 @@ def test_training_with_simulated_quantization() -> None:
         net = paddle.nn.Sequential(paddle.nn.Linear(4, 8), paddle.nn.ReLU(), paddle.nn.Linear(8, 3))
         return paddle.quantization.QAT(config).quantize(net)
 
-    (eager, ours), (x, labels) = twins(make), drawn((6, 4))
-    loss, theirs = paddle.nn.functional.cross_entropy, momentum(eager)
-    step = pirkit.paddle.train_step(ours, loss, momentum(ours))
-    for _ in range(10):
-        value = loss(eager(x), labels)
-        value.backward()
-        theirs.step()
-        theirs.clear_grad()
-        assert abs(float(value) - float(step(x, labels))) < 1e-5
+    trained(make, (6, 4), 10)
