@@ -30,6 +30,7 @@ OWN_TESTS = {
     "quotient",
     "threefry",
     "threefry_second",
+    "tanh_of_softplus",
     *SHIFTS,
     *(curve.primitive for curve in COMPOSITE_FUNCTIONS),
 }
