@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
-from pirkit.lowering.codegen.emit.matrix_batch import MatrixBatch, native_matrix_batch
+from pirkit.lowering.codegen.emit.matrix_batch import METHODS, MatrixBatch, native_matrix_batch
 from pirkit.lowering.codegen.ir.loopnest import Kernel, LoopPhase, Operand, Store
 from pirkit.lowering.codegen.ir.nest_builder import StatementBuilder
 from pirkit.runtime import dtype as dt
@@ -294,11 +294,11 @@ def matrix_batch_of(
     call: Call, meta: Callable[[int], TensorMeta]
 ) -> tuple[NativeFunction, tuple[int, ...], DataAssertion | None] | None:
     """The function of a factorization by loops, the slots of its operands, and what it refuses."""
-    found = LOOPS.get(call.kernel)
+    method = call.kernel.removeprefix("pd_op.")
     slots = tuple([s for s in (*call.inputs, *call.outputs) if isinstance(s, int)])
-    if found is None or not all(isinstance(s, int) for s in call.inputs):
+    if method not in METHODS or not all(isinstance(s, int) for s in call.inputs):
         return None
-    method, refused = found()
+    refused = _REFUSED.get(WRITERS.get(call.kernel))
     metas, attrs, inputs = [meta(s) for s in slots], call.attrs, len(call.inputs)
     batch = metas[0].shape[:-2]
     shapes: list[tuple[int, ...]] = [m.shape[len(batch) :] for m in metas]
@@ -323,16 +323,6 @@ def matrix_batch_of(
     return native_matrix_batch(made), slots, refused
 
 
-LOOPS: Final[dict[str, Callable[[], tuple[str, DataAssertion | None]]]] = {
-    "pd_op.solve": lambda: ("solve", SINGULAR),
-    "pd_op.inverse": lambda: ("inverse", SINGULAR),
-    "pd_op.triangular_solve": lambda: ("triangular_solve", SINGULAR),
-    "pd_op.det": lambda: ("det", None),
-    "pd_op.slogdet_v2": lambda: ("slogdet", None),
-    "pd_op.cholesky": lambda: ("cholesky", INDEFINITE),
-    "pd_op.qr": lambda: ("qr", None),
-}
-"""Op -> how loops compute it, and what they refuse."""
 WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {
     "pd_op.solve": _solve,
     "pd_op.inverse": _solve,
@@ -343,3 +333,9 @@ WRITERS: Final[dict[str, Callable[[_Writer, Call], None]]] = {
     "pd_op.lu": _lu,
 }
 """Op -> the function that writes the statements of its nest."""
+_REFUSED: Final[dict[Any, DataAssertion]] = {
+    _solve: SINGULAR,
+    _triangular_solve: SINGULAR,
+    _cholesky: INDEFINITE,
+}
+"""What loops refuse of the ops with these statements, which assert it themselves."""

@@ -33,7 +33,7 @@ _OPS_PER_NS: Final = 1
 class MatrixBatch(Struct, frozen=True):
     """Operands of the function are the matrix, its right sides, the results and a flag.
 
-    ``method`` is a key of `_METHODS`. ``shapes`` are those of the matrices among them, without the
+    ``method`` is a key of `METHODS`. ``shapes`` are those of the matrices among them, without the
     batch; ``inputs`` is the number of the first result. Without ``has_flag`` nothing is refused.
     The triangle is that which a solver reads, after transposing.
     """
@@ -132,7 +132,7 @@ class _Group:
     def write(self) -> Sequence[Value]:
         for k in range(self.found.inputs):
             self._move(k, is_load=True)
-        _METHODS[self.found.method](self)
+        METHODS[self.found.method](self)
         for k in range(self.found.inputs, len(self.found.shapes)):
             self._move(k, is_load=False)
         return []
@@ -396,9 +396,9 @@ def _qr(w: _Group) -> None:
     w.each(0, least, lambda i: w.each(i, m.columns, lambda j: r.put(i, j, m.get(i, j))))
 
 
-_METHODS: Final[dict[str, Callable[[_Group], None]]] = {
+METHODS: Final[dict[str, Callable[[_Group], None]]] = {
     "det": _det,
-    "slogdet": _slogdet,
+    "slogdet_v2": _slogdet,
     "solve": _solve,
     "inverse": _solve,
     "triangular_solve": _solve,
