@@ -105,7 +105,7 @@ class ComplexAlgebra:
         return Parts(*parts)
 
     def whole_power(self, x: Parts, exponent: int) -> Parts:
-        """A power of a whole number by repeated squaring."""
+        """The power with an integer exponent, by repeated squaring."""
         found: Parts | None = None
         square, left = x, abs(exponent)
         while left:

@@ -18,7 +18,7 @@ FUNCTIONS = (
 PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "quotients": lambda a, b: (a / b + b / (a - 2j)) * (1 + 2j) / (3 + b),
     "by real and imaginary numbers": lambda a, b: (a / ops.real(b) + b / (1j * ops.imag(a))) * a,
-    "products of matrices": lambda a, b: (a @ b.T @ a).sum(axis=1) * (a[:, 0] * 1j + 1),
+    "matmuls": lambda a, b: (a @ b.T @ a).sum(axis=1) * (a[:, 0] * 1j + 1),
     "powers": lambda a, b: (a * b) ** 3 + (a + b) ** 2.5 + (a - b) ** -2 + a**b + (a * 0) ** 0.7,
     "broadcast parts": lambda a, b: ops.real(a)[:, :1] * 1j + ops.real(b)[:1] + a * b * a,
     "moves": lambda a, b: ops.concat([a * b, a + b, a - b], axis=0)[2:5].reshape(3, -1).T * 1j,
