@@ -445,13 +445,27 @@ def test_the_least_number_of_half_precision_begins_an_exclusive_scan(
 @pytest.mark.parametrize("given", [(3, 1), (0, 4)])
 def test_values_that_do_not_fit_the_places_of_masks(given: tuple[int, ...]) -> None:
     """How many a mask chooses is known when it runs; numpy's words told of it."""
-    b = pirkit.ProgramBuilder()
-    x, mask = b.input("x", (3, 4), "float32"), b.input("mask", (3,), "bool")
-    b.output("y", b("pd_op.index_put", x, [mask], b.input("v", (-1,) * len(given), "float32")))
-    run = pirkit.compile(b.finish(), pipeline="", backend="reference")
+    run = pirkit.compile(_put_where(len(given)), pipeline="", backend="reference")
     told = f"shape {[*given]} of the value does not broadcast to [2, 4]"
     with pytest.raises(PirkitError, match=re.escape(f"`pd_op.index_put`: {told}")):
         run(x=np.ones((3, 4), "f4"), mask=[True, False, True], v=np.ones(given, "f4"))
+
+
+@pytest.mark.parametrize("pipeline", ["", "decompose", "@default", "decompose,@default"])
+def test_rows_for_a_mask_that_chooses_one(pipeline: str) -> None:
+    """`expand` keeps what is expanded to 1, so that the last row was written, where decomposed."""
+    run = pirkit.compile(_put_where(2), pipeline=pipeline)
+    x, mask = np.ones((3, 4), "f4"), [False, True, False]
+    assert run(x=x, mask=mask, v=np.zeros((1, 4), "f4"))["y"].tolist()[1] == [0] * 4
+    with pytest.raises(PirkitError):
+        run(x=x, mask=mask, v=np.ones((2, 4), "f4"))
+
+
+def _put_where(rank: int) -> pirkit.Program:
+    b = pirkit.ProgramBuilder()
+    x, mask = b.input("x", (3, 4), "float32"), b.input("mask", (3,), "bool")
+    b.output("y", b("pd_op.index_put", x, [mask], b.input("v", (-1,) * rank, "float32")))
+    return b.finish()
 
 
 def test_limits_of_bfloat16() -> None:

@@ -24,7 +24,7 @@ from pirkit.lowering.fusion.groups import Pair, Partition, Policy
 from pirkit.lowering.fusion.horizontal import join_neighbours, join_pairs
 from pirkit.lowering.fusion.index_equations import Equations, Unit, equations, writes
 from pirkit.lowering.fusion.kernel_builder import Generated, UnknownSizes, generate, idle
-from pirkit.lowering.fusion.kernel_order import in_order, lists_read_by, unread_lists
+from pirkit.lowering.fusion.kernel_order import Cycle, in_order, lists_read_by, unread_lists
 from pirkit.lowering.fusion.native_filter import drop_non_native
 from pirkit.lowering.fusion.partition import partition
 from pirkit.lowering.fusion.reshape_aliases import alias_reshapes
@@ -46,6 +46,16 @@ class Fused(Struct, frozen=True):
     """Ops that become dead, as all of their readers are kernels that rematerialize them."""
 
 
+class _Order(Struct, frozen=True):
+    """A block after fusion: ops and kernels, and the ops that are ``gone``."""
+
+    items: list[Operation | Generated]
+    gone: AbstractSet[Operation]
+    has_kernels: bool
+    stops: bool
+    """Whether kernels were left out, as bisection asks."""
+
+
 class Decision(Struct, frozen=True):
     """The decision for a block, which observers of the pass get before it changes."""
 
@@ -59,14 +69,16 @@ def plan_fusion(
     forced: Iterable[Pair] = (),
     storage: AliasClasses | None = None,
     wrong: AbstractSet[SSAValue] | None = None,
+    left_out: AbstractSet[PirOp] = frozenset(),
 ) -> Fused:
     """Plan the kernels of a block, without changing it.
 
     ``storage`` are the alias classes of a program that writes in place. ``wrong`` are the values
-    whose declared type is mismatched; by default they are computed for this block.
+    whose declared type is mismatched; by default they are computed for this block. The ops
+    ``left_out`` are in no kernel.
     """
     wrong = mismatched_values(block) if wrong is None else wrong
-    pairs, unknown_sizes = tuple(forced), set[PirOp]()
+    pairs, unknown_sizes = tuple(forced), set(left_out)
     while True:  # each time, ops or tiles are left out; there are none of them in most programs
         known = equations(block, unknown_sizes, storage, wrong)
         if policy.profitable_only or policy.native:
@@ -233,9 +245,19 @@ class FusePass(Pass):
             for block in list(blocks_of(program)):
                 if storage is None:
                     alias_reshapes(block)
-                found = plan_fusion(block, self.policy, forced, storage, wrong)
+                left_out = set[PirOp]()
+                while True:  # more than once only if kernels and sizes wait for each other
+                    found = plan_fusion(block, self.policy, forced, storage, wrong, left_out)
+                    try:
+                        order = self._ordered(ctx, found, block)
+                        break
+                    except Cycle as cycle:
+                        shaped = cycle.shaped_by_operands(found.equations)
+                        if not shaped:
+                            raise
+                        left_out |= shaped
                 ctx.decided(Decision(found, self.policy))
-                self.fuse(ctx, found, block)
+                self.fuse(ctx, found, block, order)
 
     @property
     def policy(self) -> Policy:
@@ -256,27 +278,38 @@ class FusePass(Pass):
             return True
         return self.profitable_only and _saves(made)
 
-    def fuse(self, ctx: PassContext, found: Fused, block: Block) -> None:
+    def _ordered(self, ctx: PassContext, found: Fused, block: Block) -> _Order:
+        """The block with its kernels in order: all of them, or the first ones, as bisection asks.
+        Raises Cycle if all of them have no order.
+        """
+        kernels = [k for k in found.kernels if self._is_wanted(k)]
+        allowed = len(kernels) if ctx.stop_after is None else ctx.stop_after - ctx.rewrites
+        while True:
+            stops = allowed < len(kernels)
+            made = kernels[:allowed]
+            nodes: dict[Operation, Generated] = {u.op: k for k in made for u in k.units}
+            gone = nodes.keys() | (set[Operation]() if stops else found.spare)
+            gone |= lists_read_by(gone) | unread_lists(block)
+            try:
+                return _Order(in_order(block, nodes, gone), gone, bool(kernels), stops)
+            except Cycle:
+                if not stops:
+                    raise
+                allowed -= 1
+
+    def fuse(self, ctx: PassContext, found: Fused, block: Block, order: _Order) -> None:
         # a refusal of several pairs is reported once
         for refusal in {id(r): r for r in found.partition.refusals.values()}.values():
             ctx.remark("missed", str(refusal), refusal.ops[1])
         for choice in (c for g in found.partition.groups for c in g.chosen):
             ctx.remark("passed", str(choice), choice.reader.op)
-        kernels = [k for k in found.kernels if self._is_wanted(k)]
-        if not kernels:
+        if not order.has_kernels:
             return
-        allowed = len(kernels) if ctx.stop_after is None else ctx.stop_after - ctx.rewrites
-        stops = allowed < len(kernels)  # the first kernels alone, as bisection asks
-        kernels = kernels[:allowed]
-        nodes: dict[Operation, Generated] = {u.op: k for k in kernels for u in k.units}
-        gone = nodes.keys() | (set[Operation]() if stops else found.spare)
-        gone |= lists_read_by(gone) | unread_lists(block)
-        ordered = list(in_order(block, nodes, gone))
-        former = [op for op in block.ops if op in gone]
+        former = [op for op in block.ops if op in order.gone]
         for op in list(block.ops):
             op.detach()
         moved: dict[SSAValue, SSAValue] = {}
-        for item in ordered:
+        for item in order.items:
             if isinstance(item, Generated):
                 ctx.current = item.units[-1].op
                 ctx.rewrote("fuse", item.units[-1].op)
@@ -297,7 +330,7 @@ class FusePass(Pass):
         for op in reversed(former):
             op.erase()
         ctx.current = None
-        if stops:
+        if order.stops:
             raise EnoughRewrites
 
 

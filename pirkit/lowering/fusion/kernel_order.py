@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from xdsl.ir import Block, Operation, SSAValue
@@ -11,7 +11,32 @@ from xdsl.ir import Block, Operation, SSAValue
 from pirkit.diag.errors import InternalError
 from pirkit.dialect.opdef import PURE
 from pirkit.dialect.operation import PirOp, with_nested
+from pirkit.lowering.fusion.index_equations import Equations
 from pirkit.lowering.fusion.kernel_builder import Generated
+
+
+class Cycle(InternalError):
+    """Kernels and ops wait for each other.
+
+    A kernel computes its sizes from its inputs, so partitioning ignores the operands that hold the
+    shape of a result. They order the op again if its kernel is not made, or if another kernel knows
+    these sizes.
+    """
+
+    def __init__(self, items: Sequence[Operation | Generated]) -> None:
+        super().__init__("a kernel would have to wait for itself")
+        self.items = items
+
+    def shaped_by_operands(self, found: Equations) -> set[PirOp]:
+        """Ops of the cycle whose level ignores an operand: those outside of kernels, if any."""
+        outside = [i for i in self.items if isinstance(i, PirOp)]
+        inside = [u.op for i in self.items if isinstance(i, Generated) for u in i.units]
+        return _shaped(outside, found) or _shaped(inside, found)
+
+
+def _shaped(ops: Iterable[PirOp], found: Equations) -> set[PirOp]:
+    units = (found.units.get(op) for op in ops)
+    return {u.op for u in units if u is not None and len(u.op.operands) > len(u.tensors)}
 
 
 def lists_read_by(nodes: AbstractSet[Operation]) -> set[Operation]:
@@ -34,10 +59,11 @@ def unread_lists(block: Block) -> set[Operation]:
 
 def in_order(
     block: Block, nodes: Mapping[Operation, Generated], gone: AbstractSet[Operation]
-) -> Iterator[Operation | Generated]:
+) -> list[Operation | Generated]:
     """Ops and kernels in topological order; ties are broken by the order of the program.
 
     Ops with effects keep their order, and the terminator stays last, as nothing waits for it.
+    Raises Cycle if there is no such order.
     """
     items: list[Operation | Generated] = []
     number: dict[object, int] = {}
@@ -61,17 +87,17 @@ def in_order(
         waits[here] = len(before)
     ready = [(last[item], number[item]) for item in items if not waits[number[item]]]
     heapq.heapify(ready)
-    done = 0
+    ordered: list[Operation | Generated] = []
     while ready:
         _, here = heapq.heappop(ready)
-        done += 1
-        yield items[here]
+        ordered.append(items[here])
         for k in after[here]:
             waits[k] -= 1
             if not waits[k]:
                 heapq.heappush(ready, (last[items[k]], k))
-    if done < len(items):
-        raise InternalError("a kernel would have to wait for itself")
+    if len(ordered) < len(items):
+        raise Cycle([item for item, left in zip(items, waits, strict=True) if left])
+    return ordered
 
 
 def _owners(item: Operation | Generated, block: Block) -> Iterator[Operation]:

@@ -165,9 +165,12 @@ def gathered(unit: Unit, loops: Loops) -> IterationMap | None:
         held = loops.rows.get(read.source)
         if held is None:
             continue
-        if any(a not in held for a in loops.extents):
+        source = space(read.shape)
+        own_iters = {e.iter for e in source}
+        # what was accumulated in these loops is complete only after them
+        if any(a not in held or not own_iters >= held[a].iters for a in loops.extents):
             return None
-        at = bindings(space(read.shape), read.index)
+        at = bindings(source, read.index)
         rows = {a: substitute(held[a], at) for a in loops.extents}
         if found not in (None, rows):
             return None

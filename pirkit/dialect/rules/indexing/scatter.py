@@ -9,6 +9,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.movement.movement import arange, counted, part
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 # --- element by element along an axis ------------------------------------------------------------
 
@@ -157,6 +158,9 @@ def _(c: OpCall) -> Value:
     index = b.stack(places, axis=zero.rank)
     read = b.gather_nd(x, index)
     value = b.expand_like(c.value, read)
+    if UNKNOWN in read.shape:
+        # As in Paddle, `expand` keeps a dimension where 1 is asked for: a mask may choose one row.
+        value = b.reshape(value, b.shape_of(read))
     if c.accumulate and x.dtype is dt.bool_:
         counts = (b.cast(v, dt.int32) for v in (x, value))
         before, added = counts
