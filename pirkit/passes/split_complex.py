@@ -68,6 +68,8 @@ class _Splitter:
         self.parts: dict[SSAValue, Parts] = {}
         """The parts of the complex values that are split, and of those that are read by parts."""
         self.done: list[PirOp] = []
+        self.written: set[SSAValue] = set()
+        """Real values that stand for results whose storage is written."""
 
     def run(self) -> None:
         worth = {op for group in self._groups() if _pays(group) for op in group}
@@ -129,18 +131,27 @@ class _Splitter:
         self.done.append(op)
         (result,) = op.results
         if isinstance(found, Value):
+            if self._is_written(result):
+                found = b.assign(found)
+                self.written.add(found.ssa)
             result.replace_all_uses_with(found.ssa)
             return
         meta = cast(TensorMeta, meta_of(result.type))
         fitted = [None if p is None else _expanded(b, p, meta) for p in found]
         self.parts[result] = Parts(*fitted)
 
+    def _is_written(self, value: SSAValue) -> bool:
+        return value in self.written or self.classes.is_written(value)
+
     def _given(self, b: Builder, value: Any) -> Any:
-        """Parts to compute with for complex operands and elements of lists; others as they are."""
+        """Parts to compute with for complex operands and elements of lists; others as they are,
+        or a copy if they are written in place: they may become a part, or what is read of it.
+        """
         if isinstance(value, tuple):
             return tuple([self._given(b, v) for v in cast("tuple[Any, ...]", value)])
         if not isinstance(value, Value) or not value.dtype.is_complex:
-            return value
+            is_written = isinstance(value, Value) and self._is_written(value.ssa)
+            return b.assign(value) if is_written else value
         if value.ssa not in self.parts:
             self.parts[value.ssa] = _read(value.ssa)
         held = Parts(*[None if p is None else b.wrap(p.ssa) for p in self.parts[value.ssa]])

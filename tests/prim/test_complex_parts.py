@@ -185,3 +185,28 @@ def test_places_of_complex_numbers_stay_complex() -> None:
     split = pirkit.run_passes(program, "functionalize,decompose,split-complex,cse,dce")
     (found,) = pirkit.compile(split, pipeline="")(a=a).values()
     np.testing.assert_array_equal(found, np.argwhere(a))
+
+
+def test_parts_are_copies_of_what_is_written_in_place() -> None:
+    """`complex(a, b)` holds numbers; its parts were `a` and `b`, which may change afterwards."""
+    b = pirkit.ProgramBuilder()
+    one, other = (b.input(name, (3, 4), "float64") for name in ("one", "other"))
+    c = b.complex(one, other)
+    real = b.real(c)
+    b("pd_op.tanh_", real)
+    late = b.complex(other, real)
+    b("pd_op.exp_", real)
+    b("pd_op.square_", other)
+    b.output("product", b.abs(c * late * c))
+    b.output("real", real)
+    b.output("square", other)
+    b.output("same", one)
+    program = b.finish()
+    x, y = np.random.default_rng(0).random((2, 3, 4))
+    split = pirkit.run_passes(program, "split-complex")
+    assert "complex<" not in str(split)
+    found = pirkit.compile(split, pipeline="")(one=x, other=y.copy())
+    z = x + 1j * y
+    wanted = {"product": np.abs(z * (y + 1j * np.tanh(x)) * z), "real": np.exp(np.tanh(x))}
+    for name, value in {**wanted, "square": y**2, "same": x}.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-12)
