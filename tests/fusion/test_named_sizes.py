@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+import pirkit
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.interpreter import run
@@ -199,3 +200,23 @@ def test_sizes_that_follow_from_others_are_made_once() -> None:
     assert is_sized(sizes.quotient(6 * n, 4))
     assert sizes.quotient(6 * n * m, 2 * n) == 3 * m
     assert [d.rule for d in sizes.derived] == ["broadcast", "quotient"]
+
+
+def test_sizes_of_a_reshape_whose_total_is_a_product_of_unknown_sizes() -> None:
+    """The kernel knows the product of two sizes only, and that both totals are equal."""
+    b = pirkit.ProgramBuilder()
+    x, w = (b.input(name, (-1, -1), "float32") for name in "xw")
+    labels = b.input("labels", (-1, -1), "int64")
+    operands = (x, labels, w, None, None, None)
+    out, *_ = b("pd_op.hsigmoid_loss", *operands, num_classes=6, is_sparse=False)
+    b.output("loss", out)
+    both = pirkit.run_passes(b.finish(), "autodiff")
+    draw = np.random.default_rng(0)
+    given = {
+        "x": draw.random((3, 4), np.float32), "w": draw.random((5, 4), np.float32),
+        "labels": np.array([[0], [3], [5]]),
+    }  # fmt: skip
+    want = pirkit.compile(both, backend="reference", pipeline="")(**given)
+    found = pirkit.compile(both)(**given)
+    for name, value in want.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6, err_msg=name)

@@ -61,7 +61,7 @@ def with_sizes(kernel: MapExpr, sizes: Mapping[str, int]) -> MapExpr:
         tuple([_statement(s, sizes) for s in kernel.statements]),
         kernel.outputs,
         tuple([at(n, sizes) for n in kernel.rows]),
-        tuple([_derived(d, sizes) for d in kernel.sizes if is_sized(at(named(d.name), sizes))]),
+        tuple([derived_at(d, sizes) for d in kernel.sizes if is_sized(at(named(d.name), sizes))]),
         tuple([_origin(o, sizes) for o in kernel.ops]),
         kernel.excess,
     )
@@ -77,7 +77,8 @@ def _origin(origin: Origin, sizes: Mapping[str, int]) -> Origin:
     return replace(origin, operands=operands, meta=meta_at(origin.meta, sizes))
 
 
-def _derived(size: Derived, sizes: Mapping[str, int]) -> Derived:
+def derived_at(size: Derived, sizes: Mapping[str, int]) -> Derived:
+    """A derivation with symbols substituted."""
     name, args = repr(at(named(size.name), sizes)), [at(n, sizes) for n in size.args]
     return Derived(name, size.rule, tuple(sorted(args, key=order) if size.is_symmetric else args))
 

@@ -5,12 +5,12 @@ from such.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from pirkit.dialect.map_expr.kernel import MapExpr
-from pirkit.dialect.map_expr.specialize import with_sizes
+from pirkit.dialect.map_expr.specialize import derived_at, with_sizes
 from pirkit.dialect.map_expr.symbolic_shapes import Sizes
 from pirkit.index.extent import Extent, named, names_of
 from pirkit.index.size_solver import Derived, determined
@@ -22,17 +22,23 @@ def sized(kernel: MapExpr, sizes: Sizes) -> MapExpr | None:
 
     ``sizes`` are those of the block. None if the inputs do not determine a size that it needs.
     """
-    determined_names = determined(_dims(kernel))
-    checks = [d for d in sizes.checks if determined_names.issuperset(names_of(d.args))]
-    kernel = replace(kernel, sizes=(*_needed(kernel, sizes.derived), *checks))
+    inside = set(names_of(_dims(kernel)))
+    checks = [d for d in sizes.checks if inside.issuperset(names_of(d.args))]
+    kernel = replace(kernel, sizes=_needed(kernel, sizes.derived))
     symbolic = _symbolic(kernel)
     for dim in _dims(kernel):
         whole = _product(dim)
-        if symbolic.issuperset(whole) and _are_tied(kernel, whole):
-            kernel = with_sizes(kernel, dict.fromkeys(whole[1:], 1))
+        numbers = (*kernel.numbers(), *_of_ops(kernel))
+        if whole and symbolic.issuperset(whole) and _are_tied(numbers, whole):
+            ones = dict.fromkeys(whole[1:], 1)
+            kernel = with_sizes(kernel, ones)
+            checks = [derived_at(d, ones) for d in checks if _are_tied(d.args, whole)]
             symbolic = _symbolic(kernel)
     if symbolic:
         return None
+    known = determined(_dims(kernel))
+    checks = [d for d in checks if known.issuperset(names_of(d.args))]
+    kernel = replace(kernel, sizes=(*kernel.sizes, *checks))
     names = names_of((*_dims(kernel), *kernel.numbers(), *_of_ops(kernel)))
     return with_sizes(kernel, {name: named(f"s{k}") for k, name in enumerate(names)})
 
@@ -76,11 +82,9 @@ def _product(dim: int) -> tuple[str, ...]:
     return next((names for names, _ in dim.terms if 1 < len(names) == len(set(names))), ())
 
 
-def _are_tied(kernel: MapExpr, names: Sequence[str]) -> bool:
-    """True if the symbols occur in the kernel only as the product of all of them."""
-    if not names:
-        return False
-    for number in (*kernel.numbers(), *_of_ops(kernel)):
+def _are_tied(numbers: Iterable[int], names: Sequence[str]) -> bool:
+    """True if the symbols occur in the numbers only as the product of all of them."""
+    for number in numbers:
         for factors, _ in number.terms if isinstance(number, Extent) else ():
             met = Counter(factors)
             if len({met[name] for name in names}) > 1:
