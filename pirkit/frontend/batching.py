@@ -49,7 +49,7 @@ def apply_rule(
     if not any(_has_rows(v) for v in operands) and not draws:
         _shared(one, values)
         return op.next_op
-    if draws:
+    if draws or op.definition.writes:
         raise no_rule(op)
     saved, b.location = b.location, op.location
     try:
@@ -149,6 +149,8 @@ def no_rule(op: PirOp) -> UnsupportedError:
         help = "in a loop with a derivative inside, rows end together: take `fori_loop`, `scan`"
     elif op.definition.effects == RANDOM:
         help = "draw for all rows outside of `vmap`, and pass the numbers as an argument"
+    elif op.definition.writes:
+        help = "return the new value: a tensor from around the function has no rows to write to"
     else:
         help = "call the function for each row with `pirkit.scan`, or on all rows at once"
     return UnsupportedError(

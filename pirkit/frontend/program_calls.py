@@ -24,7 +24,7 @@ from pirkit.frontend.tracing import Recorder
 from pirkit.passes.base import PassContext
 from pirkit.passes.dce import DcePass
 from pirkit.passes.differentiate import outputs_of
-from pirkit.passes.functionalize import functionalize, write_backs
+from pirkit.passes.functionalize import without_writes, write_backs
 from pirkit.passes.infer_meta import InferMetaPass
 from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, compatible
@@ -59,7 +59,7 @@ def _inlined(b: Recorder, program: Program, given: Mapping[str, Value]) -> list[
     module = program.copy().module
     main = Program(module).main
     ctx = PassContext("call", 0)
-    functionalize(main, ctx)
+    without_writes(main, ctx)
     DcePass().run(ctx, module)
     _bind(main, given)
     stored = write_backs(main)

@@ -105,6 +105,10 @@ class Recorder(Recording):
         except PirkitError as error:
             error.span = error.span or user_span()
             raise
+        slots = [o.name for o in definition.operands if o.kind is None]
+        for name, given in zip(slots, sorted_.tensors, strict=False):
+            if name in definition.inplace.values():
+                _check_target(definition, name, given)
         typed = next((v for v in _flat(sorted_.tensors) if isinstance(v, Value)), None)
         operands = [self.value(v, typed) for v in sorted_.tensors]
         found = self(definition, *operands, **{**sorted_.attrs, **dynamic_attrs})
@@ -153,6 +157,16 @@ class Recorder(Recording):
 
     def _captured(self, name: str, array: Any) -> Value:
         return self.input(name, leaf_meta(array))
+
+
+def _check_target(definition: OpDef, name: str, given: Any) -> None:
+    """Refuse a write to a tensor from outside, which the function holds as a constant."""
+    if any(v is not None and not isinstance(v, Value) for v in _flat([given])):
+        raise ArgumentError(
+            f"`{definition.name}` writes `{name}`, a tensor from outside the traced function",
+            span=user_span(),
+            help="pass this tensor as an argument, and return its new value",
+        )
 
 
 _BARE: Final[dict[type, DType]] = {float: dt.float32, complex: dt.complex64}

@@ -26,6 +26,8 @@ from pirkit.frontend.python_calls import takes_functions
 from pirkit.frontend.tracing import Recorder
 from pirkit.frontend.user_line import wrong_call
 from pirkit.passes import run_pipeline
+from pirkit.passes.base import PassContext
+from pirkit.passes.functionalize import without_writes, write_backs
 from pirkit.passes.pipelines import EXPANSION
 from pirkit.runtime.meta import UNKNOWN
 
@@ -156,6 +158,10 @@ def over_rows(
     if any(declares(op, DERIVATIVE) for op in program.block.ops):
         run_pipeline(ModuleOp([program]), EXPANSION, verify=False)
         program.detach()
+    without_writes(program, PassContext("vmap", 0))
+    for op in write_backs(program):  # arguments are rows, which keep no state
+        if not cast(PirOp, op.operands[1].owner).attribute("name").startswith("outer"):
+            op.detach()
     known = {f"x{i}": v for i, v in enumerate(given)}
     known |= {f"outer{i}": Batched(b.own(b.wrap(v)), False) for i, v in enumerate(recorder.links)}
     emitted = Rows.of(b, count, program.block, alike)

@@ -21,6 +21,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares
 from pirkit.dialect.retyped_storage import have_compatible_types
 from pirkit.dialect.types import VecType
 from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.decompose import decompose_op
 from pirkit.passes.replace_ops import replace, semantic_properties, successor
 
 _IF: Final = "pd_op.if"
@@ -66,6 +67,14 @@ def functionalize(program: ProgramOp, ctx: PassContext) -> None:
     """Replace the in-place operations of one program."""
     if any(op.definition.writes for op in operations(program.block)):
         _Versions(ctx, program).run()
+
+
+def without_writes(program: ProgramOp, ctx: PassContext) -> None:
+    """Replace the in-place operations of one program; those without a pure twin are decomposed."""
+    for op in list(operations(program.block)):
+        if op.definition.writes and _pure_form(op) is None:
+            decompose_op(op, lambda part: bool(part.definition.writes))
+    functionalize(program, ctx)
 
 
 def write_backs(program: ProgramOp) -> list[PirOp]:

@@ -707,3 +707,57 @@ def test_a_half_repeats_a_view_for_its_shape_and_its_old_version(mode: str) -> N
 
     np.testing.assert_allclose(found["x"], slope(at / by) / by + slope(at), rtol=1e-12)
     np.testing.assert_allclose(found["z"], -slope(at / by) * at / by**2, rtol=1e-12)
+
+
+def test_the_sign_of_zero_in_a_backward_transform_of_real_numbers() -> None:
+    """A power of what lies on the cut of the logarithm shows it."""
+    x = np.random.default_rng(0).random((3, 4)) - 2
+    program = pirkit.trace(
+        lambda x: ops.fft_r2c(
+            x, axes=(1,), normalization="backward", forward=False, onesided=True
+        ), x
+    )  # fmt: skip
+    for backend in ("reference", "cpu"):
+        (found,) = pirkit.compile(program, backend=backend)(x=x).values()
+        assert not np.signbit(found.imag[:, 0]).any()
+        np.testing.assert_allclose(found, np.fft.ifft(x)[:, :3], atol=1e-12)
+
+
+@pytest.mark.parametrize("from_outside", [False, True])
+def test_rows_of_parameters_that_an_optimizer_updates(from_outside: bool) -> None:
+    """The step was decomposed, and what it wrote was lost: later reads gave the old parameter."""
+
+    def step(param: Any, gradient: Any) -> Any:
+        held = param if from_outside else param * 1.0
+        ops.sgd_(held, np.array([0.5]), gradient, None, multi_precision=False)
+        return held * 2.0
+
+    param, gradient = np.random.default_rng(0).random((2, 4, 3))
+    found = np.asarray(pirkit.vmap(step)(param, gradient))
+    np.testing.assert_allclose(found, 2 * (param - 0.5 * gradient))
+
+
+def test_a_call_of_a_program_that_updates_its_input_is_refused() -> None:
+    """A new value of an input would be lost; only in-place ops with a pure twin were seen."""
+    b = pirkit.ProgramBuilder()
+    param, gradient = (b.input(name, (3,), "float64") for name in ("param", "gradient"))
+    rate = b.input("rate", (1,), "float64")
+    b("pd_op.sgd_", param, rate, gradient, None, multi_precision=False)
+    b.output("y", param)
+    program = b.finish()
+    with pytest.raises(PirkitError, match="the program writes `param`"):
+        program(np.ones(3), np.ones(3), np.ones(1))
+
+
+def test_a_write_to_a_tensor_from_around_a_traced_function_is_refused() -> None:
+    """The function holds the tensor as a constant, which kept its content without a word."""
+    param = pirkit.tensor(np.ones(3))
+
+    def step(gradient: Any) -> Any:
+        ops.sgd_(param, np.array([0.1]), gradient, None, multi_precision=False)
+        return param * 1.0
+
+    for transform in (pirkit.jit, pirkit.vmap):
+        with pytest.raises(PirkitError, match=r"writes `param`, a tensor from outside .*"):
+            transform(step)(np.ones((3, 3)))
+    assert step(pirkit.tensor(np.ones(3))).numpy().tolist() == [0.9] * 3

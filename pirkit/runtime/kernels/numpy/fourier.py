@@ -118,7 +118,7 @@ def fft_r2c(b: Binding) -> Step:
 
     def inverse(x: Array, out: Array) -> None:
         transform(x, out)
-        np.conjugate(out, out)
+        np.subtract(0, out.imag, out=out.imag)  # the conjugate, in which 0 keeps its sign
 
     return inverse
 
