@@ -109,6 +109,8 @@ class Recording(overrides.TorchFunctionMode):
                 return func(*args, **named)
         if name.endswith(".__get__") and name[:-8] not in _COMPUTED:
             raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
+        if _in_custom_forward():
+            raise NotCovered("a `torch.autograd.Function` has a derivative of its own")
         found = self._call(self, func, name, args, named)
         return found if torch.is_grad_enabled() else _stopped(found)
 
@@ -235,6 +237,15 @@ def _writes(name: str) -> bool:
     if "." in name:
         return name == "data.__set__"
     return name.endswith("_") and name != "requires_grad_"
+
+
+def _in_custom_forward() -> bool:
+    """Whether this is the forward of a `torch.autograd.Function`: neither mode has derivatives."""
+    return not (
+        torch.is_grad_enabled()
+        or torch._C._is_fwd_grad_enabled()
+        or torch.is_inference_mode_enabled()
+    )
 
 
 def _stopped(found: Any) -> Any:
