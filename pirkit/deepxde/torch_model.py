@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ _SPECIAL: Final = (
     "amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay",
 )  # fmt: skip
 """Settings of Adam with which a step of torch's is another than ours."""
+_LEARNS: Final = attrgetter("requires_grad")
 
 
 class Accelerated(NativeModel):
@@ -54,7 +56,7 @@ class Accelerated(NativeModel):
 
     def places(self) -> Any:
         """See `NativeModel`."""
-        return [(v.data_ptr(), v.requires_grad) for v in self.variables]
+        return [*map(torch.Tensor.data_ptr, self.variables), *map(_LEARNS, self.variables)]
 
     def tensor(self, array: Array) -> Any:
         """See `NativeModel`."""
