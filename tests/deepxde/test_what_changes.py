@@ -129,6 +129,20 @@ def case_arguments_and_parts() -> Any:
     return model(equation)
 
 
+def case_transforms_of_torch() -> Any:
+    network = net(1, 8, 1)
+
+    def equation(x: Any, y: Any) -> Any:
+        def u(point: Any) -> Any:
+            return network(point)[0]
+
+        bent = torch.vmap(torch.func.hessian(u))(x)[:, :, 0]
+        slopes = [torch.func.vmap(f(u), in_dims=0)(x) for f in (torch.func.grad, torch.func.jacrev)]
+        return bent + torch.func.vmap(torch.func.jacfwd(u))(x) * slopes[0] - slopes[1] * y
+
+    return model(equation, network)
+
+
 def case_functions_of_aten() -> Any:
     def equation(x: Any, y: Any) -> Any:
         ends = torch.max(y, dim=1, keepdim=True).values
