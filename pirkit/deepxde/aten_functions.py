@@ -32,8 +32,8 @@ def recorded(
 ) -> Any:
     """What a function returns: its tensors as values. ``value_of`` gives those of its arguments.
 
-    Raises NotCovered for a function that draws random numbers, writes into its arguments, returns
-    parts of them, or consists of what has no rule.
+    Raises NotCovered for a function that draws random numbers, writes into its arguments, or
+    consists of what has no rule.
     """
     pytree = torch.utils._pytree
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
@@ -84,7 +84,8 @@ def _consisting(
         args, kwargs = pytree.tree_unflatten(filled, structure)
         results, shape = pytree.tree_flatten(function(*args, **kwargs))
         structures.append(shape)
-        return results
+        # Copies, for a part of an argument is no value of the program.
+        return [r.clone() if isinstance(r, torch.Tensor) else r for r in results]
 
     graph = fx.Graph()
     inputs = [graph.placeholder(f"a{i}") for i in range(len(kinds))]
@@ -101,6 +102,6 @@ def _consisting(
         raise NotCovered(f"`torch.{name}` draws random numbers")
     if captured.written:
         raise NotCovered(f"`torch.{name}` writes into its arguments")
-    if any(r.kind == "number" or r.view is not None for r in captured.results):
-        raise NotCovered(f"`torch.{name}` gives numbers, or parts of its arguments")
+    if any(r.kind == "number" for r in captured.results):
+        raise NotCovered(f"`torch.{name}` gives numbers")
     return captured, imported, structures[-1]

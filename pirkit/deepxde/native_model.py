@@ -50,6 +50,7 @@ class NativeModel(ABC):
         self.variables = variables
         self.programs = Programs(variables, record, self.memory, self.learns)
         self.refused: str | None = None
+        self._places: Any = None
         self._calls = self._changes = 0
         self._rows = Counter[str]()
         self._bound: dict[Hashable, tuple[tuple[Any, ...], Watched, Bound]] = {}
@@ -70,8 +71,12 @@ class NativeModel(ABC):
         """The array over the memory of a variable. Raises NotCovered if there is none."""
 
     @abstractmethod
-    def learns(self, variable: Any) -> bool:
-        """Whether a variable is trained."""
+    def learns(self, losses: Losses, data: Any) -> list[bool]:
+        """Which variables the optimizer gets a gradient for; it leaves others alone."""
+
+    @abstractmethod
+    def places(self) -> Any:
+        """Where variables are and which of them are trained: if that changes, so does the code."""
 
     @abstractmethod
     def tensor(self, array: Array) -> Any:
@@ -90,8 +95,11 @@ class NativeModel(ABC):
         """Count a step; gives its rate, and the root of the correction of second moments."""
 
     @abstractmethod
-    def with_gradients(self, gradients: list[Array], losses: Callable[[], Array]) -> None:
-        """A step of the framework's optimizer; ``losses()`` computes the loss and the gradients."""
+    def with_gradients(self, gradients: list[Array | None], losses: Callable[[], Array]) -> None:
+        """A step of the framework's optimizer; ``losses()`` computes the loss and the gradients.
+
+        Those of variables that are left alone are None.
+        """
 
     @abstractmethod
     def schedule(self) -> None:
@@ -146,7 +154,10 @@ class NativeModel(ABC):
 
     def _slopes_step(self, data: Any) -> None:
         bound = self._program("gradients", self._losses, data, lambda: self._with_gradients(data))
-        gradients = [bound.results[f"y{i + 2}"] for i in range(len(self.variables))]
+        gradients = [
+            bound.results[f"y{i + 2}"] if learned else None
+            for i, learned in enumerate(bound.learns)
+        ]
 
         def losses() -> Array:
             bound.run()
@@ -166,6 +177,10 @@ class NativeModel(ABC):
     ) -> Bound:
         """The bound program of a kind for these points, recorded anew if they are others."""
         arrays = flat(data)
+        places = self.places()
+        if places != self._places:
+            self._bound.clear()
+            self._places = places
         key = (kind, str(self.model.loss_weights), *[a.shape for a in arrays])
         fixed = self._fixed(data)
         held = self._bound.get(key)

@@ -29,7 +29,7 @@ class Accelerated(NativeModel):
 
     def __init__(self, model: Any) -> None:
         variables = list(model.net.parameters()) + model.external_trainable_variables
-        self._places: tuple[int, ...] = ()
+        self._memories: tuple[int, ...] = ()
         self._powers: tuple[list[Array], list[Array]] = ([], [])
         super().__init__(model, variables, Recorder(model, variables))
 
@@ -37,9 +37,13 @@ class Accelerated(NativeModel):
         """See `NativeModel`."""
         return array_of(variable)
 
-    def learns(self, variable: Any) -> bool:
+    def learns(self, losses: Losses, data: Any) -> list[bool]:
         """See `NativeModel`."""
-        return not variable.stop_gradient
+        return [not v.stop_gradient for v in self.variables]
+
+    def places(self) -> Any:
+        """See `NativeModel`."""
+        return [(v.data_ptr(), v.stop_gradient) for v in self.variables]
 
     def tensor(self, array: Array) -> Any:
         """See `NativeModel`."""
@@ -67,9 +71,9 @@ class Accelerated(NativeModel):
             for v in variables
         ]
         places = tuple([t.data_ptr() for t in (*variables, *held)])
-        if places == self._places:
+        if places == self._memories:
             return None
-        self._places = places
+        self._memories = places
         size = len(variables)
         arrays = [array_of(t) for t in held]
         self._powers = arrays[2 * size : 3 * size], arrays[3 * size :]
@@ -85,14 +89,14 @@ class Accelerated(NativeModel):
                 power *= beta
         return self.model.opt.get_lr() / (1 - one), (1 - two) ** 0.5
 
-    def with_gradients(self, gradients: list[Array], losses: Callable[[], Array]) -> None:
+    def with_gradients(self, gradients: list[Array | None], losses: Callable[[], Array]) -> None:
         """See `NativeModel`."""
         opt = self.model.opt
 
         def closure() -> Any:
             found = paddle.to_tensor(losses())
             for v, gradient in zip(self.variables, gradients, strict=True):
-                v.grad = paddle.to_tensor(gradient)
+                v.grad = None if gradient is None else paddle.to_tensor(gradient)
             return found
 
         if isinstance(opt, paddle.optimizer.LBFGS):

@@ -8,6 +8,7 @@ each torch function that gets one, or a trainable variable, is recorded as opera
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, cast
 from weakref import ref
 
@@ -34,6 +35,13 @@ QUERIES: Final = frozenset(
     "dim size numel ndimension __hash__ __len__ is_floating_point is_complex element_size"
     " __repr__ __format__ is_contiguous stride type has_names get_device".split()
 )
+_MODULE: Final = cast("dict[str, Any]", vars(torch.func))
+_OF_GRADIENTS: Final = {"argnums": "argnums"}
+_TRANSFORMS: Final[dict[str, dict[str, str]]] = {
+    **dict.fromkeys(("grad", "hessian", "jacfwd", "jacrev"), _OF_GRADIENTS),
+    "vmap": {"in_dims": "in_axes", "out_dims": "out_axes"},
+}
+"""Transforms of `torch.func` that are pirkit's, with what both call their arguments."""
 _COMPUTED: Final = frozenset("T mT H mH real imag".split())
 """Properties that are functions of the content."""
 
@@ -109,6 +117,8 @@ class Recording(overrides.TorchFunctionMode):
                 return func(*args, **named)
         if name.endswith(".__get__") and name[:-8] not in _COMPUTED:
             raise NotCovered(f"`.{name[:-8]}` of a tensor is read")
+        if _in_custom_forward():
+            raise NotCovered("a `torch.autograd.Function` has a derivative of its own")
         found = self._call(self, func, name, args, named)
         return found if torch.is_grad_enabled() else _stopped(found)
 
@@ -124,12 +134,15 @@ class Recording(overrides.TorchFunctionMode):
         return found
 
     def __enter__(self) -> Any:
-        """Record from now on, forward derivatives too: torch's would run the function itself."""
-        self._jvp, torch.func.jvp = torch.func.jvp, self.jvp
+        """Record from now on, transforms too: torch's would run the function itself."""
+        self._theirs = {name: getattr(torch.func, name) for name in ("jvp", *_TRANSFORMS)}
+        _MODULE.update({name: partial(self.transformed, name) for name in _TRANSFORMS})
+        torch.func.jvp, torch.vmap = self.jvp, torch.func.vmap
         return super().__enter__()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
     def __exit__(self, *error: Any) -> None:
-        torch.func.jvp = self._jvp
+        _MODULE.update(self._theirs)
+        torch.vmap = torch.func.vmap
         super().__exit__(*error)  # pyright: ignore[reportUnknownMemberType]
 
     def jvp(self, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -143,6 +156,25 @@ class Recording(overrides.TorchFunctionMode):
 
         found = pirkit.jvp(values, (x,), (v,))
         return tuple(map(Probe.of, found))
+
+    def transformed(self, name: str, f: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """A transform of ``torch.func`` by the one of pirkit."""
+        places = _TRANSFORMS[name]
+        if not named.keys() <= places.keys() or len(given) > len(places):
+            raise NotCovered(f"`torch.func.{name}` with other arguments is not recorded")
+        named |= zip(places, given, strict=False)
+
+        def values(*inner: Any) -> Any:
+            return pirkit.tree.map(self.whole, f(*pirkit.tree.map(Probe.of, inner)))
+
+        made = getattr(pirkit, name)(values, **{places[k]: v for k, v in named.items()})
+
+        def call(*tensors: Any) -> Any:
+            if not any(map(self.is_recorded, _tensors(tensors))):
+                return self._theirs[name](f, **named)(*tensors)
+            return pirkit.tree.map(Probe.of, made(*map(self.whole, tensors)))
+
+        return call
 
     def is_recorded(self, tensor: Any) -> bool:
         """True for probes and trainable variables."""
@@ -235,6 +267,15 @@ def _writes(name: str) -> bool:
     if "." in name:
         return name == "data.__set__"
     return name.endswith("_") and name != "requires_grad_"
+
+
+def _in_custom_forward() -> bool:
+    """Whether this is the forward of a `torch.autograd.Function`: neither mode has derivatives."""
+    return not (
+        torch.is_grad_enabled()
+        or torch._C._is_fwd_grad_enabled()
+        or torch.is_inference_mode_enabled()
+    )
 
 
 def _stopped(found: Any) -> Any:

@@ -60,8 +60,8 @@ class Programs:
     record: Record
     memory: Callable[[Any], Array]
     """The array over the memory of a variable."""
-    learns: Callable[[Any], bool]
-    """Whether a variable is trained."""
+    learns: Callable[[Losses, Any], list[bool]]
+    """Which variables an optimizer gets a gradient of a loss for; it leaves others alone."""
     held: dict[Hashable, Executable] = field(default_factory=dict[Hashable, Executable])
 
     def bound(
@@ -75,6 +75,7 @@ class Programs:
         arrays = [np.ascontiguousarray(a) for a in flat(data)]
         weights = [self.memory(v) for v in self.variables]
         keep: list[Any] = []
+        learns = self.learns(losses, data) if adam is not None or state else []
 
         def recorded(xs: Sequence[Value], values: Sequence[Value], held: Sequence[Value]) -> Any:
             outputs, found, made = self.record(losses, data, xs, values)
@@ -83,7 +84,6 @@ class Programs:
             if adam is None and not held:
                 return whole
             total = whole[1].sum()
-            learns = [*map(self.learns, self.variables)]
             found = iter(_slopes(total, list(compress(values, learns))))
             b: Any = total.b
             gradients: list[Value] = [
@@ -92,7 +92,7 @@ class Programs:
             ]
             if adam is None:
                 return total, whole[1], gradients
-            return total, whole[1], _updated(adam, values, gradients, held)
+            return total, whole[1], _updated(adam, values, gradients, held, learns)
 
         try:
             traced = trace(recorded, (arrays, weights, list(state)))
@@ -105,7 +105,7 @@ class Programs:
             self.held[key] = pirkit.compile(program, fast_math=True)
         leaves = [*arrays, *weights, *state]
         given = {f"x{i}": a for i, a in enumerate(leaves)} | traced.captured
-        return Bound(self.held[key], given, keep, flat(data))
+        return Bound(self.held[key], given, keep, flat(data), learns)
 
 
 def _slopes(total: Value, values: Sequence[Value]) -> list[Value]:
@@ -115,7 +115,11 @@ def _slopes(total: Value, values: Sequence[Value]) -> list[Value]:
 
 
 def _updated(
-    adam: Adam, values: Sequence[Value], gradients: Sequence[Value], held: Sequence[Value]
+    adam: Adam,
+    values: Sequence[Value],
+    gradients: Sequence[Value],
+    held: Sequence[Value],
+    learns: Sequence[bool],
 ) -> list[Any]:
     """Parameters and moments after a step, as ``torch.optim.Adam`` computes them."""
     (rate, correction), moments = held[:2], held[2:]
@@ -124,8 +128,13 @@ def _updated(
     weights: list[Any] = []
     first: list[Any] = []
     second: list[Any] = []
-    rows = zip(values, gradients, moments[:count], moments[count:], adam.decays, strict=True)
-    for w, g, m, v, decay in rows:
+    moments = (moments[:count], moments[count:])
+    rows = zip(values, gradients, *moments, adam.decays, learns, strict=True)
+    for w, g, m, v, decay, learned in rows:
+        if not learned:
+            for kept, old in ((weights, w), (first, m), (second, v)):
+                kept.append(old)
+            continue
         g = g + w * decay if decay else g
         first.append(m + (g - m) * (1 - one))
         second.append(v * two + g * g * (1 - two))
@@ -140,9 +149,15 @@ class Bound:
     """
 
     def __init__(
-        self, executable: Executable, given: dict[str, Array], keep: Any, data: list[Array]
+        self,
+        executable: Executable,
+        given: dict[str, Array],
+        keep: Any,
+        data: list[Array],
+        learns: list[bool],
     ) -> None:
         self.executable, self.given, self.keep, self.data = executable, given, keep, data
+        self.learns = learns
         native = executable.native
         self.results: dict[str, Array] = {}
         self._call: Callable[[], None] | None = None

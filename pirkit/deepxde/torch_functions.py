@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from inspect import signature
 from typing import Any, Final, cast
 
 import numpy as np
@@ -38,11 +39,12 @@ def call(
         return Probe.of(value.b.cast(value, kind), getattr(args[0], "rows", None))
     if in_place or plain == "setitem":
         _require_own(args[0], plain)
-    if plain in ELEMENTWISE:
+    kwargs = {k: v for k, v in kwargs.items() if v is not None or k not in _UNSET}
+    if plain in ELEMENTWISE and _takes(ELEMENTWISE[plain], args, kwargs):
         found = _elementwise(recording, ELEMENTWISE[plain], args, kwargs)
-    elif plain in _RULES:
+    elif plain in _RULES and _takes(_RULES[plain], (recording, *args), kwargs):
         found = _RULES[plain](recording, *args, **kwargs)
-    elif plain in WHOLE:
+    elif plain in WHOLE and _takes(WHOLE[plain], args, kwargs):
         given = {k: recording.whole(v) for k, v in kwargs.items()}
         found = WHOLE[plain](*map(recording.whole, args), **given)
     else:
@@ -57,6 +59,20 @@ def call(
         for made in listed(probes):
             made.shares_with(args[0])
     return probes
+
+
+def _takes(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a rule has these arguments; a function with others is recorded by what it calls."""
+    kind = kwargs.get("dtype")
+    if "out" in kwargs or (kind and any(t.dtype is not kind for t in args if hasattr(t, "dtype"))):
+        return False
+    try:
+        signature(rule).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    except ValueError:  # a function of C has no signature
+        return not kwargs
+    return True
 
 
 def _require_own(written: Any, name: str) -> None:
@@ -131,9 +147,15 @@ _SAME: Final = frozenset("as_tensor contiguous cpu to type_as float double retai
 _CONTENT: Final = frozenset("bool int index item tolist numpy array contains".split())
 """Functions that give Python what a tensor holds."""
 
+_UNSET: Final = ("out", "dtype")
+"""Arguments that torch's Python functions hand on where they have none."""
+
 _VIEWS: Final = frozenset(
-    "getitem reshape view flatten expand permute transpose t swapaxes T mT unsqueeze squeeze split"
-    " chunk unbind view_as select narrow diagonal movedim ravel".split()
+    "getitem reshape view flatten expand permute transpose t swapaxes swapdims adjoint T mT H mH"
+    " unsqueeze squeeze split chunk unbind view_as select narrow diagonal movedim moveaxis ravel"
+    " unfold unflatten view_as_real view_as_complex real imag tensor_split hsplit vsplit dsplit"
+    " as_strided split_with_sizes atleast_1d atleast_2d atleast_3d broadcast_to expand_as"
+    " reshape_as detach".split()
 )
 """Functions whose results may be parts of their argument."""
 
@@ -144,7 +166,8 @@ _TYPED: Final = {"float": torch.float32, "double": torch.float64}
 
 
 def _getitem(recording: Recording, x: Any, index: Any) -> Any:
-    parts = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
+    given = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
+    parts = tuple([p for part in given for p in _positions(recording, part)])
     first = parts[0]
     is_batch = isinstance(x, Probe) and _has_rows(recording, x)
     rows = _slice_of(first, x) if is_batch else None
@@ -152,6 +175,14 @@ def _getitem(recording: Recording, x: Any, index: Any) -> Any:
         return recording.whole(x)[tuple(map(recording.whole, parts))]
     value = x.value[(slice(None), *parts[1:])] if len(parts) > 1 else x.value
     return Probe.of(value, None if rows == (0, recording.count) else rows)
+
+
+def _positions(recording: Recording, index: Any) -> tuple[Any, ...]:
+    """An index; a constant mask as the positions that it has now, for their number is a shape."""
+    is_mask = isinstance(index, torch.Tensor) and index.dtype is torch.bool and index.ndim
+    if not is_mask or recording.is_recorded(index):
+        return (index,)
+    return index.nonzero(as_tuple=True)
 
 
 def _slice_of(index: Any, x: Probe) -> Rows | None:
@@ -223,9 +254,7 @@ def _clone(recording: Recording, x: Any, **_: Any) -> Any:
 
 
 def _softmax(name: str) -> Rule:
-    def rule(recording: Recording, x: Any, dim: int, dtype: Any = None, **_: Any) -> Any:
-        if dtype not in (None, x.dtype):
-            raise NotCovered("a tensor changes its element type")
+    def rule(recording: Recording, x: Any, dim: int, **_: Any) -> Any:
         found = getattr(ops, name)
         if dim % x.ndim == 0:
             return found(recording.whole(x), axis=dim)

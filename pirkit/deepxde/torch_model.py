@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +21,7 @@ _SPECIAL: Final = (
     "amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay",
 )  # fmt: skip
 """Settings of Adam with which a step of torch's is another than ours."""
+_LEARNS: Final = attrgetter("requires_grad")
 
 
 class Accelerated(NativeModel):
@@ -42,9 +45,18 @@ class Accelerated(NativeModel):
             raise NotCovered("a variable is not contiguous")
         return variable.detach().numpy()
 
-    def learns(self, variable: Any) -> bool:
+    def learns(self, losses: Losses, data: Any) -> list[bool]:
+        """See `NativeModel`. A weight that decays does so only if backward reaches it."""
+        learns = [v.requires_grad for v in self.variables]
+        if not any(group.get("weight_decay") for group in self.model.opt.param_groups):
+            return learns
+        trained = [*compress(self.variables, learns)]
+        slopes = iter(torch.autograd.grad(losses(*data)[1].sum(), trained, allow_unused=True))
+        return [learned and next(slopes) is not None for learned in learns]
+
+    def places(self) -> Any:
         """See `NativeModel`."""
-        return variable.requires_grad
+        return [*map(torch.Tensor.data_ptr, self.variables), *map(_LEARNS, self.variables)]
 
     def tensor(self, array: Array) -> Any:
         """See `NativeModel`."""
@@ -91,11 +103,11 @@ class Accelerated(NativeModel):
         one, two = adam.betas
         return self.model.opt.param_groups[0]["lr"] / (1 - one**step), (1 - two**step) ** 0.5
 
-    def with_gradients(self, gradients: list[Array], losses: Callable[[], Array]) -> None:
+    def with_gradients(self, gradients: list[Array | None], losses: Callable[[], Array]) -> None:
         """See `NativeModel`."""
         if type(self.model.opt).__name__ == "NNCG":
             raise NotCovered("NNCG differentiates gradients in torch")
-        held = [torch.from_numpy(gradient) for gradient in gradients]
+        held = [None if g is None else torch.from_numpy(g) for g in gradients]
 
         def closure() -> Any:
             for v, gradient in zip(self.variables, held, strict=True):

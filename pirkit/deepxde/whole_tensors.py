@@ -104,6 +104,14 @@ def _norm(x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, p: An
     return ops.p_norm(x, porder=order, axis=axis, keepdim=keepdim, asvector=dim is None)
 
 
+def _eigvalsh(x: Any, UPLO: str = "L") -> Any:
+    return ops.eigvalsh(x, uplo=UPLO)
+
+
+def _eigh(x: Any, UPLO: str = "L") -> Any:
+    return ops.eigh(x, UPLO=UPLO)
+
+
 def _unbind(x: Any, dim: int = 0) -> Any:
     before = (slice(None),) * (dim % x.rank)
     return [x[(*before, i)] for i in range(x.shape[dim])]
@@ -147,6 +155,8 @@ WHOLE: Final[dict[str, Rule]] = {
     "rmatmul": _rmatmul,
     "einsum": _einsum,
     **{name: _norm for name in ("norm", "linalg_norm", "linalg_vector_norm")},
+    "linalg_eigvalsh": _eigvalsh,
+    "linalg_eigh": _eigh,
     "unbind": _unbind,
     "prod": _prod,
     "amax": partial(_extreme, "max"),

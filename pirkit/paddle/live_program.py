@@ -34,6 +34,9 @@ from pirkit.paddle.requested_gradients import insert_gradients, requested
 from pirkit.paddle.shared_memory import array_of
 
 _FRAME: Final = re.compile(r'\s*File "([^"]+)", line (\d+)')
+_TOLD: Final = 500
+"""Characters that are kept at both ends of a longer message of Paddle."""
+
 _INTERNAL: Final = (str(Path(paddle.__file__).parent), str(Path(__file__).parent), "<")
 
 _CONVERTER: Final = renewed(RLock())
@@ -84,8 +87,10 @@ def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
         except PirkitError:
             raise
         except Exception as error:  # Paddle's converter runs the user's code, which raises anything
+            told = repr(error)  # with all elements of tensors that it names
+            told = told if len(told) < 2 * _TOLD else f"{told[:_TOLD]} ... {told[-_TOLD:]}"
             raise ArgumentError(
-                f"`paddle.jit.to_static` does not convert <{_name_of(function)}>: {error!r}",
+                f"`paddle.jit.to_static` does not convert <{_name_of(function)}>: {told}",
                 help="its own message is above; rewrite the line, or run the layer by Paddle",
             ) from error
     module = read_paddle_json(serialized(concrete.main_program), "<paddle>")

@@ -301,7 +301,7 @@ class Backward(Struct):
             cotangent = list(cast("tuple[Any, ...]", cotangent))
         if isinstance(owner, PirOp) and owner.name == "pir.combine":
             for element, each in zip(owner.operands, cotangent, strict=True):
-                if each is not None:
+                if each is not None and element in self.active:  # a constant gets none
                     self.add(element, each)
             return
         self.grads.setdefault(value, []).append(Part(cotangent, support, spoiled))
@@ -399,7 +399,7 @@ def _order(op: PirOp) -> int:
 
 def _combine(back: Backward, op: PirOp, held: list[Cotangent]) -> None:
     for value, each in zip(op.operands, held[0], strict=True):
-        if each is not None:
+        if each is not None and value in back.active:
             back.add(value, each)
 
 

@@ -35,6 +35,17 @@ class Stepping(dde.callbacks.Callback):
             self.held["tensor"] = self.held["tensor"] * 0.5
 
 
+class Replacing(dde.callbacks.Callback):  # pyright: ignore[reportUntypedBaseClass]
+    """Puts a weight into other memory, and lets another one rest for a while."""
+
+    def on_epoch_end(self) -> None:
+        step, (first, last) = self.model.train_state.step, self.model.net.linears
+        if step == 20:
+            last.weight.data = last.weight.data * 1.5
+        first.weight.requires_grad_(not 40 <= step < 60)
+        first.weight.grad = None if 40 <= step < 60 else first.weight.grad
+
+
 def model(equation: Any, network: Any = None, **compiled: Any) -> Any:
     bc = dde.icbc.DirichletBC(line(), sine, lambda _, on: on)
     data = dde.data.PDE(line(), equation, bc, 12, 2)
@@ -84,6 +95,54 @@ def case_variable_that_rests() -> Any:
     )
 
 
+def case_weights_that_move_and_rest() -> Any:
+    made, _, _ = model(residual)
+    return made, [{"optimizer": "rmsprop", "lr": 1e-3}, *adam()], [Replacing()]
+
+
+class Idle(dde.nn.NN):
+    """Weights that no loss reaches: one is not used, one is lost by differentiation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.regularizer = net(1, 8, 1), ("l2", 0.3)
+        self.unused = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x)
+
+
+def case_idle_weights_do_not_decay() -> Any:
+    data = dde.data.PDE(line(), residual, [], 12, 2)
+    network = Idle()
+    weights = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=0.5)
+    return dde.Model(data, network), [*adam(), {"optimizer": weights}], []
+
+
+def case_arguments_and_parts() -> Any:
+    def equation(x: Any, y: Any) -> Any:
+        size = torch.norm(y, dim=1, keepdim=True) + torch.sum(y, 1, True, dtype=torch.float64)
+        turned = torch.view_as_real(torch.exp(1j * y))[:, :, 0]
+        odd = torch.as_tensor(np.arange(len(y)) % 2 == 1)
+        return residual(x, y) * size + turned + y[odd].mean()
+
+    return model(equation)
+
+
+def case_transforms_of_torch() -> Any:
+    network = net(1, 8, 1)
+
+    def equation(x: Any, y: Any) -> Any:
+        def u(point: Any) -> Any:
+            return network(point)[0]
+
+        bent = torch.vmap(torch.func.hessian(u))(x)[:, :, 0]
+        slopes = [torch.func.vmap(f(u), in_dims=0)(x) for f in (torch.func.grad, torch.func.jacrev)]
+        return bent + torch.func.vmap(torch.func.jacfwd(u))(x) * slopes[0] - slopes[1] * y
+
+    return model(equation, network)
+
+
 def case_functions_of_aten() -> Any:
     def equation(x: Any, y: Any) -> Any:
         ends = torch.max(y, dim=1, keepdim=True).values
@@ -131,6 +190,18 @@ def written_through_a_view(x: Any, y: Any) -> Any:
     return residual(x, y) + other
 
 
+class Reversed(torch.autograd.Function):  # pyright: ignore[reportUntypedBaseClass]
+    """A function whose derivative is not that of what it computes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, slope: Any) -> Any:
+        return -slope
+
+
 class Counting(dde.nn.NN):
     """A network that counts its calls, in Python or in a buffer."""
 
@@ -153,6 +224,9 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
     "torch": (lambda: model(drawn_by_torch), "draws random numbers"),
     "generator": (
         lambda: model(lambda x, y: residual(x, y) + GENERATOR.random()), "draws random numbers",
+    ),
+    "function": (
+        lambda: model(lambda x, y: residual(x, y) + Reversed.apply(y)), "derivative of its own",
     ),
     "view": (lambda: model(written_through_a_view), "writes into a part"),
     "counter": (lambda: model(residual, Counting(False)), "`self.number`: 2 -> 3"),

@@ -264,6 +264,13 @@ def test_what_is_refused() -> None:
     with pytest.raises(UsageError, match="does not convert <unpacked>: AttributeError"):
         pirkit.paddle.from_static(unpacked, [x])
 
+    def telling(x: Any) -> Any:
+        raise ValueError("elements " * 1000)
+
+    with pytest.raises(UsageError) as told:
+        pirkit.paddle.from_static(telling, [x])
+    assert len(told.value.message) < 2000
+
 
 @pytest.mark.usefixtures("doubles")
 def test_trees_of_inputs_and_gradients_in_the_forward() -> None:

@@ -235,3 +235,22 @@ def test_a_branch_that_draws_is_not_repeated() -> None:
     found = t.run({"y": y, "slope": slope}, "expand-gradients")
     kept = found["y"] != 0
     np.testing.assert_allclose(found["slope"], np.where(kept, 4 * X, 0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+def test_a_constant_that_a_loop_joins_gets_no_cotangent(unroll: bool) -> None:
+    """The tangent of a row of `scan` is zero, and is joined with that of the state."""
+    start, rows = np.array([0.3, -0.2]), np.array([0.5, 0.7, 1.1])
+
+    def slope(p: Any) -> Any:
+        def step(u: Any, t: Any) -> Any:
+            return u + (ops.concat([u, t.reshape((1,))]) * p)[1:] * u, t
+
+        def end(u: Any) -> Any:
+            return pirkit.scan(step, u, rows, unroll=unroll)[0]
+
+        return pirkit.jvp(end, (start,), (np.ones(2),))[1].sum()
+
+    p, h = np.array([0.4, 0.6, -0.5]), 1e-6
+    expected = [(slope(p + h * e) - slope(p - h * e)) / (2 * h) for e in np.eye(3)]
+    np.testing.assert_allclose(pirkit.grad(slope)(p), expected, rtol=1e-6)
