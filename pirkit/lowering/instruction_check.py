@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pirkit.diag.errors import InternalError, PirkitError
+from pirkit.diag.errors import InternalError, PirkitError, RuntimeFault
 from pirkit.diag.span import Span
 from pirkit.lowering.codegen.about import About, named_file
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
@@ -110,6 +110,8 @@ class InstructionCheck(Struct):
     faults: list[KernelFault] = field(default_factory=list[KernelFault])
     checked: int = 0
     watch: Watch = field(default_factory=Watch)
+    explains: bool = True
+    """Whether the run goes on after a fault, and experiments find its reason."""
     culprit: Checked | None = None
     """The first step that is wrong."""
     _live: dict[int, _Live] = field(default_factory=dict[int, _Live])
@@ -168,6 +170,14 @@ class InstructionCheck(Struct):
             self.checked += 1
             fault(str(ended), returns=False)
             raise
+        except RuntimeFault as error:  # what the kernel asserts of its operands may be wrong
+            try:
+                step.reference([_each(x, np.copy) for x in given])
+            except (PirkitError, *KERNEL_FAULTS):
+                raise error from None
+            self.checked += 1
+            fault(f"it refuses what the reference computes: {error.message}")
+            raise EndedError(error.message) from error
         finally:
             self._current = call
         for k, (x, before) in enumerate(zip(read, _arrays(given), strict=True)):
@@ -278,6 +288,9 @@ class _Reporting(Struct, frozen=True):
         def bound_again() -> object:
             return step.choice.kernel.bind(step.binding)
 
+        if not self.check.explains:
+            self.check.note(step, self.call, what, Blamed(step.functions))
+            raise EndedError(what)
         found = blamed(
             step.inner, step.functions, self.given, reference, bound_again,
             planned=self.planned, returns=returns,

@@ -161,7 +161,7 @@ def test_check_raises_for_a_wrong_kernel() -> None:
     program = run_passes(Program(parsed(program_of(plant))), "@default")
     with planted(plant):
         report = check_kernels(program.main, "cpu")
-    assert report.emitters == (plant.emitter,)
+    assert report.faults[0].emitters == (plant.emitter,)
     with pytest.raises(RuntimeFault, match="1 of 1 kernels are wrong") as raised:
         report.require_right()
     assert raised.value.code == "PK0909"
