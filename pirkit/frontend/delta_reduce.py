@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.diag.limits import current_limits, use_limits
@@ -63,12 +63,12 @@ class _Reducer:
     oracle: Oracle
     seconds: float
     cpu: float = field(default_factory=lambda: sum(os.times()[:4]))
-    wall: float = field(default_factory=time.monotonic)
+    wall: float = field(default_factory=lambda: time.monotonic())
 
     def run(self) -> Reduction:
-        before = size(self.found.module) + 1
-        while size(self.found.module) < before and not self.is_over_time():
-            before = size(self.found.module)
+        before = _weight(self.found.module) + 1
+        while _weight(self.found.module) < before and not self.is_over_time():
+            before = _weight(self.found.module)
             self.halve()
             for candidates, remove in _STEPS:
                 self.shrink(candidates, remove)
@@ -79,7 +79,7 @@ class _Reducer:
         ops = outer_operations(self.found.module)
         numbers = {op: n for n, op in enumerate(ops)}
         for _ in range(_NEIGHBOURS if likely else 0):
-            if self.accepts(_part(self.found.module, likely)):
+            if self.is_over_time() or self.accepts(_part(self.found.module, likely)):
                 return
             near: list[Operation | Block] = []
             for op in [ops[n] for n in likely]:
@@ -89,7 +89,9 @@ class _Reducer:
 
     def halve(self) -> None:
         """Keep the first, the last, or the middle half as long as it is enough."""
-        while (half := len(outer_operations(self.found.module)) // 2) > 1:
+        while (
+            half := len(outer_operations(self.found.module)) // 2
+        ) > 1 and not self.is_over_time():
             ranges = [range(start, start + half) for start in (0, half, (half + 1) // 2)]
             if not any(self.accepts(_part(self.found.module, kept)) for kept in ranges):
                 return
@@ -115,7 +117,7 @@ class _Reducer:
         return self.accepts(cleaned) or (size(trial) > size(cleaned) and self.accepts(trial))
 
     def accepts(self, trial: ModuleOp) -> bool:
-        if size(trial) >= size(self.found.module):
+        if _weight(trial) >= _weight(self.found.module):
             return False
         self.found.tried += 1
         limits = current_limits()
@@ -137,6 +139,11 @@ def size(module: ModuleOp) -> int:
     return sum(1 for _ in with_nested(module))
 
 
+def _weight(module: ModuleOp) -> int:
+    """An output weighs half an operation: removing one may need outputs for two operands."""
+    return sum(1 if declares(op, SINK) else 2 for op in with_nested(module))
+
+
 def outer_operations(module: ModuleOp) -> list[PirOp]:
     """The operations of all programs, without those in regions."""
     programs = [op for op in module.ops if isinstance(op, ProgramOp)]
@@ -152,18 +159,14 @@ def _part(module: ModuleOp, kept: Collection[int]) -> ModuleOp:
     part = module.clone()
     ops = outer_operations(part)
     inside: set[Operation] = {ops[n] for n in kept}
-    for number, op in enumerate(ops):
-        if op not in inside:
-            continue
-        for result in op.results if op.operands else ():
+    for op in ops:
+        for result in op.results if op in inside and op.operands else ():
             users = [use.operation for use in result.uses]
             is_read = any(inside.isdisjoint((user, *_around(user))) for user in users)
             sinks = [user for user in users if declares(user, SINK)]
             inside.update(sinks)
-            if not sinks and (is_read or not users) and isinstance(result.type, mlir.TensorType):
-                name = mlir.StringAttr(f"kept{number}_{result.index}")
-                sink = create("pir.shadow_output", [result], [], {"output_name": name})
-                cast("Block", op.parent).add_op(sink)
+            if not sinks and (is_read or not users):
+                _new_output(result)
     for op in reversed(ops):
         used = [r.type for r in op.results if r.uses]
         is_input = op.operands and all(isinstance(t, mlir.TensorType) for t in used)
@@ -215,6 +218,32 @@ def _pass_by(op: Operation) -> None:
         op.erase()
 
 
+def _end_before(op: Operation) -> None:
+    """Erase an operation of a program; operands that only it reads become outputs."""
+    if not isinstance(op.parent_op(), ProgramOp):
+        return
+    for result in op.results:
+        for user in [use.operation for use in result.uses if declares(use.operation, SINK)]:
+            user.detach()
+            user.erase()
+    operands = [v for v in op.operands if isinstance(v, OpResult) and v.owner.operands]
+    _cut(op)
+    for value in operands:
+        if not value.uses:
+            _new_output(value)
+
+
+def _new_output(value: OpResult) -> None:
+    """Make a result an output of its program, unless it is no tensor."""
+    program = value.owner.parent_op()
+    if isinstance(program, ProgramOp) and isinstance(value.type, mlir.TensorType):
+        sinks = [op for op in program.block.ops if declares(op, SINK)]
+        taken = {op.properties.get("output_name") for op in sinks}
+        names = (mlir.StringAttr(f"kept{i}") for i in range(len(taken) + 1))
+        name = next(n for n in names if n not in taken)
+        program.block.add_op(create("pir.shadow_output", [value], [], {"output_name": name}))
+
+
 def _around(op: Operation) -> Iterator[Operation]:
     """The operations that enclose an operation, without the module."""
     parent = op.parent_op()
@@ -257,4 +286,5 @@ _STEPS: Final[tuple[tuple[Candidates, Removal], ...]] = (
     (_outputs, _cut),
     (_computations, _cut),
     (_computations, _pass_by),
+    (_computations, _end_before),
 )

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.declared_types import mismatched_values
-from pirkit.diag.errors import PirkitError, RuntimeFault
+from pirkit.diag.errors import InternalError, PirkitError, RuntimeFault
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
@@ -26,10 +26,15 @@ from pirkit.frontend.numeric_check import (
     on_drawn_inputs,
     plan_of,
 )
-from pirkit.frontend.segment_check import segment_suspects
+from pirkit.frontend.segment_check import WRONG_CALL, segment_suspects
 from pirkit.frontend.suspects import native_lines, native_plan, suspects
 from pirkit.lowering.codegen.about import About, Lines, named_files
-from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
+from pirkit.lowering.instruction_check import (
+    MEMORY_PLAN,
+    CheckedLibrary,
+    InstructionCheck,
+    KernelFault,
+)
 from pirkit.lowering.interpreted_step import OTHERS
 from pirkit.lowering.kernel_facts import called_one_by_one
 from pirkit.lowering.kernel_library import KernelLibrary
@@ -100,10 +105,13 @@ class Report:
 
     @property
     def symptom(self) -> str:
-        """What a smaller program must show too: the emitters of a kernel, or a shared part."""
-        if self.faults:
+        """What a smaller program must show too.
+
+        Memory is one symptom, as the plan of a session and that of a segment share an allocator.
+        """
+        if self.faults and not self.faults[0].stage.startswith(MEMORY_PLAN):
             return f"{KERNEL} of {', '.join(self.faults[0].emitters)}"
-        return SEGMENT if self.in_segments else self.suspect
+        return CALL if self.suspect == CALL else "what kernels share"
 
     def require_right(self) -> None:
         """Raise RuntimeFault (PK0909) for the first fault."""
@@ -140,18 +148,27 @@ def check_kernels(
         return Report(program.symbol, backend, 0, ())
     plan = write_plan(program, library=KernelLibrary(backend))
 
-    def check(watch: Watch) -> dict[str, Any]:
-        run = partial(_check, program, plan, backend, seed, watch, sought)
+    def check(watch: Watch, explains: bool = sought is None) -> dict[str, Any]:
+        run = partial(_check, program, plan, backend, seed, watch, sought, explains)
         return to_builtins(on_drawn_inputs(plan, seed, run, inputs, params))
 
-    report = _report_of(watched(check, patience) if backend == CPU else check(Watch()))
+    try:
+        report = _report_of(watched(check, patience) if backend == CPU else check(Watch()))
+    except InternalError:
+        # A kernel that writes outside of its memory ends the process later: stop at the first one.
+        report = _report_of(watched(partial(check, explains=False), patience))
+        if not report:
+            raise
     lines = report.lines_run
     if sought is None and report.in_segments:
         lines = native_lines(lambda: [*_sharing(program, plan, backend)])
     if not lines:
         return report
-    if not report.faults:  # experiments name a call, whose files may be any of those that it runs
-        return replace(report, files=suspects(lines, likely=named_files(report.suspect)))
+    if not report.faults:
+        files = named_files(report.suspect)
+        # Any file that a call runs may be wrong; what lies between calls is known by experiments.
+        named = () if WRONG_CALL in report.suspect else files
+        return replace(report, files=suspects(lines, named, likely=files))
     fault = report.faults[0]
     likely = (*fault.emitters, *fault.files)
     named = named_files(fault.stage.partition(OTHERS)[0])
@@ -176,12 +193,12 @@ def _report_of(found: dict[str, Any]) -> Report:
 
 def _check(
     program: ProgramOp, plan: Plan, backend: str, seed: int, watch: Watch, sought: str | None,
-    bound: Inputs,
+    explains: bool, bound: Inputs,
 ) -> Report:  # fmt: skip
-    explains = sought is None
+    ranks = sought is None
     check = _by_instruction(plan, backend, seed, watch, bound, explains)
     if check.faults or (sought and sought.startswith(KERNEL)):
-        return _wrong_alone(plan, backend, check, watch, explains)
+        return _wrong_alone(plan, backend, check, watch, ranks)
     expected = effect_of(plan, REFERENCE, bound, seed)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
@@ -213,7 +230,7 @@ def _check(
             if alone is not plan:
                 last = _by_instruction(alone, backend, seed, watch, bound, explains)
             if last.faults:
-                return _wrong_alone(plan, backend, last, watch, explains)
+                return _wrong_alone(plan, backend, last, watch, ranks)
             ended = bool(watch.ended)
             if not suspect and explains:
                 found = segment_suspects(
@@ -227,10 +244,10 @@ def _check(
 
 
 def _wrong_alone(
-    plan: Plan, backend: str, check: InstructionCheck, watch: Watch, explains: bool
+    plan: Plan, backend: str, check: InstructionCheck, watch: Watch, ranks: bool
 ) -> Report:
     lines = Lines()
-    if explains and backend == CPU and check.culprit is not None and check.culprit.functions:
+    if ranks and backend == CPU and check.culprit is not None and check.culprit.functions:
         lines = native_lines(check.culprit.lowered_again)
     faults = tuple(check.faults)
     return Report(

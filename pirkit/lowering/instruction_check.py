@@ -89,11 +89,13 @@ class KernelFault(Struct, frozen=True):
             yield from (f"  | {line}" for line in self.map_expr.strip().splitlines())
 
 
-_PLAN: Final = (
+MEMORY_PLAN: Final = (
     "memory plan (pirkit/runtime/planning.py, storage_tracking.py and arena.py, or "
     "pirkit/lowering/liveness.py)"
 )
-_IN_PLACE: Final = f"{_PLAN}, or a kernel that may not run in place: a result lies in an operand"
+_IN_PLACE: Final = (
+    f"{MEMORY_PLAN}, or a kernel that may not run in place: a result lies in an operand"
+)
 
 
 class _Live(Struct):
@@ -220,7 +222,7 @@ class InstructionCheck(Struct):
         mine = {*slots_of(call.outputs), *call.frees}
         for slot, live in self._live.items():
             if slot not in mine and _bytes(self._copy(live.array), live.content):
-                replace(fault, planned=_PLAN)(
+                replace(fault, planned=MEMORY_PLAN)(
                     f"it overwrites {show_operand(slot)}, which has to stay as it is"
                 )
                 live.content = self._copy(live.array)
@@ -288,14 +290,15 @@ class _Reporting(Struct, frozen=True):
         def bound_again() -> object:
             return step.choice.kernel.bind(step.binding)
 
-        if not self.check.explains:
-            self.check.note(step, self.call, what, Blamed(step.functions))
-            raise EndedError(what)
-        found = blamed(
+        explains = self.check.explains
+        found = Blamed(step.functions) if not (explains or self.planned) else blamed(
             step.inner, step.functions, self.given, reference, bound_again,
             planned=self.planned, returns=returns,
         )  # fmt: skip
+        found = found if explains else Blamed(step.functions, found.stage)
         self.check.note(step, self.call, what, found, self.planned)
+        if not explains:
+            raise EndedError(what)
 
 
 class Checked:
