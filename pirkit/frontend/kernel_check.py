@@ -35,7 +35,7 @@ from pirkit.lowering.instruction_check import (
     InstructionCheck,
     KernelFault,
 )
-from pirkit.lowering.interpreted_step import OTHERS
+from pirkit.lowering.interpreted_step import OTHERS, ROUTINES
 from pirkit.lowering.kernel_facts import called_one_by_one
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.kernel_watch import PATIENCE, EndedError, Watch, watched
@@ -170,8 +170,9 @@ def check_kernels(
         named = () if WRONG_CALL in report.suspect else files
         return replace(report, files=suspects(lines, named, likely=files))
     fault = report.faults[0]
-    likely = (*fault.emitters, *fault.files)
-    named = named_files(fault.stage.partition(OTHERS)[0])
+    stage, _, routines = fault.stage.partition(ROUTINES)
+    likely = (*fault.emitters, *(named_files(routines) or fault.files))
+    named = named_files(stage.partition(OTHERS)[0])
     return replace(report, files=suspects(lines, named, likely))
 
 

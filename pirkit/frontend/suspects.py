@@ -52,6 +52,10 @@ def _blocks(x: Any) -> Any:
     return _op("pad")(_op("exp")(blocks), paddings=[0, 0, 0, 5, 0, 0], pad_value=1.0)
 
 
+def _gathered(x: Any, y: Any) -> Any:
+    return _op("gather")(x, _op("cast")(_op("greater_than")(y, 0.0), "int64"), 0)
+
+
 def _elementwise(x: Any) -> Any:
     return _op("multiply")(_op("tanh")(x), _op("sin")(x))
 
@@ -121,6 +125,7 @@ _EXAMPLES: Final = (
     Example("segments", "sum", ((300, 77),), ([0],)),
     Example("segments", _summed, ((40, 48), (48, 40))),
     Example("segments", _blocks, ((30, 77),)),
+    Example("segments", _gathered, ((30, 77), (40,))),
     Example("segments", "flip", ((30, 77),), ([1],)),
     Example("segments", _chain, ((30, 64),)),
     Example("segments", "softmax", ((30, 77),), (-1,)),
