@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from math import sqrt
 from typing import Any, Final, cast
 
@@ -153,8 +153,18 @@ def native_lines(made: Callable[[], object]) -> Lines:
         for function in functions:
             function.write()
 
+    _warm_up()
     nests_at.cache_clear()  # else no line of their lowering runs
     return executed_lines(run)
+
+
+@cache
+def _warm_up() -> None:
+    """Run what runs once in a process, and would be taken for lines of the first program alone."""
+    with requested() as functions:
+        native_plan(_EXAMPLES[0].program(), _EXAMPLES[0].form)
+    for function in functions:
+        function.write()
 
 
 def suspects(
