@@ -88,11 +88,11 @@ class _Reducer:
             likely |= {numbers[op] for op in near if isinstance(op, PirOp) and op in numbers}
 
     def halve(self) -> None:
-        """Keep the first, the last, or the middle half as long as it is enough."""
+        """Keep the middle, the first, or the last half as long as it is enough."""
         while (
             half := len(outer_operations(self.found.module)) // 2
         ) > 1 and not self.is_over_time():
-            ranges = [range(start, start + half) for start in (0, half, (half + 1) // 2)]
+            ranges = [range(start, start + half) for start in ((half + 1) // 2, 0, half)]
             if not any(self.accepts(_part(self.found.module, kept)) for kept in ranges):
                 return
 
