@@ -48,7 +48,7 @@ def _parser() -> ArgumentParser:
         "--times", type=seconds, default=1.5, metavar="N", help="the ratio that `slower` looks for"
     )
     parser.add_argument(
-        "--seconds", type=seconds, default=60.0, metavar="N", help="stop after about that time"
+        "--seconds", type=seconds, default=60.0, metavar="N", help="stop after about that CPU time"
     )
     parser.add_argument("-o", "--output", metavar="OUT", help="write to this file, atomically")
     return parser

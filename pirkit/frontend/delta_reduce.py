@@ -1,25 +1,27 @@
 """Makes a program smaller while it stays interesting: delta debugging on operations.
 
-A step removes outputs, whole programs, or operations. The results of a removed operation become
-inputs of the program, so that everything that only it needed can be removed as well.
+First, a part of the program is cut out: around operations that are likely to be wrong, then halves.
+Then a step removes outputs, whole programs, or operations. The results of a removed operation
+become inputs of the program, so that everything that only it needed can be removed as well.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.diag.limits import current_limits, use_limits
 from pirkit.dialect.kinds import SINK, TERMINATOR
 from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD
-from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, with_nested
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares, with_nested
 
 Candidates = Callable[[ModuleOp], list[Operation]]
 Removal = Callable[[Operation], None]
@@ -27,6 +29,10 @@ Oracle = Callable[[ModuleOp], bool]
 """True if a module is still interesting; it may change the module, and must not raise."""
 _LOOP_STEPS: Final = 2_000
 """Iterations of a loop in a trial: if operands of its condition were removed, it never ends."""
+
+
+_NEIGHBOURS: Final = 4
+"""How often the neighbours of likely operations are added, before halves are tried."""
 
 
 @dataclass
@@ -37,27 +43,58 @@ class Reduction:
     tried: int = 0
 
 
-def reduce(module: ModuleOp, oracle: Oracle, seconds: float = 60.0) -> Reduction:
+def reduce(
+    module: ModuleOp, oracle: Oracle, seconds: float = 60.0, likely: Collection[int] = ()
+) -> Reduction:
     """Find a smaller module that the oracle finds interesting; the given one is not changed.
 
-    Stops when nothing more can be removed, or after about ``seconds`` seconds.
+    ``likely`` numbers operations outside of regions (`outer_operations`) that may be enough. Stops
+    when nothing more can be removed, or after about ``seconds`` of CPU time, children included: a
+    busy machine does not end it early. So does ten times the wall time, for oracles that wait.
     """
-    return _Reducer(Reduction(module.clone()), oracle, time.monotonic() + seconds).run()
+    reducer = _Reducer(Reduction(module.clone()), oracle, seconds)
+    reducer.cut_out_around(set(likely))
+    return reducer.run()
 
 
 @dataclass
 class _Reducer:
     found: Reduction
     oracle: Oracle
-    deadline: float
+    seconds: float
+    cpu: float = field(default_factory=lambda: sum(os.times()[:4]))
+    wall: float = field(default_factory=lambda: time.monotonic())
 
     def run(self) -> Reduction:
-        before = size(self.found.module) + 1
-        while size(self.found.module) < before and not self.is_over_time():
-            before = size(self.found.module)
+        before = _weight(self.found.module) + 1
+        while _weight(self.found.module) < before and not self.is_over_time():
+            before = _weight(self.found.module)
+            self.halve()
             for candidates, remove in _STEPS:
                 self.shrink(candidates, remove)
         return self.found
+
+    def cut_out_around(self, likely: set[int]) -> None:
+        """Keep operations that are likely to be enough, else more and more of their neighbours."""
+        ops = outer_operations(self.found.module)
+        numbers = {op: n for n, op in enumerate(ops)}
+        for _ in range(_NEIGHBOURS if likely else 0):
+            if self.is_over_time() or self.accepts(_part(self.found.module, likely)):
+                return
+            near: list[Operation | Block] = []
+            for op in [ops[n] for n in likely]:
+                near += [value.owner for value in op.operands]
+                near += [use.operation for r in op.results for use in r.uses]
+            likely |= {numbers[op] for op in near if isinstance(op, PirOp) and op in numbers}
+
+    def halve(self) -> None:
+        """Keep the middle, the first, or the last half as long as it is enough."""
+        while (
+            half := len(outer_operations(self.found.module)) // 2
+        ) > 1 and not self.is_over_time():
+            ranges = [range(start, start + half) for start in ((half + 1) // 2, 0, half)]
+            if not any(self.accepts(_part(self.found.module, kept)) for kept in ranges):
+                return
 
     def shrink(self, candidates: Candidates, remove: Removal) -> None:
         """Remove runs of candidates, halving the length of the runs down to one."""
@@ -80,7 +117,7 @@ class _Reducer:
         return self.accepts(cleaned) or (size(trial) > size(cleaned) and self.accepts(trial))
 
     def accepts(self, trial: ModuleOp) -> bool:
-        if size(trial) >= size(self.found.module):
+        if _weight(trial) >= _weight(self.found.module):
             return False
         self.found.tried += 1
         limits = current_limits()
@@ -91,12 +128,52 @@ class _Reducer:
         return True
 
     def is_over_time(self) -> bool:
-        return time.monotonic() > self.deadline
+        wall = time.monotonic() - self.wall
+        # The CPU time of many threads is longer than what the user waits.
+        spent = min(sum(os.times()[:4]) - self.cpu, wall)
+        return spent > self.seconds or wall > 10 * self.seconds
 
 
 def size(module: ModuleOp) -> int:
     """The number of operations of a module; a fused kernel is one."""
     return sum(1 for _ in with_nested(module))
+
+
+def _weight(module: ModuleOp) -> int:
+    """An output weighs half an operation: removing one may need outputs for two operands."""
+    return sum(1 if declares(op, SINK) else 2 for op in with_nested(module))
+
+
+def outer_operations(module: ModuleOp) -> list[PirOp]:
+    """The operations of all programs, without those in regions."""
+    programs = [op for op in module.ops if isinstance(op, ProgramOp)]
+    return [op for p in programs for op in p.block.ops if isinstance(op, PirOp)]
+
+
+def _part(module: ModuleOp, kept: Collection[int]) -> ModuleOp:
+    """Operations by number, and what they cannot do without, as a module.
+
+    Results that nothing else reads, or only what is left out, become outputs. Operations without
+    operands stay, since a constant is none if it is an input, and those that make no tensors.
+    """
+    part = module.clone()
+    ops = outer_operations(part)
+    inside: set[Operation] = {ops[n] for n in kept}
+    for op in ops:
+        for result in op.results if op in inside and op.operands else ():
+            users = [use.operation for use in result.uses]
+            is_read = any(inside.isdisjoint((user, *_around(user))) for user in users)
+            sinks = [user for user in users if declares(user, SINK)]
+            inside.update(sinks)
+            if not sinks and (is_read or not users):
+                _new_output(result)
+    for op in reversed(ops):
+        used = [r.type for r in op.results if r.uses]
+        is_input = op.operands and all(isinstance(t, mlir.TensorType) for t in used)
+        if op not in inside and (is_input or not used) and not declares(op, TERMINATOR):
+            _cut(op)
+    _drop_unused(part)
+    return part
 
 
 def _programs(module: ModuleOp) -> list[Operation]:
@@ -141,6 +218,32 @@ def _pass_by(op: Operation) -> None:
         op.erase()
 
 
+def _end_before(op: Operation) -> None:
+    """Erase an operation of a program; operands that only it reads become outputs."""
+    if not isinstance(op.parent_op(), ProgramOp):
+        return
+    for result in op.results:
+        for user in [use.operation for use in result.uses if declares(use.operation, SINK)]:
+            user.detach()
+            user.erase()
+    operands = [v for v in op.operands if isinstance(v, OpResult) and v.owner.operands]
+    _cut(op)
+    for value in operands:
+        if not value.uses:
+            _new_output(value)
+
+
+def _new_output(value: OpResult) -> None:
+    """Make a result an output of its program, unless it is no tensor."""
+    program = value.owner.parent_op()
+    if isinstance(program, ProgramOp) and isinstance(value.type, mlir.TensorType):
+        sinks = [op for op in program.block.ops if declares(op, SINK)]
+        taken = {op.properties.get("output_name") for op in sinks}
+        names = (mlir.StringAttr(f"kept{i}") for i in range(len(taken) + 1))
+        name = next(n for n in names if n not in taken)
+        program.block.add_op(create("pir.shadow_output", [value], [], {"output_name": name}))
+
+
 def _around(op: Operation) -> Iterator[Operation]:
     """The operations that enclose an operation, without the module."""
     parent = op.parent_op()
@@ -183,4 +286,5 @@ _STEPS: Final[tuple[tuple[Candidates, Removal], ...]] = (
     (_outputs, _cut),
     (_computations, _cut),
     (_computations, _pass_by),
+    (_computations, _end_before),
 )

@@ -13,7 +13,7 @@ from msgspec import to_builtins
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.declared_types import mismatched_values
-from pirkit.diag.errors import PirkitError, RuntimeFault
+from pirkit.diag.errors import InternalError, PirkitError, RuntimeFault
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
@@ -26,11 +26,16 @@ from pirkit.frontend.numeric_check import (
     on_drawn_inputs,
     plan_of,
 )
-from pirkit.frontend.segment_check import segment_suspects
+from pirkit.frontend.segment_check import WRONG_CALL, segment_suspects
 from pirkit.frontend.suspects import native_lines, native_plan, suspects
 from pirkit.lowering.codegen.about import About, Lines, named_files
-from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck, KernelFault
-from pirkit.lowering.interpreted_step import OTHERS
+from pirkit.lowering.instruction_check import (
+    MEMORY_PLAN,
+    CheckedLibrary,
+    InstructionCheck,
+    KernelFault,
+)
+from pirkit.lowering.interpreted_step import OTHERS, ROUTINES
 from pirkit.lowering.kernel_facts import called_one_by_one
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.kernel_watch import PATIENCE, EndedError, Watch, watched
@@ -49,6 +54,9 @@ from pirkit.runtime.tolerance import loosest_of
 from pirkit.split.split_result import BACKWARD, FORWARD
 
 Array = np.ndarray[Any, Any]
+KERNEL: Final = "a kernel"
+SEGMENT: Final = "a native segment"
+CALL: Final = "its native call"
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,14 @@ class Report:
             yield f"  most suspicious files: {', '.join(self.files)}"
 
     @property
-    def emitters(self) -> tuple[str, ...]:
-        """The files that emit the first kernel that is wrong; none for a wrong run."""
-        return self.faults[0].emitters if self.faults else ()
+    def symptom(self) -> str:
+        """What a smaller program must show too.
+
+        Memory is one symptom, as the plan of a session and that of a segment share an allocator.
+        """
+        if self.faults and not self.faults[0].stage.startswith(MEMORY_PLAN):
+            return f"{KERNEL} of {', '.join(self.faults[0].emitters)}"
+        return CALL if self.suspect == CALL else "what kernels share"
 
     def require_right(self) -> None:
         """Raise RuntimeFault (PK0909) for the first fault."""
@@ -121,12 +134,13 @@ def check_kernels(
     inputs: Mapping[str, Array] | None = None,
     params: Mapping[str, Array] | None = None,
     patience: float = PATIENCE,
-    *, ranks: bool = True,
+    *, sought: str | None = None,
 ) -> Report:  # fmt: skip
     """Run a program on a backend and compare each instruction, then the whole run.
 
     On the CPU it runs in a child process: a kernel that ends it, or takes more than ``patience``
-    seconds, is reported. With ``ranks``, the report ranks the files that may be wrong.
+    seconds, is reported. With the symptom that is ``sought``, or "" for any, the report ends at the
+    first error and explains nothing; what cannot have that symptom is not compared.
     Inputs and parameters that are not given are drawn from ``seed``. Raises what running the
     program raises, UnsupportedError for a device that this machine does not have.
     """
@@ -134,21 +148,33 @@ def check_kernels(
         return Report(program.symbol, backend, 0, ())
     plan = write_plan(program, library=KernelLibrary(backend))
 
-    def check(watch: Watch) -> dict[str, Any]:
-        run = partial(_check, program, plan, backend, seed, watch, ranks and backend == CPU)
+    def check(watch: Watch, explains: bool = sought is None) -> dict[str, Any]:
+        run = partial(_check, program, plan, backend, seed, watch, sought, explains)
         return to_builtins(on_drawn_inputs(plan, seed, run, inputs, params))
 
-    report = _report_of(watched(check, patience) if backend == CPU else check(Watch()))
+    try:
+        report = _report_of(watched(check, patience) if backend == CPU else check(Watch()))
+    except InternalError:
+        if backend != CPU:
+            raise
+        # A kernel that writes outside of its memory ends the process later: stop at the first one.
+        report = _report_of(watched(partial(check, explains=False), patience))
+        if not report:
+            raise
     lines = report.lines_run
-    if ranks and report.in_segments:
+    if sought is None and report.in_segments:
         lines = native_lines(lambda: [*_sharing(program, plan, backend)])
     if not lines:
         return report
-    if not report.faults:  # experiments name a call, whose files may be any of those that it runs
-        return replace(report, files=suspects(lines, likely=named_files(report.suspect)))
+    if not report.faults:
+        files = named_files(report.suspect)
+        # Any file that a call runs may be wrong; what lies between calls is known by experiments.
+        named = () if WRONG_CALL in report.suspect else files
+        return replace(report, files=suspects(lines, named, likely=files))
     fault = report.faults[0]
-    likely = (*fault.emitters, *fault.files)
-    named = named_files(fault.stage.partition(OTHERS)[0])
+    stage, _, routines = fault.stage.partition(ROUTINES)
+    likely = (*fault.emitters, *(named_files(routines) or fault.files))
+    named = named_files(stage.partition(OTHERS)[0])
     return replace(report, files=suspects(lines, named, likely))
 
 
@@ -169,11 +195,12 @@ def _report_of(found: dict[str, Any]) -> Report:
 
 
 def _check(
-    program: ProgramOp, plan: Plan, backend: str, seed: int, watch: Watch, ranks: bool,
-    bound: Inputs,
+    program: ProgramOp, plan: Plan, backend: str, seed: int, watch: Watch, sought: str | None,
+    explains: bool, bound: Inputs,
 ) -> Report:  # fmt: skip
-    check = _by_instruction(plan, backend, seed, watch, bound)
-    if check.faults:
+    ranks = sought is None
+    check = _by_instruction(plan, backend, seed, watch, bound, explains)
+    if check.faults or (sought and sought.startswith(KERNEL)):
         return _wrong_alone(plan, backend, check, watch, ranks)
     expected = effect_of(plan, REFERENCE, bound, seed)
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
@@ -202,15 +229,17 @@ def _check(
     for suspect, shared, alone in _sharing(program, plan, backend):
         together = wrong_together(shared)
         if together is not None:
-            last = check if alone is plan else _by_instruction(alone, backend, seed, watch, bound)
+            last = check
+            if alone is not plan:
+                last = _by_instruction(alone, backend, seed, watch, bound, explains)
             if last.faults:
                 return _wrong_alone(plan, backend, last, watch, ranks)
             ended = bool(watch.ended)
-            if not suspect:
+            if not suspect and explains:
                 found = segment_suspects(
                     alone, shared, _static, lambda plan: wrong_together(plan) is not None, by_bind
                 )
-                suspect = f"a native segment ({', or '.join(found)})"
+                suspect = f"{SEGMENT} ({', or '.join(found)})"
             return Report(
                 plan.name, backend, check.checked, (), together, suspect, shared is not plan, ended
             )
@@ -221,7 +250,7 @@ def _wrong_alone(
     plan: Plan, backend: str, check: InstructionCheck, watch: Watch, ranks: bool
 ) -> Report:
     lines = Lines()
-    if ranks and check.culprit is not None and check.culprit.functions:
+    if ranks and backend == CPU and check.culprit is not None and check.culprit.functions:
         lines = native_lines(check.culprit.lowered_again)
     faults = tuple(check.faults)
     return Report(
@@ -234,9 +263,9 @@ _BUGS: Final = (*KERNEL_FAULTS, AttributeError, AssertionError)
 
 
 def _by_instruction(
-    plan: Plan, backend: str, seed: int, watch: Watch, bound: Inputs
+    plan: Plan, backend: str, seed: int, watch: Watch, bound: Inputs, explains: bool
 ) -> InstructionCheck:
-    check = InstructionCheck(KernelLibrary(backend).device, watch=watch)
+    check = InstructionCheck(KernelLibrary(backend).device, watch=watch, explains=explains)
     library = CheckedLibrary(backend, check=check)
     with suppress(EndedError):  # the check has recorded it as a fault
         executable = Executable(plan, library, bound.of(plan.params), seed)
@@ -268,7 +297,7 @@ def _static(plan: Plan) -> list[TensorMeta | None]:
 
 def check_whole(
     program: Program, seed: int, inputs: Mapping[str, Array], patience: float = PATIENCE,
-    *, ranks: bool = True,
+    *, sought: str | None = None,
 ) -> str | None:  # fmt: skip
     """The error of the outputs of the one native call, as text; None also without such a call.
 
@@ -281,7 +310,7 @@ def check_whole(
         return on_drawn_inputs(plan, seed, run, inputs, program.params)
 
     wrong = watched(check, patience)
-    if wrong is None or not ranks:
+    if wrong is None or sought is not None:
         return wrong
     files = suspects(native_lines(lambda: native_plan(program, "fast")))
     return f"{wrong}; most suspicious files: {', '.join(files)}"
@@ -296,8 +325,8 @@ def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs)
     try:
         with watch.running():
             found = whole.run(bound.of(plan.inputs))
-    except EndedError as ended:
-        return str(ended)
+    except (EndedError, PirkitError, *_BUGS) as error:  # the reference ran: it is wrong to refuse
+        return f"it does not run: {error or type(error).__name__}"
     outputs = {f"output `{name}`": np.asarray(value) for name, value in found.items()}
     metas = [p.meta for p in (*plan.inputs, *plan.params)]
     loosest = loosest_of(m.dtype for m in metas if isinstance(m, TensorMeta))
@@ -310,30 +339,30 @@ def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs)
 
 def check_module(
     module: ModuleOp, backend: str, seed: int = 0, patience: float = PATIENCE,
-    source: ModuleOp | None = None, *, ranks: bool = True,
+    source: ModuleOp | None = None, *, sought: str | None = None,
 ) -> Report | None:  # fmt: skip
     """The first program of a module that is wrong on a backend, or None.
 
     With ``source``, the module before its passes, the one native call of it is checked as well, for
-    which `compile` does not run them.
+    which `compile` does not run them. ``sought`` is that of `check_kernels`.
 
     The backward half of a split gets what its forward half saves on the reference: stacks of loops
     and branches cannot be drawn, and other saved values belong together.
     """
     programs = {op.symbol: op for op in module.ops if isinstance(op, ProgramOp)}
-    for name, program in programs.items():
+    for name, program in programs.items() if sought != CALL else ():
         prefix = name.removesuffix(BACKWARD)
         forward = programs.get(prefix + FORWARD) if prefix != name else None
         saved = _saved_by(forward, seed) if forward and backend != REFERENCE else None
-        if report := check_kernels(program, backend, seed, saved, patience=patience, ranks=ranks):
+        if report := check_kernels(program, backend, seed, saved, patience=patience, sought=sought):
             return report
-    if source is None or backend != CPU or len(programs) != 1:
+    if source is None or backend != CPU or len(programs) != 1 or (sought or CALL) != CALL:
         return None
     before = Program(source)
-    if (wrong := check_whole(before, seed, {}, patience, ranks=ranks)) is None:
+    if (wrong := check_whole(before, seed, {}, patience, sought=sought)) is None:
         return None
     together = f"as one native call: {wrong}"
-    return Report(before.main.symbol, backend, 0, (), together, "its native call")
+    return Report(before.main.symbol, backend, 0, (), together, CALL)
 
 
 def _saved_by(forward: ProgramOp, seed: int) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.workspace import lines
 from pirkit.runtime.plan import Call, If, Plan, Port, Stack, While, instructions, reads, writes
 
+WRONG_CALL: Final = "its `"
+"""Begins the suspect that is a call."""
 _FOLDER: Final = "whole_program"
 _DRIVER: Final = "pirkit/runtime/native/program_session.py and program_ir.py"
 
@@ -45,7 +47,7 @@ def segment_suspects(
             found = [f"{_FOLDER}/epilogues.py"] if len(calls) > 1 else files[:1]
             found += [about.emitter.removeprefix(ROOM) for about in abouts(functions)]
             names = " with ".join([f"`{call.kernel}`" for call in calls.values()])
-            yield f"its {names}: {' and '.join(dict.fromkeys(found))}"
+            yield f"{WRONG_CALL}{names[1:]}: {' and '.join(dict.fromkeys(found))}"
             return
     if not is_wrong(_with_unshared_memory(segments)):
         yield f"its memory: {_FOLDER}/kernel_sequence.py"

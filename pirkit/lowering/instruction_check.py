@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pirkit.diag.errors import InternalError, PirkitError
+from pirkit.diag.errors import InternalError, PirkitError, RuntimeFault
 from pirkit.diag.span import Span
 from pirkit.lowering.codegen.about import About, named_file
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
@@ -89,11 +89,13 @@ class KernelFault(Struct, frozen=True):
             yield from (f"  | {line}" for line in self.map_expr.strip().splitlines())
 
 
-_PLAN: Final = (
+MEMORY_PLAN: Final = (
     "memory plan (pirkit/runtime/planning.py, storage_tracking.py and arena.py, or "
     "pirkit/lowering/liveness.py)"
 )
-_IN_PLACE: Final = f"{_PLAN}, or a kernel that may not run in place: a result lies in an operand"
+_IN_PLACE: Final = (
+    f"{MEMORY_PLAN}, or a kernel that may not run in place: a result lies in an operand"
+)
 
 
 class _Live(Struct):
@@ -110,6 +112,8 @@ class InstructionCheck(Struct):
     faults: list[KernelFault] = field(default_factory=list[KernelFault])
     checked: int = 0
     watch: Watch = field(default_factory=Watch)
+    explains: bool = True
+    """Whether the run goes on after a fault, and experiments find its reason."""
     culprit: Checked | None = None
     """The first step that is wrong."""
     _live: dict[int, _Live] = field(default_factory=dict[int, _Live])
@@ -168,6 +172,14 @@ class InstructionCheck(Struct):
             self.checked += 1
             fault(str(ended), returns=False)
             raise
+        except RuntimeFault as error:  # what the kernel asserts of its operands may be wrong
+            try:
+                step.reference([_each(x, np.copy) for x in given])
+            except (PirkitError, *KERNEL_FAULTS):
+                raise error from None
+            self.checked += 1
+            fault(f"it refuses what the reference computes: {error.message}")
+            raise EndedError(error.message) from error
         finally:
             self._current = call
         for k, (x, before) in enumerate(zip(read, _arrays(given), strict=True)):
@@ -210,7 +222,7 @@ class InstructionCheck(Struct):
         mine = {*slots_of(call.outputs), *call.frees}
         for slot, live in self._live.items():
             if slot not in mine and _bytes(self._copy(live.array), live.content):
-                replace(fault, planned=_PLAN)(
+                replace(fault, planned=MEMORY_PLAN)(
                     f"it overwrites {show_operand(slot)}, which has to stay as it is"
                 )
                 live.content = self._copy(live.array)
@@ -278,11 +290,15 @@ class _Reporting(Struct, frozen=True):
         def bound_again() -> object:
             return step.choice.kernel.bind(step.binding)
 
-        found = blamed(
+        explains = self.check.explains
+        found = Blamed(step.functions) if not (explains or self.planned) else blamed(
             step.inner, step.functions, self.given, reference, bound_again,
             planned=self.planned, returns=returns,
         )  # fmt: skip
+        found = found if explains else Blamed(step.functions, found.stage)
         self.check.note(step, self.call, what, found, self.planned)
+        if not explains:
+            raise EndedError(what)
 
 
 class Checked:

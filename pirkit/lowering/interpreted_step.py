@@ -8,16 +8,20 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.diag.errors import InternalError
+from pirkit.lowering.codegen.about import defining_file
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction
 from pirkit.lowering.codegen.emit.schedule_loops import Stage
 from pirkit.lowering.codegen.interpret import poison
 from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.lowering.codegen.ir.loop_ir import Invoke
+from pirkit.lowering.codegen.ir.loop_tree import walk
 from pirkit.runtime.binding import Step
 from pirkit.runtime.native.launch import LaunchPart
 from pirkit.runtime.native.segment import NativeStep
 from pirkit.runtime.tolerance import wrong_element
 
 Array = np.ndarray[Any, Any]
+ROUTINES: Final = "a routine that the loops call is wrong, of "
 OTHERS: Final = "; or, in functions with less work, after "
 
 
@@ -42,10 +46,10 @@ def loops_fault(step: NativeStep, given: Sequence[Any], right: Sequence[Array]) 
         earlier = [k for k, x in enumerate(stages[0][:-1]) if x.file] if len(stages) == 1 else []
         found = (_fault_after(k, step, given, right) for k in earlier)
         return next(filter(None, found), fault)
-    return (
-        "emitter: its loops are right by their interpreter: so the LLVM writer or a routine that "
-        "the loops call is wrong"
-    )
+    nodes = [node for found in stages for node in walk(found[-1].nest.body)]
+    files = dict.fromkeys(defining_file(type(n.routine)) for n in nodes if isinstance(n, Invoke))
+    wrong = "emitter: its loops are right by their interpreter: so the LLVM writer or "
+    return f"{wrong}{ROUTINES}{', '.join(files)}"
 
 
 def _fault_after(

@@ -34,6 +34,7 @@ def without_dead_calls(
     """The body without calls of ``droppable`` (pure) kernels whose results are dead.
 
     ``skippable`` are the positions of the results that a kernel does not compute if they are dead.
+    Raises InternalError if an instruction then reads what nothing computes.
     """
     pinned = set(slots_of(live_out))
     needed = Counter(s for i in instructions(body) for s in reads(i))
@@ -59,7 +60,26 @@ def without_dead_calls(
             live.append(_map_blocks(instruction, visit))
         return tuple(reversed(live))
 
-    return visit(body)
+    found = visit(body)
+    made, written = (set[int]().union(*map(writes, instructions(b))) for b in (body, found))
+    for instruction in instructions(found):
+        _refuse_reads(instruction, made - written, "but no instruction computes it")
+    return found
+
+
+def _refuse_reads(instruction: Instruction, slots: set[int] | frozenset[int], why: str) -> None:
+    """Raise InternalError if an instruction reads one of these slots.
+
+    Every backend shares the plan: no comparison of backends finds this.
+    """
+    wrong = slots.intersection(reads(instruction))
+    if wrong:
+        name = instruction.kernel if isinstance(instruction, Call) else "an instruction"
+        raise InternalError(
+            f"`{name}` reads {show_operand(min(wrong))}, {why}: the liveness of the"
+            " plan (pirkit/lowering/liveness.py) is wrong",
+            span=instruction.span,
+        )
 
 
 def with_frees(body: Body, live_out: Iterable[Operand]) -> Body:
@@ -76,17 +96,10 @@ def with_frees(body: Body, live_out: Iterable[Operand]) -> Body:
 def _require_live(body: Body, dead: frozenset[int]) -> frozenset[int]:
     """Check that no instruction reads a slot of ``dead``, or one freed before; returns the dead.
 
-    The memory planner would give its bytes to another value, and every backend shares the plan.
+    The memory planner would give its bytes to another value.
     """
     for instruction in body:
-        wrong = dead.intersection(reads(instruction))
-        if wrong:
-            name = instruction.kernel if isinstance(instruction, Call) else "an instruction"
-            raise InternalError(
-                f"`{name}` reads {show_operand(min(wrong))} after it was freed: the liveness of the"
-                " plan (pirkit/lowering/liveness.py) is wrong",
-                span=instruction.span,
-            )
+        _refuse_reads(instruction, dead, "after it was freed")
         held = dead
         if isinstance(instruction, While):  # the second iteration
             held = dead.union(_after(instruction.body, dead))

@@ -80,6 +80,7 @@ from pirkit.runtime.arena import Arena
 from pirkit.runtime.dtype import int8, uint8
 from pirkit.runtime.launch_fusion import PendingLaunch
 from pirkit.runtime.native import launch, program_session
+from pirkit.runtime.storage_tracking import StorageTracker
 
 Array = np.ndarray[Any, Any]
 
@@ -405,6 +406,22 @@ def into_blocks(x: Any) -> Any:
 def read_later(x: Any) -> Any:
     a = ops.tanh(ops.sin(x))
     return ops.cumsum(a, 0) * ops.exp(a) + a
+
+
+def freed_under_views(old: Any) -> Any:
+    """Memory that is free although a view still refers to it."""
+
+    def collect(self: Any) -> None:
+        for storage in self.retired:
+            storage.slots.clear()
+        old(self)
+
+    return collect
+
+
+def viewed(x: Any) -> Any:
+    view = ops.reshape(ops.sin(x), [5, 8])
+    return ops.cumsum(ops.cumsum(view, 0), 1) + view
 
 
 def next_filter(old: Any) -> Any:
@@ -907,6 +924,17 @@ PLANTS: Final = {
         read_later,
         ((8, 5),),
         ("has to stay as it is", "pirkit/runtime/planning.py"),
+        "",
+    ),
+    "early free": Plant(
+        "the memory plan (runtime/planning.py)",
+        "",
+        StorageTracker,
+        "collect",
+        freed_under_views,
+        viewed,
+        ((8, 5),),
+        ("each instruction is right alone",),
         "",
     ),
     "epilogue": Plant(

@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,11 +26,12 @@ from pirkit.frontend.files import WRITERS, Program
 from pirkit.frontend.kernel_check import check_kernels, check_whole
 from pirkit.frontend.random_inputs import random_inputs
 from pirkit.frontend.tracing import trace
-from pirkit.lowering import interpreted_step
+from pirkit.lowering import instruction_check, interpreted_step, kernel_watch
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.ir.loop_ir import Nest
 from pirkit.lowering.native_ops import FUSED
 from pirkit.runtime.dtype import float32
+from pirkit.runtime.native.program import NativeProgram
 from tests.codegen.planted import PLANTS, RANKED, REDUCED, planted, program_of
 from tests.execution import parsed
 
@@ -156,12 +159,58 @@ def test_a_wrong_whole_program_is_found() -> None:
     assert "output `y0`" in str(wrong)
 
 
+def refuses(*_: Any) -> Any:
+    raise RuntimeFault("an index does not lie in [0, 3)")
+
+
+def test_a_kernel_that_refuses_what_the_reference_computes_is_wrong() -> None:
+    x = np.ones((4, 5), np.float32)
+    program = Program(trace(lambda x: ops.cumsum(ops.roll(x, [1], [0]), 0), [x]).program.module)
+    bound = instruction_check.Checked.bound
+
+    def refusing(self: Any) -> Any:
+        made = bound(self)
+        if made is not None and self.binding.op == "pd_op.cumsum":
+            made.inner = refuses
+        return made
+
+    with mock.patch.object(instruction_check.Checked, "bound", refusing):
+        report = check_kernels(program.main, "cpu", sought="")
+    [fault] = report.faults
+    assert fault.what == "it refuses what the reference computes: an index does not lie in [0, 3)"
+    assert "pd_op.cumsum" in fault.instruction
+
+
+def test_a_native_call_that_refuses_what_the_reference_computes_is_wrong() -> None:
+    x = np.ones((4, 5), np.float32)
+    program = Program(trace(lambda x: ops.tanh(x) * 2.0, [x]).program.module)
+    with mock.patch.object(NativeProgram, "over_cells", refuses):
+        wrong = check_whole(program, 0, {}, sought="")
+    assert wrong is not None
+    assert wrong.startswith("it does not run: error[")
+
+
+def test_a_process_that_dies_outside_of_kernels_does_not_hide_a_wrong_one() -> None:
+    """Such as after a kernel that wrote outside of its memory."""
+    plant = PLANTS["lowering"]
+    program = run_passes(Program(parsed(program_of(plant))), "@default")
+    in_child = kernel_watch._in_child
+    answers: Iterator[Any] = chain([lambda *_: "it ends the process by SIGABRT"], repeat(in_child))
+
+    def dies_once(*given: Any) -> Any:
+        return next(answers)(*given)
+
+    with planted(plant), mock.patch.object(kernel_watch, "_in_child", dies_once):
+        report = check_kernels(program.main, "cpu")
+    assert report.faults[0].emitters == (plant.emitter,)
+
+
 def test_check_raises_for_a_wrong_kernel() -> None:
     plant = PLANTS["lowering"]
     program = run_passes(Program(parsed(program_of(plant))), "@default")
     with planted(plant):
         report = check_kernels(program.main, "cpu")
-    assert report.emitters == (plant.emitter,)
+    assert report.faults[0].emitters == (plant.emitter,)
     with pytest.raises(RuntimeFault, match="1 of 1 kernels are wrong") as raised:
         report.require_right()
     assert raised.value.code == "PK0909"

@@ -6,6 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -141,8 +142,7 @@ def executed_lines(run: Callable[[], object]) -> Lines:
 
     def note(frame: FrameType, event: str, _: object) -> TraceFunction | None:
         path = frame.f_code.co_filename
-        is_import = frame.f_code.co_name == "<module>"
-        if is_import or not path.startswith(_TRACED) or path in (_BUILDER, __file__):
+        if not path.startswith(_TRACED) or path in (_BUILDER, __file__) or _is_import(frame):
             return None
         if event == "line":
             found.add((path, frame.f_lineno))
@@ -155,6 +155,15 @@ def executed_lines(run: Callable[[], object]) -> Lines:
     finally:
         sys.settrace(before)
     return frozenset({(file_of(path), line) for path, line in found})
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Whether a frame is that of a module or the body of a class, or one that these call.
+
+    They run once in a process, for whichever program comes first.
+    """
+    near = [f for f in (frame, frame.f_back) if f is not None]
+    return not all(f.f_code.co_flags & CO_OPTIMIZED for f in near)
 
 
 def native_form_files(run: Callable[[], T]) -> tuple[T, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from itertools import count, islice
 
@@ -259,6 +260,19 @@ def stripped(body: tuple[Instruction, ...], live: set[int]) -> tuple[Instruction
         return tuple(kept)
 
     return visit(body)
+
+
+def test_a_call_that_is_removed_although_it_is_read_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Forgetful(Counter[int]):
+        def __getitem__(self, key: int) -> int:
+            return 0
+
+    monkeypatch.setattr(liveness, "Counter", Forgetful)
+    body = Call("pd_op.exp", (0,), (1,)), Call("pd_op.add", (1, 1), (2,))
+    with pytest.raises(InternalError, match=r"`pd_op.add` reads \$1, but no instruction"):
+        liveness.without_dead_calls(body, (2,), {"pd_op.exp"}, {})
 
 
 @pytest.mark.parametrize("seed", range(60))
