@@ -1,4 +1,4 @@
-"""Kernels that would wait for each other, or for values that are complete after their loops."""
+"""Programs of unknown sizes for which `fuse` made no valid kernels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pirkit
+from pirkit.diag.errors import PirkitError
 from pirkit.passes import run_pipeline
 from tests.tolerance import difference
 
@@ -49,6 +50,14 @@ _MAXIMUM_OF_SUMS: Final = """builtin.module { pir.program @main(%x "x" : tensor<
     pir.shadow_output(%3) {output_name = "y"} : (tensor<1x1xf32>) -> () } }"""
 
 
+_NOTHING: Final = """builtin.module { pir.program @main(
+  %x "x" : tensor<?x?xf32>, %e "e" : tensor<1x0x16xf32>) {
+    %0 = pd_op.shape64(%x) : (tensor<?x?xf32>) -> tensor<2xi64>
+    %1 = pd_op.reshape(%e, %0) : (tensor<1x0x16xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+    %2 = pd_op.add(%x, %1) : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+    %3 = pd_op.multiply(%2, %x) : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+    pir.shadow_output(%3) {output_name = "y"} : (tensor<?x?xf32>) -> () } }"""
+
 _FLOATS: Final = np.random.default_rng(0).random((2, 3, 18, 20), np.float32)
 _PROGRAMS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "an op that a kernel shapes, and whose result it reads": (
@@ -66,7 +75,10 @@ _PROGRAMS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         },
     ),
     "a reduction of what is accumulated in the common loops": (_MAXIMUM_OF_SUMS, {"x": _FLOATS}),
-}
+    "a tensor without elements in a shape that the run knows": (
+        _NOTHING, {"x": np.ones((0, 3), "f4"), "e": np.ones((1, 0, 16), "f4")},
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", _PROGRAMS)
@@ -86,3 +98,9 @@ def test_the_first_kernels_alone(kernels: int) -> None:
     want = pirkit.compile(program, backend="reference", pipeline="")(**given)["y"]
     run_pipeline(program.module, "fuse{profitable-only=true}", stop_after=kernels)
     assert pirkit.compile(program, pipeline="")(**given)["y"].tolist() == want.tolist()
+
+
+def test_a_tensor_without_elements_has_no_other_shape() -> None:
+    run = pirkit.compile(pirkit.loads(_NOTHING), pipeline="@default")
+    with pytest.raises(PirkitError):
+        run(x=np.ones((2, 3), "f4"), e=np.ones((1, 0, 16), "f4"))

@@ -133,8 +133,8 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
             }
             yield from (f"v{k} stores {dtype} as {statement.meta.dtype}" for dtype in made)
         sizes = *statement.meta.shape, *statement.extents
-        is_empty = 0 in sizes
-        if not is_empty and not any(map(is_sized, sizes)) and prod(sizes) > MAX_ITERATIONS:
+        is_empty, is_open = 0 in sizes, any(map(is_sized, sizes))
+        if not is_empty and not is_open and prod(sizes) > MAX_ITERATIONS:
             yield f"v{k} has more than 2^63 - 1 iterations"
         for load in statement.loads():
             if not 0 <= load.source < count + k:
@@ -145,7 +145,9 @@ def _problems(kernel: MapExpr, with_order: bool = True) -> Iterator[str]:
                 yield f"v{k} reads a tensor of {len(meta.shape)} axes at {len(load.index)} indices"
                 continue
             places = zip(load.index, meta.shape, strict=True)
-            is_read = not is_empty and id(load) not in guarded
+            # with open sizes, what reads a tensor without elements may have no iterations
+            may_be_empty = is_empty or (is_open and 0 in meta.shape)
+            is_read = not may_be_empty and id(load) not in guarded
             if is_read and any(_leaves(e, n) for e, n in places):
                 yield f"v{k} reads outside of {meta}: {list(load.index)}"
             if load.source >= count and with_order:
