@@ -105,10 +105,11 @@ class Recorder(Recording):
         except PirkitError as error:
             error.span = error.span or user_span()
             raise
-        slots = [o.name for o in definition.operands if o.kind is None]
-        for name, given in zip(slots, sorted_.tensors, strict=False):
-            if name in definition.inplace.values():
-                _check_target(definition, name, given)
+        if definition.writes:
+            slots = [o.name for o in definition.operands if o.kind is None]
+            for name, given in zip(slots, sorted_.tensors, strict=False):
+                if name in definition.inplace.values():
+                    _check_target(definition, name, given)
         typed = next((v for v in _flat(sorted_.tensors) if isinstance(v, Value)), None)
         operands = [self.value(v, typed) for v in sorted_.tensors]
         found = self(definition, *operands, **{**sorted_.attrs, **dynamic_attrs})

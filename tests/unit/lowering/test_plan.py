@@ -197,7 +197,7 @@ def test_a_slot_that_is_freed_too_early_is_found(
     calls = (Call("pd_op.exp", (0,), (2,), frees=() if inside else (1,)), last)
     body: tuple[Instruction, ...] = (While(3, calls),) if inside else calls
     monkeypatch.setattr(liveness, "_free_block", lambda body, _: body)
-    with pytest.raises(InternalError, match=r"`pd_op.add` reads \$1 after it was freed"):
+    with pytest.raises(InternalError, match=r"`pd_op.add` reads \$1, after it was freed"):
         with_frees(body, (0, 3))
 
 
@@ -208,7 +208,7 @@ def test_a_slot_that_one_branch_frees_too_early_is_found(
     early = (Call("pd_op.exp", (0,), (2,), frees=(1,)),)
     branch = If(3, early if taken else (), () if taken else early)
     monkeypatch.setattr(liveness, "_free_block", lambda body, _: body)
-    with pytest.raises(InternalError, match=r"`pd_op.tanh` reads \$1 after it was freed"):
+    with pytest.raises(InternalError, match=r"`pd_op.tanh` reads \$1, after it was freed"):
         with_frees((branch, Call("pd_op.tanh", (1,), (4,))), (4,))
 
 
