@@ -71,7 +71,7 @@ def fft_r2c(b: Binding) -> Step:
     def step(x: Array, out: Array) -> None:
         _transform(torch._fft_r2c, _lent(x), axes, scale, onesided, out=out)
         if not is_forward:
-            np.conjugate(out, out)
+            np.subtract(0, out.imag, out=out.imag)  # the conjugate, in which 0 keeps its sign
 
     return step
 
