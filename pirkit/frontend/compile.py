@@ -189,7 +189,7 @@ def compile(
         made = _made(program, form, pipeline_made, entry, library)
     exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1],
                      in_place=in_place)  # fmt: skip
-    # How a copy, also a pickled one, compiles the program again; it takes seed and weights from exe.
+    # A pickled copy is compiled again; it takes seed and weights from the executable.
     exe.remake = partial(
         compile, program, backend=backend, pipeline=pipeline, entry=entry, threads=threads,
         params=params if freeze else None, freeze=freeze, fallback=fallback, prim=prim,

@@ -101,7 +101,7 @@ def weights_key(key: str, weights: Mapping[str, Any]) -> str | None:
 
 
 def load_entry(key: str) -> Made | None:
-    """The cached plan of a key; None if there is none, or a part of it was evicted or is damaged."""
+    """The cached plan of a key; None if there is none, or a part of it is gone or damaged."""
     held = store()
     data = held.get(key) if held else None
     entry: Any = from_bytes(data) if data is not None else None
