@@ -1,7 +1,7 @@
-"""The recorder in use, for ops without a traced operand, by which they would find it.
+"""The recorder in use, for ops that have no traced operand from which to take it.
 
-Random ops need it: in a function that is compiled, or in the body of a loop, they are recorded, so
-that each run draws anew. In a function that is traced for a single call they draw immediately.
+These are random ops. In a function that is compiled, or in the body of a loop, they are recorded,
+so that each run draws anew. In a function that is traced for a single call they draw immediately.
 """
 
 from __future__ import annotations

@@ -307,7 +307,7 @@ _OTHERS: Final = """
 
 
 def _aliases(prefix: str) -> dict[str, Any]:
-    """The functions of numpy, named with a prefix such as ``linalg.``, outside of the standard."""
+    """The functions of numpy that the standard does not have, under a prefix (``linalg.``, "")."""
     ufuncs = {n for n, f in vars(np).items() if isinstance(f, np.ufunc) and f in UFUNCS}
     every = {*FUNCTIONS, *ufuncs, *_OTHERS.split()}
     named = {n.removeprefix(prefix): n for n in sorted(every) if n.startswith(prefix)}

@@ -101,7 +101,10 @@ class IntegerLimits(Struct, frozen=True):
 
 
 def finfo(type: Any) -> FloatLimits:
-    """The limits of a floating-point type, given as it or by a tensor. ArgumentError for others."""
+    """The limits of a floating-point type, or that of a tensor.
+
+    Raises ArgumentError (PK0701) for other types.
+    """
     held = dtype_of(type)
     if not (held.is_float or held.is_complex):
         raise ArgumentError(f"`finfo` of {held}", help="integers have `iinfo`")
@@ -112,7 +115,10 @@ def finfo(type: Any) -> FloatLimits:
 
 
 def iinfo(type: Any) -> IntegerLimits:
-    """The limits of an integer type, given as it or by a tensor. ArgumentError for others."""
+    """The limits of an integer type, or that of a tensor.
+
+    Raises ArgumentError (PK0701) for other types.
+    """
     held = dtype_of(type)
     if not held.is_integer:
         raise ArgumentError(f"`iinfo` of {held}", help="floating types have `finfo`")
@@ -124,7 +130,7 @@ class NamespaceInfo:
     """The result of the standard's ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What is supported: all of it outside of traced functions; 64 axes are numpy's limit."""
+        """What tensors support; traced values do not support the first two."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Place:

@@ -123,7 +123,7 @@ def _has_rows(given: Any) -> bool:
 
 
 def _rule_of(one: OneRow) -> Rule | None:
-    """The rule for an op, or None; none serves operands for attributes that differ by row."""
+    """The rule for an op; None without one, or if an attribute differs from row to row."""
     definition = one.op.definition
     pairs = zip(definition.operands, one.operands, strict=False)
     if any(s.kind is not None and _has_rows(v) for s, v in pairs):

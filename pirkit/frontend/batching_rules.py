@@ -220,9 +220,9 @@ def _gather(one: OneRow) -> Any:
 
 
 def _paired(one: OneRow, places: Value) -> Value:
-    """Indices for `gather_nd`, of shape (rows, ..., k), with the row number before their last axis.
+    """Indices for `gather_nd` with the row number in front of their coordinates.
 
-    That makes the shape (rows, ..., k + 1).
+    From ``places`` of shape (rows, ..., k) that makes the shape (rows, ..., k + 1).
     """
     b, front = one.b, (*places.shape[:-1], 1)
     numbers = b("pd_op.arange", start=0, end=one.count, step=1, dtype=places.dtype)

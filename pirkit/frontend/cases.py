@@ -49,7 +49,7 @@ def check_case(
 
     ``main`` is the training program, differentiated by pirkit; ``split`` are Paddle's own forward
     and backward programs; ``json`` is the inference export. Training takes two steps: outputs,
-    buffers, gradients and updated parameters are compared. Without a ``pipeline`` it is that of
+    buffers, gradients and updated parameters are compared. The default ``pipeline`` is that of
     `pirkit.compile` for the backend.
 
     Numbers that differ are no exception: the report says ``FAIL``. Raises InputError for a damaged

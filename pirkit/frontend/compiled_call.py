@@ -123,7 +123,7 @@ class Compiled:
         return {}
 
     def change(self) -> str | None:
-        """Why the program is out of date, as the function's surroundings have changed, or None."""
+        """Why the program is out of date; None if the function's surroundings have not changed."""
         found = self.surroundings.change(self._read_anew)
         if found is not None:
             return found
@@ -143,7 +143,7 @@ class Compiled:
 
     @cached_property
     def _read_anew(self) -> frozenset[str]:
-        """The places that are read at each call, so that a change there is none of the program."""
+        """The expressions of captured arrays, which are read at each call: they may change."""
         return frozenset(p.expression for p in self.captured.values())
 
     def _attempt(self, arrays: tuple[Array, ...]) -> Sequence[Array] | None:
@@ -245,7 +245,7 @@ class Compiled:
 
 
 def _alone(arrays: Sequence[Array]) -> list[bool]:
-    """For each array, all of them contiguous, whether it shares memory with none of the others.
+    """For each of some contiguous arrays whether it shares memory with no other one.
 
     Addresses are compared: arrays of the same memory may have different ``base``, as torch's do.
     """

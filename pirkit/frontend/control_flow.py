@@ -1,8 +1,7 @@
 """Branches and loops on traced values: ``cond``, ``while_loop``, ``fori_loop`` and ``scan``.
 
 They are recorded as `pd_op.if` and `pd_op.while`; derivatives of every order and mode go through
-them. Values that the functions capture may be traced as well. Names and meanings are those of
-``jax.lax``.
+them. Values that the functions capture may be traced as well. The interfaces follow ``jax.lax``.
 
 A Python number in a state or a result is weak: it takes the element type of what it meets. So a
 loop whose state has numbers is recorded twice, first to infer the types that its body gives them.

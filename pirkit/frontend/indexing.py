@@ -2,9 +2,9 @@
 
 numpy itself checks a known index, on an array that has the shape and no memory. Basic indexing
 becomes slices. Advanced indexing becomes a gather: at positions that numpy computes if the index is
-known while tracing, else at positions that the program computes of traced integers. A mask has to
-be known, as the shape of the result depends on it; so it is where a function is traced with the
-arguments of one call at hand (see `known_values.py`).
+known while tracing, else at positions that the program computes from traced integers. A mask has
+to be known, as the shape of the result depends on it. A traced mask is known if the function is
+traced for the arguments of one call (see `known_values.py`).
 """
 
 from __future__ import annotations
