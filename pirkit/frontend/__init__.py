@@ -1,4 +1,8 @@
-"""Programs in and out. Importing the package imports everything that it needs at once."""
+"""Programs in and out: formats, files, tracing, compilation, transforms of functions.
+
+Importing the package imports its reader of files and all that this needs under one pause of the
+garbage collector, which makes the first import faster (see `diag/gc_pause.py`).
+"""
 
 from pirkit.diag.gc_pause import importing
 

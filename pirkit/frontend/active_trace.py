@@ -1,7 +1,7 @@
-"""The program that is being recorded, for ops that have no traced operand to find it by.
+"""The recorder in use, for ops that have no traced operand from which to take it.
 
-Random ops need it: a function that is compiled, or the body of a loop, draws again at each run. One
-that is traced for a single call may draw at once.
+These are random ops. In a function that is compiled, or in the body of a loop, they are recorded,
+so that each run draws anew. In a function that is traced for a single call they draw immediately.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from pirkit.dialect.opdef import OpDef
 
 
 class Records(Protocol):
-    """A recorder of a program."""
+    """What can record calls of ops: in practice a `tracing.Recorder`."""
 
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """Record a call of an op."""
+        """Record a call of an op with these arguments; returns its results as traced values."""
         ...
 
 
 ACTIVE: Final[ContextVar[Records | None]] = ContextVar("ACTIVE", default=None)
+"""The recorder that random ops call; None where they draw at once."""
 
 
 @contextmanager
 def recording_draws(records: Records) -> Generator[None]:
-    """Random ops are recorded, not computed, for the body of a ``with`` statement."""
+    """Let ``records`` record random ops, which are not computed, in a ``with`` statement."""
     token = ACTIVE.set(records)
     try:
         yield

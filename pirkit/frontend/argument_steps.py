@@ -1,4 +1,8 @@
-"""The steps by which native code unpacks the arguments of a call (see `tree_call`)."""
+"""The steps by which native code unpacks the arguments of a call (see `tree_call_ir.Step`).
+
+`marshalling.caller` generates Python that does the same. Native code is faster, but cannot do all
+of it: where it cannot, functions here return None or False, and a call or a step stays in Python.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +29,16 @@ _NUMBERS: Final = {float: Use.FLOAT, int: Use.INT, bool: Use.BOOL}
 
 
 def arguments_of(ways: Ways, names: Sequence[str]) -> Arguments | None:
-    """The steps from a call with arguments of these names, in order, to the inputs of a program.
+    """The steps from a call to the inputs of a program; None if native code cannot do it.
 
-    None if native code cannot do it.
+    ``ways`` describes arguments, captured values and guards as `marshalling.caller` takes them.
+    ``names`` are those of the keyword arguments, in the order of the call.
     """
     positions, keywords, leaves, static, order, roots, captured, guards = ways
     steps: list[Step] = []
     total = len(positions) + sum(isinstance(s, int) for s in static)
     shapes, kinds = iter(positions), iter(leaves)
+    # In the order in which trees are flattened: by position, then by name in sorted order.
     labels = (*range(total), *sorted(keywords), *[s for s in static if isinstance(s, str)])
     for label in labels:
         at = label if isinstance(label, int) else total + names.index(label)
@@ -46,7 +52,7 @@ def arguments_of(ways: Ways, names: Sequence[str]) -> Arguments | None:
     inputs = [(captured[n], k) for k, n in enumerate(order) if n in captured]
     others = [(place, k) for place, k in inputs if not places.read(place.expression, k)]
     rest = [place for place in guards if not places.watch(place)]
-    if others or rest:
+    if others or rest:  # a Python function reads and checks those that native code cannot
         parent = len(steps)
         read = reader(roots, [place for place, _ in others], rest)
         steps.append(Step(Found.CALLED, read, type=tuple))
@@ -62,7 +68,7 @@ def _take(steps: list[Step], shape: Shape, found: Step, leaves: Any, order: Sequ
         return True
     if shape == LEAF:
         name, kind, meta = next(leaves)
-        if name not in order:
+        if name not in order:  # the program does not use it: only its type and meta are checked
             check = partial(is_like, kind=kind, meta=meta)
             steps.append(found)
             steps.append(Step(Found.APPLIED, check, len(steps) - 1, use=Use.SAME, target=True))
@@ -98,20 +104,22 @@ def _take(steps: list[Step], shape: Shape, found: Step, leaves: Any, order: Sequ
 
 
 def _parts(held: Any, flatten: Callable[[Any], tuple[Any, Any]], extra: Any) -> Any:
-    """The parts of an object of a class that the user registered; None for other objects."""
+    """The parts of an object of a registered class; None if its static data is not ``extra``."""
     parts, found = flatten(held)
     return tuple(parts) if found == extra else None
 
 
 class _Places(Struct):
-    """Steps to globals, closures and attributes; paths share the steps that they have in common."""
+    """Adds steps to globals, closures and attributes; a prefix of two paths has one step."""
 
     steps: list[Step]
     roots: Mapping[str, Any]
+    """The objects at which the expressions of places begin, by name."""
     known: dict[str, int] = field(default_factory=dict[str, int])
+    """The number of the step of each expression so far."""
 
     def read(self, expression: str, target: int) -> bool:
-        """Add the step to an input; False if native code cannot do it."""
+        """Add the step that reads input ``target``; False if native code cannot do it."""
         at = self._step(ast.parse(expression, mode="eval").body)
         if at is None or self.steps[at].use is not Use.NOTHING:
             return False
@@ -148,7 +156,10 @@ class _Places(Struct):
         return True
 
     def _sized(self, node: ast.expr, size: int) -> int | None:
-        """The step to a container of a class of Python itself, with that many elements."""
+        """The step to a dict, list or tuple (no subclass) of ``size`` elements, any if negative.
+
+        Returns its number; None for another class.
+        """
         kind, at = kind_of(self._value(node)), self._step(node)
         if at is None or kind not in (dict, list, tuple):
             return None
@@ -160,6 +171,7 @@ class _Places(Struct):
         return value_of(ast.unparse(node), self.roots)
 
     def _step(self, node: ast.expr) -> int | None:
+        """The number of the step to an expression, added if there is none; None if impossible."""
         text = ast.unparse(node)
         if text not in self.known:
             step = self._made(node)

@@ -1,8 +1,8 @@
-"""The functions of the array API standard: computed on tensors, recorded on traced values.
+"""The names of ``pirkit.numpy``: the functions of the array API standard, and others of numpy.
 
 A tensor's elements are a numpy array, and numpy 2 conforms to the standard, so on tensors each
-function is numpy's. On a traced value it is the rule in `numpy_rules` or `numpy_ufuncs`, which
-records ops. ``_OWN`` has the functions that are in neither.
+function calls numpy's. On a traced value the rule in `numpy_rules` or `numpy_ufuncs` records ops.
+``_OWN`` has the functions whose computation differs from numpy's.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 
 CONSTANTS: Final[Mapping[str, Any]] = {n: getattr(np, n) for n in "e inf nan newaxis pi".split()}
+"""The constants of the standard."""
 
 DATA_DEPENDENT: Final = {
     "nonzero": "`where(mask, x, 0)` keeps the shape",
@@ -42,11 +43,11 @@ DATA_DEPENDENT: Final = {
 
 
 class ArrayFunction:
-    """A function of the array API. Raises UsageError for arguments that it does not take.
+    """A function of the array API. Raises CallError (PK0701) for arguments that it does not take.
 
     On tensors, arrays and numbers it computes, and raises what numpy raises. On traced values it is
-    recorded; it raises TraceError if it has no op, or if the shape of its result depends on
-    elements.
+    recorded; it raises TraceError (PK0706) if it has no op, or if the shape of its result depends
+    on elements. Arguments that numpy's function of that name takes are accepted as well.
     """
 
     def __init__(self, name: str) -> None:
@@ -57,6 +58,7 @@ class ArrayFunction:
         self.__signature__ = signature_of(name)
         self.__doc__ = f"``{name}{self.__signature__}`` of the array API standard {VERSION}."
         kinds = [p.kind for p in self.__signature__.parameters.values()]
+        # A call with exactly these arguments needs no `Signature.bind`, which takes microseconds.
         self._count = kinds.count(Parameter.POSITIONAL_ONLY)
         self._takes_tensor = next(iter(self.__signature__.parameters)) in ("x", "x1", "obj")
         self._defaults = {k: p.default for k, p in self.__signature__.parameters.items()}
@@ -84,7 +86,10 @@ class ArrayFunction:
     def _sorted(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments as the signature has them, without those that are defaults."""
+        """The arguments as the signature has them, without options that have their defaults.
+
+        An option is left out so that rules need not have a parameter for it. Raises CallError.
+        """
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
@@ -134,7 +139,7 @@ class NumpyFunction:
     """A function of numpy that is not in the standard, or called with numpy's parameters.
 
     On tensors, arrays and numbers it computes, and raises what numpy raises; on traced values it is
-    recorded, and raises TraceError for parameters without an op.
+    recorded, and raises TraceError (PK0706) for parameters that no op has.
     """
 
     def __init__(self, name: str) -> None:
@@ -150,7 +155,7 @@ class NumpyFunction:
             with np.errstate(all="ignore"):
                 return array_api.lifted(self._function, DenseTensor)(*args, **kwargs)
         if self.name not in FUNCTIONS:
-            return self._function(*args, **kwargs)  # numpy asks the value
+            return self._function(*args, **kwargs)  # by `__array_function__` of the value
         return apply_function(traced.recording, self.name, args, kwargs)
 
     def __repr__(self) -> str:
@@ -166,7 +171,7 @@ def _numpy_signature(name: str) -> Signature | None:
 
 
 def _numpy_takes(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether numpy's function of that name takes such arguments."""
+    """Whether numpy's function of that name takes such arguments, by its signature."""
     known = _numpy_signature(name)
     if known is None:
         return False
@@ -194,7 +199,10 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _viewed(found: Any, source: DenseTensor) -> Any:
-    """Results that are views of an operand share its buffer."""
+    """Results of numpy as tensors; those that are views share the buffer of ``source``.
+
+    Then a write to one of them is a write to the other, as for numpy's views.
+    """
     if isinstance(found, DenseTensor):
         return source.view_of(found.array) if found.array.base is not None else found
     if type(found) in (list, tuple):
@@ -229,7 +237,7 @@ def _copied(x: DenseTensor, dtype: Any) -> Any:
 
 
 def _known(array: Any) -> Any:
-    """Check that tensors have the element type of an array. Raises UnsupportedError if not."""
+    """The array, if tensors have its element type. Raises UnsupportedError otherwise."""
     element_type(array.dtype)
     return array
 
@@ -251,7 +259,8 @@ def _argsort(
     array = np.asarray(array_api.unwrap(x))
     if not descending:
         return DenseTensor(np.argsort(array, axis=axis, stable=True))
-    places = np.argsort(np.flip(array, axis=axis), axis=axis, stable=True)  # equal ones: last first
+    # Sorting the flipped array and flipping back leaves equal elements in their order.
+    places = np.argsort(np.flip(array, axis=axis), axis=axis, stable=True)
     return DenseTensor(array.shape[axis] - 1 - np.flip(places, axis=axis))
 
 
@@ -267,7 +276,7 @@ _TYPES: Final[dict[str, Callable[..., Any]]] = {
     name: getattr(array_types, name)
     for name in ("can_cast", "finfo", "iinfo", "isdtype", "result_type")
 }
-"""Functions of element types, or of values whose element types alone they read."""
+"""Functions of element types, or of values of which they read the element types alone."""
 
 _OWN: Final[dict[str, Callable[..., Any]]] = {
     **_TYPES,
@@ -294,11 +303,11 @@ _OTHERS: Final = """
     gcd geomspace identity indices intersect1d lcm logspace setdiff1d tri tril_indices triu_indices
     union1d unique
 """
-"""Functions of numpy without a rule of their own."""
+"""Functions of numpy that are neither in the standard nor in `FUNCTIONS`, offered all the same."""
 
 
 def _aliases(prefix: str) -> dict[str, Any]:
-    """Functions that numpy has and the standard has not."""
+    """The functions of numpy that the standard does not have, under a prefix (``linalg.``, "")."""
     ufuncs = {n for n, f in vars(np).items() if isinstance(f, np.ufunc) and f in UFUNCS}
     every = {*FUNCTIONS, *ufuncs, *_OTHERS.split()}
     named = {n.removeprefix(prefix): n for n in sorted(every) if n.startswith(prefix)}
@@ -321,10 +330,11 @@ NAMES: Final[dict[str, Any]] = {
 """Every name of the namespace, except those of the extensions."""
 
 EXTENSIONS: Final = {n: {**_aliases(f"{n}."), **_functions(f"{n}.")} for n in ("fft", "linalg")}
+"""The names of the extensions ``fft`` and ``linalg``."""
 
 
 def check_version(version: str | None) -> None:
-    """Raises UnsupportedError for an unknown version of the standard."""
+    """Raise UnsupportedError (PK0400) for an unknown version of the standard; None is any."""
     if version not in (None, *OLDER, VERSION):
         raise UnsupportedError(
             f"version {version} of the array API", help=f"known are {', '.join((*OLDER, VERSION))}"

@@ -1,6 +1,7 @@
-"""The functions of the array API standard (2024.12) and their signatures: the one table of them.
+"""The functions of the array API standard (2024.12) and their signatures, in one table.
 
-https://data-apis.org/array-api/2024.12/ - positional parameters may be given only by position.
+Source: https://data-apis.org/array-api/2024.12/. Parameters before a ``/`` may be given only by
+position, those after a ``*`` only by name.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 VERSION: Final = "2024.12"
 OLDER: Final = ("2021.12", "2022.12", "2023.12")
+"""Earlier versions, which a caller may ask for: the newest one is compatible with them."""
 
 _ELEMENTWISE: Final = (
     ("x, /", """
@@ -46,7 +48,7 @@ _ELEMENTWISE: Final = (
     ("n, /, *, d=1.0, dtype=None, device=None", "fft.fftfreq fft.rfftfreq"),
     ("x, /, *, axes=None", "fft.fftshift fft.ifftshift"),
 )  # fmt: skip
-"""One signature, and the functions that have it."""
+"""Each signature that several functions have, with those functions."""
 
 _SINGLE: Final = """
     arange(start, /, stop=None, step=1, *, dtype=None, device=None)
@@ -92,6 +94,7 @@ _SINGLE: Final = """
     linalg.trace(x, /, *, offset=0, dtype=None)
     linalg.vector_norm(x, /, *, axis=None, keepdims=False, ord=2)
 """
+"""The functions that have a signature of their own."""
 
 
 def _rows() -> dict[str, str]:
@@ -103,11 +106,11 @@ def _rows() -> dict[str, str]:
 
 
 ROWS: Final = _rows()
-"""The parameters of each function, as text; ``linalg.`` and ``fft.`` are the extensions."""
+"""The parameters of each function, as text; names of extensions begin ``linalg.`` or ``fft.``."""
 
 
 def signature_of(name: str) -> Signature:
-    """The signature of a function of the standard."""
+    """The signature of a function of the standard, by a name of `ROWS`."""
     written = ast.parse(f"def f({ROWS[name]}): ...").body[0]
     assert isinstance(written, ast.FunctionDef)
     given = written.args

@@ -1,4 +1,7 @@
-"""Element types in the array API: kinds, limits, promotion, and the namespace's own facts."""
+"""Element types in the array API: their kinds, limits and promotion, and the inspection interface.
+
+Source: https://data-apis.org/array-api/2024.12/ ("Data Types", "Inspection").
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from pirkit.runtime.place import CPU, Place
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 
 DTYPES: Final = {d.name: d for d in dt.ALL}
+"""All element types of tensors by name, those outside of the standard included."""
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "bool": ("bool",),
@@ -33,7 +37,7 @@ _STANDARD: Final = tuple(
 
 
 def dtype_of(given: Any) -> DType:
-    """The element type of a tensor, or an element type by its name."""
+    """The element type of a tensor or of an array of numpy; or an element type, given by name."""
     if hasattr(given, "meta"):
         return given.dtype
     is_array = isinstance(given, np.ndarray | np.generic)
@@ -41,7 +45,11 @@ def dtype_of(given: Any) -> DType:
 
 
 def isdtype(dtype: DTypeLike, kind: Any) -> bool:
-    """True if an element type is of a kind, or of one of several. UsageError for another kind."""
+    """True if an element type is of a kind, or of one of a tuple of kinds.
+
+    ``kind`` is a word of the standard (``"real floating"``) or an element type. Raises
+    ArgumentError (PK0701) for any other text.
+    """
     held = element_type(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(held, one) for one in cast("tuple[Any, ...]", kind))
@@ -56,7 +64,10 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The element type to which tensors, element types and Python numbers promote."""
+    """The element type to which tensors, element types and Python numbers promote, as in numpy.
+
+    Raises UnsupportedError (PK0400) where there is none.
+    """
     given = [x if is_number(x) else dtype_of(x).np for x in arrays_and_dtypes]
     try:
         return element_type(np.result_type(*given))
@@ -65,7 +76,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 
 def can_cast(from_: Any, to: DTypeLike) -> bool:
-    """True if every value of one type, or of a tensor's, is one of the other, as numpy has it."""
+    """True if a type, or that of a tensor, converts to another by numpy's ``safe`` rule."""
     return bool(np.can_cast(dtype_of(from_).np, element_type(to).np))
 
 
@@ -90,7 +101,10 @@ class IntegerLimits(Struct, frozen=True):
 
 
 def finfo(type: Any) -> FloatLimits:
-    """The limits of a floating-point type, by type or tensor. UsageError for another type."""
+    """The limits of a floating-point type, or that of a tensor.
+
+    Raises ArgumentError (PK0701) for other types.
+    """
     held = dtype_of(type)
     if not (held.is_float or held.is_complex):
         raise ArgumentError(f"`finfo` of {held}", help="integers have `iinfo`")
@@ -101,7 +115,10 @@ def finfo(type: Any) -> FloatLimits:
 
 
 def iinfo(type: Any) -> IntegerLimits:
-    """The limits of an integer type, by type or tensor. UsageError for another type."""
+    """The limits of an integer type, or that of a tensor.
+
+    Raises ArgumentError (PK0701) for other types.
+    """
     held = dtype_of(type)
     if not held.is_integer:
         raise ArgumentError(f"`iinfo` of {held}", help="floating types have `finfo`")
@@ -113,7 +130,7 @@ class NamespaceInfo:
     """The result of the standard's ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Masks and shapes that depend on elements work, except while a function is traced."""
+        """What tensors support; traced values do not support the first two."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Place:
@@ -125,7 +142,7 @@ class NamespaceInfo:
         return [CPU]
 
     def default_dtypes(self, *, device: Place | None = None) -> dict[str, DType]:
-        """The element types of Python numbers, those of numpy, and of indices."""
+        """The element types of arrays made from Python numbers, as in numpy, and of indices."""
         return {
             "real floating": dt.float64,
             "complex floating": dt.complex128,

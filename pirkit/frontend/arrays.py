@@ -1,4 +1,7 @@
-"""Named arrays in ``.npz`` files: read after a check of their sizes, written atomically."""
+"""Arrays in ``.npz`` and ``.npy`` files: sizes are checked before reading, writes are atomic.
+
+Pickled objects are never read.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +43,12 @@ _DAMAGE: Final = (
 
 
 def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Array]:
-    """The arrays of a file by name.
+    """The arrays of a ``.npz`` file by name.
 
     ``dtypes`` names the true dtype of members that numpy cannot store (bfloat16 is stored as its
-    bits in uint16). Raises ArtifactError for a missing or damaged file, objects, and two members
-    of one name, LimitError (PK0302) for a file that unpacks to far more than it is.
+    bits in uint16). Raises ArtifactError for a missing file (PK0506), and for a damaged one, one
+    with pickled objects, or with two members of one name (PK0507); LimitError (PK0302) for a file
+    that unpacks to far more than its own size.
     """
     try:
         status = os.stat(path)
@@ -69,7 +73,11 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
 
 
 def read_npy(path: str) -> Array:
-    """The array of a file. Raises ArtifactError for a missing or damaged one, or one of objects."""
+    """The array of a ``.npy`` file.
+
+    Raises ArtifactError for a missing file (PK0506), and for a damaged one or one of objects
+    (PK0507).
+    """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise _damaged(path, "it is no regular file", "npy")
@@ -86,7 +94,7 @@ def restore(array: Array, dtype: DType) -> Array:
 
 
 def write_npz(path: str, arrays: Mapping[str, Array]) -> None:
-    """Write named arrays; bfloat16 as its bits in uint16. Raises ArtifactError if impossible."""
+    """Write arrays by name; bfloat16 as its bits in uint16. Raises ArtifactError (PK0506)."""
     storable = {
         name: array.view(np.uint16) if array.dtype == bfloat16.np else array
         for name, array in arrays.items()

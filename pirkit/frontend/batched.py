@@ -15,24 +15,30 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 
 class Batched(Struct, frozen=True):
-    """A value, with an axis of rows in front or the same for all rows."""
+    """The form of a value for all rows."""
 
     value: Value
     rows: bool
+    """Whether ``value`` has an axis of rows in front; if not, it is the same for all rows."""
 
 
 class OneRow(Struct, frozen=True):
-    """An op as it was recorded for one row, with the batched forms of its operands."""
+    """An operation as it was recorded for one row, with the batched forms of its operands.
+
+    Batching rules take it and emit the operation for all rows.
+    """
 
     b: Builder
+    """Emits into the program for all rows."""
     op: PirOp
     operands: tuple[Any, ...]
     """By slot: a `Batched`, a list of them, or None."""
     count: int
+    """The number of rows."""
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """Attributes, those that may be operands included."""
+        """The attributes by name, with those that an operand may give instead."""
         found = self.op.attribute_values()
         for slot in self.op.definition.operands:
             if slot.kind is not None and slot.name in self.op.properties:
@@ -41,7 +47,7 @@ class OneRow(Struct, frozen=True):
 
     @property
     def rank(self) -> int:
-        """Axes of the first operand, for one row."""
+        """The number of axes of the first operand, for one row."""
         return self.meta(0).rank
 
     def meta(self, slot: int) -> TensorMeta:
@@ -67,7 +73,10 @@ class OneRow(Struct, frozen=True):
         )
 
     def aligned(self, slot: int, rank: int) -> Value:
-        """An operand whose axes for one row are as many as ``rank``, to be broadcast."""
+        """An operand for a broadcast with others that have up to ``rank`` axes for one row.
+
+        If it has rows, axes of size 1 after the axis of rows make up the difference.
+        """
         given = self.operands[slot]
         x = given.value
         if not given.rows:
@@ -78,7 +87,10 @@ class OneRow(Struct, frozen=True):
         return self.b.reshape(x, (x.shape[0], *[1] * more, *x.shape[1:]))
 
     def emit(self, tensors: Sequence[Any], **changed: Any) -> Any:
-        """The op on other tensors, with some attributes changed."""
+        """Emit the op on these tensors, with some attributes ``changed``; returns its results.
+
+        Attributes that operands give stay operands.
+        """
         kinds = {s.name for s in self.op.definition.operands if s.kind is not None}
         late = {
             s.name: cast(Batched, v).value

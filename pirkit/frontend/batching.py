@@ -27,12 +27,12 @@ from pirkit.runtime.meta import TensorMeta, VecMeta
 def apply_rule(
     b: Builder, op: PirOp, values: dict[SSAValue, Any], count: int, alike: bool = False
 ) -> Operation | None:
-    """Emit an op for all rows, and record the batched forms of its results.
+    """Emit an op for all ``count`` rows, and add the batched forms of its results to ``values``.
 
-    Random ops are refused, unless rows are ``alike`` in what they draw.
-
-    Gives the op to go on with: the next one, or the first part where the op was decomposed. Raises
-    UnsupportedError (PK0402), naming op and line, for an op that has no form for rows.
+    Returns the op to continue with: the next one, or the first of those into which ``op`` was
+    decomposed. Raises UnsupportedError (PK0402), naming op and line, for an op that cannot be
+    mapped over rows; random ops are among them unless all rows are to be ``alike`` in what they
+    draw.
     """
     if op.name == "pir.combine":
         values[op.results[0]] = [values[v] for v in op.operands]
@@ -56,7 +56,7 @@ def apply_rule(
         rule = _rule_of(one)
         found = rule(one) if rule is not None else None
         if found is None:
-            before, block = op.prev_op, op.parent
+            before, block = op.prev_op, op.parent  # `decompose_op` erases the op
             if decompose_op(op):
                 assert block is not None
                 return block.first_op if before is None else before.next_op
@@ -88,7 +88,10 @@ def _stopped(b: Builder, value: Value) -> Value:
 
 
 def _shared(one: OneRow, values: dict[SSAValue, Any]) -> None:
-    """An op that is the same for all rows. Raises UnsupportedError (PK0402) for arrays."""
+    """Emit an op once, as none of its operands differs from row to row.
+
+    Raises UnsupportedError (PK0402) if a result is neither a tensor nor a list of tensors.
+    """
     metas = [meta_of(result.type) for result in one.op.results]
     if not all(isinstance(meta, TensorMeta | VecMeta) for meta in metas):
         raise no_rule(one.op)
@@ -120,7 +123,7 @@ def _has_rows(given: Any) -> bool:
 
 
 def _rule_of(one: OneRow) -> Rule | None:
-    """The rule for an op. Operands that stand for attributes have to be the same in all rows."""
+    """The rule for an op; None without one, or if an attribute differs from row to row."""
     definition = one.op.definition
     pairs = zip(definition.operands, one.operands, strict=False)
     if any(s.kind is not None and _has_rows(v) for s, v in pairs):
@@ -132,7 +135,7 @@ def _rule_of(one: OneRow) -> Rule | None:
 
 
 def _names_axes(one: OneRow) -> bool:
-    """Whether an op is elementwise along some axes only, or sums in the end."""
+    """Whether an op of the kind elementwise treats some axes differently, or reduces in the end."""
     return not _ABOUT_AXES.isdisjoint(one.op.definition.attr_kinds) or any(
         s.is_vec for s in one.op.definition.operands
     )
@@ -144,7 +147,7 @@ _ABOUT_AXES: Final = frozenset(
 
 
 def no_rule(op: PirOp) -> UnsupportedError:
-    """The error for an op that cannot be mapped over rows."""
+    """The error (PK0402) for an op that cannot be mapped over rows."""
     if bodies(op):
         help = "in a loop with a derivative inside, rows end together: take `fori_loop`, `scan`"
     elif op.definition.effects == RANDOM:

@@ -1,8 +1,9 @@
-"""Branches and loops over rows.
+"""Batching of branches and loops, and of the stacks that save values for their derivatives.
 
 If the condition is the same for all rows, a branch stays a branch and a loop a loop, over values
-with an axis of rows. If it differs, both branches run and each row takes its own; a loop runs as
-long as one row wants it, and rows that are done keep their state. That is what JAX's ``vmap`` does.
+with an axis of rows. If it differs, both branches run and each row selects its result; a loop runs
+until the condition is false in every row, and rows that are done keep their state. That is what
+JAX's ``vmap`` does.
 """
 
 from __future__ import annotations
@@ -27,15 +28,18 @@ from pirkit.runtime.meta import TensorMeta
 
 
 class Rows(Struct):
-    """Emits ops for all rows; ``values`` maps a value of one row to its batched form."""
+    """Emits ops for all rows."""
 
     b: Builder
     count: int
+    """The number of rows."""
     values: dict[SSAValue, Any]
+    """The batched form of each value of the program for one row: a `Batched`, or a list of them."""
     placeholders: frozenset[SSAValue]
-    """Placeholders of user-defined derivatives: each row has its own."""
+    """The tangents and cotangents for which user-defined derivatives were recorded. Each gets an
+    axis of rows, as those that will replace it have one."""
     around: list[SSAValue]
-    """The values that regions read from programs around that of one row."""
+    """The values that the program for one row reads from programs around it."""
     alike: bool = False
     """Whether all rows draw the same random numbers; if not, random ops are refused."""
     pushed: dict[PirOp, list[bool]] = field(default_factory=dict[PirOp, list[bool]])
@@ -43,6 +47,7 @@ class Rows(Struct):
 
     @classmethod
     def of(cls, b: Builder, count: int, block: Block, alike: bool = False) -> Rows:
+        """A state for emitting a block; the caller adds the values that it reads to ``values``."""
         customs = [Custom.of(op) for op in operations(block) if op.name == CUSTOM]
         placeholders = frozenset(v for c in customs for v in c.placeholders)
         return cls(b, count, {}, placeholders, list(_read(block)), alike)
@@ -63,6 +68,7 @@ class Rows(Struct):
             op = cast("PirOp | None", op.next_op)
 
     def _structured(self, op: PirOp) -> None:
+        """Emit an op with regions, or one on stacks."""
         saved, self.b.location = self.b.location, op.location
         try:
             if op.name in _STACKS:
@@ -77,6 +83,7 @@ class Rows(Struct):
             self.b.location = saved
 
     def _yielded(self, block: Block) -> list[Batched]:
+        """Emit the ops of a block; returns what it yields."""
         self.run(cast("PirOp | None", block.first_op))
         return [self.values[v] for v in cast(PirOp, block.last_op).operands]
 
@@ -97,7 +104,7 @@ class Rows(Struct):
 
     def _branch(self, op: PirOp) -> None:
         condition = cast(Batched, self.values[op.operands[0]])
-        if condition.rows:
+        if condition.rows:  # both branches run, outside of any region
             mask = self.b.cast(self.b.reshape(condition.value, (self.count,)), dt.bool_)
             sides = [[self.broadcast(v) for v in self._yielded(r.block)] for r in op.regions]
             found = [self._chosen(mask, yes, no) for yes, no in zip(*sides, strict=True)]
@@ -121,10 +128,16 @@ class Rows(Struct):
     # --- loops ---
 
     def _loop(self, op: PirOp) -> None:
+        """Emit a loop; if its condition differs from row to row, it is ``masked``.
+
+        Then a further variable of the loop is the mask of the rows that are not done.
+        """
         source = op.regions[0].block
         first, *given = [cast(Batched, self.values[v]) for v in op.operands]
         flags, masked = [v.rows for v in given], first.rows
-        while True:  # a variable that has rows after an iteration has them from the beginning
+        # A variable that has rows after an iteration needs them from the beginning, and in a masked
+        # loop all have them. An iteration is emitted again until that adds no variable.
+        while True:
             block, again, after = self._iteration(source, given, flags, masked)
             more = [f or v.rows for f, v in zip(flags, after, strict=True)]
             if masked or again.rows:
@@ -158,7 +171,10 @@ class Rows(Struct):
     def _iteration(
         self, source: Block, given: Sequence[Batched], flags: Sequence[bool], masked: bool
     ) -> tuple[Block, Batched, list[Batched]]:
-        """An iteration as a block without an end: whether there is another one, and the state."""
+        """An iteration as a block without a terminator, whether another one follows, the state.
+
+        ``flags`` tell which variables have rows. A masked loop has its mask as last argument.
+        """
         types: list[Any] = []
         for value, flag in zip(given, flags, strict=True):
             meta = value.value.any_meta
@@ -186,13 +202,16 @@ class Rows(Struct):
     # --- stacks ---
 
     def create_stack(self, op: PirOp) -> None:
-        """A stack holds values of all rows."""
+        """Emit one stack, which holds the values of all rows."""
         made = self.b.insert(op.clone())
         for result, new in zip(op.results, made.results, strict=True):
             self.values[result] = Batched(self.b.wrap(new), False)
 
     def push(self, op: PirOp) -> None:
-        """Values are pushed as they are, with rows or without."""
+        """Push values as they are, with rows or without; which of them have rows is noted.
+
+        If an earlier push to the stack had rows for a value, this one is broadcast.
+        """
         stack = stack_of(op.operands[0])
         if stack is None:
             raise no_rule(op)
@@ -204,7 +223,7 @@ class Rows(Struct):
         self.b.insert(create("pir.tuple_push", [v.ssa for v in values]))
 
     def pop(self, op: PirOp) -> None:
-        """Pop the batched values that were pushed."""
+        """Pop values in the form in which `push` noted them."""
         stack = stack_of(op.operands[0])
         if stack is None or stack not in self.pushed:
             raise no_rule(op)
@@ -219,7 +238,7 @@ class Rows(Struct):
             self.values[result] = Batched(self.b.wrap(new), flag)
 
     def has_elements(self, op: PirOp) -> None:
-        """All rows end at the same iteration."""
+        """Ask whether a stack has elements: one answer, as all rows end at the same iteration."""
         stack = cast(Batched, self.values[op.operands[0]]).value
         self.values[op.results[0]] = Batched(self.b("pir.has_elements", stack), False)
 

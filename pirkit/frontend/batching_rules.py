@@ -1,4 +1,9 @@
-"""Batching rules: the form of an op for many rows, with an axis of rows in front."""
+"""Batching rules: the form of an op for many rows, with an axis of rows in front.
+
+A rule takes a `OneRow`, emits ops for all rows, and returns their results: values with an axis of
+rows, or `Batched` ones. None means that the rule does not serve the call; `batching` then
+decomposes the op or loops over the rows.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,10 @@ Rule = Callable[[OneRow], Any]
 
 
 def elementwise(one: OneRow) -> Any:
-    """Operands are aligned, and broadcast by the op; those of ops that do not have all rows."""
+    """The rule of elementwise ops: operands are aligned, and the op broadcasts them.
+
+    Where the op refuses to, operands that all rows share are expanded to as many rows first.
+    """
     slots = one.op.definition.operands
     at = [i for i, s in enumerate(slots) if s.kind is None and one.operands[i] is not None]
     metas = [one.meta(i) for i in at]
@@ -46,6 +54,7 @@ def elementwise(one: OneRow) -> Any:
 
 
 def _same(one: OneRow) -> Any:
+    """An op of one tensor, or list of tensors, that does the same for every shape."""
     given = one.operands[0]
     if isinstance(given, list):
         return [one.emit([one.broadcast(v)]) for v in cast("list[Batched]", given)]
@@ -53,7 +62,10 @@ def _same(one: OneRow) -> Any:
 
 
 def _leading(one: OneRow) -> Any:
-    """Ops on the matrices of the last axes: axes in front of them are aligned, vectors columns."""
+    """Ops on the matrices of the last two axes; axes in front of these are aligned.
+
+    The right-hand side of `solve` may be a vector, which becomes a matrix of one column.
+    """
     given = [i for i, v in enumerate(one.operands) if v is not None]
     plain = [one.meta(i).shape for i in given]
     if one.op.name == "pd_op.solve" and holds_vectors(*plain):
@@ -93,13 +105,14 @@ def _shifted(name: str) -> Rule:
 
 
 def _moved(axis: Any, rank: int) -> Any:
+    """An axis of one row, or several, behind the axis of rows."""
     if isinstance(axis, int):
         return axis % rank + 1
     return [int(a) % rank + 1 for a in axis]
 
 
 def _reduced(one: OneRow) -> Any:
-    """A reduction, where no axes are all axes."""
+    """A reduction; without axes it reduces all axes of a row."""
     given = one.attrs["axis"]
     listed = [given] if isinstance(given, int) else list(given or ())
     axes = [a % one.rank for a in listed] if one.rank else []
@@ -152,11 +165,11 @@ def _joined(one: OneRow) -> Any:
 
 
 def _matmul(one: OneRow) -> Any:
-    """Vectors become matrices, and axes in front of matrices are aligned.
+    """A matmul: vectors become matrices, and axes in front of the matrices are aligned.
 
-    Rows times one matrix are one matmul, which is tiled; a matmul for each row reads the matrix
-    anew for each of them. Dot products of rows with rows are sums of products, unless these would
-    be rounded to half precision.
+    Rows times one matrix are one tiled matmul; a matmul for each row would read the matrix anew.
+    Dot products of rows with rows are sums of products, unless the products would be rounded to
+    half precision.
     """
     b, ranks = one.b, [one.meta(0).rank, one.meta(1).rank]
     x, y = one.operands
@@ -190,7 +203,10 @@ def _matmul(one: OneRow) -> Any:
 
 
 def _gather(one: OneRow) -> Any:
-    """Rows of one tensor, or of each row's own: then places have the number of the row in front."""
+    """A gather along an axis, as one op if all rows share the indices.
+
+    If each row has its own indices, it is a `gather_nd` whose indices begin with the row number.
+    """
     b, axis = one.b, int(one.attrs["axis"]) % max(one.rank, 1)
     index = one.operands[1]
     if not index.rows:
@@ -204,7 +220,10 @@ def _gather(one: OneRow) -> Any:
 
 
 def _paired(one: OneRow, places: Value) -> Value:
-    """Places along the first axes, with the number of the row in front."""
+    """Indices for `gather_nd` with the row number in front of their coordinates.
+
+    From ``places`` of shape (rows, ..., k) that makes the shape (rows, ..., k + 1).
+    """
     b, front = one.b, (*places.shape[:-1], 1)
     numbers = b("pd_op.arange", start=0, end=one.count, step=1, dtype=places.dtype)
     numbers = b.reshape(numbers, (one.count, *[1] * (len(front) - 1)))
@@ -248,7 +267,10 @@ def _shape(one: OneRow) -> Any:
 
 
 def _convolution(one: OneRow) -> Any:
-    """Rows of images are more images; with filters of each row, rows of channels are groups."""
+    """A convolution: rows of images become more images of the batch.
+
+    If each row has its own filters, rows become groups of channels instead.
+    """
     b, attrs, x, filters = one.b, one.attrs, one.value(0), one.operands[1]
     if not filters.rows:
         images = b.reshape(x, (one.count * x.shape[1], *x.shape[2:]))
@@ -277,7 +299,7 @@ def _roll(one: OneRow) -> Any:
 
 
 def _searchsorted(one: OneRow) -> Any:
-    """One sequence for all rows stays one; else each row of values has a sequence."""
+    """A sequence that all rows share serves all values; otherwise each row has a sequence."""
     b, sequence = one.b, one.operands[0]
     if not sequence.rows and one.rank == 1:
         return one.emit([sequence.value, one.value(1)])
@@ -288,7 +310,10 @@ def _searchsorted(one: OneRow) -> Any:
 
 
 def _framed(one: OneRow) -> Any:
-    """Frames along the first axis of a row go to its end in reverse order, and back."""
+    """`frame` and `overlap_add`; those along the first axis of a row are computed along the last.
+
+    There the op has the axes of frames in reverse order, so they are moved and reversed, and back.
+    """
     x = one.value(0)
     if one.attrs["axis"]:
         return one.emit([x])
@@ -308,6 +333,7 @@ def _filled(one: OneRow) -> Any:
 
 
 def _reduced_as(one: OneRow) -> Any:
+    """`reduce_as`: the sum over the axes that a broadcast of the target would add or expand."""
     x, target = one.value(0), one.meta(1).shape
     lead = one.rank - len(target)
     kept = [lead + i for i, d in enumerate(target) if d != 1 or one.meta(0).shape[lead + i] == 1]
@@ -318,12 +344,12 @@ def _reduced_as(one: OneRow) -> Any:
 
 
 def _custom(one: OneRow) -> Any:
-    """A derivative that the user wrote, of all rows; see `custom_rules`."""
+    """A derivative that the user wrote, as one op on all rows; see `custom_rules`."""
     return one.emit([one.value(i) for i in range(len(one.operands))])
 
 
 def _recomputed(one: OneRow) -> Any:
-    """The operands of a recomputed function keep the batched forms that it was computed from."""
+    """`checkpoint`: results get rows; inputs, from which they are recomputed, keep their forms."""
     count = one.attrs["outputs"]
     outputs = [one.value(i) for i in range(count)]
     return one.emit([*outputs, *[v.value for v in one.operands[count:]]])
@@ -334,7 +360,11 @@ def _depend(one: OneRow) -> Any:
 
 
 def _embedding(one: OneRow) -> Any:
-    """Rows of one table, or of each row's own. There is no place below 0, nor beyond the table."""
+    """Rows of one table, or of a table for each row.
+
+    For the latter, `gather_nd` would count negative ids from the end; they are mapped beyond the
+    table, so that it refuses them as `embedding` does.
+    """
     b, rows = one.b, one.meta(1).shape[0]
     if not one.operands[1].rows:
         return one.emit([one.value(0), one.operands[1].value])
@@ -383,4 +413,4 @@ RULES: Final[dict[str, Rule]] = {
     **_named(_leading, "cholesky triangular_solve qr svd inverse det eig eigh slogdet slogdet_v2"
                        " lu solve"),
 }  # fmt: skip
-"""The rule of each op; the kind of elementwise ops selects theirs."""
+"""The rule of each op, except those of the kind elementwise, which have `elementwise`."""

@@ -1,4 +1,8 @@
-"""Finds the first pass of a pipeline, then its first rewrite, that breaks a module."""
+"""Finds the first pass of a pipeline, then its first rewrite, that breaks a module.
+
+A module is broken if it is invalid, or computes other numbers than the original one on random
+inputs (`numeric_check.NumberCheck`). Commands offer this as ``--bisect``.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +29,12 @@ class Culprit:
 
     pass_: Pass
     position: int
+    """The number of the pass in the pipeline, counted from 1."""
     reason: str
+    """What is wrong with the module afterwards."""
     rewrite: int | None = None
     rewrites: int = 0
+    """How many rewrites the pass made in all."""
     rule: str = ""
     op: str = ""
     span: Span | None = None
@@ -47,14 +54,14 @@ class Culprit:
 
 
 def bisect(module: ModuleOp, passes: Sequence[Pass], seed: int = 0) -> Culprit | None:
-    """Find the first pass, and its first rewrite, after which the module is invalid or computes
-    other numbers.
+    """The first pass, and its first rewrite, after which the module is invalid or computes other
+    numbers; None if no pass breaks it.
 
-    Returns None if no pass breaks the module, which is not changed. Raises VerifyError for an
-    invalid module, and whatever running it on random inputs raises.
+    ``module`` is not changed; its inputs are drawn from ``seed``. Raises VerifyError if it is
+    invalid from the beginning, and whatever running it on random inputs raises.
     """
     check = NumberCheck.of(module, seed)
-    run_pipeline(module.clone(), ())
+    run_pipeline(module.clone(), ())  # verifies the module
     state = module.clone()
     for position, pass_ in enumerate(passes, 1):
         trial = _Trial(state, pass_, check)
@@ -84,12 +91,15 @@ class _Trial:
         try:
             run_pipeline(self.result, [self.pass_], listeners=[self.note], stop_after=stop_after)
         except PassError as error:
+            # PK0802 is an invalid result, for which some rewrite is to blame; otherwise the pass
+            # itself raised, and fewer rewrites would tell nothing.
             self.failed = error.code != "PK0802"
             return error.message
         found = self.check.difference(self.result)
         return None if found is None else str(found)
 
     def note(self, rule: str, op: Operation) -> None:
+        """Record a rewrite; a listener of `run_pipeline`."""
         self.rewrites.append((rule, op.name, span_of(op)))
 
 

@@ -1,8 +1,8 @@
-"""Bodies of branches and loops: functions recorded into programs of their own.
+"""Bodies of branches, loops and mapped functions, recorded into programs of their own.
 
-A body is a program until all of it is recorded: then the derivatives inside it are expanded, as
-those of a whole program are, and its operations move into the region of an op. Until then the
-values that it reads from the programs around it are inputs.
+A body is a program of its own while it is recorded, and the values that it reads from the programs
+around it are inputs. At the end the derivatives inside it are expanded, as those of a whole
+program are, and its operations move into the region of an op, or into the program around it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from pirkit.passes.pipelines import EXPANSION
 from pirkit.runtime.meta import TensorMeta
 
 Weak = Sequence[type[Any] | None]
-"""Python types of the values that are numbers; a few of the first, None for others."""
+"""For each value the Python type if it began as a number (it promotes as numbers do), else None.
+
+A shorter sequence speaks of the first values; the others are no numbers.
+"""
 
 
 class BodyRecorder(Recorder):
@@ -37,12 +40,16 @@ class BodyRecorder(Recorder):
         super().__init__(ProgramOp.build("body"))
         self.outer = outer
         self.only_types = isinstance(outer, BodyRecorder) and outer.only_types
-        """Only types are wanted from the recording: loops inside are recorded once, not twice."""
+        """Whether the recording only infers types. Then loops inside are recorded once, not twice
+        (see `control_flow.while_op`)."""
         self.links: dict[SSAValue, Value] = {}
         """The input of this body for each value of an outer program."""
 
     def own(self, value: Value) -> Value:
-        """A value of this body. Raises TraceError for one of a trace that is over."""
+        """The value itself if it is of this body, an input of the body for a value around it.
+
+        Raises TraceError (PK0707) for a value of a trace that has ended.
+        """
         if self.inner is not None:
             return self.inner.own(value)
         if isinstance(value.b, Recorder) and value.ssa in value.b.written:
@@ -57,6 +64,7 @@ class BodyRecorder(Recorder):
         return found
 
     def _is_around(self, value: Value) -> bool:
+        """Whether a value belongs to one of the programs around this body."""
         block, around = block_of(value.ssa), self.outer
         while around.block is not block and isinstance(around, BodyRecorder):
             around = around.outer
@@ -68,7 +76,11 @@ class BodyRecorder(Recorder):
 
 
 class Body:
-    """A function that becomes the region of an op of the program that ``outer`` records."""
+    """A function whose recorded operations become a part of the program that ``outer`` records.
+
+    Use: make `arguments`, `record` the function on them, and take its `region`, or have it
+    `inlined`. ``only_types`` is that of `BodyRecorder`.
+    """
 
     def __init__(self, outer: Recorder, *, only_types: bool = False) -> None:
         self.outer = outer
@@ -77,7 +89,10 @@ class Body:
         self._arguments: list[Value] = []
 
     def record(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The result of the function for trees of values of this body."""
+        """The result of the function for trees of values of this body.
+
+        Raises TraceError if it asked for an unknown truth value, even if it caught that error.
+        """
         self.outer.inner = self.recorder
         try:
             with recording_draws(self.recorder):
@@ -88,7 +103,10 @@ class Body:
             self.outer.inner = None
 
     def arguments(self, shape: tree.Shape, metas: Sequence[TensorMeta], weak: Weak = ()) -> Any:
-        """A tree of values that the op hands to the body; ``weak`` ones promote as numbers do."""
+        """New arguments of the body, as a tree of this shape, with the meta of each leaf.
+
+        ``weak`` ones promote as numbers do.
+        """
         first, b = len(self._arguments), self.recorder
         kinds = [*weak, *[None] * (len(metas) - len(weak))]
         made = [
@@ -99,9 +117,10 @@ class Body:
         return tree.unflatten(shape, iter(made))
 
     def region(self, results: Sequence[Value], given: Sequence[SSAValue] | None = None) -> Region:
-        """The region that yields values of the body.
+        """The region that yields these values of the body; the body ends with it.
 
-        Its arguments are those of a block, or the values of the program around that are ``given``.
+        Its block takes the arguments of the body, unless values of the program around it are
+        ``given`` for them: then the region reads these.
         """
         program = self.recorder.program
         for i, value in enumerate(results):
@@ -122,9 +141,9 @@ class Body:
         return Region(block)
 
     def inlined(self, results: Sequence[Any], given: Sequence[Value]) -> list[Value]:
-        """Values of the body as those of the program around, to which its operations move.
+        """Move the operations of the body into the program around it; the body ends with it.
 
-        ``given`` stands for its arguments.
+        ``given`` replace the arguments of the body. Returns ``results`` as values of that program.
         """
         for i, value in enumerate(results):
             made = self.record(self.recorder.value, value)
@@ -144,7 +163,11 @@ class Body:
 def _move(
     op: PirOp, block: Block, stands: dict[str, SSAValue], yielded: dict[str, SSAValue]
 ) -> None:
-    """Move an op of a body into its block; inputs and outputs are no ops there."""
+    """Move an op of a body into a block.
+
+    Inputs are no ops there: ``stands`` has the value for the name of each. An output adds its value
+    to ``yielded``, by its name.
+    """
     if op.name == "pd_op.data":
         op.results[0].replace_all_uses_with(stands[op.attribute("name")])
         op.detach()

@@ -1,4 +1,7 @@
-"""Python calls of ops: arguments by position or name, sorted into tensors and attributes."""
+"""Python calls of ops: arguments by position or name, sorted into tensors and attributes.
+
+Eager calls (`eager.py`) and recorded ones (`tracing.py`) share these rules.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from pirkit.runtime.given_arrays import given_array
 from pirkit.runtime.tensor.meta_cache import element_type
 
 ABSENT: Final = object()
+"""An argument that was not given; None is a value."""
 
 
 class Arguments(Struct, frozen=True):
@@ -39,7 +43,9 @@ def sort_arguments(
 ) -> Arguments:
     """Sort the arguments of a Python call by the signature of the op: operands, then attributes.
 
-    Attributes named in ``dynamic`` are omitted: the caller passes them as operands.
+    Attributes named in ``dynamic`` are omitted: the caller passes them as operands. Tensors are
+    returned as they were given; attributes have the Python types of their kinds, and the defaults
+    of Paddle's Python functions.
 
     Raises ArgumentError (PK0701), naming the op and its parameters, for too many, unknown, repeated
     or missing arguments and for an attribute of a wrong type.
@@ -60,6 +66,7 @@ def sort_arguments(
 
 
 def _check_name(definition: OpDef, name: str, names: Sequence[str]) -> None:
+    """Raise ArgumentError for a name that is none of these, with the nearest one as hint."""
     if name in names:
         return
     known = {n.lower(): n for n in names}
@@ -69,7 +76,7 @@ def _check_name(definition: OpDef, name: str, names: Sequence[str]) -> None:
 
 
 def _unpacked(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Arguments:
-    """The arguments of an op that takes any number of tensors."""
+    """The arguments of an op that takes any number of tensors: attributes are given by name."""
     for name in keywords:
         _check_name(definition, name, list(definition.attr_kinds))
     filled = _filled(definition, dict(keywords), skip=True)
@@ -79,6 +86,7 @@ def _unpacked(definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any
 def _filled(
     definition: OpDef, given: dict[str, Any], *, skip: bool = False, dynamic: Container[str] = ()
 ) -> Arguments:
+    """Each slot with its argument or default; with ``skip`` only the attributes."""
     tensors: list[Any] = []
     attrs: dict[str, Any] = {}
     given = filled(definition.base.name, given)
@@ -114,7 +122,7 @@ def _attribute(definition: OpDef, slot: Operand | Attr, kind: str, value: Any) -
         if slot.default is REQUIRED:
             raise _wrong(definition, f"lacks `{slot.name}`")
         return default_value(kind, slot.default)
-    if value is Parameter.empty:
+    if value is Parameter.empty:  # Paddle's function requires what the op has a default for
         raise _wrong(definition, f"lacks `{slot.name}`")
     plain = _plain(kind, value)
     try:
@@ -126,7 +134,10 @@ def _attribute(definition: OpDef, slot: Operand | Attr, kind: str, value: Any) -
 
 
 def _plain(kind: str, given: Any) -> Any:
-    """Convert numpy scalars and dtypes, tensors and single values to the attribute's kind."""
+    """An argument as the Python value that `encode` takes for an attribute of this kind.
+
+    Numpy scalars, dtypes and tensors are converted, and a single value stands for a list of one.
+    """
     value: Any = given
     if kind == "dtype":
         return None if value is None else element_type(value)

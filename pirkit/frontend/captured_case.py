@@ -1,4 +1,4 @@
-"""The folder of a captured case: tables, programs and arrays.
+"""The folder of a captured case, opened: its tables are checked, its arrays are read on demand.
 
 The format is described in ``tests/corpus/paddle/README.md``.
 """
@@ -33,7 +33,9 @@ _META: Final = {
 _NAMES: Final = {"fx": [str], "fp": [str], "fo": [str]}
 _TRAINING_META: Final = {"learning_rate": float}
 _TRAINING_NAMES: Final = {"bo_g": [str], "bx_g": [str], "bp_g": [str]}
-"""The required form of the tables: a table, a list with one form, a type, or allowed values."""
+"""The last five are forms that ``meta.json`` and ``names.json`` must have: a dict stands for a
+table with these fields, a list for a list whose items have its one form, a type for a value of the
+type, and a tuple for one of its values."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,10 @@ class Tolerance:
     floor: float
 
     def error(self, found: Array, expected: Array) -> float:
-        """``max|a - b| / (max|b| + floor)``; infinite where NaN, infinity or integers differ."""
+        """``max|a - b| / (max|b| + floor)`` of two arrays of one shape, 0 if they are empty.
+
+        It is infinite if integers differ, or NaN and infinities are not at the same places.
+        """
         if expected.size == 0:
             return 0.0
         if expected.dtype.kind in "biu":
@@ -66,7 +71,10 @@ class Case:
 
     folder: Path
     meta: Mapping[str, Any]
+    """The content of ``meta.json``: inputs, outputs, parameters, mode and tolerance."""
     names: Mapping[str, Any]
+    """The content of ``names.json``: which names the forward and backward programs give to inputs
+    (``fx``), parameters (``fp``), outputs (``fo``) and their gradients (``bx_g``...)."""
 
     @property
     def name(self) -> str:
@@ -78,7 +86,10 @@ class Case:
         return Tolerance(float(held["rtol"]), float(held["floor"]))
 
     def arrays(self, file: str) -> dict[str, Array]:
-        """The arrays of one of the folder's files, with their true dtypes."""
+        """The arrays of one of the folder's ``.npz`` files, with their true dtypes.
+
+        Raises what `read_npz` raises.
+        """
         arrays = read_npz(str(self.folder / file))
         true = self._true_dtypes()
         bits = {k: "bfloat16" for k in arrays if true.get(k.rpartition("/")[2]) == "bfloat16"}
@@ -90,9 +101,9 @@ class Case:
         return self.meta["mode"] == "train"
 
     def step(self, file: str, step: int, needed: Iterable[str] = ()) -> dict[str, Array]:
-        """The arrays of one step, by name.
+        """The arrays of one step, counted from 1, by name.
 
-        Raises ArtifactError (PK0602) if one of those that are needed was not recorded.
+        Raises ArtifactError (PK0602) if one that is ``needed`` was not recorded.
         """
         prefix = f"step{step}/"
         arrays = self.arrays(file).items()
@@ -106,6 +117,7 @@ class Case:
         return recorded
 
     def _true_dtypes(self) -> dict[str, str]:
+        """Dtypes by the names under which arrays are stored: outputs are so by number."""
         dtypes = {
             str(item["name"]): str(item["dtype"])
             for key in ("inputs", "parameters", "outputs")
@@ -117,9 +129,10 @@ class Case:
 
 
 def open_case(folder: str | Path) -> Case:
-    """Open a folder.
+    """Open the folder of a case.
 
-    Raises ArtifactError (PK0602) if it does not exist or lacks its tables.
+    Raises ArtifactError if it does not exist, or its tables are missing or have another form
+    (PK0602), or are no JSON (PK0501).
     """
     path = Path(folder)
     for file in ("meta.json", "names.json"):

@@ -1,4 +1,8 @@
-"""Execution of a captured case: the arrays of each step, next to those that Paddle computed."""
+"""Execution of a captured case: the arrays of each step, next to those that Paddle computed.
+
+A case runs in one of three ways (`SOURCES`). Each is a function that takes the case, a pipeline and
+a backend, and yields a `Comparison` for each group of arrays; `cases.check_case` compares them.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,12 @@ Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Any]
 
 Run = Callable[[int, dict[str, Array]], tuple[Arrays, Arrays, Arrays]]
+"""Runs one step, given its number and the parameters and buffers by name, which it replaces where
+the program writes them. Returns outputs by position, gradients of inputs and of parameters by name.
+"""
 
 STEPS: Final = (1, 2)
+"""The recorded steps of a case."""
 _EXPORTED_INPUT: Final = re.compile(r"x(\d+)\Z")
 
 
@@ -33,7 +41,7 @@ _EXPORTED_INPUT: Final = re.compile(r"x(\d+)\Z")
 class Comparison:
     """One group of arrays: the computed ones and the expected ones.
 
-    Gradients with ``zero_if_missing`` may be omitted by the program.
+    With ``zero_if_missing`` the program may omit arrays: a gradient that it omits is zero.
     """
 
     group: str
@@ -47,16 +55,17 @@ class Comparison:
 
 @dataclass
 class _Training:
-    """Two training steps with parameters and buffers carried over.
+    """The steps of a case, which hand parameters and buffers on from one to the next.
 
-    ``run`` takes inputs, parameters (which it updates where the program writes them) and output
-    gradients, each by name, and returns outputs and gradients by name.
+    After each step of training, parameters descend along their gradients. A case in evaluation
+    mode has no gradients and no updates.
     """
 
     case: Case
     run: Run
 
     def steps(self) -> Iterator[Comparison]:
+        """Run all steps; yields the arrays to compare after each of them."""
         case = self.case
         params = case.arrays("params.npz")
         trained = {p["name"] for p in case.meta["parameters"] if p["trainable"]}
@@ -85,7 +94,7 @@ def _descended(value: Array, rate: float, gradient: Array) -> Array:
 
 
 def main_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
-    """The training program, differentiated and split by pirkit."""
+    """``program.txt``: in training it is differentiated and split by pirkit, else run as it is."""
     program = load(case.folder / "program.txt")
     if not case.trains:
         return _Training(case, _evaluation(case, program, pipeline, backend)).steps()
@@ -129,7 +138,10 @@ def _evaluation(case: Case, program: Program, pipeline: str, backend: str) -> Ru
 def _picked(
     case: Case, given: Arrays, exe: Executable, file: str, prefix: str = ""
 ) -> dict[str, Any]:
-    """The inputs of a program. Raises ArtifactError (PK0602) if the case lacks one of them."""
+    """The inputs of a program among ``given`` arrays.
+
+    Raises ArtifactError (PK0602), with the file and prefix of names, if one of them is missing.
+    """
     names = [p.name for p in exe.plan.inputs]
     for name in names:
         if name not in given:
@@ -141,7 +153,7 @@ def _picked(
 
 
 def split_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
-    """Paddle's own forward and backward programs."""
+    """``forward.txt`` and ``backward.txt``: Paddle's own forward and backward programs."""
     names = case.names
     forward = compile(load(case.folder / "forward.txt"), backend=backend, pipeline=pipeline)
     backward: Executable | None = None
@@ -185,7 +197,7 @@ def _on_host(exe: Executable, arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_position(case: Case, found: Arrays) -> dict[str, Any]:
-    """Outputs that were found by name, stored under their number in ``fo``."""
+    """The outputs, given by name, under their number in ``fo``."""
     return {str(i): found[name] for i, name in enumerate(case.names["fo"]) if name in found}
 
 
@@ -193,7 +205,7 @@ def _by_position(case: Case, found: Arrays) -> dict[str, Any]:
 
 
 def json_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
-    """The exported model on the inputs of both steps, with the initial weights."""
+    """``model.json``: the exported model on the inputs of both steps, with the initial weights."""
     program = load(case.folder / "model.json")
     exe = compile(program, backend=backend, pipeline=pipeline)
     names = _exported_inputs(case, program, exe)
@@ -208,7 +220,11 @@ def json_steps(case: Case, pipeline: str, backend: str) -> Iterator[Comparison]:
 
 
 def _exported_inputs(case: Case, program: Program, exe: Executable) -> dict[str, str]:
-    """Input of the export -> input of the call: ``x2`` is number 2, other names are declared."""
+    """For each input of the export, the input of the case that it is.
+
+    They have the same name, or ``x2`` is number 2 of ``fx``. Raises ArtifactError (PK0602) for
+    any other name.
+    """
     fx: list[str] = case.names["fx"]
     names: dict[str, str] = {}
     for port in exe.plan.inputs:
@@ -231,4 +247,4 @@ SOURCES: Final[Mapping[str, tuple[str, Callable[[Case, str, str], Iterator[Compa
     "split": ("forward.txt", split_steps),
     "json": ("model.json", json_steps),
 }
-"""The ways to run a case: the file that each starts from, and the function."""
+"""The ways to run a case: the file that each reads, and the function that runs it."""

@@ -1,4 +1,4 @@
-"""Captured Paddle cases: a program, its weights and inputs, and the numbers Paddle computed.
+"""Checks of captured cases: a program of Paddle, its weights and inputs, and Paddle's results.
 
 The folder format is described in ``tests/corpus/paddle/README.md``. A case is checked by running
 pirkit on the recorded inputs of two steps and comparing with the recorded results.
@@ -24,7 +24,11 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Report:
-    """The result of checking a case. ``errors`` is the largest error of each group of arrays."""
+    """The result of checking a case.
+
+    ``status`` is ``pass``, ``FAIL`` or ``skip``, and ``message`` says why it is not ``pass``.
+    ``errors`` has the largest error of each group of arrays, as `Tolerance.error` measures it.
+    """
 
     name: str
     status: str = "pass"
@@ -45,9 +49,11 @@ def check_case(
 
     ``main`` is the training program, differentiated by pirkit; ``split`` are Paddle's own forward
     and backward programs; ``json`` is the inference export. Training takes two steps: outputs,
-    buffers, gradients and updated parameters are compared.
+    buffers, gradients and updated parameters are compared. The default ``pipeline`` is that of
+    `pirkit.compile` for the backend.
 
-    Raises InputError for a damaged case and whatever compiling or running it raises.
+    Numbers that differ are no exception: the report says ``FAIL``. Raises InputError for a damaged
+    case, and whatever compiling or running it raises.
     """
     start = time.perf_counter()
     case = open_case(folder)
@@ -68,6 +74,10 @@ def check_case(
 
 
 def _compare(case: Case, report: Report, comparison: Comparison) -> None:
+    """Add the errors of a group to the report.
+
+    Raises MismatchError (PK0601) for an array that is missing or has another shape or dtype.
+    """
     group, found = comparison.group, comparison.found
     for name, want in comparison.expected.items():
         if name not in found and not comparison.zero_if_missing:

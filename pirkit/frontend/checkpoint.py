@@ -1,4 +1,8 @@
-"""Functions whose intermediate values are recomputed for derivatives: ``checkpoint``."""
+"""``checkpoint``: functions whose intermediate values are recomputed for derivatives.
+
+The function is recorded as usual; a `pir.checkpoint` op behind it marks its results and what it
+read, so that a reverse sweep knows what to recompute (see `passes/autodiff.py`).
+"""
 
 from __future__ import annotations
 
@@ -16,16 +20,17 @@ from pirkit.frontend.tracing import Recorder
 
 Function = Callable[..., Any]
 Policy = Collection[str] | Callable[[str], bool]
+"""Names of ops whose results are kept, or a function that tells whether those of a name are."""
 
 
 def checkpoint(f: Function | None = None, *, policy: Policy | None = None) -> Any:
     """``f``, whose intermediate values are recomputed for derivatives instead of saved.
 
-    Values and derivatives of all orders are those of ``f``. A reverse sweep takes the arguments of
-    ``f`` and what it reads from around it, and runs it once more, as JAX's ``checkpoint`` does.
-    ``policy`` names ops whose results are kept nevertheless (``("matmul",)``), or is a function
-    from such a name to a bool. Random ops inside are not drawn again: their numbers are kept. Also
-    a decorator. Outside of traced functions, and in forward mode, it is ``f``.
+    Values and derivatives of all orders are those of ``f``. As for JAX's ``checkpoint``, a reverse
+    sweep runs ``f`` once more, from its arguments and the values that it captures. ``policy`` names
+    ops whose results are saved nevertheless (``("matmul",)``), or is a function from such a name to
+    a bool. Random ops inside do not draw again: their numbers are saved. Outside of traced
+    functions, and in forward mode, it is ``f``. It may be used as a decorator.
     """
     if f is None:
         return partial(checkpoint, policy=policy)
@@ -54,6 +59,7 @@ def checkpoint(f: Function | None = None, *, policy: Policy | None = None) -> An
 
 
 def _after(before: Operation | None, b: Recorder) -> Iterable[PirOp]:
+    """The operations recorded after one of them; all if that is None."""
     op = b.block.first_op if before is None else before.next_op
     while op is not None:
         yield cast(PirOp, op)
@@ -66,7 +72,10 @@ def _keeps(policy: Policy, op: PirOp) -> bool:
 
 
 def _read(made: Iterable[PirOp]) -> list[SSAValue]:
-    """The values that operations read and do not define; inputs of the program as well."""
+    """The values that operations read and do not define.
+
+    An input among the operations, which captures an array, counts as read: nothing recomputes it.
+    """
     inside: set[Any] = set()
     found: dict[SSAValue, None] = {}
     for op in made:

@@ -1,4 +1,8 @@
-"""Compiles a program to an executable."""
+"""``compile`` lowers a program to an executable; ``run_passes`` applies passes to a copy of it.
+
+The work is in passes, in `native_compile`, which makes the plan, and in `compile_cache`, which
+stores it for later processes. Modules that a cached plan does not need are imported late.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 DEFAULT_PIPELINE: Final = "@default"
+"""The pipeline of `compile` on the CPU."""
 
 
 @overload
@@ -75,9 +80,10 @@ def run_passes(
     ``pipeline`` is a string, or a list of strings and passes: ``[MyPass(), "cse"]``. With
     ``stats`` the result is the program and a `PipelineResult`: times, counters and remarks.
     A ``verified`` program, such as what another pipeline gave, is not verified before the first
-    pass. ``instrumentation`` goes to `pirkit.passes.run_pipeline`.
+    pass. ``instrumentation`` are further parameters of `pirkit.passes.run_pipeline`.
 
-    Raises UsageError for an unknown pass or option, PassError if a pass fails.
+    Raises UsageError for an unknown pass (PK0702) or a bad option (PK0703), VerifyError if the
+    program is invalid, PassError if a pass fails (PK0801) or makes the program invalid (PK0802).
     """
     require(isinstance(cast(object, program), Program)
             and isinstance(cast(object, pipeline), str | list | tuple),
@@ -92,7 +98,7 @@ def run_passes(
         try:
             run_pipeline(result.module, pipeline, verify_each=False, verified=verified)
         except (PassError, VerifyError):
-            pass  # once more: verified after each pass, to name the one that broke it
+            pass  # run once more, verifying after each pass, to name the one that is to blame
         else:
             return result
     result = program.copy()
@@ -122,37 +128,41 @@ def compile(
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
 
-    A function is traced with the ``examples`` first (see `pirkit.trace`): its inputs are called
-    like its parameters. To call it as before, take `pirkit.jit`.
+    A function is traced with the ``examples`` first (see `pirkit.trace`): its inputs have the names
+    of its parameters. `pirkit.jit` gives a compiled function with the calls of the original one.
+    ``entry`` names the program of a module that has several.
 
-    Without a ``pipeline`` it is `@default` on the CPU, and every op that has a native form runs in
-    native code: the whole program as one call, or segments of it between library calls. On other
-    devices it is `@simplify`. A named pipeline runs as it is, and only fused kernels get native
-    code; ``pipeline=""`` binds the program as it is. ``require_native`` refuses a program that is
-    not one native call. ``batch_lanes`` decomposes every op and tries first to compute one batch
-    row in each vector lane, which suits small networks and their derivatives. ``fast_math`` does so
-    as well, and may factor common operands out of sums: results may differ for NaN, infinities and
-    overflow; by default it holds for whole compilations if ``pirkit.config.fast_math`` says so.
+    Without a ``pipeline``, the pipeline on the CPU is `@default`, and every op that has a native
+    form runs in native code: the whole program as one call, or segments of it between library
+    calls. On other backends it is `@simplify`. A pipeline that is given runs as it is, and only
+    fused kernels get native code; ``pipeline=""`` runs no pass. ``require_native`` refuses a
+    program that is not one native call. ``batch_lanes`` decomposes every op and tries first to
+    compute one batch row in each vector lane, which suits small networks and their derivatives.
+    ``fast_math`` does so as well, and may factor common operands out of sums: results may differ
+    for NaN, infinities and overflow. None takes what ``pirkit.config.fast_math`` says, if neither
+    ``pipeline`` nor ``require_native`` is given.
 
     ``params`` replaces the program's own weights. ``freeze`` takes the weights for constants: batch
     norm in inference is folded into filters, and what depends on weights alone is computed once,
     now (see `freeze.py`); results change by rounding. Parameters that the program writes, such as
-    caches, are replaced in each run, or with ``in_place`` written where they are. ``cpu`` runs the
-    kernels of the registry, ``reference`` the reference rules of the op table, ``gpu`` cupy
-    kernels; plug-ins add backends.
-    Ops without a kernel on a device run on the CPU, with one warning each, unless
-    ``fallback=False``. One run may use ``threads`` threads, by default those of the pool
-    (``PIRKIT_NUM_THREADS``). ``prim`` decomposes operators into primitives first, but for those in
-    ``prim_keep``; by default the environment decides (``PIRKIT_PRIM=1``,
-    ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves the indices of each fused kernel again
-    before each launch, and launches none that differs. ``fused`` says what runs fused kernels on
-    the CPU: ``native`` code, or to find a wrong number the interpreter of their loop nests
-    (``nest``) or of their MapExpr (``interpret``); by default the environment decides
-    (``PIRKIT_FUSED``). The plan is cached on disk for later processes (see `compile_cache.py`).
+    caches, are replaced in each run, or with ``in_place`` written where they are.
 
-    Raises UsageError for an unknown backend or ``fused`` and for what is no program,
-    UnsupportedError for an op without a kernel, for a device that this machine does not have, and
-    (PK0407) for a program that is not one native call where that is required.
+    The ``backend`` ``cpu`` runs the kernels of the registry, ``reference`` the reference rules of
+    the op table, ``gpu`` cupy kernels; plug-ins add others. Ops without a kernel on a device run on
+    the CPU, with one warning each, unless ``fallback=False``. One run may use ``threads`` threads,
+    by default those of the pool (``PIRKIT_NUM_THREADS``). ``seed`` seeds random ops. ``prim``
+    decomposes operators into primitives first, except those in ``prim_keep``; by default the
+    environment decides (``PIRKIT_PRIM=1``, ``PIRKIT_PRIM_KEEP=softmax;gelu``). ``certify`` solves
+    the indices of each fused kernel again before each launch, and does not launch one that differs.
+    ``fused`` says what runs fused kernels on the CPU: ``native`` code or, in the search for a wrong
+    number, the interpreter of their loop nests (``nest``) or of their MapExpr (``interpret``); by
+    default the environment decides (``PIRKIT_FUSED``). The plan is cached on disk for later
+    processes (see `compile_cache.py`).
+
+    Raises UsageError for an unknown backend or ``fused``, and for what is no program;
+    UnsupportedError for an op without a kernel, and for a device that this machine does not have;
+    NotNativeError (PK0407) for a program that is not one native call where that is required; and
+    what `run_passes` raises.
     """
     check_choices()
     program = _as_program(program, examples)
@@ -162,7 +172,7 @@ def compile(
     require(threads is None or threads > 0, f"{threads} threads run nothing",
             "give at least 1, or None for all")  # fmt: skip
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
-    _ = library.device.xp
+    _ = library.device.xp  # raises now if this machine does not have the device
     if fast_math is None and pipeline is None and not require_native:
         fast_math = chosen(SETTINGS["fast_math"].variable) == "1"
     form: Form = "whole" if require_native else "segments"
@@ -179,6 +189,7 @@ def compile(
         made = _made(program, form, pipeline_made, entry, library)
     exe = Executable(made[0], library, weights, seed, threads=threads, reasons=made[1],
                      in_place=in_place)  # fmt: skip
+    # A pickled copy is compiled again; it takes seed and weights from the executable.
     exe.remake = partial(
         compile, program, backend=backend, pipeline=pipeline, entry=entry, threads=threads,
         params=params if freeze else None, freeze=freeze, fallback=fallback, prim=prim,
@@ -200,8 +211,8 @@ def _made_frozen(
 ) -> tuple[Made, dict[str, Array]]:  # fmt: skip
     """The compiled form of a program whose weights are constants, and its weights and constants.
 
-    Two plans are cached: the program's own, and the one that computes the constants, which are in
-    a file of their own: another one for other weights.
+    Two plans are cached: that of the program, and that which computes the constants. The constants
+    are cached as well, in a file whose key depends on the content of the weights.
     """
     key = cache_key(program, library, form, pipeline, entry, "frozen")
     filed = weights_key(key, weights) if key is not None else None
@@ -237,7 +248,10 @@ def _in_pages(array: Array) -> Array:
 
 
 def _fused_by(fused: str | None) -> str:
-    """The executor of fused kernels. Raises UsageError (PK0701, PK0705) for an unknown name."""
+    """The executor of fused kernels, from the argument, the environment or the default.
+
+    Raises UsageError for an unknown name: PK0700 if it is the argument, PK0705 in the environment.
+    """
     wanted = fused or chosen("PIRKIT_FUSED") or NATIVE
     if wanted not in FUSED_BY:
         names = ", ".join(f"`{name}`" for name in FUSED_BY)
@@ -248,7 +262,10 @@ def _fused_by(fused: str | None) -> str:
 
 
 def _as_program(given: Any, examples: Sequence[Any]) -> Program:
-    """The program itself, or that of a traced function. Raises UsageError for everything else."""
+    """The program itself, or that of a function, traced with the examples.
+
+    Raises ArgumentError (PK0701) for everything else, and for too few examples.
+    """
     if isinstance(given, Program) and not examples:
         return given
     if callable(given) and not isinstance(given, Program):
@@ -272,7 +289,7 @@ def _as_program(given: Any, examples: Sequence[Any]) -> Program:
 
 
 def _required(function: Callable[..., Any]) -> int:
-    """The number of arguments without a default."""
+    """The number of positional parameters without a default; 0 if the signature is unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

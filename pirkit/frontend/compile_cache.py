@@ -53,13 +53,14 @@ _TABLES: Final = "pirkit.passes.registry"
 
 
 Made = tuple[Plan, tuple[str, ...]]
-"""A plan, and why it is not one native call."""
+"""A plan, and the reasons why it is not one native call."""
 
 
 def cache_key(program: Program, library: KernelLibrary, *settings: object) -> str | None:
     """The key of a program's plan, which covers all that it depends on; None if it is not cached.
 
-    Plans for other devices or kernel tables are not cached, as these may be plug-ins.
+    ``settings`` are what else determines the plan; their ``repr`` is a part of the key. Plans for
+    other devices or kernel tables are not cached, as these may be plug-ins.
     """
     if library.backend != CPU or library.registry is not KERNELS:
         return None
@@ -86,7 +87,7 @@ def key_with(key: str, *parts: object) -> str:
 
 
 def weights_key(key: str, weights: Mapping[str, Any]) -> str | None:
-    """A key that depends on the contents of weights too; None if some are no arrays of numpy."""
+    """The key combined with the contents of weights; None if some are no arrays of numpy."""
     held = store()
     if held is None or not all(
         is_numpy(a) and a.dtype.hasobject is False for a in weights.values()
@@ -100,7 +101,7 @@ def weights_key(key: str, weights: Mapping[str, Any]) -> str | None:
 
 
 def load_entry(key: str) -> Made | None:
-    """The cached plan of a key; None if there is none, or a part of it was evicted."""
+    """The cached plan of a key; None if there is none, or a part of it is gone or damaged."""
     held = store()
     data = held.get(key) if held else None
     entry: Any = from_bytes(data) if data is not None else None
@@ -158,6 +159,10 @@ def _with_programs(plan: Plan | None, programs: Sequence[NativeProgram | None]) 
 
 
 def _keys(program: NativeProgram) -> list[str]:
+    """For each step the key of its function in the cache of code; empty for control flow.
+
+    Raises NotSerializableError if a function is not cached.
+    """
     keys: list[str] = []
     for step in program.steps:
         if not isinstance(step.function, LazyFunction | Control):
@@ -180,7 +185,10 @@ def from_bytes(data: bytes) -> Any:
 
 
 def store() -> ObjectCache | None:
-    """The user's cache, or None: ``PIRKIT_NATIVE_CACHE=objects`` limits it to code of functions."""
+    """The user's cache on disk; None if plans are not cached.
+
+    ``PIRKIT_NATIVE_CACHE=objects`` limits the cache to code of functions, ``off`` switches it off.
+    """
     only_objects = chosen("PIRKIT_NATIVE_CACHE") == "objects"
     return None if only_objects else user_cache()
 

@@ -1,4 +1,9 @@
-"""One compiled signature of a function: from the arguments of a call to its results."""
+"""One compiled signature of a function: from the arguments of a call to its results.
+
+A call takes one of three ways, the fastest first: a native function that unpacks the arguments
+itself (`Compiled.native_call`), Python generated for their structure (`Compiled.quick`), and the
+general `Compiled.run`.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +61,7 @@ class Compiled:
     """
 
     whole: Executable
+    """The compiled program; its ``native`` is None if it is not one native call."""
     pack: Callable[..., Any]
     order: tuple[str, ...]
     captured: Mapping[str, Place]
@@ -67,13 +73,16 @@ class Compiled:
     outputs: tuple[int, ...]
     """For each leaf the number of the program's result."""
     given: Mapping[int, int]
-    """Results of the native call that lie in the memory of a donated input, by number."""
+    """Results of the native call that may lie in the memory of a donated input: the number of the
+    input by that of the result."""
     ways: Ways
+    """The description of arguments that `marshalling.caller` takes."""
     missed: Any
+    """What a fast path returns, without running anything, for a call that it does not serve."""
 
     @cached_property
     def quick(self) -> Call:
-        """The fast path for a call like the last one; for another call the marker of a miss."""
+        """The fast path for a call of this signature; for another call it returns ``missed``."""
         native = self.whole.native
         if native is None or self.given:
             packed = partial(pack, shape=self.shape, metas=self.metas, order=self.outputs)
@@ -86,7 +95,7 @@ class Compiled:
 
     @cached_property
     def quick_into(self) -> Call:
-        """The same for a call with ``out``; a miss also if a result would have to be copied."""
+        """The fast path for a call with ``out``; it misses also if a result had to be copied."""
         native, order = self.whole.native, self.outputs
         if native is None or sorted(order) != [*range(len(native.results))]:
             return lambda args, kwargs: self.missed
@@ -97,9 +106,10 @@ class Compiled:
         )
 
     def native_call(self, names: tuple[str, ...], otherwise: TreeCall) -> TreeCall | None:
-        """A call with arguments of these names, in order; other calls are those of ``otherwise``.
+        """A native function for calls whose keyword arguments have these names, in order.
 
-        None where that takes Python.
+        It passes every call that it does not serve to ``otherwise``. None if native code cannot
+        unpack the arguments.
         """
         native = self.whole.native
         arguments = None if native is None or self.given else arguments_of(self.ways, names)
@@ -113,7 +123,7 @@ class Compiled:
         return {}
 
     def change(self) -> str | None:
-        """Why the program is out of date, if the function's surroundings have changed."""
+        """Why the program is out of date; None if the function's surroundings have not changed."""
         found = self.surroundings.change(self._read_anew)
         if found is not None:
             return found
@@ -133,6 +143,7 @@ class Compiled:
 
     @cached_property
     def _read_anew(self) -> frozenset[str]:
+        """The expressions of captured arrays, which are read at each call: they may change."""
         return frozenset(p.expression for p in self.captured.values())
 
     def _attempt(self, arrays: tuple[Array, ...]) -> Sequence[Array] | None:
@@ -141,14 +152,18 @@ class Compiled:
         if native is None:
             return self._executed(arrays) if self._fits(arrays) else None
         found = self._run(native, arrays)
-        copied = rows(arrays) if found is None else None
+        copied = rows(arrays) if found is None else None  # it refuses strided arrays
         return self._run(native, copied) if copied else found
 
     def _run(self, native: NativeProgram, arrays: tuple[Array, ...]) -> Sequence[Array] | None:
         return native.attempt(arrays, self._donating(arrays) if self.given else None)
 
     def run(self, leaves: Sequence[Array], out: Any = None) -> Any:
-        """Run the program on arrays by leaf; results are in new memory, or in that of ``out``."""
+        """Run the program on the array of each leaf; returns the tree of its results.
+
+        They are in new memory, or in the arrays of the tree ``out``. Raises ArgumentError (PK0701)
+        for an ``out`` that does not fit.
+        """
         arrays = self._arrays(leaves)
         native = self.whole.native
         if out is not None:
@@ -159,6 +174,7 @@ class Compiled:
         return self.pack(native(*arrays) if found is None else found)
 
     def _arrays(self, leaves: Sequence[Array]) -> tuple[Array, ...]:
+        """All inputs in the program's order: arguments, captured arrays and held ones."""
         by_name: dict[str, Array] = {f"x{i}": a for i, a in enumerate(leaves)} | dict(self.held)
         for name, place in self.captured.items():
             by_name[name] = bound_input(self._now(place))
@@ -196,6 +212,11 @@ class Compiled:
     # --- into memory of the caller ---
 
     def _into(self, arrays: tuple[Array, ...], out: Any) -> Any:
+        """Compute into the arrays of ``out`` directly if that is possible, or copy results there.
+
+        It is possible for a native call whose results are all wanted, once each, if no array of
+        ``out`` shares memory with an input.
+        """
         leaves, shape = tree.flatten(out)
         if shape != self.shape:
             raise wrong_call("`out` has another structure than the result", "take a tree like it")
@@ -224,7 +245,7 @@ class Compiled:
 
 
 def _alone(arrays: Sequence[Array]) -> list[bool]:
-    """Whether each array shares memory with no other one, if all are in rows.
+    """For each of some contiguous arrays whether it shares memory with no other one.
 
     Addresses are compared: arrays of the same memory may have different ``base``, as torch's do.
     """
@@ -254,7 +275,9 @@ def compiled_call(
 ) -> Compiled:
     """Compile a traced program, with the conversions of its arguments and results.
 
-    ``donated`` are numbers of leaves whose memory may hold results; ``fast_math`` as `jit` has it.
+    ``positional`` and ``by_name`` are the arguments with which ``function`` was traced, without the
+    ``static`` ones, which are by position or name. ``donated`` are numbers of leaves whose memory
+    may hold results; ``fast_math`` is that of `jit`; ``missed`` that of `Compiled`.
     """
     surroundings = Surroundings.of(function, most_bytes=MOST_BYTES)
     found = {id(p.value): p for p in surroundings.places if p.is_array}

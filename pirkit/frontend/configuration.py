@@ -21,9 +21,11 @@ class Config:
         with pirkit.config(threads=1, cache="off"):
             ...
 
-    The second form holds for the thread that runs it. Reading a setting gives its value, or None
-    where nothing sets it; the environment variables are in ``docs/commands.md``. Raises UsageError
-    for unknown settings and values, and for ``target`` and ``vector_bits`` once code was compiled.
+    The second form holds for the thread that runs it, and goes before the first, which goes before
+    environment variables (see ``docs/commands.md``). Reading a setting gives its value, or None
+    where nothing sets it; assigning None takes back what was assigned. Raises ArgumentError
+    (PK0701) for unknown settings and values, and for those that determine native code (``target``,
+    ``vector_bits``, ``sanitize``) once code was compiled.
     """
 
     __slots__ = ()
@@ -44,7 +46,7 @@ class Config:
 
     @contextmanager
     def __call__(self, **settings: Any) -> Generator[Config]:
-        """Settings for the body of a ``with`` statement."""
+        """Settings for the body of a ``with`` statement, in this thread."""
         texts = {name: _text(_known(name), value) for name, value in settings.items()}
         outer = setting(SETTINGS["log_level"].variable)
         with (
@@ -68,7 +70,7 @@ class Config:
         return f"pirkit.config({', '.join(given)})"
 
     def settings(self) -> Mapping[str, Setting]:
-        """The settings by name, with their variables and what they do."""
+        """The settings by name, with their environment variables and what they do."""
         return SETTINGS
 
 
@@ -81,7 +83,7 @@ def _known(name: str) -> Setting:
 
 
 def _text(known: Setting, value: Any) -> str:
-    """A value as text of an environment variable. Raises UsageError for an invalid one."""
+    """A value as the text of an environment variable. Raises ArgumentError for an invalid one."""
     text = str(int(value)) if isinstance(value, bool) else str(value)
     if known.name == "threads" and not (text.isdecimal() and int(text) > 0):
         raise _wrong(known, value, "give a number of threads, at least 1")
@@ -103,8 +105,8 @@ config: Final = Config()
 
 
 def threads(count: int) -> at_most:
-    """A context in which runs of this thread use at most some threads, BLAS included.
+    """A context in which runs of this thread use at most ``count`` threads, BLAS included.
 
-    Raises UsageError for what is not a positive number.
+    Raises ArgumentError (PK0701) for what is not a positive integer.
     """
     return at_most(int(_text(SETTINGS["threads"], count)))

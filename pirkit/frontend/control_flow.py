@@ -1,7 +1,10 @@
 """Branches and loops on traced values: ``cond``, ``while_loop``, ``fori_loop`` and ``scan``.
 
 They are recorded as `pd_op.if` and `pd_op.while`; derivatives of every order and mode go through
-them. Values that the functions capture may be traced as well.
+them. Values that the functions capture may be traced as well. The interfaces follow ``jax.lax``.
+
+A Python number in a state or a result is weak: it takes the element type of what it meets. So a
+loop whose state has numbers is recorded twice, first to infer the types that its body gives them.
 """
 
 from __future__ import annotations
@@ -33,16 +36,16 @@ Function = Callable[..., Any]
 
 
 class TypesDifferError(TraceError):
-    """A value has two types; if it began as a number, recording starts again with the other."""
+    """A value has two types. If it began as a number, recording starts again with the other."""
 
     name: str = ""
     """The variable, if the value is one."""
     meta: TensorMeta
-    """The type that it gets."""
+    """The type with which recording starts again."""
 
 
 def wider(x: TensorMeta, y: TensorMeta) -> TensorMeta:
-    """The wider of two types, which a number takes."""
+    """The wider of two types, which a number takes: floats before integers, then by size."""
     return max(x, y, key=lambda m: (m.dtype.is_float, m.dtype.itemsize))
 
 
@@ -52,13 +55,17 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> 
 
     ``pred`` is one boolean, or one number that is true unless it is 0. Operands and results are
     trees of tensors; both functions give the same structure, shapes and element types. Only the
-    chosen branch runs. Raises TraceError where the branches differ.
+    chosen branch runs. Raises TraceError (PK0706) where the branches differ, or for a ``pred`` of
+    several elements.
     """
     return chosen("`cond`", pred, true_fun, false_fun, *operands)
 
 
 def chosen(what: str, pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
-    """The implementation of `cond`; ``what`` is its name in messages."""
+    """The implementation of `cond`; ``what`` is the name of the construct in messages.
+
+    Raises TypesDifferError for results of different types, as a caller may record again.
+    """
 
     def recorded(b: Recorder, condition: Value, given: Any) -> Any:
         leaves, shape = tree.flatten(given)
@@ -66,7 +73,8 @@ def chosen(what: str, pred: Any, true_fun: Function, false_fun: Function, *opera
         found: list[tuple[list[Any], tree.Shape]] = []
         for body, function in zip(bodies, (true_fun, false_fun), strict=True):
             made = tree.leaves(body.arguments(shape, [v.meta for v in leaves]))
-            pairs = zip(leaves, made, strict=True)  # numbers are read from around, to stay weak
+            # Numbers are captured instead of passed as arguments, which would not be weak.
+            pairs = zip(leaves, made, strict=True)
             arguments = tree.unflatten(shape, iter([v if v.weak else a for v, a in pairs]))
             found.append(tree.flatten(body.record(function, *arguments)))
         (yes, shape_yes), (no, shape_no) = found
@@ -100,8 +108,8 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
 
     The state is a tree of tensors of fixed structure, shapes and element types; a Python number in
     ``init_val`` takes the element type that the body gives it. Forward and reverse derivatives go
-    through it, whatever the number of iterations. Raises TraceError for a body that changes the
-    state's types, and for a condition that is not one boolean.
+    through it, whatever the number of iterations. Raises TraceError (PK0706) for a body that
+    changes the state's types, and for a condition that is not one boolean.
     """
 
     def recorded(b: Recorder, init: Any) -> Any:
@@ -112,9 +120,10 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
 
 @takes_functions("body_fun")
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
-    """``val = body_fun(i, val)`` for ``i`` from ``lower`` to ``upper``, which is left out.
+    """``val = body_fun(i, val)`` for ``i`` from ``lower`` up to ``upper``, which is excluded.
 
-    ``i`` is an int64 without dimensions; the bounds may be traced. As `while_loop` otherwise.
+    ``i`` is a 0-D int64; the bounds are integers, and may be traced. State, derivatives and errors
+    are those of `while_loop`.
     """
 
     def before(state: Any) -> Any:
@@ -150,10 +159,10 @@ def scan(
 ) -> tuple[Any, Any]:
     """``carry, y = f(carry, x)`` for each row of ``xs``: the last carry, and all ``y`` stacked.
 
-    ``xs`` is a tree of tensors with as many rows each, or None with a ``length``. ``reverse`` goes
-    from the last row to the first; rows of the result stand where those of ``xs`` do. ``unroll``
-    records every iteration: short scans run faster so. Raises TraceError for rows of different
-    number, and as `while_loop` does.
+    ``xs`` is a tree of tensors that all have the same number of rows (the first axis), or None with
+    a ``length``. ``reverse`` goes from the last row to the first; each row of the result stands
+    where its row of ``xs`` does. ``unroll`` records every iteration, which makes short scans
+    faster. Raises TraceError (PK0706) for different numbers of rows, and as `while_loop` does.
     """
 
     def recorded(b: Recorder, carry: Any, rows: Any) -> Any:
@@ -171,7 +180,11 @@ _SAME = "give the same structure, shapes and element types; `astype` converts"
 
 
 def entered(recorded: Function, *trees: Any) -> Any:
-    """Record into the program of the trees' values or of captured ones; without any, compute."""
+    """Call ``recorded(recorder, *trees)`` with the leaves of the trees as values.
+
+    It records into the program to which a traced leaf, or else a captured value, belongs. Without
+    any, a program is traced for this call and run, and the result is a tree of tensors.
+    """
     traced = next((v for v in tree.leaves(trees) if isinstance(v, Value)), None)
     if traced is not None:
         return _in(cast(Recorder, traced.b), recorded, trees)
@@ -194,7 +207,10 @@ def _in(b: Recorder, recorded: Function, trees: Any) -> Any:
 
 
 def lifted(b: Recorder, leaf: Any) -> Value:
-    """A tensor, array or number as a value; a number promotes weakly, with all of its digits."""
+    """A tensor, array or number as a value of the program that ``b`` records.
+
+    A Python number is weak: it has all of its digits until it meets an element type.
+    """
     if type(leaf) in WEAK:
         kinds = [leaf_meta(x).dtype for x in (argument(leaf), leaf)]
         wide, strong = [b.const(leaf, dtype) for dtype in kinds]
@@ -207,14 +223,14 @@ def lifted(b: Recorder, leaf: Any) -> Value:
 
 
 def narrowed(b: Recorder, value: Value, dtype: DType) -> Value:
-    """A value in an element type; a number has all of its digits before."""
+    """A value in an element type; a weak one is converted from all of its digits."""
     if isinstance(value, WeakValue) and dtype is not value.dtype:
         return b.cast(b.own(value.wide), dtype)
     return b.cast(b.own(value), dtype)
 
 
 def typed(body: Body, value: Any, like: Any = None) -> Value:
-    """A result of a body as a value; a number takes the element type of the other operand."""
+    """A result of a body as a value; a number takes the element type of ``like`` if that fits."""
     b = body.recorder
     dtype = None
     if like is not None and not is_number(like):
@@ -241,7 +257,7 @@ def _kind(value: Any) -> str:
 
 
 def truth(b: Recorder, condition: Any) -> Value:
-    """A condition as one boolean. Raises TraceError for a tensor of more elements."""
+    """A condition as one boolean. Raises TraceError (PK0706) for anything but one element."""
     if not isinstance(condition, Value) or condition.meta.numel != 1:
         raise untraceable(
             f"a condition is one boolean, not a {_kind(condition)}",
@@ -257,9 +273,11 @@ def while_op(
     init: Any,
     differ: Callable[[int, TensorMeta, TensorMeta], Exception] | None = None,
 ) -> Any:
-    """A loop over a tree of values; numbers take the element type that the body gives.
+    """Record a loop over a tree of values; returns the tree after it.
 
-    ``differ`` makes the error for a leaf, by number, that begins as one type and becomes another.
+    Numbers in ``init`` take the element type that the body gives them. If a leaf begins as one type
+    and becomes another, ``differ`` makes the error, given its number and both types; without it
+    TraceError is raised.
     """
     leaves, shape = tree.flatten(init)
     metas, weak = [v.meta for v in leaves], [v.weak for v in leaves]
@@ -267,7 +285,7 @@ def while_op(
     if any(weak):  # numbers take the type that the body gives them
         body.body.recorder.is_dynamic = False
         metas = _settled(metas, [v.meta for v in body.after], weak)
-        if _only_types(b):
+        if _only_types(b):  # the types are known now: any loop of these will do
             test, iteration = _never, _same
         body = _iteration(b, test, iteration, shape, metas)
     names = tree.paths(shape, "state")
@@ -289,8 +307,8 @@ def while_op(
 def _only_types(b: Recorder) -> bool:
     """Whether ``b`` records only to infer types.
 
-    Then a loop of known types is not recorded a second time, which would double the time for each
-    level of a nest of loops.
+    Then a loop whose types are known is not recorded a second time. Otherwise the time to record a
+    nest of loops would double with each level.
     """
     return isinstance(b, BodyRecorder) and b.only_types
 
@@ -304,7 +322,7 @@ def _same(state: Any) -> Any:
 
 
 class _Iteration(NamedTuple):
-    """One iteration of a loop, recorded: whether there is another one, and the state after it."""
+    """One recorded iteration of a loop: whether another one follows (``more``), and the state."""
 
     body: Body
     more: Value
@@ -331,7 +349,7 @@ def _iteration(
 
 
 class _Like(Value):
-    """The value whose element type a number in the state takes."""
+    """Stands for a value of known type in `typed`: a number takes its element type."""
 
     __slots__ = ("_of",)
 
@@ -344,7 +362,7 @@ class _Like(Value):
 
 
 def one_condition(condition: Any, b: Recorder) -> Value:
-    """A condition as a value; a Python bool is a constant."""
+    """A condition as a value; a Python bool is a constant. Raises TraceError for other objects."""
     if isinstance(condition, Value):
         return condition
     if not isinstance(condition, bool | np.bool_ | int):
@@ -353,6 +371,7 @@ def one_condition(condition: Any, b: Recorder) -> Value:
 
 
 def _length(rows: Sequence[Value], length: int | None) -> int:
+    """The number of iterations of a scan. Raises TraceError (PK0706) if it is not one number."""
     counts: set[int] = {v.shape[0] if v.shape else UNKNOWN for v in rows}
     counts |= {length} if length is not None else set[int]()
     if len(counts) != 1 or UNKNOWN in counts:
@@ -382,7 +401,10 @@ def _unrolled(
 def _scan(
     b: Recorder, f: Function, init: Any, rows: Any, count: int, reverse: bool
 ) -> tuple[Any, Any]:
-    """A loop that carries the results as well, and writes one row of each in an iteration."""
+    """A scan as a loop: its state is the index, the carry, and buffers for the stacked results.
+
+    Each iteration writes one row of every buffer.
+    """
 
     def one(i: Value, carry: Any) -> tuple[Any, Any]:
         place = (count - 1) - i if reverse else i
@@ -418,7 +440,10 @@ def _scan(
 def _probed(
     b: Recorder, one: Function, shape: tree.Shape, metas: Sequence[TensorMeta], weak: Weak = ()
 ) -> tuple[list[TensorMeta], tree.Shape, list[TensorMeta]]:
-    """The types of a scan's iteration: metas of the carry, then structure and metas of results."""
+    """Record an iteration to infer types: of the carry, and structure and types of the results.
+
+    Raises TraceError (PK0706) if the function returns no pair.
+    """
     probe = Body(b, only_types=True)
     carry = probe.arguments(shape, metas, weak)
     index = probe.recorder.input("index", TensorMeta((), dt.int64))
@@ -447,12 +472,13 @@ def _settled(
 
 
 def row_of(x: Value, at: Value) -> Value:
-    """One row of a tensor, at an index of shape (1,)."""
+    """One row of a tensor, without its first axis, at an index of shape (1,)."""
     b = cast(Recorder, at.b)
     return b.reshape(b.gather(b.own(x), at, axis=0), x.shape[1:])
 
 
 def _written(buffer: Value, at: Value, y: Any) -> Value:
+    """A buffer with one row replaced, at an index of shape (1,)."""
     b = cast(Recorder, at.b)
     row = b.const(y, buffer.dtype, buffer.shape[1:]) if is_number(y) else b.value(y)
     return b.scatter(buffer, at, b.reshape(row, (1, *buffer.shape[1:])), overwrite=True)

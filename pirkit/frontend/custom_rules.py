@@ -1,4 +1,10 @@
-"""User-defined derivatives, and stopped gradients."""
+"""User-defined derivatives, and stopped gradients.
+
+A rule is recorded when the function is called, on stand-ins for the cotangents or tangents that are
+not known yet. A `pir.custom_derivative` op behind it names results, inputs, stand-ins and
+derivatives; a sweep replaces the stand-ins (see `passes/autodiff_custom.py`). The interfaces are
+those of JAX.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +30,14 @@ from pirkit.frontend.user_line import user_span
 Function = Callable[..., Any]
 
 DEEPEST: Final = 3
-"""A rule may call its own function; then derivatives up to this order use the rule."""
+"""How often a rule is recorded inside itself, if it calls its own function.
+
+Derivatives up to this order use the rule; higher ones differentiate the function instead.
+"""
 
 
 def stop_gradient(x: Any) -> Any:
-    """The same tree; no derivative of any order or mode flows through it."""
+    """The same tree of tensors, through which no derivative of any order or mode flows."""
 
     def stopped(value: Any) -> Any:
         if not isinstance(value, Value):
@@ -41,7 +50,7 @@ def stop_gradient(x: Any) -> Any:
 
 
 class _Custom:
-    """A function with a derivative of its own; called on tensors it is the function."""
+    """A function with a derivative of its own; a call without traced values just computes it."""
 
     def __init__(self, fun: Function, nondiff_argnums: int | Sequence[int] = ()) -> None:
         update_wrapper(self, fun, updated=())
@@ -75,13 +84,16 @@ class _Custom:
             self._depth.reset(token)
 
     def _whole(self, args: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """All arguments: ``given`` in place of those that may have derivatives."""
         rest = iter(given)
         return [a if i in self.nondiff else next(rest) for i, a in enumerate(args)]
 
     def _fixed(self, args: Sequence[Any]) -> list[Any]:
+        """The arguments in ``nondiff_argnums``."""
         return [args[i] for i in sorted(self.nondiff)]
 
     def _recorded(self, b: Recorder, args: Sequence[Any], given: tuple[Any, ...]) -> Any:
+        """Record a call with its rule; ``given`` are the other arguments, as values."""
         raise NotImplementedError
 
 
@@ -89,8 +101,11 @@ class custom_vjp(_Custom):
     """A function whose reverse derivative is ``bwd``; a decorator, as ``jax.custom_vjp``.
 
     After ``f.defvjp(fwd, bwd)``, ``fwd(*args)`` gives the result and what ``bwd`` needs, and
-    ``bwd(that, cotangent)`` a tuple with one cotangent for each argument (None is zero).
-    Arguments in ``nondiff_argnums`` may be anything and come first to ``bwd``.
+    ``bwd(that, cotangent)`` a tuple with one cotangent for each argument (None is zero). Arguments
+    in ``nondiff_argnums`` may be anything; ``bwd`` gets them before the others.
+
+    A traced call raises ArgumentError (PK0701) if there is no rule, and TraceError (PK0706) if the
+    rule gives another structure, shape or element type than its argument has.
     """
 
     fwd: Function | None = None
@@ -119,9 +134,9 @@ class custom_vjp(_Custom):
 class custom_jvp(_Custom):
     """A function whose forward derivative is ``jvp``; a decorator, as ``jax.custom_jvp``.
 
-    After ``f.defjvp(jvp)``, ``jvp(primals, tangents)`` gives the result and its tangent, which is
-    linear in the tangents: reverse mode transposes it. Arguments in ``nondiff_argnums`` may be
-    anything and come first.
+    After ``f.defjvp(jvp)``, ``jvp(primals, tangents)`` gives the result and its tangent, which must
+    be linear in the tangents, as reverse mode transposes it. Arguments in ``nondiff_argnums`` may
+    be anything; ``jvp`` gets them before the others. Errors are those of `custom_vjp`.
     """
 
     jvp: Function | None = None
@@ -186,7 +201,7 @@ def _custom(
 
 
 def _stand_in(b: Recorder, like: Value) -> Value:
-    """A placeholder value, with which a rule is recorded."""
+    """A placeholder for a cotangent or tangent, with which a rule is recorded."""
     made = b("pd_op.assign", b.zeros_like(like))
     STAND_INS.add(cast(PirOp, made.ssa.owner))
     return made
@@ -199,7 +214,10 @@ def _value(b: Recorder, given: Any) -> Value:
 def _paired(
     b: Recorder, given: Sequence[Any], cotangents: Any, fun: Function
 ) -> tuple[list[Value], list[Value]]:
-    """The inputs that have derivatives, and their cotangents."""
+    """The inputs that have derivatives, and for each its cotangent by the rule.
+
+    Raises TraceError (PK0706) if the cotangents do not have the structure of the arguments.
+    """
     is_several = isinstance(cotangents, tuple | list)
     several = cast("tuple[Any, ...]", cotangents if is_several else (cotangents,))
     if len(several) != len(given):
@@ -222,6 +240,7 @@ def _paired(
 
 
 def _like(b: Recorder, given: Any, like: Value, fun: Function) -> Value:
+    """What a rule gives for a value. Raises TraceError (PK0706) for another shape or type."""
     value = b.like(given, like) if is_number(given) else cast(Value, b.value(given))
     if value.meta != like.meta:
         raise _unlike(fun, f"the rule gives {value.meta} for {like.meta}")

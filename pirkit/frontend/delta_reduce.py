@@ -1,8 +1,10 @@
 """Makes a program smaller while it stays interesting: delta debugging on operations.
 
 First, a part of the program is cut out: around operations that are likely to be wrong, then halves.
-Then a step removes outputs, whole programs, or operations. The results of a removed operation
-become inputs of the program, so that everything that only it needed can be removed as well.
+Then steps remove whole programs, outputs, or operations, until none of them makes it smaller. The
+results of a removed operation become inputs of the program, so that everything that only it needed
+can be removed as well. It is a form of ddmin (Zeller and Hildebrandt, "Simplifying and Isolating
+Failure-Inducing Input", 2002).
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies, create, declares, with_nested
 
 Candidates = Callable[[ModuleOp], list[Operation]]
+"""The operations of a module that a step tries to remove."""
 Removal = Callable[[Operation], None]
+"""Removes one of them, or leaves it if that is impossible."""
 Oracle = Callable[[ModuleOp], bool]
 """True if a module is still interesting; it may change the module, and must not raise."""
 _LOOP_STEPS: Final = 2_000
@@ -48,9 +52,10 @@ def reduce(
 ) -> Reduction:
     """Find a smaller module that the oracle finds interesting; the given one is not changed.
 
-    ``likely`` numbers operations outside of regions (`outer_operations`) that may be enough. Stops
-    when nothing more can be removed, or after about ``seconds`` of CPU time, children included: a
-    busy machine does not end it early. So does ten times the wall time, for oracles that wait.
+    ``likely`` are numbers of operations (in `outer_operations`) that may suffice. Stops when
+    nothing more can be removed, or after about ``seconds`` of CPU time, children included, so that
+    a busy machine does not end it early; and in any case after ten times as much wall time, for
+    oracles that wait.
     """
     reducer = _Reducer(Reduction(module.clone()), oracle, seconds)
     reducer.cut_out_around(set(likely))
@@ -75,7 +80,7 @@ class _Reducer:
         return self.found
 
     def cut_out_around(self, likely: set[int]) -> None:
-        """Keep operations that are likely to be enough, else more and more of their neighbours."""
+        """Keep the ``likely`` operations alone, or else also their neighbours, and theirs..."""
         ops = outer_operations(self.found.module)
         numbers = {op: n for n, op in enumerate(ops)}
         for _ in range(_NEIGHBOURS if likely else 0):
@@ -88,7 +93,7 @@ class _Reducer:
             likely |= {numbers[op] for op in near if isinstance(op, PirOp) and op in numbers}
 
     def halve(self) -> None:
-        """Keep the middle, the first, or the last half as long as it is enough."""
+        """Keep the middle, the first or the last half, as long as one of them is interesting."""
         while (
             half := len(outer_operations(self.found.module)) // 2
         ) > 1 and not self.is_over_time():
@@ -109,7 +114,7 @@ class _Reducer:
     def without(self, candidates: Candidates, remove: Removal, which: slice) -> bool:
         """Try to remove a run of candidates; True if the module became smaller."""
         trial = self.found.module.clone()
-        for op in candidates(trial)[which]:
+        for op in candidates(trial)[which]:  # an earlier removal may have taken it along
             if op.parent is not None and all(a.parent is not None for a in _around(op)):
                 remove(op)
         cleaned = trial.clone()
@@ -117,6 +122,7 @@ class _Reducer:
         return self.accepts(cleaned) or (size(trial) > size(cleaned) and self.accepts(trial))
 
     def accepts(self, trial: ModuleOp) -> bool:
+        """Take a module as the result so far if it is smaller and interesting."""
         if _weight(trial) >= _weight(self.found.module):
             return False
         self.found.tried += 1
@@ -140,21 +146,26 @@ def size(module: ModuleOp) -> int:
 
 
 def _weight(module: ModuleOp) -> int:
-    """An output weighs half an operation: removing one may need outputs for two operands."""
+    """The size by which modules are compared; an output weighs half as much as an operation.
+
+    `_end_before` replaces an operation and its output by outputs for its operands, up to two of
+    which then still make the module smaller.
+    """
     return sum(1 if declares(op, SINK) else 2 for op in with_nested(module))
 
 
 def outer_operations(module: ModuleOp) -> list[PirOp]:
-    """The operations of all programs, without those in regions."""
+    """The operations of all programs, without those in regions, in order."""
     programs = [op for op in module.ops if isinstance(op, ProgramOp)]
     return [op for p in programs for op in p.block.ops if isinstance(op, PirOp)]
 
 
 def _part(module: ModuleOp, kept: Collection[int]) -> ModuleOp:
-    """Operations by number, and what they cannot do without, as a module.
+    """A module of the operations with these numbers, and of what they cannot do without.
 
-    Results that nothing else reads, or only what is left out, become outputs. Operations without
-    operands stay, since a constant is none if it is an input, and those that make no tensors.
+    Their results become outputs where nothing reads them, or something that is left out. Operations
+    without operands stay, as a constant that became an input would be no constant any more; so do
+    those whose results are no tensors and are used.
     """
     part = module.clone()
     ops = outer_operations(part)
@@ -185,7 +196,7 @@ def _outputs(module: ModuleOp) -> list[Operation]:
 
 
 def _computations(module: ModuleOp) -> list[Operation]:
-    """Operations that can be removed, the last first, so that their operands become dead."""
+    """Operations that can be removed, the last one first: then their operands become unused."""
     return [
         op
         for op in reversed(list(_inside(module)))

@@ -1,7 +1,8 @@
 """Checks of derivatives, for which there is no original program to compare with.
 
-The halves of a split are compared with the joint program that autodiff makes of the original one;
-autodiff's derivatives with difference quotients in double precision.
+The halves of a split are compared with the joint program that autodiff makes of the original one,
+and autodiff's derivatives with difference quotients in double precision. Derivatives by Taylor
+series are compared with those by nested reverse sweeps.
 """
 
 from __future__ import annotations
@@ -38,29 +39,40 @@ Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
 
 _LISTS: Final = {"fx", "fp", "fo", "bo_g", "bx_g", "bp_g", "no_need_buffers"}
+"""Attributes of the halves of a split that list names, as in ``names.json`` of captured cases:
+inputs, parameters and outputs of the forward half; the gradients of outputs, which the backward
+half takes, and those of inputs and parameters, which it gives; inputs of which it reads the shape
+alone."""
 _SECONDS: Final = 30.0
 """Time limit for shrinking a program with a wrong derivative."""
 _STEP: Final = 1e-4
+"""The step of a difference quotient; a second one is taken with a quarter of it."""
 _SMOOTH: Final = 1e-4
 """Two quotients with a larger relative difference are at a kink and are skipped."""
 _WRONG: Final = 1e-3
+"""The relative error from which on a derivative is wrong."""
 _DOUBLE: Final = "functionalize,convert-dtype{of=float32,to=float64}"
 _ORDER: Final = 4
-"""Nested reverse sweeps grow exponentially with the order of a derivative."""
+"""The highest order that is checked: nested reverse sweeps grow exponentially with it."""
 DERIVATIVE_RULE: Final = "derivative"
 SERIES: Final = "Taylor series"
 
 
 @dataclass(frozen=True)
 class WrongDerivative:
-    """A derivative that differs from the difference quotient, and the operations that suffice."""
+    """A derivative that is wrong, and the operations that suffice to show it."""
 
     what: str
+    """The error, as text."""
     ops: tuple[PirOp, ...]
     kind: str = DERIVATIVE_RULE
+    """What is wrong: `DERIVATIVE_RULE` or `SERIES`."""
 
     def rule_of(self, op: PirOp) -> str | None:
-        """The rule that differentiates an operation; None if it passes no derivative on."""
+        """The source file or module of the rule that differentiates an operation, as text.
+
+        None if there is no rule, as no derivative flows through the op.
+        """
         is_series = self.kind == SERIES
         if bodies(op):
             return "passes/taylor_regions.py" if is_series else "passes/autodiff_regions.py"
@@ -85,7 +97,11 @@ class WrongDerivative:
 def split_difference(
     original: ProgramOp, forward: ProgramOp, backward: ProgramOp, seed: int
 ) -> str | None:
-    """The difference between the halves and the joint program with its gradients, or None."""
+    """The error of a split, as text, or None: its halves are compared with the joint program.
+
+    ``original`` is the program that was split. If it does not take gradients of its outputs, the
+    joint program is made of it by autodiff. Inputs and cotangents are drawn from ``seed``.
+    """
     names = {
         k: _names(half, k) for half in (forward, backward) for k in _LISTS & half.attributes.keys()
     }
@@ -99,7 +115,7 @@ def split_difference(
     taken = {p.name for p in plan.inputs}
     is_joint = any(g in taken for g in names["bo_g"])
     joint = plan if is_joint else _plan(original, "autodiff{seeds=true}")
-    seeds: Arrays = {}
+    seeds: Arrays = {}  # the cotangents, under the names of the backward half
     for output, gradient in zip(names["fo"], names["bo_g"], strict=True):
         if gradient is not None and output is not None:
             own = gradient if gradient in taken else f"{output}_grad"
@@ -111,7 +127,7 @@ def split_difference(
         if port.name not in held:  # the gradient of an output that no input provides
             held[port.name] = np.zeros_like(held[port.name.removesuffix("_grad")])
     wanted = _run(joint, {**held, **fed}, seed)
-    for name in names["no_need_buffers"]:  # only its shape is read
+    for name in names["no_need_buffers"]:  # a half that reads more than its shape gives NaN
         if name is not None and held[name].dtype.kind == "f":
             held[name] = np.full_like(held[name], np.nan)
     given = _run(_plan(backward), {**held, **seeds}, seed)
@@ -126,9 +142,9 @@ def split_difference(
 
 
 def wrong_derivative(module: ModuleOp, seed: int = 0) -> WrongDerivative | None:
-    """The rules of derivatives or of series that are wrong for a module, or None.
+    """The derivative that is wrong for a module, with a reduced program that shows it, or None.
 
-    The module is not changed.
+    The module is not changed. Reducing it takes up to 30 seconds of CPU time.
     """
     for kind, check in ((SERIES, series_difference), (DERIVATIVE_RULE, difference_quotient)):
         if check(module, seed) is not None:
@@ -144,9 +160,10 @@ def wrong_derivative(module: ModuleOp, seed: int = 0) -> WrongDerivative | None:
 
 
 def series_difference(module: ModuleOp, seed: int = 0) -> str | None:
-    """The difference of derivatives by Taylor series from nested reverse sweeps, or None.
+    """How derivatives by Taylor series differ from those by nested reverse sweeps, or None.
 
-    None also for programs without such derivatives, or of an order that makes sweeps very large.
+    None also for programs without such derivatives, of a higher order than `_ORDER`, or that do not
+    run.
     """
     for program in module.ops:
         if isinstance(program, ProgramOp) and has_derivatives(program):
@@ -165,7 +182,7 @@ def series_difference(module: ModuleOp, seed: int = 0) -> str | None:
 
 
 def has_derivatives(module: Operation) -> bool:
-    """Whether derivatives in a module are still to be expanded, as in traced programs."""
+    """Whether a module has derivatives that are not expanded yet, as traced programs may."""
     return any(isinstance(op, PirOp) and declares(op, DERIVATIVE) for op in module.walk())
 
 
@@ -185,6 +202,10 @@ def difference_quotient(module: ModuleOp, seed: int = 0) -> str | None:
 
 
 def _against_quotients(program: ProgramOp, seed: int) -> str | None:
+    """The first input or parameter whose derivative is wrong, as text, or None.
+
+    The sum of all directions is tried first: if it is right, all derivatives count as right.
+    """
     first = f"expand-gradients,{_DOUBLE}" if has_derivatives(program) else _DOUBLE
     plan = _plan(program, first)
     joint = _plan(program, f"{first},autodiff{{seeds=true}}", differentiates_all=True)
@@ -195,6 +216,7 @@ def _against_quotients(program: ProgramOp, seed: int) -> str | None:
     gradients = _run(joint, {**fed, **seeds}, seed)
 
     def quotient(along: Arrays, step: float) -> float:
+        """The central difference quotient of the outputs times their cotangents."""
         ends = [
             _run(plan, {**fed, **{n: np.asarray(fed[n] + h * d) for n, d in along.items()}}, seed)
             for h in (step, -step)
@@ -227,7 +249,10 @@ def _against_quotients(program: ProgramOp, seed: int) -> str | None:
 
 
 def labels_of(program: ProgramOp) -> set[str]:
-    """Inputs and parameters that reach an operand which, as in Paddle, gets no gradient."""
+    """Inputs and parameters on which an operand depends that, as in Paddle, gets no gradient.
+
+    Labels of losses are such operands. Difference quotients would see that dependence.
+    """
     ops = [op for op in program.walk() if isinstance(op, PirOp)]
     pending = [op.operand_named(name) for op in ops for name in op.definition.no_gradient]
     seen: set[SSAValue] = set()
@@ -240,7 +265,10 @@ def labels_of(program: ProgramOp) -> set[str]:
 
 
 def _plan(program: ProgramOp, pipeline: str = "", *, differentiates_all: bool = False) -> Plan:
-    """The plan of a copy after a pipeline, perhaps of one in which nothing stops gradients."""
+    """The plan, for the reference rules, of a copy of a program after a pipeline.
+
+    With ``differentiates_all``, marks that stop gradients are removed first.
+    """
     module = ModuleOp([program.clone()])
     for op in module.walk() if differentiates_all else ():
         op.attributes.pop("stop_gradient", None)
@@ -250,7 +278,7 @@ def _plan(program: ProgramOp, pipeline: str = "", *, differentiates_all: bool = 
 
 
 def _on_draws(plan: Plan, seed: int) -> tuple[Arrays, Arrays]:
-    """Random inputs and parameters, and the results of a run on them."""
+    """Random inputs and parameters by name, and the results of a run on them (see `on_draws`)."""
 
     def run(integers: Integers) -> tuple[Arrays, Arrays]:
         weights = random_weights(plan.params, seed, integers)
@@ -270,6 +298,7 @@ def _run(plan: Plan, held: Mapping[str, Array], seed: int) -> Arrays:
 
 
 def _cotangent(name: str, array: Array, seed: int) -> Array:
+    """Normally distributed numbers of the shape and dtype of an array, fixed by name and seed."""
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     drawn = np.empty(array.shape)
     rng.standard_normal(out=drawn)
@@ -277,5 +306,6 @@ def _cotangent(name: str, array: Array, seed: int) -> Array:
 
 
 def _names(half: ProgramOp, key: str) -> list[str | None]:
+    """A list of names in an attribute; None for one that is left out."""
     items = cast("mlir.ArrayAttr[Attribute]", half.attributes[key]).data
     return [item.data if isinstance(item, mlir.StringAttr) else None for item in items]

@@ -13,7 +13,7 @@ from pirkit.dialect.operation import ProgramOp, bodies, declares
 
 
 def write_dot(module: mlir.ModuleOp) -> str:
-    """DOT text; regions are clusters."""
+    """The text in the DOT language; each program and each region is a cluster."""
     lines = ["digraph pirkit {", "  node [shape=box, fontname=monospace];"]
     numbers: dict[Operation, int] = {}
     for program in module.ops:
@@ -24,6 +24,7 @@ def write_dot(module: mlir.ModuleOp) -> str:
 
 
 def _cluster(block: Block, label: str, numbers: dict[Operation, int], indent: str) -> Iterator[str]:
+    """The lines of a block; ``numbers`` gets a number for each operation, which names its box."""
     yield f"{indent}subgraph cluster_{len(numbers)} {{ label={json.dumps(label)};"
     for op in block.ops:
         if declares(op, TERMINATOR):
@@ -46,6 +47,7 @@ def _edge(
 
 
 def _label(op: Operation) -> str:
+    """The name of the op, and below it that of the parameter, output or input, if it is one."""
     for key in ("parameter_name", "output_name", "name"):
         held = op.properties.get(key)
         if isinstance(held, mlir.StringAttr):

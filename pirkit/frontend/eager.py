@@ -1,7 +1,8 @@
 """Ops on tensors, computed immediately: ``pirkit.ops.scale(x, scale=2.0, bias=1.0)``.
 
 A call uses the same shape rules and the same registry as a program. The bound kernel is cached by
-the metas of the tensors and the attributes, so a repeated call only allocates and computes.
+the metas of the tensors and the attributes, so a repeated call only allocates and computes. A call
+with a traced value, which has ``__pirkit_call__``, is recorded instead.
 """
 
 from __future__ import annotations
@@ -39,18 +40,19 @@ from pirkit.runtime.tensor.meta_cache import meta_of
 
 Result = Any
 Run = Callable[[Any], Result]
-"""Computes the results of a call from its tensors, by operand slot."""
+"""Computes the results of a call from its tensors, which are given by operand slot."""
 
 REMEMBERED: Final = 1024
-"""Bound calls that one op caches."""
+"""Bound calls that one op caches in a thread; when there are more, it forgets all of them."""
 
 LIBRARY: Final = KernelLibrary()
+"""The kernels of eager ops: those of the CPU."""
 DRAWS: Final = Draws()
 """The source of random numbers for eager ops."""
 
 
 def seed(number: int) -> None:
-    """Seed the random numbers of eager ops. Raises CallError for anything but an integer."""
+    """Seed the random numbers of eager ops. Raises CallError (PK0701) for what is no integer."""
     require(isinstance(cast(object, number), int | np.integer),
             f"a seed is an integer, not a {type(number).__name__}", "`pirkit.seed(0)`")  # fmt: skip
     DRAWS.begin(number, 0)
@@ -61,8 +63,13 @@ class _Calls(local):
 
     def __init__(self) -> None:
         self.bound: dict[Any, Run] = {}
+        """By the metas of the operands and the attributes."""
         self.quick: dict[Any, tuple[Run, tuple[int, ...] | None, Any]] = {}
-        """By the identities of metas, which the entry keeps alive, and the plain arguments."""
+        """The run for arguments as they were given, which need not be sorted again.
+
+        The key has the identities of metas and the other arguments. The entry has the positions of
+        the tensors, None if all arguments are tensors, and the metas, to keep them alive.
+        """
 
 
 class EagerOp:
@@ -70,8 +77,9 @@ class EagerOp:
 
     Parameters are the op's operands and then its attributes, by position or by name. A numpy array
     counts as a tensor, a number as a 0-D tensor. Returns a tensor, or a tuple of tensors; results
-    that only a gradient reads are omitted. Raises UsageError for wrong arguments, and RuntimeFault,
-    naming the constraint, for a call that the op does not allow.
+    that only a gradient reads are omitted. Raises ArgumentError (PK0701) for wrong arguments,
+    UnsupportedError for tensors that no kernel takes, and RuntimeFault (PK0901), naming the
+    constraint, for a call that the op does not allow.
     """
 
     def __init__(self, definition: OpDef) -> None:
@@ -109,6 +117,8 @@ class EagerOp:
     def _call(
         self, args: tuple[Any, ...], keywords: dict[str, Any], key: tuple[Any, ...] | None
     ) -> Any:
+        """A call that is not cached; it is cached under ``key`` if its tensors are all of
+        ``args``, in the order of the operands."""
         for value in _each((*args, *keywords.values())):
             take = getattr(value, "__pirkit_call__", None)
             if take is not None:  # a value that is traced, not computed
@@ -135,6 +145,7 @@ class EagerOp:
             raise self._fault(error) from error
 
     def _fault(self, error: Exception) -> RuntimeFault:
+        """The error (PK0901) for what a kernel raised."""
         call = Call(self.definition.name, (), ())
         if isinstance(error, ConstraintError):
             note = f"constraint {error.constraint}"
@@ -142,6 +153,7 @@ class EagerOp:
         return call_fault(call, f"{error}", None, None)
 
     def _run(self, metas: tuple[Meta | None, ...], attrs: dict[str, Any]) -> Run:
+        """The cached run of a call, or a new one."""
         key = (metas, tuple(attrs.items()))
         bound = self._calls.bound
         run = bound.get(key)
@@ -152,7 +164,7 @@ class EagerOp:
         return run
 
     def __reduce__(self) -> tuple[Callable[[str], EagerOp], tuple[str]]:
-        """Pickle by name: a copy, also in another process, is the op's function there."""
+        """Pickle by name: a copy, also one in another process, is the function of the op there."""
         return _function_of, (self.definition.name,)
 
     def __repr__(self) -> str:
@@ -180,6 +192,7 @@ def _each(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _tensor(value: Any, arguments: Arguments) -> Any:
+    """An operand as a tensor or a list of them; a number takes the type of the first tensor."""
     if value is None or type(value) is DenseTensor:
         return value
     if isinstance(value, list):
@@ -206,7 +219,7 @@ DENSE: Final = DenseTensor.kind
 
 
 def kind_of(tensors: Iterable[Any]) -> str:
-    """The kind of the first tensor that is not dense."""
+    """The kind of the first tensor that is not dense, else `DENSE`."""
     kinds = (getattr(t, "kind", DENSE) for t in tensors)
     return next((k for k in kinds if k != DENSE), DENSE)
 
@@ -230,7 +243,7 @@ def call_kind(op: str, kind: str, tensors: Sequence[Any], attrs: Mapping[str, An
 
 
 class KindOp:
-    """A function of sparse and other tensors for which there is no op on dense ones."""
+    """A function of sparse and other tensors that is no op on dense ones."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -248,7 +261,8 @@ KINDS: Final = ("dense", "selected_rows", "sparse_coo", "sparse_csr", "string")
 def bind_eager(definition: OpDef, metas: tuple[Meta | None, ...], attrs: Mapping[str, Any]) -> Run:
     """Bind the op for tensors of these metas.
 
-    Raises RuntimeFault, naming the constraint, if the op does not allow the call.
+    Raises RuntimeFault (PK0901), naming the constraint, if the op does not allow the call;
+    UnsupportedError for an op in place that would change the shape or type of what it writes.
     """
     results = definition.results
     is_random = definition.effects == RANDOM
@@ -265,6 +279,7 @@ def bind_eager(definition: OpDef, metas: tuple[Meta | None, ...], attrs: Mapping
         raise call_fault(call, "the shape of its result is not known", None, None)
     choice, step = bound
     shown = [i for i in wanted if i < len(outs) and outs[i] is not None]
+    # By its form, a kernel writes into outputs (`out`), returns new arrays (`new`), or views.
     if definition.writes:
         overwrites = LIBRARY.overwrites(choice.kernel)
         return _in_place(definition, metas, outs, step, choice.kernel.form, overwrites)
@@ -333,6 +348,11 @@ def _writing(
 
 
 def _returning(step: Any, shown: list[int], count: int, *, copies: bool) -> Run:
+    """A run of a kernel that returns ``count`` arrays, or the items of one list of arrays.
+
+    If it ``copies``, results never share memory with an operand; else they are views of the first.
+    """
+
     def run(tensors: Any) -> Result:
         arrays = _arrays(tensors)
         found = _QUIET.run(step, *arrays)
@@ -367,9 +387,9 @@ def _in_place(
 ) -> Run:
     """A run of an op that writes operands.
 
-    ``overwrites`` has the operands over which a kernel may compute a result. Other results, and all
-    if a written operand shares memory with another one, are computed beside and stored then, since
-    a kernel may read an operand after it began to write.
+    ``overwrites`` has for each result the operands whose memory the kernel may overwrite with it.
+    Other results are computed in new memory and then copied, since a kernel may read an operand
+    after it began to write; so are all results if a written operand shares memory with another one.
     Raises UnsupportedError for a write that would change shape or type.
     """
     operands = [o.name for o in definition.operands if o.kind is None]
@@ -414,7 +434,10 @@ def _in_place(
 
 
 def _are_apart(tensors: Sequence[Any], written: Mapping[int, str]) -> bool:
-    """Whether no written operand shares memory with another one; an error if both are written."""
+    """Whether no written operand shares memory with another one.
+
+    Raises RuntimeFault (PK0908) if two written ones share memory.
+    """
     flat = [
         (i, t)
         for i, each in enumerate(tensors)
@@ -422,6 +445,7 @@ def _are_apart(tensors: Sequence[Any], written: Mapping[int, str]) -> bool:
         if type(t) is DenseTensor
     ]
     end = 0
+    # Buffers that lie apart, as nearly always, need no comparison of their elements.
     for low, size in sorted([(t.buffer.address, t.buffer.nbytes) for _, t in flat]):
         if low < end:
             refuse_overlap([(written[i], t, True) for i, t in flat if i in written])
@@ -458,4 +482,5 @@ def _wrapped(value: Any) -> Any:
 
 
 def _shown(results: list[Any]) -> Result:
+    """What the caller gets: one result, or a tuple of several."""
     return results[0] if len(results) == 1 else tuple(results)

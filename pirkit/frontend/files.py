@@ -1,4 +1,7 @@
-"""Programs in files: detection of the format, reading and writing."""
+"""Programs in files: detection of the format, reading and writing.
+
+Behind ``pirkit.load``, ``loads`` and ``save``, and the options ``-f`` and ``-t`` of `pirkit-opt`.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ from pirkit.frontend.python_calls import require
 from pirkit.runtime.atomic_write import atomic_write
 
 Reader = Callable[[str, str], mlir.ModuleOp]
+"""Takes a text and the name of its source for messages; returns a module, not verified yet."""
 Writer = Callable[[mlir.ModuleOp], str]
 
 
@@ -57,7 +61,10 @@ def _write_onnx(module: mlir.ModuleOp) -> str:
 
 
 def _stablehlo(text: str, name: str) -> Program:
-    """The program of a module of StableHLO, read by a room that lies above this one."""
+    """The program of a text of StableHLO.
+
+    The room `stablehlo` lies above this one, so it is imported at the call.
+    """
     return import_module("pirkit.stablehlo").program_of_text(text, name)
 
 
@@ -67,7 +74,7 @@ READERS: Final[Mapping[str, Reader]] = {
     "paddle-text": _read_paddle_text,
     "paddle-json": _deferred("paddle.json_reader", "read_paddle_json"),
 }
-"""The values of ``pirkit-opt -f``."""
+"""The formats that can be read: the values of ``pirkit-opt -f``."""
 
 WRITERS: Final[Mapping[str, Writer]] = {
     "mlir": print_mlir,
@@ -82,12 +89,13 @@ WRITERS: Final[Mapping[str, Writer]] = {
         for stage in ("plan", "map-expr", "nest", "llvm", "llvm-locations", "asm")
     },
 }
-"""The values of ``pirkit-opt -t``."""
+"""The formats that can be written: the values of ``pirkit-opt -t``."""
 
 _STABLEHLO: Final = re.compile(r"\b(?:stablehlo|chlo|mhlo|jax)\.\w")
 _HEAD: Final = 1 << 16
+"""How many characters from the beginning decide about the format: texts may be large."""
 _BINARY: Final = re.compile(rb"[\0-\x08\x0e-\x1a\x80-\xff]")
-"""Characters that decide about the format, as texts and their constants may be large."""
+"""A byte that ASCII text does not have; where there is one, the file may be a binary one."""
 
 _SUFFIXES: Final = {".json": "paddle-json", ".mlir": "mlir", ".txt": "paddle-text"}
 
@@ -95,7 +103,7 @@ _SUFFIXES: Final = {".json": "paddle-json", ".mlir": "mlir", ".txt": "paddle-tex
 def detect_format(text: str, name: str = "") -> str:
     """Detect the format of a text by its beginning, or else by the suffix of the file.
 
-    Raises ParseError (PK0405) if neither identifies it.
+    Raises ParseError if the text is empty (PK0102), or if neither identifies it (PK0405).
     """
     start = text.lstrip()[:4096]
     if start.startswith("{"):
@@ -130,6 +138,7 @@ def detect_format(text: str, name: str = "") -> str:
 
 
 def _seems(text: str) -> str | None:
+    """The format that the beginning of a text has, or None."""
     try:
         return detect_format(text[:_HEAD])
     except ParseError:
@@ -137,10 +146,10 @@ def _seems(text: str) -> str | None:
 
 
 def read_text(path: str) -> str:
-    """The text of a file, or of standard input for ``-``.
+    """The text of a file, or of standard input for ``-``, with line ends ``\\n``.
 
-    Raises ArtifactError if it cannot be read, LimitError if it is too large, ParseError (PK0107)
-    if it is not UTF-8, and PK0405 for a file of another program.
+    Raises ArtifactError (PK0506) if it cannot be read, LimitError (PK0302) if it is too large,
+    ParseError if it is a file of another program (PK0405) or is not UTF-8 (PK0107).
     """
     data = _read_bytes(path)
     check("input_bytes", len(data), Span(path))
@@ -173,9 +182,10 @@ def _read_bytes(path: str) -> bytes:
 def parse(
     text: str, *, format: str = "auto", name: str = "<text>", outputs: Sequence[str] = ()
 ) -> mlir.ModuleOp:
-    """Read and verify a text. Raises InputError with the location.
+    """The module of a text, verified. ``name`` is that of its source, for messages.
 
-    ``outputs`` are values of a dump of Paddle that become its outputs; see `load`.
+    ``outputs`` are values of a dump of Paddle that become its outputs; see `load`. Raises
+    InputError with the location, and UsageError for an unknown format.
     """
     if format == "auto":
         format = detect_format(text, name)
@@ -207,8 +217,9 @@ def loads(
 ) -> Program:
     """Read a program from a string, in any format that `load` reads, and verify it.
 
-    ``params`` are arrays by the names of the parameters, which the program shares; ``outputs`` as
-    for `load`. Raises InputError (what is wrong with the text, and where).
+    ``params`` are arrays by the names of the parameters; they are not copied. ``outputs`` are those
+    of `load`. Raises InputError, which says what is wrong with the text and where, and UsageError
+    for wrong arguments.
     """
     require(isinstance(cast(object, text), str),
             f"`loads` takes the text of a program, not a {type(text).__name__}",
@@ -220,7 +231,7 @@ def loads(
 
 
 def _read(text: str, format: str, name: str, outputs: Sequence[str]) -> Program:
-    """The program of a text, with the constants of StableHLO, which are its parameters."""
+    """The program of a text; the large constants of StableHLO are its parameters."""
     if format == "auto":
         format = detect_format(text, name)
     if format == "stablehlo" and not outputs:
@@ -240,12 +251,13 @@ def load(
     ``outputs`` names values of a dump of Paddle that has none, as ``str(fn.main_program)``:
     ``["%10"]`` makes the value ``%10`` its output ``output_0`` (see docs/paddle.md).
 
-    ``params`` is a ``.pdiparams``, ``.npz`` or ``.safetensors`` file. A ``NAME.json`` with a
-    ``NAME.pdiparams`` beside it takes its weights from there. A ``.onnx`` file is a model of ONNX
-    with its weights (see `pirkit.onnx`), a text of StableHLO has its constants (see
+    ``params`` is a ``.pdiparams``, ``.npz`` or ``.safetensors`` file with the weights. Without it,
+    ``NAME.json`` takes them from a ``NAME.pdiparams`` beside it. A ``.onnx`` file is a model of
+    ONNX with its weights (see `pirkit.onnx`), and a text of StableHLO has its constants (see
     `pirkit.stablehlo`).
 
-    Raises InputError (what is wrong with the file, and where).
+    Raises InputError, which says what is wrong with the file and where, and UsageError for wrong
+    arguments.
     """
     name = _path(path, "load")
     if name.endswith(".onnx"):
@@ -264,7 +276,10 @@ def load(
 
 
 def _onnx(path: str, name: str) -> Callable[..., Any]:
-    """A function of the room `onnx`, which lies above this one and needs an optional package."""
+    """A function of the room `onnx`, which lies above this one and needs an optional package.
+
+    Raises UnsupportedError (PK0405) if the package is not installed.
+    """
     try:
         return getattr(import_module("pirkit.onnx"), name)
     except ModuleNotFoundError as error:
@@ -275,6 +290,7 @@ def _onnx(path: str, name: str) -> Callable[..., Any]:
 
 
 def _path(path: Any, what: str) -> str:
+    """A path as text. Raises CallError (PK0701), naming the function, for anything else."""
     require(isinstance(path, str | os.PathLike),
             f"`{what}` takes the path of a file, not a {type(path).__name__}",
             "for instance `model.json`, `program.txt` or `program.mlir`")  # fmt: skip
@@ -288,12 +304,14 @@ def save(
     format: str = "auto",
     params: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Write a program to a file; its weights too if the file is ``NAME.json``.
+    """Write a program to a file; with its weights if that is ``NAME.onnx`` or ``NAME.json``.
 
-    ``params`` names a ``.safetensors`` or ``.npz`` file for the weights, by name.
+    The latter has its weights in ``NAME.pdiparams``. ``params`` names a ``.safetensors`` or
+    ``.npz`` file for the weights, by name; other formats have no place for them.
 
     The format follows the suffix (``.mlir``, ``.txt``, ``.json``, ``.onnx``) unless given. Files
-    are written atomically.
+    are written atomically. Raises UsageError for wrong arguments, ArtifactError (PK0506) if writing
+    is impossible, and InputError for a program that the format cannot express.
     """
     require(isinstance(cast(object, program), Program),
             f"`save` writes a program, not a {type(program).__name__}",
@@ -318,7 +336,7 @@ def save(
 
 
 def write_file(path: str, text: str) -> None:
-    """Write a text to a file, atomically. Raises ArtifactError if that is impossible."""
+    """Write a text to a file in UTF-8, atomically. Raises ArtifactError (PK0506) if impossible."""
     data = text.encode("utf-8")
     with atomic_write(path) as file:
         file.write(data)

@@ -1,4 +1,7 @@
-"""Files of other programs, recognised by their content, each with what to do about it."""
+"""Files of other programs, recognised by their content, each with what to do about it.
+
+`files.py` asks when a file is no program that pirkit reads, so that the error says what it is.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,10 @@ class Foreign(NamedTuple):
     """A kind of file that pirkit recognises, but does not read as a program."""
 
     what: str
+    """The name of the kind, for messages."""
     help: str
     is_one: Callable[[bytes], bool]
+    """Whether the content of a file is of the kind."""
 
 
 def _starts(*beginnings: bytes) -> Callable[[bytes], bool]:
@@ -35,7 +40,7 @@ def _starts(*beginnings: bytes) -> Callable[[bytes], bool]:
 
 
 def _zip_with(pattern: str) -> Callable[[bytes], bool]:
-    """Whether a file is a zip archive with a member of such a name."""
+    """A test for zip archives with a member in whose name the regular expression is found."""
 
     def test(data: bytes) -> bool:
         if not data.startswith(b"PK"):
@@ -59,11 +64,15 @@ def _is_safetensors(data: bytes) -> bool:
 
 
 def _is_onnx(data: bytes) -> bool:
-    """Whether it begins with a version of ONNX below 32, and another field (protobuf)."""
+    """Whether a file begins as a ``ModelProto`` of ONNX does: with its version, then another field.
+
+    In protobuf, field 1 is ``ir_version``, here from 1 to 32; one of the fields 2 to 7 follows.
+    """
     return re.match(rb"\x08[\x01-\x20][\x10-\x3a]", data) is not None
 
 
 def _is_program_desc(data: bytes) -> bool:
+    """Whether a file begins with field 1 of protobuf, and has the ops of inputs or outputs."""
     return data.startswith(b"\x0a") and (b"fetch" in data or b"feed" in data)
 
 
@@ -94,7 +103,7 @@ KINDS: Final = (
             "load it in Paddle 3 and save it again with `paddle.jit.save`, which writes .json",
             _is_program_desc),
 )  # fmt: skip
-"""The kinds of files, the more specific first."""
+"""The kinds of binary files, the more specific ones first."""
 
 TEXTS: Final = (
     (r"version https://git-lfs", "a pointer of Git LFS", "get the file itself with `git lfs pull`"),
@@ -108,7 +117,7 @@ TEXTS: Final = (
     (r"#!.*python|(import|from|def|class|@\w+)\b", "a program in Python",
      "`pirkit.save(pirkit.trace(function, *arguments), 'program.mlir')` in Python writes one"),
 )  # fmt: skip
-"""How texts of other languages begin, what they are, and what to do."""
+"""How texts of other languages begin (a regular expression), what they are, and what to do."""
 
 
 def recognised(data: bytes) -> Foreign | None:

@@ -1,4 +1,8 @@
-"""Programs with constant weights: values that depend on weights alone become a second program."""
+"""Programs with constant weights: what depends on weights alone becomes a second program.
+
+That program runs once; its results are further parameters of the first one. This is the option
+``freeze`` of `pirkit.compile`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,9 @@ PREPARE: Final = (
     "inline-vec,absorb-attributes,constant-fold,absorb-attributes,canonicalize,cse,dce,"
     "functionalize,fold-batch-norm,convolve-transposed"
 )
+"""Passes that fold weights into each other, on a program without in-place writes."""
 HOIST: Final = "dce,constant-fold,hoist-constants,dce"
+"""Passes that move what depends on weights alone to the second program."""
 RECURRENT: Final = "decompose{only=rnn,profitable-only=true},cse"
 """Recurrent layers become loops, whose weights can be packed."""
 FREEZE: Final = f"{PREPARE},{RECURRENT},block-channels,pack-matmuls,{HOIST}"
@@ -30,10 +36,13 @@ def freeze(
 
     Batch norm in inference and constant scales become part of filters and weights
     (`fold-batch-norm`), transposed convolutions with large filters become convolutions
-    (`convolve-transposed`), convolutions get blocks of channels (`block-channels`), weights of
-    matmuls panels of columns (`pack-matmuls`), and whatever else depends on weights alone is an
-    output of the second program, and a parameter of the first (`hoist-constants`). Parameters that
-    the program writes stay what they are.
+    (`convolve-transposed`), convolutions compute blocks of channels (`block-channels`), and weights
+    of matmuls are packed into panels of columns (`pack-matmuls`). Whatever else depends on weights
+    alone is an output of the second program, and a parameter of the first (`hoist-constants`).
+    Parameters that the program writes stay what they are.
+
+    ``program`` is not changed; ``entry`` names one of its programs, whose name the second one has
+    with `SUFFIX`. The second is None if there is nothing to compute.
     """
     made = program.copy()
     run_pipeline(made.module, pipeline, verify_each=False)
@@ -58,8 +67,10 @@ def frozen_plans(
     library: KernelLibrary,
     run_passes: RunPasses,
 ) -> tuple[Made, Made]:
-    """The plan of a program with its weights as constants, and the one that computes further
-    constants, which may be none.
+    """The plans of the two programs of `freeze`; the second is empty if there is no such program.
+
+    The first is made as `native_compile.plan_with` makes it; the second, which runs once, of
+    kernels alone.
     """
     main, constants = freeze(program, entry)
     made = plan_with(form, main, pipeline, entry, library, run_passes)

@@ -1,4 +1,7 @@
-"""The programs of Python functions, for users who want the program rather than the result."""
+"""``trace``: the program of a Python function, for users who want that rather than its result.
+
+Also the names of parameters and leaves, which messages and inputs of programs use.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,17 @@ class Marked(Struct, frozen=True):
 def parameters(tree: Any) -> Any:
     """Mark an argument of `trace`: its tensors become parameters of the program, not inputs.
 
-    They are called as the inputs would be (``p.w``), and their content is that of ``tree``, an
-    array or a tree of arrays.
+    They have the names that the inputs would have (``p.w``), and their content is that of ``tree``,
+    an array or a tree of arrays.
     """
     return Marked(tree)
 
 
 class Standalone(Recorder):
-    """A recorder of programs that stand alone: arrays from around the function are parameters."""
+    """A recorder of programs that stand alone: arrays that the function captures are parameters.
+
+    ``marked`` has the arguments that are parameters, too, by name.
+    """
 
     def __init__(self, program: ProgramOp, marked: Mapping[str, Any] | None = None) -> None:
         super().__init__(program)
@@ -54,11 +60,11 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
     """The program of a function, recorded with arguments like those that it will get.
 
     Arguments and result are trees of tensors, arrays and numbers; only shapes and element types of
-    the arguments matter. Inputs are called like the parameters of the function (``x``, ``p.w``,
-    ``p.0``), outputs ``y0``, ``y1``... in the order of the leaves. Arrays that the function takes
-    from around it, and arguments that `parameters` marks, are parameters of the program, with their
-    present content. Raises TraceError where Python asks for a value that is known only when the
-    program runs.
+    the arguments matter. Inputs have the names of the function's parameters (``x``, ``p.w``,
+    ``p.0``), outputs are ``y0``, ``y1``... in the order of the leaves. Arrays that the function
+    captures, and arguments that `parameters` marks, are parameters of the program, with their
+    present content. Raises UsageError for wrong arguments, and TraceError (PK0706) where Python
+    asks for a value that is known only when the program runs.
     """
     if not callable(function):
         raise ArgumentError(
@@ -89,7 +95,7 @@ def _unmarked(given: Any) -> Any:
 def argument_names(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> list[str]:
-    """How messages spell each leaf of the arguments: ``x``, ``p['w']``."""
+    """The spelling of each leaf of the arguments in messages, in order: ``x``, ``p['w']``."""
     found: list[str] = []
     positions = parameter_names(function, len(args))
     for name, given in (*zip(positions, args, strict=True), *sorted(kwargs.items())):
@@ -98,7 +104,10 @@ def argument_names(
 
 
 def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of the first parameters; ``x0``, ``x1``... if the function has no signature."""
+    """The names of ``count`` positional arguments, by the function's signature.
+
+    Those of a parameter ``*rest`` are ``rest1``...; without a signature all are ``x0``, ``x1``...
+    """
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):

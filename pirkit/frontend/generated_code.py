@@ -1,7 +1,7 @@
-"""The one place where text becomes code: functions made for one structure of arguments.
+"""The only place where text becomes Python code, for functions of one structure of arguments.
 
-Nothing from a file comes here. The text consists of words of our own, of places in containers, and
-of attribute names that Python has accepted as such; everything else is a value that has a name.
+No text comes from a file. It consists of fixed words, of subscripts of containers, and of attribute
+names that Python has accepted as such; every other object is passed as a value under a name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def function_of(head: str, lines: Sequence[str], names: Mapping[str, Any]) -> Callable[..., Any]:
-    """The function ``def head:`` of these lines, in which ``names`` are known."""
+    """The function ``def head:`` with these lines as body, in which ``names`` are known."""
     known = dict(names)
     text = "\n".join([f"def {head}:", *[f"    {line}" for line in lines]])
     exec(compile(text, "<pirkit.jit>", "exec"), known)
@@ -19,5 +19,5 @@ def function_of(head: str, lines: Sequence[str], names: Mapping[str, Any]) -> Ca
 
 
 def value_of(expression: str, names: Mapping[str, Any]) -> Any:
-    """The value of an expression over ``names``."""
+    """The value of an expression over ``names``. Raises what its evaluation raises."""
     return eval(expression, {}, names)

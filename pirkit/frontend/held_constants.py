@@ -1,7 +1,8 @@
 """Arrays that a function makes while it is traced, as constants of its program.
 
-``np.ones_like(x)`` as a tangent is the same direction wherever it is written, and a constant keeps
-no program from native code; other arrays stay inputs.
+Such an array, for instance ``np.ones_like(x)`` as a tangent, is an input of the program at first.
+If its rows are equal it can be written as a few constants, which passes can simplify and every form
+of native code admits. Other arrays stay inputs.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from pirkit.frontend.tracing import bound_input
 from pirkit.passes.replace_ops import replace
 
 MOST_COLUMNS: Final = 16
+"""The most columns of a matrix of equal rows that becomes constants, one for each column."""
 
 
 def write_constants(program: ProgramOp, held: Mapping[str, Any]) -> None:
-    """Turn inputs among ``held`` into constants if their rows are equal and hold few numbers."""
+    """Replace inputs of the program by constants if their arrays in ``held`` have equal rows.
+
+    This holds for finite floats: arrays of one number, and matrices of few columns.
+    """
     for op in [cast(PirOp, op) for op in program.block.ops]:
         name: Any = op.attribute("name") if op.name == "pd_op.data" else None
         if name in held:
@@ -31,6 +36,7 @@ def write_constants(program: ProgramOp, held: Mapping[str, Any]) -> None:
 
 
 def _written(b: Builder, like: Value, array: np.ndarray[Any, Any]) -> Value | None:
+    """An array as constants; None if it is to stay an input."""
     if not like.dtype.is_float or not array.size or not np.isfinite(array).all():
         return None
     if (array == array.flat[0]).all():

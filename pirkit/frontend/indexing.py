@@ -1,8 +1,10 @@
 """numpy indexing of traced values; an index that numpy refuses is refused.
 
-numpy itself checks the index, on an array without memory. Advanced indexing becomes a gather at
-positions that numpy computes, so the index must be known while tracing: traced integers and masks
-are evaluated if the arguments of the call are available.
+numpy itself checks a known index, on an array that has the shape and no memory. Basic indexing
+becomes slices. Advanced indexing becomes a gather: at positions that numpy computes if the index is
+known while tracing, else at positions that the program computes from traced integers. A mask has
+to be known, as the shape of the result depends on it. A traced mask is known if the function is
+traced for the arguments of one call (see `known_values.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +32,11 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
-    """``x[index]``. Raises TraceError if numpy refuses the index or its value is unknown."""
+    """``x[index]``; a scalar index comes as a tuple of one part.
+
+    Raises TraceError (PK0706) if numpy refuses the index, if it is a mask or the bound of a slice
+    that is not known, and for all but basic indexing of a value of unknown shape.
+    """
     parts = plain_index(index)
     is_basic = all(map(_is_basic, parts))
     if UNKNOWN in x.shape:
@@ -54,13 +60,17 @@ def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
         return _basic(b, x, places)
     if (found := _along_one_axis(b, x, places)) is not None:
         return found
+    # numpy tells the position of each element of the result in the flattened tensor.
     flat = np.arange(prod(x.shape)).reshape(x.shape)[places]
     found = b.gather(b.reshape(x, (-1,)), b.value(flat.reshape(-1)), axis=0)
     return b.reshape(found, shape)
 
 
 def _along_one_axis(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value | None:
-    """``x[parts]`` with one array of integers, and slices before and after it; None for others."""
+    """``x[parts]`` with one array of integers, and slices before and after it; None for others.
+
+    That is a gather along one axis, which is faster than one at positions of the flattened tensor.
+    """
     lists = [k for k, p in enumerate(parts) if not _is_basic(p)]
     others = [p for p in parts if _is_basic(p)]
     if len(lists) != 1 or not all(p is Ellipsis or isinstance(p, slice) for p in others):
@@ -75,10 +85,10 @@ def _along_one_axis(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value | Non
 
 
 def elements_at(b: Builder, x: Value, places: np.ndarray[Any, Any], axis: int) -> Value:
-    """The elements of ``x`` at known indices along an axis, which are in range."""
+    """The elements of ``x`` at known indices in range along an axis: a slice, or a gather."""
     if len(places) and (np.diff(places) == 1).all():
         return _basic(b, x, (*[slice(None)] * axis, slice(int(places[0]), int(places[-1]) + 1)))
-    fits = x.shape[axis] <= _MAX_INT32  # twice as many lanes
+    fits = x.shape[axis] <= _MAX_INT32  # int32 indices have twice as many vector lanes
     return b.gather(x, b.value(places.astype(np.int32 if fits else np.int64)), axis=axis)
 
 
@@ -110,12 +120,12 @@ def _is_plain(parts: tuple[Any, ...]) -> bool:
 
 
 def plain_index(index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The parts of an index, with Python's integers for numpy's and for those that are known."""
+    """The parts of an index, with Python integers for those of numpy and for known values."""
     return tuple([_plain(part) for part in index])
 
 
 def known_index(parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The parts of an index as arrays. Raises TraceError if one is not known."""
+    """The parts of an index, with arrays for known values. Raises TraceError for unknown ones."""
     return tuple([_known(part) for part in parts])
 
 
@@ -126,7 +136,10 @@ def _is_basic(part: Any) -> bool:
 
 
 def _plain(given: Any) -> Any:
-    """numpy integers and tensors as Python integers, also in the bounds of slices."""
+    """A part with integers of numpy, tensors and known values as Python integers or arrays.
+
+    Slices get Python integers as bounds.
+    """
     part: Any = given
     if isinstance(given, slice):
         bounds = cast("slice[Any, Any, Any]", given)
@@ -148,6 +161,7 @@ def _is_inexact(value: Value) -> bool:
 
 
 def _bound(value: Any) -> Any:
+    """The bound of a slice as an integer or None. Raises TraceError (PK0706) for an unknown one."""
     if isinstance(value, Value) and getattr(value.b, "known", None) is None:
         raise refused(
             f"a {value.meta} that is traced as the bound of a slice, whose size would be unknown,",
@@ -158,7 +172,7 @@ def _bound(value: Any) -> Any:
 
 
 def _known(part: Any) -> Any:
-    """Replace traced values by arrays, in lists too. Raises TraceError if a value is unknown."""
+    """Replace known values by arrays, in lists too. Raises TraceError if a value is unknown."""
     if isinstance(part, list | tuple):
         return [_known(p) for p in cast("list[Any]", part)]
     return np.asarray(cast(Any, part)) if isinstance(part, Value) else part
@@ -193,6 +207,7 @@ def _basic(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
 
 
 def _of_unknown_shape(b: Builder, x: Value, parts: tuple[Any, ...], is_basic: bool) -> Value:
+    """Basic indexing with positive steps, which needs no sizes; anything else is refused."""
     steps = [cast("slice[Any, Any, Any]", p).step for p in parts if isinstance(p, slice)]
     if not is_basic or any(s is not None and s < 1 for s in steps):
         raise refused(f"index {_spelled(parts)} of a {x.meta}, whose size is unknown", _HELP)

@@ -1,8 +1,9 @@
-"""Jacobians: one sweep for all rows (or columns), as the rows of `vmap` are.
+"""Jacobians and Hessians: one sweep computes all rows (or columns), as `vmap` of a sweep would.
 
 The function is recorded once, then its pullback or pushforward along one direction. What depends on
-the directions is emitted with an axis of directions in front; the rest is computed once. Through an
-op without a batching rule there is one sweep for each direction.
+the direction is emitted with an axis of directions in front; the rest is computed once. For few
+directions, and for a function with an op that cannot be batched, there is one sweep for each
+direction.
 """
 
 from __future__ import annotations
@@ -42,31 +43,35 @@ from pirkit.frontend.vmap import all_rows, over_rows
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 FEW: Final = 4
-"""To this number each direction has a sweep: on 64 rows in lanes, a step through the Jacobian of a
-network 3-20-20-3 took 118 us so and 275 us with an axis of three directions."""
+"""Up to this number, each direction has a sweep of its own: on 64 rows in lanes, a step with the
+Jacobian of a network 3-20-20-3 took 118 us that way, and 275 us with an axis of 3 directions."""
 
 
 @takes_functions("f")
 def jacrev(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """The Jacobian by reverse mode: shape of the result, then shape of the argument.
+    """The Jacobian of ``f`` by reverse mode, as a function of the same arguments.
 
-    Result and arguments may be trees: a tree like the result, with a tree like the argument (a
-    tuple of them for a tuple ``argnums``) at each leaf. With ``has_aux`` the function returns a
-    pair, and so does its Jacobian: the second element is passed through. Raises UsageError for
-    results and arguments that are not floating tensors.
+    Its shape is that of the result, followed by that of the argument ``argnums``. If these are
+    trees, it is a tree like the result that has at each leaf a tree like the argument (for a tuple
+    of ``argnums``, a tuple of such trees). With ``has_aux``, ``f`` returns a pair of the result and
+    an auxiliary tree, and its Jacobian a pair with the same second element. Raises ArgumentError
+    (PK0701) for results and arguments that are not floating tensors of known shape.
     """
     return _jacobian(f, argnums, has_aux, reverse=True)
 
 
 @takes_functions("f")
 def jacfwd(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """The Jacobian by forward mode; parameters and result are those of :func:`jacrev`."""
+    """The Jacobian of ``f`` by forward mode; parameters and result are those of `jacrev`."""
     return _jacobian(f, argnums, has_aux, reverse=False)
 
 
 @takes_functions("f")
 def hessian(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """The second derivatives: `jacfwd` of `jacrev`, with its parameters."""
+    """The second derivatives of ``f``: `jacfwd` of `jacrev`, whose parameters it has.
+
+    The shape is that of the result, followed twice by that of the argument.
+    """
     return jacfwd(jacrev(f, argnums, has_aux=has_aux), argnums, has_aux=has_aux)
 
 
@@ -78,13 +83,17 @@ class _Once(Struct, frozen=True):
 
     body: Body
     around: list[Value]
-    """The values of the arguments in the program around the body."""
+    """The leaves of the arguments, as values of the program around the body."""
     args: list[Any]
+    """The trees of the arguments, as values of the body."""
     result: Any
     aux: Any
 
     def along(self, ways: list[Value], reverse: bool) -> list[Value]:
-        """The derivative along directions in the results (in the arguments unless ``reverse``)."""
+        """The leaves of the derivative along a direction, which has a part for each leaf.
+
+        It is a direction in the results, and of reverse mode, or else one in the arguments.
+        """
         if not reverse:
             return tree.leaves(self.body.record(pushforward, self.result, self.args, ways))
         seeds = tree.unflatten(tree.flatten(self.result)[1], iter(ways))
@@ -101,6 +110,7 @@ def _jacobian(f: Function, argnums: Argnums, has_aux: bool, reverse: bool) -> Fu
         except UnsupportedError as error:
             if error.code != "PK0402":
                 raise
+            # An op cannot be batched: start again, with a sweep for each direction.
             once = _recorded(f, argnums, has_aux, args, kwargs)
             rows, aux = _products(once, reverse, sys.maxsize)
         parts = iter([tree.unflatten(wanted, iter(row)) for row in rows])
@@ -132,6 +142,7 @@ def _recorded(
 
 
 def _check(values: Sequence[Value]) -> None:
+    """Raise ArgumentError (PK0701) for what is no floating tensor of known shape."""
     for value in values:
         if not is_differentiable(value.ssa) or UNKNOWN in value.shape:
             raise ArgumentError(
@@ -142,7 +153,10 @@ def _check(values: Sequence[Value]) -> None:
 
 
 class _Outside(Mapping[str, Any]):
-    """The numbers of the values that a body reads, by name, computed on demand."""
+    """The numbers of the inputs of a body by name, computed on demand in the program around it.
+
+    ``given`` are the values for its arguments, ``links`` the other values that it reads.
+    """
 
     def __init__(
         self, known: KnownValues, given: Sequence[Value], links: Mapping[SSAValue, Any]
@@ -164,10 +178,10 @@ class _Outside(Mapping[str, Any]):
 
 
 def _products(once: _Once, reverse: bool, few: int) -> tuple[list[list[Value]], Any]:
-    """The derivatives of each result by the arguments, and the auxiliary results.
+    """For each result a list of its derivatives by the arguments; then the auxiliary results.
 
-    Raises UnsupportedError (PK0402) for an op without a batching rule, unless the directions are
-    at most ``few``: each of them has a sweep then.
+    If the directions are at most ``few``, each has a sweep of its own. Otherwise, raises
+    UnsupportedError (PK0402) for an op that cannot be batched.
     """
     body, b = once.body, once.body.outer
     results, inputs = tree.leaves(once.result), once.around
@@ -207,7 +221,10 @@ def _products(once: _Once, reverse: bool, few: int) -> tuple[list[list[Value]], 
 
 
 def unit_vectors(b: Recorder, metas: Sequence[TensorMeta]) -> list[Value]:
-    """The unit vectors of tensors laid end to end: of each tensor its part, in rows."""
+    """The unit vectors of the space of all elements of some tensors: for each tensor its part.
+
+    With n elements in all, the part of a tensor of shape S has the shape (n, *S), one vector a row.
+    """
     count = sum(m.numel for m in metas)
     ends = accumulate([m.numel for m in metas])
     if not count:
@@ -224,5 +241,5 @@ def _between(x: Value, start: int, end: int) -> Value:
 
 
 def _last(b: Recorder, x: Value) -> Value:
-    """The first axis as the last one."""
+    """``x`` with its first axis moved to the end."""
     return b("pd_op.transpose", x, perm=(*range(1, x.rank), 0)) if x.rank > 1 else x

@@ -1,4 +1,9 @@
-"""Functions that are compiled when they are called, once for each signature."""
+"""``jit``: functions that are compiled when they are called, once for each signature.
+
+`Jitted` sorts the arguments of a call and finds or compiles its program; `compiled_call` holds one
+compiled program with the conversions of arguments and results. Repeated calls of one signature take
+fast paths that skip both.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +43,7 @@ Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]
 Names = str | Sequence[str]
 Places = int | Sequence[int]
+"""Numbers of arguments, as ``static_argnums`` has them; negative ones count from the end."""
 
 VERSIONS: Final = 8
 """Programs cached for one signature, which differ in the values that the function captures."""
@@ -54,20 +60,22 @@ def jit(
 ) -> Any:
     """A function that is traced and compiled once for each signature; also a decorator.
 
-    A signature is the structure of the arguments (trees of tensors, arrays and numbers), shapes and
-    element types of the leaves, and the values of static arguments, which have to be hashable.
-    Arrays that the function reads from closures, globals and attributes are read at each call;
-    where something else there changes, the function is compiled again. ``explain()`` lists what was
-    compiled and why. Results are the caller's. ``out=`` takes a tree of arrays like the result and
-    writes into them. Memory of donated arguments may hold results: they are not to be used again.
+    A signature is the structure of the arguments (trees of tensors, arrays and numbers), the shapes
+    and element types of the leaves, and the values of static arguments, which have to be hashable.
+    Arrays that the function reads from closures, globals and attributes are read at each call; if
+    anything else there changes, the function is compiled again. ``explain()`` lists what was
+    compiled and why. Each call returns new tensors. With ``out=``, a tree of arrays like the
+    result, it writes into these. Results may lie in the memory of donated arguments, which the
+    caller must not use again.
 
     Small networks and their derivatives compute one batch row in each vector lane. ``fast_math``
-    may factor common operands out of sums besides, which may change NaN, infinities and overflow
-    (see `pirkit.compile`); None takes what ``pirkit.config.fast_math`` says at compilation.
+    may also factor common operands out of sums, which may change NaN, infinities and overflow (see
+    `pirkit.compile`); None takes what ``pirkit.config.fast_math`` says at compilation.
 
-    While it is traced values are unknown: ``if v`` raises TraceError with the line and the remedy.
-    Inside another traced function the call is recorded there. Raises UsageError for arguments that
-    are no tensors, and for static ones that are not hashable.
+    While the function is traced, values are unknown: ``if v`` raises TraceError (PK0706) with the
+    line and the remedy. A call inside another traced function is recorded there. Raises
+    ArgumentError (PK0701) for arguments that are no tensors, and for static ones that are not
+    hashable.
     """
     options = (static_argnums, static_argnames, donate_argnums, donate_argnames, fast_math)
     if function is None:
@@ -76,16 +84,16 @@ def jit(
 
 
 class _Call(Struct, frozen=True):
-    """The arguments of one call, sorted."""
+    """The arguments of one call: the traced ones by position and by name, and the static ones."""
 
     positional: tuple[Any, ...]
     by_name: dict[str, Any]
     static: dict[int | str, Any]
     labels: list[str]
-    """How the user calls the arguments by position."""
+    """The names of the arguments in ``positional``, for messages."""
 
     def whole(self, positional: Sequence[Any], by_name: Mapping[str, Any]) -> tuple[Any, Any]:
-        """The arguments of the function, static ones at their places."""
+        """The arguments of the function by position and by name, static ones included."""
         given = iter(positional)
         count = len(positional) + sum(isinstance(k, int) for k in self.static)
         args = [self.static[i] if i in self.static else next(given) for i in range(count)]
@@ -117,12 +125,12 @@ class Jitted:
     """In a slot, so that Python calls a native function without one of Python around it."""
 
     options: tuple[Any, ...]
-    """What `jit` was given besides the function, for copies in other processes."""
+    """The options of `jit`, for pickled copies."""
 
     def __reduce__(self) -> Any:
-        """Pickled by name, as functions are; one without a name of its own by its function.
+        """Pickle by name, as functions are, or else by the function and the options of `jit`.
 
-        What it compiled is compiled again, or read from the compile cache, when it is called.
+        A copy compiles again, or reads from the compile cache, when it is called.
         """
         held: Any = sys.modules.get(self.__module__)
         name: str = getattr(self, "__qualname__", "")
@@ -134,6 +142,7 @@ class Jitted:
         return _jitted, (self.options, self.function)
 
     def __deepcopy__(self, memo: Any) -> Jitted:
+        """The same object, as for a function."""
         return self
 
     def __init__(
@@ -162,13 +171,13 @@ class Jitted:
         self._lock = renewed(RLock())
         self.__call__ = self._call
         self._called_once: Callable[[], Callable[..., Any] | None] | None = None
-        """Makes the native function of the last call, at the next one: it does not pay to compile
-        what takes trees apart for functions that are called once."""
+        """Makes the native function for calls like the last one. The next call does that, as
+        compiling code that unpacks arguments does not pay for functions that are called once."""
         self._quick: Call = _missed
         self._quick_into: Call = _missed
 
     def _call(self, *args: Any, **kwargs: Any) -> Any:
-        """A call that no native function serves."""
+        """A call that no native function serves: by a fast path in Python, or else in general."""
         make, self._called_once = self._called_once, None
         if make is not None:
             native = make()
@@ -183,7 +192,7 @@ class Jitted:
         return found if found is not _MISSED else self._slowly(args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """A method: `self` is an argument, so it is a tree, or static."""
+        """A bound method: the instance is the first argument, which is a tree, or static."""
         return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
@@ -194,7 +203,7 @@ class Jitted:
         return "\n".join(self._reasons) or "nothing is compiled yet: the first call does that"
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """The program for arguments like these (see `pirkit.trace`), inputs called ``x0``..."""
+        """The `Program` for arguments like these; its inputs are ``x0``, ``x1``... by leaf."""
         call = self._sorted(args, kwargs)
         return self._traced(call).program
 
@@ -222,6 +231,7 @@ class Jitted:
         return found
 
     def _sorted(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call:
+        """Sort the arguments. Raises CallError or ArgumentError (PK0701) if they do not fit."""
         check_call(self.function, args, kwargs)
         names = parameter_names(self.function, len(args))
         static: dict[int | str, Any] = {
@@ -238,7 +248,11 @@ class Jitted:
         )
 
     def _recorded(self, b: Recorder, call: _Call) -> Any:
-        """The call as a part of a program that is recorded already, for any values."""
+        """Record the call into a program that is being recorded.
+
+        Values count as unknown even if the outer trace knows them, so that the function does the
+        same as when it is compiled.
+        """
         positional, by_name = lifted_in(b, (call.positional, call.by_name))
         args, kwargs = call.whole(positional, by_name)
         known, b.known = b.known, None
@@ -248,7 +262,7 @@ class Jitted:
             b.known = known
 
     def _find(self, call: _Call, leaves: list[Any], shape: tree.Shape) -> Compiled:
-        """The program of a signature, compiled if there is none."""
+        """The program of a call's signature, compiled if there is none that is up to date."""
         labels = _leaf_labels(call, shape)
         metas = tuple([_meta_of(n, leaf) for n, leaf in zip(labels, leaves, strict=True)])
         static = tuple([(k, kind_of(v), v) for k, v in call.static.items()])
@@ -257,7 +271,7 @@ class Jitted:
         with self._lock:
             versions = self._compiled.setdefault(signature, [])
             change = None
-            for compiled in reversed(versions):
+            for compiled in reversed(versions):  # captured values may change back
                 change = compiled.change()
                 if change is None:
                     return compiled
@@ -278,6 +292,8 @@ class Jitted:
             return compiled
 
     def _traced(self, call: _Call) -> Traced:
+        """The function, traced with the arguments of a call; static ones are constants."""
+
         def function(*args: Any, **kwargs: Any) -> Any:
             whole, named = call.whole(args, kwargs)
             return self.function(*whole, **named)
@@ -303,7 +319,7 @@ class Jitted:
         return found
 
     def _difference(self, signature: _Signature, labels: list[str]) -> str:
-        """Why no compiled program serves: how the signature differs from the nearest one."""
+        """Why no compiled program serves: the fewest differences from a signature so far."""
         if not self._signatures:
             shown = zip(labels, signature.metas, strict=True)
             return "first call: " + (", ".join(f"{n} {m}" for n, m in shown) or "no arguments")
@@ -316,7 +332,7 @@ class Jitted:
 
 
 def _rerolled(program: Program) -> list[str]:
-    """Reroll loops that Python unrolled over slices. Returns why others stay as they are."""
+    """Reroll loops over slices that Python unrolled. Returns why others stay as they are."""
     if not has_unrolled_loops(program.main):
         return []
     reroll = imported("pirkit.frontend.reroll").reroll  # it loads the rules of `vmap`
@@ -325,7 +341,7 @@ def _rerolled(program: Program) -> list[str]:
 
 
 class _Missed:
-    """The result of a quick call that needs another program."""
+    """The result of a fast path that does not serve a call."""
 
 
 _MISSED: Final = _Missed()
@@ -348,7 +364,11 @@ def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
 def _resolved(
     function: Function, places: Places, names: Names
 ) -> tuple[frozenset[int], frozenset[str]]:
-    """Places and names of parameters, each said by either. Raises UsageError for unknown ones."""
+    """Positions and names of parameters that the user gave by position or by name.
+
+    A parameter that can be passed both ways is in both sets. Raises ArgumentError (PK0701) for
+    unknown ones.
+    """
     numbers = {places} if isinstance(places, int) else set(places)
     named = {names} if isinstance(names, str) else set(names)
     known = _parameters(function)
@@ -375,6 +395,7 @@ def _resolved(
 def _is_named(
     place: int, name: str, count: int, wanted: tuple[frozenset[int], frozenset[str]]
 ) -> bool:
+    """Whether an argument, one of ``count`` by position, is among those of `_resolved`."""
     numbers, names = wanted
     return place in numbers or place - count in numbers or name in names
 
@@ -391,6 +412,7 @@ def _require_hashable(name: str, value: Any) -> None:
 
 
 def _leaf_labels(call: _Call, shape: tree.Shape) -> list[str]:
+    """The spelling of each leaf of the arguments, as `tree.flatten` orders them."""
     positional, by_name = shape.parts
     found: list[str] = []
     for name, part in zip(call.labels, positional.parts, strict=True):
@@ -401,6 +423,7 @@ def _leaf_labels(call: _Call, shape: tree.Shape) -> list[str]:
 
 
 def _meta_of(name: str, leaf: Any) -> TensorMeta:
+    """Shape and element type of a leaf. Raises ArgumentError, with its name, for no tensor."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta
     try:
@@ -413,7 +436,7 @@ def _meta_of(name: str, leaf: Any) -> TensorMeta:
 def _changes(
     known: _Signature, known_labels: list[str], wanted: _Signature, labels: list[str]
 ) -> list[str]:
-    """How one signature differs from another."""
+    """How one signature differs from another, in words."""
     if known.shape != wanted.shape:
         more = [n for n in labels if n not in known_labels]
         less = [n for n in known_labels if n not in labels]

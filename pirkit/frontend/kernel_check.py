@@ -1,4 +1,8 @@
-"""Compares the kernels of a backend with the reference rules, one by one and together."""
+"""Compares the kernels of a backend with the reference rules, one by one and together.
+
+Behind ``pirkit-run --check`` and `pirkit-reduce`. If a kernel is wrong, the report names the files
+of the code generator that are suspicious (`suspects.py`).
+"""
 
 from __future__ import annotations
 
@@ -57,26 +61,30 @@ Array = np.ndarray[Any, Any]
 KERNEL: Final = "a kernel"
 SEGMENT: Final = "a native segment"
 CALL: Final = "its native call"
+"""The words for what may be wrong, also in `Report.symptom`."""
 
 
 @dataclass(frozen=True)
 class Report:
     """The result of checking a program on a backend.
 
-    ``together`` says what is wrong with a run in which native kernels share launches or memory, if
-    each of ``checked`` instructions is right alone; ``suspect`` then names what they share.
+    ``together`` says what is wrong with a run in which native kernels share launches or memory,
+    although each of the ``checked`` instructions is right alone; ``suspect`` then names what they
+    share.
     """
 
     program: str
     backend: str
     checked: int
+    """The number of instructions that were compared."""
     faults: tuple[KernelFault, ...]
+    """The wrong instructions."""
     together: str | None = None
     suspect: str = ""
     in_segments: bool = False
-    """Whether it is native segments that are wrong together."""
+    """Whether the run that is wrong is the one in native segments."""
     ended: bool = False
-    """Whether something ended the process, or never ended."""
+    """Whether a kernel ended the process, or did not end in time."""
     lines_run: Lines = frozenset()
     """The lines of the code generator that ran for the wrong code."""
     files: tuple[str, ...] = ()
@@ -87,7 +95,7 @@ class Report:
         return bool(self.faults or self.together)
 
     def lines(self, verbose: bool = False) -> Iterator[str]:
-        """The first fault in full, the others in two lines each."""
+        """The report as text: the first fault in full, the others in two lines each."""
         if not self:
             right = "1 kernel is" if self.checked == 1 else f"{self.checked} kernels are"
             yield f"@{self.program} on `{self.backend}`: {right} right"
@@ -105,9 +113,10 @@ class Report:
 
     @property
     def symptom(self) -> str:
-        """What a smaller program must show too.
+        """What a reduced program must show too, so that it has the same error.
 
-        Memory is one symptom, as the plan of a session and that of a segment share an allocator.
+        Errors of the memory plans of sessions and of segments are one symptom, as both plans come
+        from one allocator.
         """
         if self.faults and not self.faults[0].stage.startswith(MEMORY_PLAN):
             return f"{KERNEL} of {', '.join(self.faults[0].emitters)}"
@@ -138,11 +147,14 @@ def check_kernels(
 ) -> Report:  # fmt: skip
     """Run a program on a backend and compare each instruction, then the whole run.
 
-    On the CPU it runs in a child process: a kernel that ends it, or takes more than ``patience``
-    seconds, is reported. With the symptom that is ``sought``, or "" for any, the report ends at the
-    first error and explains nothing; what cannot have that symptom is not compared.
-    Inputs and parameters that are not given are drawn from ``seed``. Raises what running the
-    program raises, UnsupportedError for a device that this machine does not have.
+    On the CPU it runs in a child process, so that a kernel that ends the process, or takes more
+    than ``patience`` seconds, is reported. ``sought`` is the symptom that a reduction is after
+    (`Report.symptom`), or "" for any: the report then ends at the first error, without suspicious
+    files, and what cannot have that symptom is not compared. Inputs and parameters that are not
+    given are drawn from ``seed``.
+
+    Raises what running the program raises, UnsupportedError for a device that this machine does
+    not have.
     """
     if backend == REFERENCE:
         return Report(program.symbol, backend, 0, ())
@@ -179,7 +191,7 @@ def check_kernels(
 
 
 def _report_of(found: dict[str, Any]) -> Report:
-    """A report from its fields, as JSON has them."""
+    """A report from its fields as plain data, in which form it comes from a child process."""
     faults: list[KernelFault] = []
     for fault in found["faults"]:
         fields: dict[str, Any] = {
@@ -198,6 +210,7 @@ def _check(
     program: ProgramOp, plan: Plan, backend: str, seed: int, watch: Watch, sought: str | None,
     explains: bool, bound: Inputs,
 ) -> Report:  # fmt: skip
+    """The report on a run with these inputs: on each instruction alone, then on all together."""
     ranks = sought is None
     check = _by_instruction(plan, backend, seed, watch, bound, explains)
     if check.faults or (sought and sought.startswith(KERNEL)):
@@ -220,7 +233,7 @@ def _check(
             return f"it does not run as a whole: {error or type(error).__name__}"
 
     def by_bind(program: NativeProgram, ports: Sequence[Port]) -> bool:
-        """Whether the functions of a program are right without its driver."""
+        """Whether the functions of a native program are right if Python calls them in order."""
         given = [bound.arrays[p.name] for p in ports]
         found = called_one_by_one(SegmentStep(program), given)
         effect = {f"output `{n}`": x for n, x in zip(program.names[1], found, strict=True)}
@@ -249,6 +262,10 @@ def _check(
 def _wrong_alone(
     plan: Plan, backend: str, check: InstructionCheck, watch: Watch, ranks: bool
 ) -> Report:
+    """The report on instructions that are wrong alone.
+
+    With ``ranks``, it has the lines of the code generator that made the first of them.
+    """
     lines = Lines()
     if ranks and backend == CPU and check.culprit is not None and check.culprit.functions:
         lines = native_lines(check.culprit.lowered_again)
@@ -259,12 +276,13 @@ def _wrong_alone(
 
 
 _BUGS: Final = (*KERNEL_FAULTS, AttributeError, AssertionError)
-"""What a wrong plan may raise."""
+"""What running a wrong plan may raise."""
 
 
 def _by_instruction(
     plan: Plan, backend: str, seed: int, watch: Watch, bound: Inputs, explains: bool
 ) -> InstructionCheck:
+    """Run a plan and compare each instruction with the reference rule of its op."""
     check = InstructionCheck(KernelLibrary(backend).device, watch=watch, explains=explains)
     library = CheckedLibrary(backend, check=check)
     with suppress(EndedError):  # the check has recorded it as a fault
@@ -275,9 +293,10 @@ def _by_instruction(
 
 
 def _sharing(program: ProgramOp, plan: Plan, backend: str) -> Iterator[tuple[str, Plan, Plan]]:
-    """The code that runs kernels together and may be wrong, this form, and its kernels one by one.
+    """The ways to run kernels together, each with the code that may be wrong if it is.
 
-    For native segments, experiments find the wrong part (`segment_suspects`).
+    Gives that code, the plan, and the same kernels as a plan that runs them one by one. For native
+    segments the code is "", as experiments find the wrong part (`segment_suspects`).
     """
     yield "the memory plan (runtime/planning.py) or the joined launch", plan, plan
     module = program.parent_op()
@@ -291,7 +310,7 @@ def _sharing(program: ProgramOp, plan: Plan, backend: str) -> Iterator[tuple[str
 
 
 def _static(plan: Plan) -> list[TensorMeta | None]:
-    """The metas that a plan states, where they are static."""
+    """For each slot the meta that a plan declares, or None if it is not static."""
     return [m if isinstance(m, TensorMeta) and m.is_static else None for m in plan.slots]
 
 
@@ -299,9 +318,11 @@ def check_whole(
     program: Program, seed: int, inputs: Mapping[str, Array], patience: float = PATIENCE,
     *, sought: str | None = None,
 ) -> str | None:  # fmt: skip
-    """The error of the outputs of the one native call, as text; None also without such a call.
+    """The error of the outputs of a program as one native call, as text, or None.
 
-    Inputs and parameters that are not given are drawn from ``seed``.
+    None also for a program that is not one native call. ``inputs`` that are not given, and
+    parameters that the program does not have, are drawn from ``seed``; ``patience`` and ``sought``
+    are those of `check_kernels`.
     """
     plan = plan_of(program.main)
 
@@ -317,6 +338,7 @@ def check_whole(
 
 
 def _whole(program: Program, plan: Plan, seed: int, watch: Watch, bound: Inputs) -> str | None:
+    """The error of one run for `check_whole`, as text, or None."""
     params = bound.of(plan.params)
     whole = compile(program, params=params, fast_math=True)
     if whole.native is None:
@@ -341,13 +363,14 @@ def check_module(
     module: ModuleOp, backend: str, seed: int = 0, patience: float = PATIENCE,
     source: ModuleOp | None = None, *, sought: str | None = None,
 ) -> Report | None:  # fmt: skip
-    """The first program of a module that is wrong on a backend, or None.
+    """The report on the first program of a module that is wrong on a backend, or None.
 
-    With ``source``, the module before its passes, the one native call of it is checked as well, for
-    which `compile` does not run them. ``sought`` is that of `check_kernels`.
+    ``source`` is the module before its passes. If it is given, it is checked as one native call as
+    well, since `compile` runs other passes for that. ``patience`` and ``sought`` are those of
+    `check_kernels`.
 
-    The backward half of a split gets what its forward half saves on the reference: stacks of loops
-    and branches cannot be drawn, and other saved values belong together.
+    The backward half of a split gets what its forward half saves when the reference rules run it:
+    stacks of loops and branches cannot be drawn at random, and saved values belong together.
     """
     programs = {op.symbol: op for op in module.ops if isinstance(op, ProgramOp)}
     for name, program in programs.items() if sought != CALL else ():

@@ -1,7 +1,7 @@
 """The concrete numbers of traced values, if the arguments of the traced call are available.
 
-``if v`` inside ``grad(f)`` needs one. The operations that ``v`` depends on are run by the eager
-kernels, each once per trace, so that the cost of a loop stays linear in its iterations.
+``if v`` inside ``grad(f)`` needs one. The operations on which ``v`` depends are then run by eager
+kernels. Each runs once in a trace, so that the cost of a Python loop is linear in its iterations.
 """
 
 from __future__ import annotations
@@ -29,11 +29,17 @@ RunPart = Callable[[ProgramOp, Mapping[str, Any]], list[Array]]
 """Compiles and runs a program; used for the values of derivatives."""
 
 STAND_INS: Final[WeakSet[PirOp]] = WeakSet()
-"""Operations for which a rule of the user is recorded, in place of a cotangent or a tangent."""
+"""Operations that stand for a cotangent or tangent while a rule of the user is recorded.
+
+Their numbers mean nothing, so no Python code may depend on them.
+"""
 
 
 class KnownValues:
-    """Computes values of a program under construction, given its inputs by name."""
+    """Computes values of a program under construction, given its inputs by name.
+
+    ``fed`` converts an input to the array that the program gets; ``run`` runs a program.
+    """
 
     def __init__(
         self,
@@ -49,12 +55,13 @@ class KnownValues:
         self._found: dict[SSAValue, Any] = {}
 
     def array(self, value: SSAValue) -> Array:
-        """The value at the arguments of this call.
+        """The value at the arguments of this call, as an array.
 
-        Raises TraceError for a value that depends on random numbers or on an in-place write, which
-        would take place a second time, and on a cotangent or a tangent in a rule of the user.
+        Raises TraceError (PK0706) for a value that depends on random numbers or on an in-place
+        write, which would take place a second time when the program runs; or on a cotangent or a
+        tangent in a rule of the user.
         """
-        stack = [value]
+        stack = [value]  # no recursion: a chain of operations may be long
         while stack:
             top = stack[-1]
             owner = cast(PirOp, top.owner)
@@ -68,6 +75,7 @@ class KnownValues:
         return self._found[value].array
 
     def _compute(self, op: PirOp) -> None:
+        """Compute the results of an operation whose operands are known."""
         results: list[Any]
         if op.name == "pd_op.data":
             results = [DenseTensor(self._fed(self._inputs[op.attribute("name")]))]
@@ -103,7 +111,10 @@ class KnownValues:
         return [None if s.intermediate else next(shown) for s, r in by_slot if r is not None]
 
     def _derivatives(self, op: PirOp) -> list[Array]:
-        """The results of derivatives and branches, which have no kernel: the op is compiled."""
+        """The results of a derivative, branch or loop, for which no kernel exists.
+
+        They become outputs of a copy of the program so far, which is compiled and run.
+        """
         copies: dict[SSAValue, SSAValue] = {}
         copy = self._program.clone(value_mapper=copies)
         for i, result in enumerate(op.results):
@@ -113,7 +124,10 @@ class KnownValues:
 
 
 def _read(op: PirOp) -> Sequence[SSAValue]:
-    """The values that an op's results depend on, without those of recorded derivative rules."""
+    """The values on which an op's results depend.
+
+    Those of a user-defined derivative or of `checkpoint` are its first operands, unchanged.
+    """
     return op.operands[: len(op.results)] if op.name in (CUSTOM, CHECKPOINT) else op.operands
 
 

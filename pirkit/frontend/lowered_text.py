@@ -1,4 +1,4 @@
-"""Lowered programs as text: plans, kernels, loop nests, LLVM IR and assembly."""
+"""Lowered programs as text: plans, fused kernels, loop nests, LLVM IR and assembly."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ LOWERED: Final[Mapping[str, Callable[[mlir.ModuleOp], str]]] = {
     "map-expr": print_map_exprs,
     **{stage: partial(_native, stage) for stage in ("nest", "llvm", "llvm-locations", "asm")},
 }
-"""The values of ``pirkit-opt -t`` after the lowering."""
+"""The writers of lowered forms, by the values of ``pirkit-opt -t`` that name these."""
 
 
 def explain_kernels(module: mlir.ModuleOp) -> str:
-    """Which kernel runs each operation of the module's programs, and why."""
+    """The text of ``--why-kernel``: which kernel runs each operation of a module, and why."""
     library = KernelLibrary()
     programs = (op for op in module.ops if isinstance(op, ProgramOp))
     return "".join(why_kernels(write_plan(p, library=library), library) for p in programs)
