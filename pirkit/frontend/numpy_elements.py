@@ -82,7 +82,7 @@ def _copy(b: Builder, x: Any) -> Value:
 def full_like(
     b: Builder, x: Any, fill_value: Any, dtype: DTypeLike | None = None, *, shape: Any = None
 ) -> Value:
-    """A value of the shape of ``x``, or of another one, full of one number."""
+    """A value of the shape of ``x``, or of ``shape``, filled with a number or a value."""
     x = typed(b, value_of(b, x), dtype)
     if shape is not None:
         return _full(b, shape, fill_value, x.dtype.np)

@@ -15,7 +15,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.updates import UFUNCS
 
 _REDUCED = {"add": "add", "multiply": "mul", "min": "amin", "max": "amax"}
-"""Ways to combine that a scatter has: they hold for places that are named twice, too."""
+"""Updates that a scatter does itself, at positions that are named twice, too; its names of them."""
 
 
 @function("updated")
