@@ -333,8 +333,8 @@ def _convolve(b: Builder, a: Any, v: Any, mode: str = "full") -> Value:
     if x.shape[0] < y.shape[0]:
         x, y = y, x
     n, m = x.shape[0], y.shape[0]
-    # A convolution is a correlation with the flipped operand: `conv2d` for floats, and for integers,
-    # which it does not take, the product of all windows with that operand.
+    # A convolution is a correlation with the flipped operand: `conv2d` of floats, and of integers,
+    # which that op does not take, the product of all windows with the operand.
     y = _call(b, "flip", y)
     if x.meta.dtype.is_float:
         line, taps = (b.reshape(v, (1, 1, 1, v.shape[0])) for v in (x, y))

@@ -78,7 +78,7 @@ def value_of(b: Builder, given: Any) -> Value:
 
 
 def together(b: Builder, *given: Any) -> list[Value]:
-    """Operands cast to the type to which numpy promotes them. Raises TraceError if there is none."""
+    """Operands cast to the type to which numpy promotes them. Raises TraceError without one."""
     try:
         kinds = [type(g)(0) if is_number(g) else dtype_of(g).np for g in given]
         common = element_type(np.result_type(*kinds))

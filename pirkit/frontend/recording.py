@@ -19,7 +19,7 @@ _SERIALS: Final = count()
 
 
 class OuterValueError(TraceError):
-    """A value of an enclosing trace: the call is recorded into the outer program instead."""
+    """A value of an enclosing trace (PK0707): the call is recorded into the outer program."""
 
     outer: Recording
 
@@ -31,6 +31,7 @@ class Recording(Builder):
         super().__init__(program.block)
         self.program = program
         self.is_dynamic = True
+        """Whether the traced function is still running, so that operations may be added."""
         self.serial = next(_SERIALS)
         """Nesting level: a trace inside another one has a higher number."""
         self.known: KnownValues | None = None
@@ -92,8 +93,9 @@ class Recording(Builder):
         raise (other if isinstance(other, Recording) else self).leaked(value)
 
     def require_decided(self) -> None:
-        """Raise the error for an unknown truth that an ``except`` clause of the user has caught:
-        what was recorded then is what the function does of no value.
+        """Raise the error for an unknown truth value that an ``except`` clause of the user caught.
+
+        What was recorded after it is wrong: the function does that only while it is traced.
         """
         if self.undecided is not None:
             raise self.undecided
