@@ -20,6 +20,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp, create, declares
 from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
 from pirkit.frontend.active_trace import recording_draws
+from pirkit.frontend.recording import overwritten
 from pirkit.frontend.tracing import Recorder
 from pirkit.passes import run_pipeline
 from pirkit.passes.pipelines import EXPANSION
@@ -44,6 +45,8 @@ class BodyRecorder(Recorder):
         """A value of this body. Raises TraceError for one of a trace that is over."""
         if self.inner is not None:
             return self.inner.own(value)
+        if isinstance(value.b, Recorder) and value.ssa in value.b.written:
+            raise overwritten(value.b.written[value.ssa])
         if block_of(value.ssa) is self.block:
             return super().own(value) if value.b is self else self.wrap(value.ssa)
         if not self.is_dynamic or not self._is_around(value):

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any, Final
 
 from xdsl.dialects.builtin import LocationAttr
+from xdsl.ir import SSAValue
 
 from pirkit.diag.errors import ConstraintError, PirkitError, TraceError
 from pirkit.dialect.build import Builder, Value
@@ -38,6 +39,8 @@ class Recording(Builder):
         """Concrete numbers of values; None if the arguments are not available while tracing."""
         self.undecided: TraceError | None = None
         """The error for an unknown truth value that Python code requested."""
+        self.written: dict[SSAValue, str] = {}
+        """Values that an op has written in place, with its name: they are not read any more."""
 
     def insert(self, op: PirOp) -> PirOp:
         """Emit an op at the user's line. Raises TraceError if the trace is over."""
@@ -75,8 +78,12 @@ class Recording(Builder):
             raise
 
     def own(self, value: Value) -> Value:
-        """A value of this program. Raises TraceError for a value of another one."""
+        """A value of this program. Raises TraceError for a value of another one, or if it is
+        overwritten.
+        """
         if value.b is self:
+            if value.ssa in self.written:
+                raise overwritten(self.written[value.ssa])
             if not self.is_dynamic:
                 raise self.leaked(value)
             return value
@@ -111,3 +118,17 @@ class Recording(Builder):
             notes=(f"it was made at {made}",) if made else (),
             help="return it from the function (`has_aux=True`), or pass it as an argument",
         )
+
+
+def overwritten(writer: str) -> TraceError:
+    """The error for a read of what an op has written in place.
+
+    While tracing, tensors share storage otherwise than numpy's do: `x * 1` is `x`, and a reshaped
+    tensor is a copy. So only the result of the op stands for what it wrote.
+    """
+    return TraceError(
+        f"a traced value is read after `{writer}` has written it in place",
+        code="PK0706",
+        span=user_span(),
+        help="read the result of the op: `y = ops.tanh_(x)`, and from then on `y`",
+    )

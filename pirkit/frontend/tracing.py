@@ -15,10 +15,11 @@ from typing import Any, Final, cast
 import numpy as np
 from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.diag.errors import ArgumentError, PirkitError, TraceError, UsageError
 from pirkit.dialect.build import Number, Value
+from pirkit.dialect.kinds import VIEW
 from pirkit.dialect.opdef import OpDef, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies
 from pirkit.dialect.program import Program
@@ -108,14 +109,14 @@ class Recorder(Recording):
         except PirkitError as error:
             error.span = error.span or user_span()
             raise
-        if definition.writes:
-            slots = [o.name for o in definition.operands if o.kind is None]
-            for name, given in zip(slots, sorted_.tensors, strict=False):
-                if name in definition.inplace.values():
-                    _check_target(definition, name, given)
+        targets = _targets(definition, sorted_.tensors) if definition.writes else ()
         typed = next((v for v in _flat(sorted_.tensors) if isinstance(v, Value)), None)
         operands = [self.value(v, typed) for v in sorted_.tensors]
         found = self(definition, *operands, **{**sorted_.attrs, **dynamic_attrs})
+        for target in targets:
+            for held in (target, self.own(target)):
+                names = dict.fromkeys(_names_of(held.ssa), definition.name)
+                cast(Recording, held.b).written.update(names)
         results = cast("tuple[Value | None, ...]", found if isinstance(found, tuple) else (found,))
         shown = [
             v
@@ -163,14 +164,46 @@ class Recorder(Recording):
         return self.input(name, leaf_meta(array))
 
 
-def _check_target(definition: OpDef, name: str, given: Any) -> None:
-    """Refuse a write to a tensor from outside, which the function holds as a constant."""
-    if any(v is not None and not isinstance(v, Value) for v in _flat([given])):
-        raise ArgumentError(
-            f"`{definition.name}` writes `{name}`, a tensor from outside the traced function",
-            span=user_span(),
-            help="pass this tensor as an argument, and return its new value",
-        )
+def _targets(definition: OpDef, tensors: Sequence[Any]) -> list[Value]:
+    """The values that an op writes. Raises ArgumentError for a tensor from outside, which the
+    traced function holds as a constant.
+    """
+    slots = [o.name for o in definition.operands if o.kind is None]
+    written = [
+        (n, t) for n, t in zip(slots, tensors, strict=False) if n in definition.inplace.values()
+    ]
+    found: list[Value] = []
+    for name, given in written:
+        for target in _flat([given]):
+            if isinstance(target, Value):
+                found.append(target)
+            elif target is not None:
+                raise ArgumentError(
+                    f"`{definition.name}` writes `{name}`, a tensor from outside the function",
+                    span=user_span(),
+                    help="pass this tensor as an argument, and return its new value",
+                )
+    return found
+
+
+def _names_of(value: SSAValue) -> set[SSAValue]:
+    """A value, and those that share its memory where the same calls are computed at once."""
+    found: set[SSAValue] = set()
+    stack = [value]
+    while stack:
+        name = stack.pop()
+        if name in found:
+            continue
+        found.add(name)
+        readers = (use.operation for use in name.uses)
+        stack += [r for op in readers if _is_view(op) for r in op.results]
+        if isinstance(name.owner, PirOp) and _is_view(name.owner):
+            stack.append(name.owner.operands[0])
+    return found
+
+
+def _is_view(op: Operation) -> bool:
+    return isinstance(op, PirOp) and op.definition.kind == VIEW and op.name != "pd_op.assign"
 
 
 _BARE: Final[dict[type, DType]] = {float: dt.float32, complex: dt.complex64}
