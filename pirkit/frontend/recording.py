@@ -78,9 +78,7 @@ class Recording(Builder):
             raise
 
     def own(self, value: Value) -> Value:
-        """A value of this program. Raises TraceError for a value of another one, or if it is
-        overwritten.
-        """
+        """A value of this program. Raises TraceError for one of another program, or overwritten."""
         if value.b is self:
             if value.ssa in self.written:
                 raise overwritten(self.written[value.ssa])
@@ -123,8 +121,8 @@ class Recording(Builder):
 def overwritten(writer: str) -> TraceError:
     """The error for a read of what an op has written in place.
 
-    While tracing, tensors share storage otherwise than numpy's do: `x * 1` is `x`, and a reshaped
-    tensor is a copy. So only the result of the op stands for what it wrote.
+    Traced values do not share storage as numpy's arrays do: `x * 1` is `x`, and a reshaped value is
+    a copy. So what the op wrote is read from its result only.
     """
     return TraceError(
         f"a traced value is read after `{writer}` has written it in place",

@@ -165,8 +165,10 @@ class Recorder(Recording):
 
 
 def _targets(definition: OpDef, tensors: Sequence[Any]) -> list[Value]:
-    """The values that an op writes. Raises ArgumentError for a tensor from outside, which the
-    traced function holds as a constant.
+    """The values that an op writes.
+
+    Raises ArgumentError (PK0701) for a tensor from outside, which the traced function holds as a
+    constant.
     """
     slots = [o.name for o in definition.operands if o.kind is None]
     written = [
@@ -187,7 +189,7 @@ def _targets(definition: OpDef, tensors: Sequence[Any]) -> list[Value]:
 
 
 def _names_of(value: SSAValue) -> set[SSAValue]:
-    """A value, and those that share its memory where the same calls are computed at once."""
+    """A value, and those that would share its memory if the same calls were eager."""
     found: set[SSAValue] = set()
     stack = [value]
     while stack:
