@@ -1,8 +1,8 @@
 """Generated code that unpacks the arguments of a call, for one structure of arguments.
 
-A compiled call costs a few microseconds, of which a generic walk over trees would be the most. So
-each structure gets a function of its own: straight code that checks containers, takes the arrays
-out in the order in which the native call wants them, and rebuilds the result.
+A compiled call takes a few microseconds, and a generic walk over trees would take most of them. So
+each structure gets a function of its own: straight-line code that checks containers, takes the
+arrays out in the order in which the native call reads them, and builds the tree of results.
 """
 
 from __future__ import annotations

@@ -260,8 +260,8 @@ def _widest_ranges(
     """The widest range of integers that the program takes, for each port of them.
 
     They go up to the largest size of an axis, so that an index is drawn up to the last element and
-    a number of iterations up to 3 at least; those of 8 bits fill their type. Arrays have negative
-    integers too if the program takes them. Large programs are not tried out.
+    a number of iterations up to 3 at least. Integers of 8 bits fill their type. Arrays have
+    negative integers too if the program takes them. Large programs are not tried out.
     """
     metas = [m for m in plan.slots if isinstance(m, TensorMeta)]
     sizes = sorted({4, *[d for m in metas for d in m.shape if d > 1]}, reverse=True)
@@ -336,7 +336,7 @@ def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> 
 
 
 def is_rounding(found: Effect, expected: Effect, plan: Plan, bound: Inputs, seed: int) -> bool:
-    """Whether a run differs no more than one whose inputs were changed in their last bits.
+    """Whether a run differs no more from the expected one than a run with inputs off by rounding.
 
     An example is the cosine of large sums: no kernel is wrong, but one enlarges the rounding errors
     of another.

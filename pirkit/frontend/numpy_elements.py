@@ -30,7 +30,7 @@ def _clip(
 ) -> Value:
     low, high = min if a_min is None else a_min, max if a_max is None else a_max
     found = value_of(b, x)
-    # A bound that the element type cannot reach is none.
+    # A bound beyond the element type clips nothing.
     if is_number(low) and low < 0 and not fits(low, found.dtype):
         low = None
     if is_number(high) and high > 0 and not fits(high, found.dtype):

@@ -91,7 +91,7 @@ def _logaddexp2(x: Array, y: Array) -> Any:
 
 @composed("sinc")
 def _sinc(x: Array) -> Any:
-    """The function by its series near 0, where the derivatives of the quotient cancel."""
+    """By the series near 0, where the quotient loses the digits of its derivatives."""
     x = (x if x.dtype.is_float else x.astype("float64")) * np.pi
     is_near = np.abs(x) < 0.3
     square, safe = x * x, np.where(is_near, 1.0, x)

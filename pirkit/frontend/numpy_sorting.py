@@ -29,7 +29,7 @@ def _sorted(
 
 
 def _is_narrow(x: Value) -> bool:
-    """True for element types that the op for sorting does not take; int32 holds their values."""
+    """True for elements of a type that the op for sorting does not take; int32 can hold them."""
     return x.dtype is dt.bool_ or (x.dtype.is_integer and x.dtype.itemsize < 4)
 
 

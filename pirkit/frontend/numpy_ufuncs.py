@@ -42,7 +42,7 @@ _BINARY: Final = """
 
 
 def refused(what: str, help: str) -> TraceError:
-    """The error for a numpy function that cannot be recorded."""
+    """The error (PK0706) for a numpy function that cannot be recorded."""
     return TraceError(what, span=user_span(), help=help)
 
 

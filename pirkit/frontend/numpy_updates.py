@@ -15,7 +15,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.updates import UFUNCS
 
 _REDUCED = {"add": "add", "multiply": "mul", "min": "amin", "max": "amax"}
-"""Updates that a scatter does itself, at positions that are named twice, too; its names of them."""
+"""The name in a scatter of each update that it can combine, also where positions repeat."""
 
 
 @function("updated")

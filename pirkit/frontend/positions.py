@@ -49,8 +49,8 @@ def traced_positions(b: Builder, shape: tuple[int, ...], index: tuple[Any, ...])
     is_adjacent = joint == list(range(joint[0], joint[-1] + 1))
     front = joint[0] if is_adjacent else 0
     rank = len(common) + len(parts) - len(joint)
-    # A position is the sum of index times stride over the axes: `known` while this runs, and
-    # `total` of traced integers, which are valid where `inside` holds.
+    # A position is the sum of index * stride over the axes: `known` sums the known indices, `total`
+    # the traced ones, and `inside` tells where all of these are within their axes.
     known: Any = np.zeros((1,) * rank, np.int64)
     total: Any = 0
     inside: Any = None

@@ -91,7 +91,7 @@ class Profile(Struct, frozen=True):
         """Each row with its seconds outside of the rows that it contains."""
         found: list[tuple[Row, float]] = []
         within: list[float] = []
-        """By depth: what the rows at hand contain so far."""
+        """By depth: the seconds of the rows that the next row above them contains."""
         for row in reversed(self.rows):
             depth = row.entry.depth
             within += [0.0] * (depth + 2 - len(within))
@@ -172,7 +172,10 @@ def folded(rows: Iterable[tuple[Row, float]]) -> str:
 
 
 def _work(entry: Entry) -> Work:
-    """The work of all runs of an entry; several calls in it move the bytes of its function only."""
+    """The work of all runs of an entry.
+
+    Calls that share a native function move the bytes of its operands only.
+    """
     works = [work_of(*typed) for typed in entry.calls if typed.call.kernel != SEGMENT]
     alone = len(works) == 1
     nbytes = works[0].nbytes * entry.times if alone else entry.nbytes

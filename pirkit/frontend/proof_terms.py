@@ -45,7 +45,7 @@ from pirkit.runtime.meta import TensorMeta
 LARGEST: Final = 4_000
 """Most elements of values in one term."""
 DEEPEST: Final = 120
-"""Most values in a chain from one to the next that it is computed from, in one term."""
+"""The longest chain of values in one term, each of them computed from the next."""
 EXACT, REAL = "exactly", "over the reals"
 CONSTANT: Final = "pir.constant"
 """A source that a pass may replace by another one: it has one value, an input may have any."""

@@ -163,7 +163,10 @@ def _tapped(
 
 
 def _hoisted(program: Program, entry: str | None) -> tuple[Program, dict[str, Array]]:
-    """The program with values that depend on parameters alone as parameters; and what it reads."""
+    """The program and its parameters.
+
+    What it computes from parameters alone is computed now, and becomes a parameter.
+    """
     made, constants = freeze(program, entry, HOIST)
     arrays = dict(program.params)
     if constants is not None:

@@ -96,8 +96,8 @@ class Finder:
                 self._sum(sums[op])
 
     def _sum(self, additions: list[PirOp]) -> None:
-        # The first addition may belong to the first slice, as another one to each other slice: it
-        # adds two results of that slice, and the sum begins after it.
+        # The first addition may add two results of the first slice, as an addition of each other
+        # slice does: then the sum over the slices begins after it.
         chains = [chain for chain in (additions, additions[1:]) if self._families_of(chain)]
         for chain in chains[:1]:
             self.sums[chain[-1]] = chain
@@ -188,7 +188,7 @@ class Finder:
                 self.ends[op] = first, users
 
     def _is_by_shared(self, op: PirOp) -> bool:
-        """Whether a derivative is one of each row of a slice by the same row of a shared tensor."""
+        """Whether a derivative is of each row of a slice by the same row of shared tensors only."""
         if op.attribute("targets") != 1 or any(v in self.lanes for v in op.operands[1:]):
             return False
         (target, _, *wrt) = op.operands

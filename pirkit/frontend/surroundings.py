@@ -91,7 +91,7 @@ class Surroundings(Struct):
         return made
 
     def change(self, inputs: frozenset[str]) -> str | None:
-        """Why a program that was recorded then is out of date; None if it is not.
+        """Why a program that was recorded in these surroundings is out of date; None if it is not.
 
         ``inputs`` are the expressions of arrays that are read at each call.
         """

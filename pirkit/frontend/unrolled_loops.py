@@ -1,6 +1,6 @@
 """Whether Python unrolled a loop over the slices of a tensor in a traced program.
 
-This is apart from `reroll.py`, because every first call asks and few programs have such loops.
+This is not in `reroll.py`, because every first call asks and few programs have such loops.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ def _pair(merge: _Merge, x: Any, y: Any) -> tuple[Value, Value]:
 
 
 def _filled(merge: _Merge, name: str, value: Any, missing: int) -> Any:
-    """A value that branch ``missing`` lacks: zeros there, because nothing reads it after it."""
+    """A value that branch ``missing`` lacks: zeros stand for it, as nothing reads it from there."""
 
     def leaf(x: Any) -> Any:
         if not isinstance(x, Value):

@@ -75,7 +75,7 @@ def _before(node: ast.stmt, live: Live, targets: Targets) -> Live:
     if isinstance(node, TRIES):
         after = _block(node.finalbody, live, targets)
         handlers = [_block(h.body, after, targets) for h in node.handlers]
-        # An exception leaves the body anywhere: what a handler reads may be read after any of it.
+        # An exception may leave the body anywhere: what handlers read is live in all of it.
         caught = after.union(*handlers, reads([h.type for h in node.handlers]))
         return _block(node.body, _block(node.orelse, after, targets) | caught, targets) | caught
     if isinstance(node, ast.Match):

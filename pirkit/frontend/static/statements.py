@@ -59,7 +59,7 @@ class Statements(Expressions):
         self.names = Names()
         self.parameters: set[str] = set()
         self.blocks: list[set[str]] = []
-        """The names that each of the blocks around binds, of which a tensor may decide."""
+        """The names that each block around binds; a tensor may decide whether a block runs."""
         self.has_effects = False
 
     # --- functions ---
