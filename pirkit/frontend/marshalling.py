@@ -1,8 +1,8 @@
 """Generated code that unpacks the arguments of a call, for one structure of arguments.
 
-A compiled call costs a few microseconds, of which a generic walk over trees would be the most. So
-each structure gets a function of its own: straight code that checks containers, takes the arrays
-out in the order in which the native call wants them, and rebuilds the result.
+A compiled call takes a few microseconds, and a generic walk over trees would take most of them. So
+each structure gets a function of its own: straight-line code that checks containers, takes the
+arrays out in the order in which the native call reads them, and builds the tree of results.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Ways = tuple[
     Mapping[str, Place],
     Sequence[Place],
 ]
-"""The first arguments of `caller`."""
+"""The parameters of `caller` from ``positions`` to ``guards``."""
 
 _MISSES: Final = (AttributeError, LookupError, NameError, TypeError, ValueError)
 
@@ -68,10 +68,11 @@ class _Code(Struct):
         return made
 
     def require(self, condition: str) -> None:
+        """Return ``missed`` unless a condition holds."""
         self.lines.append(f"if not ({condition}): return missed")
 
     def guard(self) -> None:
-        """A failure in the lines so far means that the arguments have another structure."""
+        """Return ``missed`` if one of the lines so far fails: the structure is another one."""
         misses = self.name(_MISSES)
         lines = [f"    {x}" for x in self.lines]
         self.lines = ["try:", *lines, f"except {misses}: return missed"]
@@ -92,14 +93,17 @@ def caller(
     missed: Any,
     out: Shape | None = None,
 ) -> Call:
-    """The function for arguments of these structures; it gives ``missed`` for other arguments.
+    """The function of a call with arguments of these structures; others make it give ``missed``.
 
-    ``positions`` are those of the arguments that are not ``static``, in order. ``leaves`` tell for
-    each leaf its input, its Python type and its meta; ``order`` is what the program wants.
-    ``captured`` are inputs that are found in the surroundings, ``guards`` places that must not
-    have changed. ``running`` writes the code that runs the program (`run_any`, `run_native`), of
-    arrays if ``unwraps``, else of tensors as well; ``packed`` writes that for the result (`pack`).
-    The call has an argument ``out`` besides if that structure is given (`run_into`).
+    ``positions`` and ``keywords`` are the structures of the arguments that are not ``static``;
+    ``static`` has the values of the others, by position or name. ``leaves`` are the name of the
+    input, the Python type and the meta of each leaf; ``order`` names the inputs that the program
+    reads, in its order. ``captured`` are inputs that are read from places in the surroundings,
+    ``guards`` places that must not have changed; their expressions name objects of ``roots``.
+    ``running`` writes the code that runs the program (`run_any`, `run_native`) on arrays if
+    ``unwraps``, else on tensors as well; ``packed`` writes the code that makes the result (`pack`).
+    If the structure ``out`` is given, the call takes an argument ``out`` as well: the arrays to
+    write into (`run_into`).
     """
     code = _Code({**roots, "missed": missed})
     tensor = code.name(DenseTensor)
@@ -211,13 +215,14 @@ def _listed(
 
 
 def run_any(code: _Code, arrays: str, run: Run) -> None:
-    """Code that calls a function."""
+    """Code that calls a function on the arrays."""
     code.lines.append(f"r = {code.name(run)}({arrays})")
     code.require("r is not None")
 
 
 def run_native(code: _Code, arrays: str, program: NativeProgram) -> None:
     """Code that runs a native program; its results are tensors."""
+    # A session serves one call at a time, so concurrent calls take different ones.
     code.lines += [
         f"try: s = {code.name(program.free.pop)}()",
         "except IndexError:",
@@ -249,7 +254,7 @@ def run_into(code: _Code, arrays: str, program: NativeProgram, order: Sequence[i
 def rows(arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The arrays or tensors, with contiguous copies of those that are not; None if all are.
 
-    A transposed argument costs a copy: without it the whole call would be sorted again.
+    A transposed argument costs a copy: without it, the call would take the slow generic path.
     """
     plain = [a.array if type(a) is DenseTensor else a for a in arrays]
     apart = [
@@ -271,7 +276,7 @@ def is_like(leaf: Any, kind: type[Any], meta: TensorMeta) -> bool:
 
 
 def _take(code: _Code, shape: Shape, expression: str, found: list[str]) -> None:
-    """Lines that check a container and give its leaves variables."""
+    """Add lines that check the structure of an expression, and variables of its leaves."""
     if shape is None:
         code.require(f"{expression} is None")
         return
@@ -312,7 +317,7 @@ def _key(code: _Code, key: Any) -> str:
 
 
 def _unpacked(code: _Code, held: str, count: int) -> list[str]:
-    """Variables for the elements of a list or tuple, which has as many (else it raises)."""
+    """Variables for the elements of a list or tuple; the line raises if their number differs."""
     made = [f"v{code.variables + 1 + k}" for k in range(count)]
     code.variables += count
     code.lines.append(f"{', '.join(made)}, = {held}")
@@ -327,9 +332,9 @@ def packer(shape: Shape, metas: Sequence[TensorMeta], order: Sequence[int]) -> C
 
 
 def pack(code: _Code, shape: Shape, metas: Sequence[TensorMeta], order: Sequence[int]) -> str:
-    """Code that makes the tree of tensors of the arrays ``r``: an expression, and lines before.
+    """Add lines that make tensors of the arrays ``r``; returns the expression of their tree.
 
-    ``order`` tells for each leaf which of the arrays it is.
+    ``order`` has the index of the array of each leaf.
     """
     # `__init__` would cost as much as the rest of a small call
     new, tensor = code.name(DenseTensor.__new__), code.name(DenseTensor)
@@ -343,12 +348,13 @@ def pack(code: _Code, shape: Shape, metas: Sequence[TensorMeta], order: Sequence
 
 
 def rebuild(code: _Code, shape: Shape, count: int, order: Sequence[int]) -> str:
-    """The same of ``count`` tensors ``r``."""
+    """Like `pack`, where ``r`` are ``count`` tensors already."""
     code.lines.append(f"{''.join(f't{k}, ' for k in range(count))} = r" if count else "")
     return _built(code, shape, iter([f"t{k}" for k in order]))
 
 
 def _built(code: _Code, shape: Shape, leaves: Any) -> str:
+    """The expression of a tree, given an iterator over the expressions of its leaves."""
     if shape is None:
         return "None"
     if shape == LEAF:

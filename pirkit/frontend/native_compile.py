@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from pirkit.lowering.whole_program.segments import Reason
 
 Form = Literal["kernels", "segments", "whole", "lanes", "fast"]
-"""What is to be native code: kernels of fused operators alone; segments of all operators that have
-a native form; all of the program if that is possible, batch rows in lanes first for the last two;
-the last with ``fast_math``."""
+"""What becomes native code.
+
+``kernels``: only fused operators. ``segments``: all operators that have a native form. ``whole``:
+the whole program if that is possible, else segments. ``lanes``: the same, but the batch in lanes is
+tried first. ``fast``: as ``lanes``, with ``fast_math``.
+"""
 
 
 class RunPasses(Protocol):
@@ -50,7 +53,11 @@ def plan_with(
     library: KernelLibrary,
     run_passes: RunPasses,
 ) -> Made:
-    """A plan, and why it is not one native call. Raises what ``run_passes`` raises."""
+    """The plan of a program, and the reasons why it is not one native call.
+
+    There are no reasons if it is one, or if ``form`` is ``kernels``. Raises what ``run_passes``
+    raises.
+    """
     maker = _Maker(entry, library, run_passes)
     if form == "kernels":
         return maker.kernels(run_passes(program, pipeline) if pipeline else program), ()
@@ -80,14 +87,14 @@ class _Maker(Struct, frozen=True):
 
     def segmented(self, plan: Plan) -> tuple[Plan, tuple[Reason, ...]]:
         """The same plan with native segments."""
-        # Programs with the batch in lanes do not need these: they take a tenth of a first call.
+        # Imported late: they take a tenth of a first call, and batch in lanes does not need them.
         known_metas = imported("pirkit.lowering.row_grouping").known_metas
         segmented = imported("pirkit.lowering.whole_program.segments").segmented
         declared = {p.slot: p.meta for p in (*plan.inputs, *plan.params)}
         return segmented(plan, partial(known_metas, library=self.library, bound_inputs=declared))
 
     def segments(self, lowered: Program) -> Made:
-        """Native segments, for which operators that are in no kernel get one each."""
+        """The plan with native segments; each operator that is in no kernel becomes one first."""
         if mismatched_values(lowered.entry(self.entry).block):
             return self.kernels(lowered), (_MISMATCHED,)
         single = self.kernels(self.run_passes(lowered, SINGLE, verified=True))

@@ -21,7 +21,7 @@ def compile_whole(
     pipeline: str = SIMPLIFY,
     params: Mapping[str, np.ndarray[Any, Any]] | None = None,
 ) -> Executable:
-    """The same as ``compile(program, fast_math=True)``; it goes with the next release."""
+    """Deprecated: ``compile(program, fast_math=True)``. The next release removes it."""
     warnings.warn(
         "compile_whole(program) is compile(program, fast_math=True) now; "
         "compile(program, require_native=True) refuses what is not one native call",

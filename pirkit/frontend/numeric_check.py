@@ -47,10 +47,10 @@ BACKEND: Final = "reference"
 _BOOL: Final = np.dtype(np.bool_)
 T = TypeVar("T")
 _TRIED: Final = 1 << 22
-"""Elements of all values of a program up to which it is run to find the range of its indices."""
+"""Most elements, in all values of a program, for which trial runs find the range of its indices."""
 _LOOP_STEPS: Final = 10_000
-"""Iterations of a loop up to which both modules run, if that is enough for the original: a wrong
-pass may have made a loop endless, and `loop_steps` of `limits` takes minutes."""
+"""Most iterations of a loop in both modules, if that is enough for the original: a wrong pass may
+have made a loop endless, and reaching the limit `loop_steps` takes minutes."""
 
 
 def expanding(module: ModuleOp, pipeline: str) -> str:
@@ -69,7 +69,7 @@ def plan_of(program: ProgramOp) -> Plan:
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of the changed module: the program, and the error in one line."""
+    """A difference of a changed module from the original: the program, the error in one line."""
 
     program: str
     what: str
@@ -94,9 +94,11 @@ class NumberCheck:
     hostile: bool = False
     """Whether inputs contain zeros, infinities and NaN; then only finite elements are compared."""
     _has_long_loops: bool = False
+    """Whether the original needs more iterations than `_LOOP_STEPS`."""
     _known: dict[tuple[str, tuple[Meta, ...]], tuple[Inputs, Effect]] = field(
         default_factory=dict[tuple[str, "tuple[Meta, ...]"], "tuple[Inputs, Effect]"]
     )
+    """The inputs and results of the original, by program and the metas of its ports."""
 
     @classmethod
     def of(cls, module: ModuleOp, seed: int = 0, *, hostile: bool = False) -> NumberCheck:
@@ -118,7 +120,7 @@ class NumberCheck:
         return self._of_halves(programs)
 
     def _of_halves(self, programs: Mapping[str, ProgramOp]) -> Difference | None:
-        """The error of the forward and backward programs that a split made, as text."""
+        """The difference of the forward and backward programs that a split made."""
         for name, original in self.programs.items():
             for prefix in ("", f"{name}_"):
                 halves = [programs.get(f"{prefix}{half}") for half in (FORWARD, BACKWARD)]
@@ -146,6 +148,7 @@ class NumberCheck:
             plan = plan_of(program)
         except PirkitError as error:
             return f"cannot be run any more: {error.message}"
+        # A pass may make declared shapes more specific; the inputs have to fit both programs.
         refined = {p.name: p for p in (*plan.inputs, *plan.params)}
         ports = (*original.inputs, *original.params)
         key = (name, tuple(refined.get(p.name, p).meta for p in ports))
@@ -257,8 +260,8 @@ def _widest_ranges(
     """The widest range of integers that the program takes, for each port of them.
 
     They go up to the largest size of an axis, so that an index is drawn up to the last element and
-    a number of iterations up to 3 at least; those of 8 bits fill their type. Arrays have negative
-    integers too if the program takes them. Large programs are not tried out.
+    a number of iterations up to 3 at least. Integers of 8 bits fill their type. Arrays have
+    negative integers too if the program takes them. Large programs are not tried out.
     """
     metas = [m for m in plan.slots if isinstance(m, TensorMeta)]
     sizes = sorted({4, *[d for m in metas for d in m.shape if d > 1]}, reverse=True)
@@ -308,8 +311,9 @@ def _written(name: str) -> str:
 
 
 def _with_unwritten(effect: Effect, other: Effect, bound_inputs: Inputs) -> Effect:
-    """An effect with what only the other run writes as it was before: a pass may leave out writes
-    that change nothing, as those of batch norm in inference.
+    """An effect, completed by the content before the run of what only the other run writes.
+
+    A pass may leave out writes that change nothing, such as those of batch norm in inference.
     """
     before = {_written(name): array for name, array in bound_inputs.arrays.items()}
     return {**{name: before[name] for name in other if name in before}, **effect}
@@ -332,9 +336,10 @@ def first_difference(found: Effect, expected: Effect, loosest: DType | None) -> 
 
 
 def is_rounding(found: Effect, expected: Effect, plan: Plan, bound: Inputs, seed: int) -> bool:
-    """Whether a run is off by no more than one whose inputs differ in their last bits.
+    """Whether a run differs no more from the expected one than a run with inputs off by rounding.
 
-    For example the cosine of large sums: no kernel is wrong, but some enlarge others' rounding.
+    An example is the cosine of large sums: no kernel is wrong, but one enlarges the rounding errors
+    of another.
     """
     rng = np.random.default_rng(seed)
 
@@ -361,7 +366,7 @@ def is_rounding(found: Effect, expected: Effect, plan: Plan, bound: Inputs, seed
 
 
 def _where_finite(found: Effect, expected: Effect) -> tuple[Effect, Effect]:
-    """Two effects with 0 for elements that are no finite number in one of them."""
+    """Two effects with 0 for elements that are not finite in one of them."""
     one, other = dict(found), dict(expected)
     for name in one.keys() & other.keys():
         x, y = one[name], other[name]
@@ -376,6 +381,7 @@ def _dtypes(ports: tuple[Port, ...]) -> Iterator[DType]:
 
 
 def _blind(name: str, effect: Effect) -> Iterator[str]:
+    """The outputs and writes without a finite number (`NumberCheck.blind`)."""
     for key, array in effect.items():
         if array.size and array.dtype.kind not in "biu":
             wide = array.astype(np.complex128)

@@ -81,7 +81,7 @@ def _diag(b: Builder, v: Any, k: int = 0) -> Value:
 @function("polyval")
 def _polyval(b: Builder, p: Any, x: Any) -> Value:
     found, *rest = list(cast(Any, value_of(b, p)))
-    if not is_number(x):
+    if not is_number(x):  # a constant polynomial has the shape of `x`, too
         found = _call(b, "add", _call(b, "multiply", x, 0), found)
     for each in rest:
         found = _call(b, "add", _call(b, "multiply", found, x), each)
@@ -96,6 +96,7 @@ def _at_least(rank: int) -> Callable[..., Any]:
         x = value_of(b, x)
         if x.rank >= rank:
             return x
+        # For rank 3 numpy makes (1, N, 1) of (N,), and (M, N, 1) of (M, N).
         lead = 1 if rank == 3 and x.rank == 1 else rank - x.rank
         shape = (1,) * lead + x.shape
         return b.reshape(x, (*x.shape, 1) if (rank, x.rank) == (3, 2) else
@@ -174,7 +175,8 @@ def _pad(b: Builder, array: Any, pad_width: Any, mode: str = "constant", **optio
         return b.pad(x, paddings=paddings, pad_value=float(value)) if x.rank else x
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise refused(f"`pad` with mode {mode!r}", "take constant, edge, reflect, symmetric, wrap")
-    for axis, (n, size) in enumerate(zip(widths, x.shape, strict=True)):  # numpy knows the places
+    # numpy itself pads the indices of each axis, and the elements are gathered at them.
+    for axis, (n, size) in enumerate(zip(widths, x.shape, strict=True)):
         places = np.pad(np.arange(size), tuple(n), mode=cast(Any, mode))
         x = elements_at(b, x, places, axis) if any(n) else x
     return x
@@ -238,6 +240,7 @@ def _without_nan(name: str, fill: float) -> Callable[..., Any]:
         found = _call(b, name, _call(b, "where", nan, fill, x), axis=axis, keepdims=keepdims)
         if name not in ("max", "min"):
             return found
+        # Of NaN only, the result is NaN.
         return _call(b, "where", _call(b, "all", nan, axis=axis, keepdims=keepdims), np.nan, found)
 
     return rule
@@ -330,6 +333,8 @@ def _convolve(b: Builder, a: Any, v: Any, mode: str = "full") -> Value:
     if x.shape[0] < y.shape[0]:
         x, y = y, x
     n, m = x.shape[0], y.shape[0]
+    # A convolution is a correlation with the flipped operand: `conv2d` of floats, and of integers,
+    # which that op does not take, the product of all windows with the operand.
     y = _call(b, "flip", y)
     if x.meta.dtype.is_float:
         line, taps = (b.reshape(v, (1, 1, 1, v.shape[0])) for v in (x, y))

@@ -30,7 +30,7 @@ def _clip(
 ) -> Value:
     low, high = min if a_min is None else a_min, max if a_max is None else a_max
     found = value_of(b, x)
-    # A bound that the element type cannot reach is none.
+    # A bound beyond the element type clips nothing.
     if is_number(low) and low < 0 and not fits(low, found.dtype):
         low = None
     if is_number(high) and high > 0 and not fits(high, found.dtype):
@@ -82,7 +82,7 @@ def _copy(b: Builder, x: Any) -> Value:
 def full_like(
     b: Builder, x: Any, fill_value: Any, dtype: DTypeLike | None = None, *, shape: Any = None
 ) -> Value:
-    """A value of the shape of ``x``, or of another one, full of one number."""
+    """A value of the shape of ``x``, or of ``shape``, filled with a number or a value."""
     x = typed(b, value_of(b, x), dtype)
     if shape is not None:
         return _full(b, shape, fill_value, x.dtype.np)

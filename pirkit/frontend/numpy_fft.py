@@ -19,6 +19,7 @@ Sizes = Sequence[int] | None
 Rule = Callable[..., Value]
 
 _OPPOSITE: Final = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+"""The normalization of the other direction: `hfft` is computed as an inverse transform."""
 
 
 def _complex(b: Builder, x: Any) -> Value:
@@ -123,7 +124,7 @@ def _shift(sign: int) -> Rule:
     def rule(b: Builder, x: Any, axes: Axis = None) -> Value:
         x = value_of(b, x)
         places = axes_of(x, axes)
-        # The middle of an odd size is after its half in one direction, in front in the other.
+        # Half of an odd size is rounded down in both directions: each shift undoes the other.
         steps = [x.shape[a] // 2 if sign > 0 else -(x.shape[a] // 2) for a in places]
         return roll(b, x, steps, places) if places else x
 

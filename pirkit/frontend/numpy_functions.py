@@ -40,14 +40,14 @@ RULES: Final = (
     numpy_statistics,
     numpy_updates,
 )
-"""The modules whose rules are in the table once they are imported."""
+"""The modules that put their rules into the table when they are imported."""
 
 
 _BY_SIZE: Final = (
     np.zeros, np.ones, np.empty, np.eye, np.identity, np.tri, np.arange, np.indices, np.logspace,
     np.geomspace,
 )  # fmt: skip
-"""Functions whose arguments decide about the shape."""
+"""Functions whose arguments determine the shape of the result."""
 
 
 def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any) -> Any:
@@ -67,6 +67,7 @@ def apply_function(b: Builder, name: str, arguments: Sequence[Any], options: Any
             f"`numpy.{name}` takes no traced value",
             "compose it of the functions of `pirkit.ops`, or of methods of the value",
         )
+    # None stands for the default of a parameter; as an axis it means all axes.
     given = {k: v for k, v in options.items() if v is not np._NoValue}  # pyright: ignore
     given = {k: v for k, v in given.items() if v is not None or k == "axis"}
     try:

@@ -93,7 +93,7 @@ def _det(b: Builder, x: Any) -> Value:
 
 @function("linalg.inv")
 def inverse(b: Builder, x: Any) -> Value:
-    """The inverse of square matrices."""
+    """The inverse of matrices (..., N, N). Raises TraceError for another shape."""
     return b.inverse(_matrices(b, x, square=True))
 
 
@@ -129,7 +129,7 @@ def _qr(b: Builder, x: Any, mode: str = "reduced") -> Any:
 
 @function("linalg.svd")
 def svd(b: Builder, x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """The singular value decomposition, or the singular values alone."""
+    """The singular value decomposition of matrices (..., M, N), or their singular values alone."""
     x = _matrices(b, x)
     if not compute_uv and not x.dtype.is_complex:
         return b.svdvals(x)
@@ -139,7 +139,7 @@ def svd(b: Builder, x: Any, full_matrices: bool = True, compute_uv: bool = True)
 
 @function("linalg.svdvals")
 def singular_values(b: Builder, x: Any) -> Value:
-    """The singular values in descending order."""
+    """The singular values of matrices (..., M, N) in descending order: (..., min(M, N))."""
     return svd(b, x, compute_uv=False)
 
 
@@ -165,9 +165,9 @@ def _power(b: Builder, x: Value, n: int) -> Value:
 def _matrix_rank(
     b: Builder, x: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
 ) -> Value:
-    """Singular values above ``tol``, or above ``rtol`` times the largest one, are counted.
+    """The number of singular values above ``tol``, or above ``rtol`` times the largest one.
 
-    Those of a ``hermitian`` matrix are computed like others.
+    ``hermitian`` changes nothing: all elements are read.
     """
     x = _matrices(b, x)
     values = singular_values(b, x)
@@ -196,7 +196,8 @@ def _pinv(
 
 @cache
 def _with_slope() -> Any:
-    # custom rules record, and recorded values know the functions of this file
+    """`_pseudo_inverse` with its derivative."""
+    # Imported late: `custom_rules` imports traced values, and these import this file.
     rules = import_module("pirkit.frontend.custom_rules")
     made = rules.custom_jvp(_pseudo_inverse, nondiff_argnums=1)
     made.defjvp(_slope_of_pseudo_inverse)
@@ -217,9 +218,10 @@ def _pseudo_inverse(x: Value, rtol: Any) -> Value:
 def _slope_of_pseudo_inverse(
     rtol: Any, primals: tuple[Value], tangents: tuple[Value]
 ) -> tuple[Value, Value]:
-    """Golub and Pereyra (1973): singular vectors, which may be any where values are equal, cancel.
+    """The pseudoinverse and its derivative, by the formula of Golub and Pereyra (1973).
 
-    Right where the rank stays as it is nearby.
+    It needs no derivatives of singular vectors, which are not unique where singular values are
+    equal. It holds where the rank is constant in a neighbourhood.
     """
     (x,), (dx,) = primals, tangents
     b, y = cast(Builder, x.b), _with_slope()(x, rtol)
@@ -287,7 +289,10 @@ def vector_norm(
 
 @function("linalg.matrix_norm")
 def matrix_norm(b: Builder, x: Any, keepdims: bool = False, ord: Any = "fro") -> Value:
-    """The norm of matrices: ``fro``, ``nuc``, or 1, 2, infinity and their negatives."""
+    """The norm of matrices (..., M, N): ``fro``, ``nuc``, or 1, 2, infinity and their negatives.
+
+    Raises TraceError for another ``ord``.
+    """
     x = _matrices(b, x)
     if ord == "fro":
         return vector_norm(b, x, (-2, -1), keepdims)

@@ -1,4 +1,4 @@
-"""Interpolation, differences, and functions of elements and places of traced values."""
+"""Interpolation, differences, and functions of elements and positions of traced values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pirkit.frontend.numpy_ufuncs import refused
 Array = Any
 """A traced value; it has the operators of numpy's arrays."""
 np: Final[Any] = numpy
-"""Its functions record values here; to type checkers they give arrays."""
+"""numpy, whose functions are recorded here; to type checkers they would give arrays."""
 
 
 # --- elements ---
@@ -28,13 +28,13 @@ def _signbit(x: Array) -> Any:
     return np.copysign(1, x) < 0 if x.dtype.is_float else x < 0  # -0 and NaN have a sign, too
 
 
-# The next functions select by `where`, not by `abs` and `maximum`, whose derivatives at 0 and at
-# equal operands would be those of the functions.
+# The next functions select by `where`, not by `abs` and `maximum`: they would inherit the
+# derivatives that these have at 0 and at equal operands, which are conventions.
 
 
 @elementwise("fmod")
 def _fmod(x: Array, y: Array) -> Any:
-    """The remainder of the absolute values, of the sign of ``x``."""
+    """The remainder of the absolute values, with the sign of ``x``."""
     if not x.dtype.is_float:  # the least integer has no absolute value
         found: Any = np.remainder(x, y)
         return np.where((found != 0) & ((found < 0) != (x < 0)), found - y, found)
@@ -65,13 +65,14 @@ def _hypot(x: Array, y: Array) -> Any:
     scale = np.where(large > limit, down, np.where(large < 1 / limit, up, 1)).astype(x.dtype.np)
     one, other = x * scale, y * scale
     squares = one * one + other * other
+    # At (0, 0) the root of 1 has a finite derivative; the last `where` does not take it.
     root = np.sqrt(np.where(large == 0, 1, squares)) / scale
     is_infinite = np.isinf(x) | np.isinf(y)
     return np.where(is_infinite, np.inf, np.where(large == 0, large, root))
 
 
 def _log_of_sum(x: Array, y: Array, tail: Callable[[Array], Any]) -> Any:
-    """The larger operand and the tail of their difference; equal infinities differ by 0."""
+    """The larger operand plus ``tail`` of smaller minus larger; equal infinities differ by 0."""
     is_first = x >= y
     large, small = np.where(is_first, x, y), np.where(is_first, y, x)
     return large + tail(np.where(np.isinf(x) & (x == y), 0, small - large))
@@ -90,7 +91,7 @@ def _logaddexp2(x: Array, y: Array) -> Any:
 
 @composed("sinc")
 def _sinc(x: Array) -> Any:
-    """The function by its series near 0, where the derivatives of the quotient cancel."""
+    """By the series near 0, where the quotient loses the digits of its derivatives."""
     x = (x if x.dtype.is_float else x.astype("float64")) * np.pi
     is_near = np.abs(x) < 0.3
     square, safe = x * x, np.where(is_near, 1.0, x)
@@ -108,7 +109,7 @@ def _modf(x: Array) -> tuple[Any, Any]:
 
 @elementwise("ldexp")
 def _ldexp(x: Array, exponent: Array) -> Any:
-    """The product in three factors, which are finite even if the product is not."""
+    """``x * 2**exponent`` by three factors that are finite, where ``2**exponent`` may overflow."""
     left: Any = np.clip(exponent, -2100, 2100)
     wide = x.astype("float64")
     for _ in range(3):
@@ -145,7 +146,7 @@ def _interp(
         raise refused("`interp` with a period", "extend the table, and take the remainder of `x`")
     xp, fp = (v if hasattr(v, "meta") else np.asarray(v, np.float64) for v in (xp, fp))
     at: Any = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, xp.shape[0] - 2)
-    take = FUNCTIONS["take"]  # `np.take` does not ask its indices
+    take = FUNCTIONS["take"]  # `np.take` dispatches on the array, not on traced indices
     below, above, low, high = (take(b, v, at + n) for v in (xp, fp) for n in (0, 1))
     found = low + np.subtract(x, below) * ((high - low) / (above - below))
     found = np.where(np.less(x, xp[0]), fp[0] if left is None else left, found)
@@ -196,11 +197,12 @@ def _correlate(b: Builder, a: Any, v: Any, mode: Any = "valid") -> Any:
     return np.convolve(a, np.conj(np.flip(v)), mode=mode)
 
 
-# --- places ---
+# --- positions ---
 
 
 @composed("partition")
 def _partition(a: Array, kth: Any, axis: Any = -1) -> Any:
+    # A sorted array is partitioned at every `kth`.
     return np.sort(a, axis=axis)
 
 
@@ -227,12 +229,14 @@ def _insert(b: Builder, arr: Any, obj: Any, values: Any, axis: int | None = None
     else:
         rows = np.broadcast_to(values, whole.shape[1:])[None]
     new = -1 - np.arange(rows.shape[0])
-    order = np.insert(np.arange(whole.shape[0]), place, new)  # numpy knows the places
+    # numpy itself inserts into the indices of rows; negative ones stand for the new rows.
+    order = np.insert(np.arange(whole.shape[0]), place, new)
     order = np.where(order < 0, whole.shape[0] - 1 - order, order)
     return np.moveaxis(np.take(np.concatenate([whole, rows]), order, axis=0), 0, axis)
 
 
 def _known(obj: Any) -> Any:
+    """Positions that are known. Raises TraceError for traced ones."""
     if hasattr(obj, "meta"):
         raise refused("a traced place, which would decide the shape of the result",
                       "give numbers, or choose elements with `np.where`")  # fmt: skip
@@ -266,7 +270,10 @@ def _block(b: Builder, arrays: Any) -> Any:
 
 @composed("linalg.lstsq")
 def _lstsq(a: Any, b: Any, rcond: float | None = None) -> tuple[Any, Any, Any, Any]:
-    """Least squares by the pseudoinverse; residuals as if `a` had full rank: shapes are static."""
+    """Least squares by the pseudoinverse, with residuals as for an `a` of full rank.
+
+    numpy leaves them out for a lower rank; here the shape of a result cannot depend on the rank.
+    """
     found = np.linalg.pinv(a, rcond) @ b
     off = np.subtract(b, a @ found)
     residuals = np.sum(np.conj(off) * off, axis=0)

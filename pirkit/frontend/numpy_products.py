@@ -1,4 +1,4 @@
-"""Products, sorting and gathers of traced values, as numpy defines them."""
+"""Products of traced values, and their shapes and types, as numpy defines them."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ def total(
     """The sum over some axes, accumulated in the type that numpy takes."""
     x = value_of(b, x)
     x = b.cast(x, element_type(dtype) if dtype is not None else wide_of(x.dtype))
-    return b.cast(b.sum(x, axes_of(x, axis), keepdim=keepdims), x.dtype)  # int32 sums to int64
+    # `pd_op.sum` of int32 is int64.
+    return b.cast(b.sum(x, axes_of(x, axis), keepdim=keepdims), x.dtype)
 
 
 @function("prod")

@@ -21,7 +21,7 @@ from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 from pirkit.runtime.tensor.methods import Axis
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
-"""By the name in numpy, and by that in the array API."""
+"""The rules by their names in numpy and in the array API."""
 
 
 def function(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -35,7 +35,7 @@ def function(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def composed(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a rule that is written in numpy, on values: its first argument is made one."""
+    """Enter a rule that is written with numpy's functions; its first argument becomes a value."""
 
     def register(rule: Callable[..., Any]) -> Callable[..., Any]:
         def recording(b: Builder, first: Any, *args: Any, **options: Any) -> Any:
@@ -78,7 +78,7 @@ def value_of(b: Builder, given: Any) -> Value:
 
 
 def together(b: Builder, *given: Any) -> list[Value]:
-    """Operands cast to the type to which numpy promotes them."""
+    """Operands cast to the type to which numpy promotes them. Raises TraceError without one."""
     try:
         kinds = [type(g)(0) if is_number(g) else dtype_of(g).np for g in given]
         common = element_type(np.result_type(*kinds))

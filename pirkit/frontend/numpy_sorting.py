@@ -29,7 +29,7 @@ def _sorted(
 
 
 def _is_narrow(x: Value) -> bool:
-    """True for elements that the op for sorting does not take, which int32 holds."""
+    """True for elements of a type that the op for sorting does not take; int32 can hold them."""
     return x.dtype is dt.bool_ or (x.dtype.is_integer and x.dtype.itemsize < 4)
 
 
@@ -132,7 +132,7 @@ def _diff(
     if n < 0:
         raise refused(f"`diff` of the order {n}", "give an order of at least 0")
     if size != UNKNOWN:
-        n = min(n, size)  # nothing is left then
+        n = min(n, size)  # nothing is left after `size` differences
     check("ops", n)
     for _ in range(n):
         later, earlier = value[(*lead, slice(1, None))], value[(*lead, slice(None, -1))]

@@ -16,7 +16,7 @@ from pirkit.runtime.tensor.methods import Axis
 Array = Any
 """A traced value; it has the operators of numpy's arrays."""
 np: Final[Any] = numpy
-"""Its functions record values here; to type checkers they give arrays."""
+"""numpy, whose functions are recorded here; to type checkers they would give arrays."""
 
 
 @composed("average")
@@ -38,7 +38,7 @@ def _average(
 
 
 def _flat_over(a: Array, axis: Any) -> tuple[Array, tuple[int, ...]]:
-    """The axes that go as one last axis; and the shape with ones in their places."""
+    """``a`` with the axes to reduce as one last axis; and the shape of a result with keepdims."""
     axes = normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)
     kept = [i for i in range(a.ndim) if i not in axes]
     shape = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
@@ -47,7 +47,10 @@ def _flat_over(a: Array, axis: Any) -> tuple[Array, tuple[int, ...]]:
 
 
 def _at_each(find: Callable[[Array, float], Any]) -> Callable[..., Any]:
-    """A function of sorted rows and one number as numpy's of any axes and several numbers."""
+    """numpy's function of any axes and several ``q``, made of ``find``.
+
+    ``find`` takes an array that is sorted along its last axis, and one number.
+    """
 
     def rule(a: Array, q: Any, axis: Any = None, *, keepdims: bool = False, **options: Any) -> Any:
         if options or hasattr(q, "meta"):
@@ -66,7 +69,10 @@ def _at_each(find: Callable[[Array, float], Any]) -> Callable[..., Any]:
 
 
 def _between(low: Array, high: Array, part: Any) -> Any:
-    """The number at a part of the way, which is the mean at one half: infinite ends are kept."""
+    """The number at a part of the way from ``low`` to ``high``; at one half it is the mean.
+
+    Equal ends are taken as they are: the difference of infinite ones would be NaN.
+    """
     middle = (low + high) / 2
     found = np.where(part == 0.5, middle, low + (high - low) * part)
     return np.where((part == 0) | (low == high), low, found)
@@ -82,6 +88,7 @@ def _linear(ordered: Array, q: float) -> Any:
 
 
 def _linear_of_numbers(ordered: Array, q: float) -> Any:
+    """Quantiles of the elements that are not NaN, which is sorted to the end."""
     count: Any = np.sum(~np.isnan(ordered), axis=-1, keepdims=True)
     place: Any = np.maximum(count - 1, 0) * q
     low: Any = np.floor(place).astype("int64")
@@ -173,12 +180,14 @@ def _histogram(
     if isinstance(bins, int):
         steps = (a - edges[0]) / (edges[-1] - edges[0]) * count
         at: Any = np.clip(steps.astype("int64"), 0, count - 1)  # casts of NaN are clipped too
+        # The division rounds: an element at an edge may belong to the bin before or behind.
         held = value_of(a.b, edges)
         before = a < held[at]
         behind = (a >= held[at + 1]) & (at < count - 1)
         at = at - before + behind
     else:
         at = np.clip(np.searchsorted(edges, a, side="right") - 1, 0, count - 1)
+    # Elements outside of the range are counted in one more bin, which is dropped.
     at = np.where((a >= edges[0]) & (a <= edges[-1]), at, count)
     found: Any = _sums_by_place(at, count + 1, weights)[:count]
     return (found / np.diff(edges).astype("float64") / np.sum(found) if density else found), edges

@@ -42,7 +42,7 @@ _BINARY: Final = """
 
 
 def refused(what: str, help: str) -> TraceError:
-    """The error for a numpy function that cannot be recorded."""
+    """The error (PK0706) for a numpy function that cannot be recorded."""
     return TraceError(what, span=user_span(), help=help)
 
 
@@ -55,7 +55,7 @@ def is_number(value: Any) -> bool:
 
 
 def weak_kind(value: Any) -> type[Any] | None:
-    """The Python type of a number, or of a value that stands for one; None for all else."""
+    """The Python type of a number or of a traced number (`WeakValue`); None for all else."""
     return cast("type[Any]", type(value)) if is_number(value) else getattr(value, "weak", None)
 
 
@@ -78,7 +78,7 @@ def recorded(b: Builder, value: Any) -> Value:
 
 
 def typed(b: Builder, value: Any, dtype: DType) -> Value:
-    """A traced value or an array in an element type; what stands for a number, unrounded."""
+    """A traced value or an array, cast; of a `WeakValue` its number that is not rounded yet."""
     given = value.wide if getattr(value, "weak", None) is not None else value
     return b.cast(recorded(b, given), dtype)
 
@@ -92,7 +92,7 @@ def fits(number: Any, dtype: DType) -> bool:
 
 
 def held(number: Any, dtype: DType) -> Any:
-    """A Python number. TraceError if it is beyond the element type, where numpy overflows too."""
+    """The number. Raises TraceError if the type cannot hold it; numpy raises OverflowError."""
     if fits(number, dtype):
         return number
     raise refused(f"{number} is beyond {dtype}", "give the other operand a wider type: `astype`")
@@ -111,10 +111,11 @@ def loop_types(ufunc: np.ufunc, inputs: Sequence[Any]) -> tuple[DType, ...]:
     Raises TraceError if numpy has no loop for them.
     """
     kinds = [weak_kind(x) for x in inputs]
-    if None not in kinds:  # numbers alone: those that are traced have a type
+    if None not in kinds:  # numbers alone: traced ones take part with their element type
         kinds = [k if is_number(x) else None for x, k in zip(inputs, kinds, strict=True)]
     types = [None if k else dtype_of(x) for x, k in zip(inputs, kinds, strict=True)]
-    narrow = next((t for t in types if t and t.np.kind not in "biufc"), None)  # `ml_dtypes`
+    # A type of `ml_dtypes`, such as bfloat16, which numpy would not give to a Python float.
+    narrow = next((t for t in types if t and t.np.kind not in "biufc"), None)
     pairs = zip(kinds, types, strict=True)
     return _loop(
         ufunc, *[_weak(cast("type[Any]", k), narrow) if t is None else t.np for k, t in pairs]
@@ -263,7 +264,8 @@ def apply_ufunc(b: Builder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         )
     dtypes = _dtypes(inputs)
     types = loop_types(ufunc, inputs) if dtypes is None else _loop_of_values(ufunc, dtypes)
-    if types[-1] is dt.bool_:  # comparisons with any integer are exact
+    # A comparison is exact, also with an integer beyond the type of the other operand.
+    if types[-1] is dt.bool_:
         pairs = list(zip(inputs, types, strict=False))
         if any(is_number(x) and not fits(x, t) for x, t in pairs):
             wide = [np.int64(held(x, dt.int64)) if is_number(x) else x for x in inputs]

@@ -15,7 +15,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.updates import UFUNCS
 
 _REDUCED = {"add": "add", "multiply": "mul", "min": "amin", "max": "amax"}
-"""Ways to combine that a scatter has: they hold for places that are named twice, too."""
+"""The name in a scatter of each update that it can combine, also where positions repeat."""
 
 
 @function("updated")

@@ -27,18 +27,19 @@ def is_traced(part: Any) -> bool:
 
 
 def static_positions(shape: tuple[int, ...], index: tuple[Any, ...]) -> Array:
-    """The places that a known index names. Raises IndexError as numpy does."""
+    """The positions that a known index selects. Raises IndexError as numpy does."""
     return np.arange(prod(shape)).reshape(shape)[index]
 
 
 def traced_positions(b: Builder, shape: tuple[int, ...], index: tuple[Any, ...]) -> Value:
-    """The places that an index names, of the shape of the result; negative integers count from
-    the end.
+    """The positions that an index selects, in the shape of the result; at least one part is traced.
 
-    An integer outside of its axis gives a place outside of the tensor, which kernels refuse. Raises
-    TraceError for anything but integers, slices, arrays of integers, ``...`` and None.
+    Negative integers count from the end. A traced integer outside of its axis gives a position
+    outside of the tensor, which kernels refuse. Raises IndexError for a known one, and TraceError
+    for anything but integers, slices, arrays of integers, ``...`` and None.
     """
     parts: list[Any] = [_joined(b, p) for p in _full(index, len(shape))]
+    # Each part with the size and the stride of its axis; None makes a new axis of size 1.
     sizes = iter(shape)
     strides = iter([prod(shape[k + 1 :]) for k in range(len(shape))])
     rows = [(p, 1, 0) if p is None else (p, next(sizes), next(strides)) for p in parts]
@@ -48,6 +49,8 @@ def traced_positions(b: Builder, shape: tuple[int, ...], index: tuple[Any, ...])
     is_adjacent = joint == list(range(joint[0], joint[-1] + 1))
     front = joint[0] if is_adjacent else 0
     rank = len(common) + len(parts) - len(joint)
+    # A position is the sum of index * stride over the axes: `known` sums the known indices, `total`
+    # the traced ones, and `inside` tells where all of these are within their axes.
     known: Any = np.zeros((1,) * rank, np.int64)
     total: Any = 0
     inside: Any = None
@@ -72,7 +75,7 @@ def traced_positions(b: Builder, shape: tuple[int, ...], index: tuple[Any, ...])
 
 
 def _axis_of(k: int, joint: list[int], front: int, count: int, is_adjacent: bool) -> int:
-    """The axis of the result that a slice makes."""
+    """The axis of the result that belongs to the slice or new axis at ``k``."""
     before = sum(j < k for j in joint)
     if not is_adjacent:
         return count + k - before

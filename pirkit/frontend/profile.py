@@ -27,7 +27,9 @@ from pirkit.runtime.plan import SEGMENT
 from pirkit.runtime.trace import Entry
 
 _COPIED: Final = 16 << 20
+"""Bytes that are copied to measure the bandwidth."""
 _SIDE: Final = 512
+"""Rows and columns of the matrices that are multiplied to measure the arithmetic."""
 _CLOCK: Final = 1e-5
 """Seconds up to which the clock is not precise enough to tell a rate."""
 
@@ -43,7 +45,10 @@ class Machine(Struct, frozen=True):
         return max(work.nbytes / self.bandwidth, work.flops / self.flops)
 
     def reaching(self, rows: Iterable[Row]) -> Machine:
-        """The rates, raised to those that rows reach, as a busy machine may measure too little."""
+        """The rates, raised to those that rows reach: on a busy machine they are measured too low.
+
+        All rows together count, too.
+        """
         timed = [(row.seconds, row.work) for row in rows]
         seconds, works = sum(s for s, _ in timed), [w for _, w in timed]
         timed.append((seconds, Work(sum(w.nbytes for w in works), sum(w.flops for w in works))))
@@ -86,7 +91,7 @@ class Profile(Struct, frozen=True):
         """Each row with its seconds outside of the rows that it contains."""
         found: list[tuple[Row, float]] = []
         within: list[float] = []
-        """By depth: what the rows at hand contain so far."""
+        """By depth: the seconds of the rows that the next row above them contains."""
         for row in reversed(self.rows):
             depth = row.entry.depth
             within += [0.0] * (depth + 2 - len(within))
@@ -167,6 +172,10 @@ def folded(rows: Iterable[tuple[Row, float]]) -> str:
 
 
 def _work(entry: Entry) -> Work:
+    """The work of all runs of an entry.
+
+    Calls that share a native function move the bytes of its operands only.
+    """
     works = [work_of(*typed) for typed in entry.calls if typed.call.kernel != SEGMENT]
     alone = len(works) == 1
     nbytes = works[0].nbytes * entry.times if alone else entry.nbytes

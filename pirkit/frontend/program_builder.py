@@ -76,7 +76,8 @@ class ProgramBuilder(Standalone):
     def finish(self) -> Program:
         """The program, verified; the builder takes no more ops. Weights are shared, not copied.
 
-        Raises VerifyError for a program that breaks a rule.
+        Raises VerifyError for a program that breaks a rule, ArgumentError (PK0701) if it has been
+        called before.
         """
         if self.program.parent is not None:
             raise ArgumentError(

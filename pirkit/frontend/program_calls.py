@@ -1,6 +1,6 @@
 """Calls of programs as functions: computed for tensors, recorded for traced values.
 
-A network from a file is a function of its inputs then, of which pirkit takes derivatives::
+So a network from a file is a function of its inputs, of which pirkit takes derivatives::
 
     net = pirkit.load("net.json")
     gradient = pirkit.grad(lambda x: net(x).sum())(x)
@@ -31,7 +31,11 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta, compatible
 
 
 def call_program(program: Program, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The implementation of `Program.__call__`. Raises ArgumentError (PK0701)."""
+    """The implementation of `Program.__call__`: one output, or a tuple of several.
+
+    Raises ArgumentError (PK0701) for inputs that are missing, unknown, given twice or of another
+    type, for a parameter without content, and for a program that writes its parameters.
+    """
     main = program.main
     declared = inputs_of(main)
     named = {n: v for n, v in declared.items() if not declares(v.owner, PARAMETER)}

@@ -3,13 +3,13 @@
 The nest is the scheduled one, which `nest_writer.py` writes as LLVM IR: with its tiles, vectors and
 masked tails, packed panels, predicates and routines. Loop variables are unknown integers between
 their bounds. For each load, store and copy z3 looks for an iteration and an active lane whose
-element lies outside of the buffer; where there is none, no run has one. An answer "there is" gives
-the loop variables as a counterexample.
+element lies outside of the buffer. If there is none, no run has one; if there is one, its loop
+variables are the counterexample.
 
 Integers that are computed from positions are known terms as long as they cannot overflow; elements
 of memory are unknown, and gathers are clamped as in generated code. Scratch memory is read and
-written in whole vectors, its lanes beyond the tail included, and has one line of padding. A routine
-reaches what its numpy form does, and in scratch memory whole rows of a panel.
+written in whole vectors, its lanes beyond the tail included, and has one cache line of padding. A
+routine accesses what its numpy form accesses, and in scratch memory whole rows of a panel.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _Proof(BoundsQuestions):
         del self.names[known:]
 
     def _aligned(self, node: Loop, at: ProofPoint, stop: Term) -> ProofPoint:
-        """Blocks of which the first one is shorter: it ends where a line of memory does."""
+        """A loop whose first block may be shorter, to align the others (see `Loop.align`)."""
         number, at = self.fresh(f"block of {node.var}", at)
         shift, at = self.fresh("iterations before a line", at)
         extent = stop - node.step
@@ -130,7 +130,7 @@ class _Proof(BoundsQuestions):
         return self.moved(node, at, first, number)
 
     def moved(self, loop: Loop, at: ProofPoint, by: Term, number: Term) -> ProofPoint:
-        """The point some iterations further along a loop."""
+        """The point ``by`` iterations further along a loop, in its block ``number``."""
         index, address, linear = dict(at.index), list(at.address), at.linear
         positions = {loop.axes[0]: by}
         if len(loop.axes) > 1:
@@ -162,7 +162,7 @@ class _Proof(BoundsQuestions):
         )  # fmt: skip
 
     def _offset(self, offsets: Sequence[int], at: ProofPoint) -> tuple[Term, ProofPoint]:
-        """Any offset between the smallest and the largest of some."""
+        """An unknown offset between the smallest and the largest of the given ones."""
         low, high = min(offsets, default=0), max(offsets, default=0)
         beyond, at = self.fresh("offset", at, shown=False)
         return low + beyond, replace(at, holds=(*at.holds, beyond <= high - low))
@@ -182,9 +182,10 @@ class _Proof(BoundsQuestions):
         return {**found, outermost: rest}, at
 
     def call_rows(self, node: CallRows, at: ProofPoint) -> None:
-        """The accesses of another nest, for rows from the present one on, in the buffers of this.
+        """The accesses of another nest that runs some rows, from the present one on.
 
-        Buffers of operands that have the present rows only end where those do.
+        A buffer that this nest passes has the size that it has here, also where it holds those
+        rows only.
         """
         first, (count, at) = 0, self.bound(node.count, at)
         for axis in node.axes:
@@ -206,6 +207,7 @@ class _Proof(BoundsQuestions):
         del self.names[-1]
 
     def images(self, node: Images, at: ProofPoint) -> None:
+        """The accesses of the body at each image of the present block."""
         for number, image in enumerate(node.images):
             here = at
             for loop, by_axis in zip(node.moves(), image, strict=True):
@@ -222,6 +224,7 @@ class _Proof(BoundsQuestions):
     # accesses
 
     def statement(self, s: Statement, at: ProofPoint) -> None:
+        """The access of a statement, and the value that it defines."""
         match s:
             case Load(operand=operand, limit=limit):
                 if self.nest.buffers[operand].space != "register":
@@ -241,14 +244,14 @@ class _Proof(BoundsQuestions):
         self.values.define(s, at.index, at.axis, at.lane)
 
     def _clamped(self, name: str, limit: int, at: ProofPoint) -> tuple[Term, ProofPoint]:
-        """An index of data, as far as generated code lets it go."""
+        """An index that was read from memory, clamped to 0..``limit`` as in generated code."""
         z3, found = self.z3, self.values.integer(name)
         clamped, at = self.fresh("index of data", at, shown=False)
         given = z3.Implies(z3.And(found >= 0, found <= limit), clamped == found)
         return clamped, replace(at, holds=(*at.holds, clamped <= limit, given))
 
     def element(self, number: int, s: Statement, at: ProofPoint, further: Term = 0) -> None:
-        """One element at each lane that is active; in scratch memory at all lanes."""
+        """The access of one element by each active lane; in scratch memory by all lanes."""
         buffer = self.nest.buffers[number]
         place, holds = at.address[number], at.holds
         size = 1 if isinstance(s, RuntimeAssert) else buffer.dtype.itemsize

@@ -7,12 +7,13 @@ terms for all coordinates at once:
 
 - *exactly*: scalar ops are unknown functions too, so equal terms are equal bit for bit;
 - *over the reals*: sums, products and quotients of floating numbers are those of the real numbers,
-  so equal terms differ by rounding only, and where something is no finite number.
+  so programs of equal terms differ by rounding, and where a number is not finite, but nowhere else.
 
 An op without index rules is an unknown function of whole tensors, the same one for operands that
-were proved equal. Of terms that only move elements of inputs, "different" is a counterexample. What
-stays open is tested: on random inputs, and on hostile ones (zeros, infinities, NaN), where whatever
-is finite in both has to agree. After Alive2 (N. Lopes et al., PLDI 2021).
+were proved equal. If two terms only move elements of inputs, the answer "different" is a
+counterexample. What stays open is tested: on random inputs, and on hostile ones (zeros, infinities,
+NaN), where elements that are finite in both results have to agree. After Alive2 (N. Lopes et al.,
+PLDI 2021).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ EFFORT: Final = 3_000_000
 LONGEST: Final = 3_000
 """Time limit in milliseconds: z3's resource limit does not count some of its steps."""
 GIVE_UPS: Final = 6
-"""Pairs of values in the middle of a program that z3 may give up on before no more are tried."""
+"""How often z3 may give up on a pair of intermediate values; then no further pairs are tried."""
 TESTED: Final = "tested"
 
 
@@ -107,7 +108,7 @@ class CheckProof:
         return kernel_bounds(self.z3, self.before)
 
     def _test(self, after: ModuleOp, name: str) -> None:
-        """Raises PassError (PK0804) if the numbers are other ones."""
+        """Raises PassError (PK0804) if the pass changed the numbers."""
         NumberCheck.of(self.before, self.seed).require_equal(after, f"pass `{name}`")
         try:
             NumberCheck.of(self.before, self.seed, hostile=True).require_equal(
@@ -174,6 +175,10 @@ class _Comparison:
         self._tell(ops[1], tested)
 
     def _tell(self, ops: Sequence[PirOp], tested: Sequence[SSAValue]) -> None:
+        """Report each op as proved, or as tested: tested outputs are computed from it.
+
+        Values that both programs have are proved, and so are the ops in front of them.
+        """
         shared, reached, open_ = set(self.old.of.values()), set[PirOp](), list(tested)
         while open_:
             value = open_.pop()
@@ -233,7 +238,8 @@ class _Comparison:
     def _compare(self, old: SSAValue, new: SSAValue, how: str, cut: bool) -> str | None:
         """None if equal; a counterexample if there is one; "" if z3 says that they may differ.
 
-        Raises Unprovable if z3 gives up.
+        With ``cut``, values that both programs have are unknown functions, whatever computes them:
+        terms are smaller then. Raises Unprovable if z3 gives up.
         """
         z3, meta = self.z3, static_meta(new)
         if static_meta(old) != meta:
@@ -263,7 +269,7 @@ class _Comparison:
 
 
 def _effect(program: ProgramOp) -> str | None:
-    """Why the order of the ops of a program matters, or that of its draws; None if it does not."""
+    """Why a program is no function of its inputs: an op that writes or draws; None if it is one."""
     for op in program.walk():
         if isinstance(op, PirOp) and op.definition.effects != PURE:
             if op.definition.writes or not (declares(op, SOURCE) or declares(op, SINK)):

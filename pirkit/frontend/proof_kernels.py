@@ -1,4 +1,4 @@
-"""Bounds proofs for the native kernels of programs, with one remark a kernel."""
+"""Bounds proofs for the native kernels of programs, with one result for each kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from pirkit.runtime.registry import CPU
 
 
 class KernelBounds(Struct, frozen=True):
-    """The number of accesses proved to stay in their buffers; ``why`` not all were."""
+    """How many accesses of a kernel are proved to stay in their buffers.
+
+    ``why`` tells why others are not proved; it is empty if there are none.
+    """
 
     program: str
     kernel: str

@@ -1,4 +1,7 @@
-"""The questions of a bounds proof to z3: can an access leave its buffer, which numbers occur."""
+"""The questions that a bounds proof asks z3.
+
+They are whether an access can leave its buffer, and with which numbers a routine is called.
+"""
 
 from __future__ import annotations
 
@@ -58,17 +61,25 @@ class ProofPoint(Struct, frozen=True):
     """An iteration, or a vector of them along ``axis``, in terms of the loop variables."""
 
     index: dict[int, Term]
+    """The coordinate along each axis."""
     address: tuple[Term, ...]
+    """The position in each buffer, in bytes."""
     holds: tuple[Term, ...] = ()
     """Known conditions on the variables."""
     linear: dict[tuple[int, ...], Term] = field(default_factory=dict[tuple[int, ...], Term])
+    """The linear index along axes that one loop traverses."""
     blocks: dict[str, Term] = field(default_factory=dict[str, Term])
+    """Where the present block of a loop begins."""
     ends: dict[str, Term] = field(default_factory=dict[str, Term])
+    """Where it ends, in an aligned loop."""
     iterations: dict[str, Term] = field(default_factory=dict[str, Term])
+    """The number of the present block."""
     lanes: int = 1
     axis: int = -1
     lane: Term = 0
+    """The number of a lane."""
     active: Term = 1
+    """The number of lanes that are active."""
 
 
 class Refuted(Exception):
@@ -112,6 +123,7 @@ class BoundsQuestions:
         return term, replace(at, holds=(*at.holds, term >= 0))
 
     def bound(self, bound: Bound, at: ProofPoint) -> tuple[Term, ProofPoint]:
+        """The value of a loop bound at a point. Raises Unprovable for one that a call gives."""
         if isinstance(bound, int):
             return bound, at
         if isinstance(bound, Word):
@@ -140,7 +152,10 @@ class BoundsQuestions:
     def require(
         self, number: int, place: Term, size: Term, holds: Sequence[Term], access: str
     ) -> None:
-        """Ask whether some bytes lie in a buffer. Raises Refuted if they do not."""
+        """Ask whether ``size`` bytes from ``place`` on lie in a buffer wherever ``holds`` holds.
+
+        Raises Refuted if they do not.
+        """
         z3, limit = self.z3, self.limit(number)
         place = z3.IntVal(place) if isinstance(place, int) else place
         wrong = z3.simplify(z3.Or(place < 0, place + size > limit))
@@ -171,7 +186,10 @@ class BoundsQuestions:
         raise Refuted(Outside(access, number, begin, length, limit, at))
 
     def calls(self, numbers: Sequence[Term], holds: Sequence[Term]) -> Iterator[list[int]]:
-        """The combinations of numbers that occur."""
+        """The combinations of numbers that occur.
+
+        Raises Unprovable if z3 gives up, or if there are more than `CALLS`.
+        """
         z3, ask = self.z3, self.z3.Solver()
         ask.set("rlimit", EFFORT)
         unknown = [n for n in numbers if not isinstance(n, int)]

@@ -1,8 +1,8 @@
 """Elements of the values of a program as terms of z3, for `proof_check.py`.
 
-Scalar ops, inputs, and what has no index rule are unknown functions. Integers are those of
-mathematics: their sums and products are unknown functions too, since they wrap. Over the reals, the
-arithmetic of floating numbers is known.
+Scalar ops, inputs, and ops without index rules are unknown functions. So are sums and products of
+integers, because they wrap in programs and not in z3. Over the reals, the arithmetic of floating
+numbers is known.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 
 LARGEST: Final = 4_000
-"""Nodes of one term."""
+"""Most elements of values in one term."""
 DEEPEST: Final = 120
-"""Values in a row that one term passes."""
+"""The longest chain of values in one term, each of them computed from the next."""
 EXACT, REAL = "exactly", "over the reals"
 CONSTANT: Final = "pir.constant"
-"""A source of which a pass may make another one: it is no input that can have any value."""
+"""A source that a pass may replace by another one: it has one value, an input may have any."""
 
 Term = Any
 """A term of z3, whose package has no types."""
 
 
 class Unprovable(Exception):
-    """Why an output is tested instead."""
+    """The reason why something is not proved, and is tested instead."""
 
 
 class Numbers:
@@ -71,6 +71,7 @@ class Numbers:
             self.of[argument] = self.known.setdefault(("argument", k), len(self.known))
 
     def key(self, op: PirOp) -> Any:
+        """What equal ops have in common; an op with regions is equal to itself only."""
         if op.regions and not isinstance(op, KernelOp):
             return op
         held = op.attribute("kernel") if isinstance(op, KernelOp) else frozenset(
@@ -80,12 +81,17 @@ class Numbers:
         return op.name, held, operands, tuple([r.type for r in op.results])
 
     def add(self, op: PirOp, key: Any) -> None:
+        """Number the results of an op as those of the other ops of that key."""
         for k, result in enumerate(op.results):
             self.of[result] = self.known.setdefault((key, k), len(self.known))
 
 
 class Terms:
-    """Elements of the values of one program as terms of z3."""
+    """Elements of the values of one program as terms of z3.
+
+    ``how`` is `EXACT` or `REAL`. Values whose numbers are ``shared`` are unknown functions, unless
+    they only move elements.
+    """
 
     def __init__(self, z3: Any, numbers: Numbers, how: str, shared: set[int]) -> None:
         self.z3, self.numbers, self.how, self.shared = z3, numbers, how, shared
@@ -95,6 +101,7 @@ class Terms:
         self.count = self._depth = 0
 
     def sort(self, dtype: DType) -> Any:
+        """The sort of z3 for elements of a type."""
         if dtype.is_integer:
             return self.z3.IntSort()
         if self.how == REAL and dtype.is_float:
@@ -102,6 +109,7 @@ class Terms:
         return self.z3.DeclareSort("Element")
 
     def function(self, name: str, args: Sequence[Term], dtype: DType) -> Term:
+        """The result of an unknown function: equal for equal names and arguments."""
         if not args:
             return self.z3.Const(name, self.sort(dtype))
         return self.z3.Function(name, *[a.sort() for a in args], self.sort(dtype))(*args)
@@ -178,6 +186,8 @@ class _Body:
         body = self.node(root.body)
         within = [z3.And(r >= 0, r < n) for r, n in zip(inner, root.extents, strict=True)]
         outside = z3.Const("outside", body.sort())
+        # An unknown function of the array of all terms, which is constant outside of the extents:
+        # reductions are equal if their terms are.
         over = z3.Lambda(inner, z3.If(z3.And(*within), body, outside))
         shown = f"{root.op} {dict(root.attrs)} over {root.extents}"
         return self.terms.function(shown, (over,), self.meta.dtype)
@@ -277,7 +287,7 @@ def static_meta(value: SSAValue) -> TensorMeta:
 
 
 def roots(op: PirOp) -> Sequence[Value | None] | None:
-    """The expression tree of each result element; None for an op without index rules."""
+    """The expression tree of an element of each result; None for an op without index rules."""
     if declares(op, SOURCE) or op.regions:
         return None
     rule = library_spaces.get(op.definition)

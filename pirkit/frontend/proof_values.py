@@ -37,11 +37,13 @@ class Values:
 
     @contextmanager
     def scope(self) -> Generator[None]:
+        """Forget what is defined in the body of a ``with`` statement after it."""
         self.scopes.append({})
         yield
         self.scopes.pop()
 
     def unknown(self, name: str) -> Term:
+        """An integer of which nothing is known."""
         self.count += 1
         return self.z3.Int(f"{name} {self.count}")
 

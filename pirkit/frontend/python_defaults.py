@@ -111,8 +111,8 @@ DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """By op and parameter. ``seed`` is always 0: the generator of the program draws.
 
-``axis=None`` stands for all elements (``flatten``). Paddle's `cummax` flattens without an axis,
-the op cannot: it has to be given.
+``axis=None`` stands for all elements (``flatten``). Paddle's `cummax` flattens without an axis;
+the op cannot, so that its axis is required.
 """
 
 SPREAD: Final = {"pd_op.pool2d": 2, "pd_op.pool3d": 3}
@@ -125,6 +125,7 @@ EVERYWHERE: Final[Mapping[str, Any]] = {"seed": 0}
 def filled(op: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, with the defaults of Paddle's Python functions."""
     count, defaults = SPREAD.get(op), DEFAULTS.get(op, {})
+    # None is not given where there is a default.
     stated = {k: v for k, v in given.items() if v is not None or k not in defaults}
     own: dict[str, Any] = {**defaults, **stated}
     if defaults is _OPTIONAL_AXIS and own["axis"] is None:

@@ -43,8 +43,11 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class QuantizationReport:
-    """The report of `quantize`: bytes of the weights, the accuracy of the results of ops with small
-    weights and of the outputs (if there were inputs), and which ops keep theirs, and why.
+    """The report of `quantize`.
+
+    ``before`` and ``after`` are the bytes of the weights. ``layers`` and ``outputs`` are the
+    accuracy of the results of ops with quantized weights and of the outputs, if there were inputs;
+    ``kept`` says which ops keep their weights, and why.
     """
 
     before: int
@@ -86,11 +89,11 @@ def quantize(
     magnitude in each run, or if ``static`` by the largest one of all ``inputs``. The report
     compares the results for ``inputs`` (names to arrays, or a list of such) with those in float32.
     ``keep`` names parameters that stay as they are. See the pass `quantize` for which ops take
-    part; batch norm becomes part of the weights first, as ``pirkit.compile(..., freeze=True)`` does
-    it. The new program's parameters are those it needs; `pirkit.save` keeps their element types.
+    part; batch norm becomes part of the weights first, as in ``pirkit.compile(..., freeze=True)``.
+    The new program's parameters are those it needs; `pirkit.save` keeps their element types.
 
-    Raises ArgumentError (PK0701) for ``static`` without inputs or activations, (PK0703) for unknown
-    element types.
+    Raises ArgumentError (PK0701) for ``static`` without inputs or activations, for unknown names in
+    ``keep`` and for what is no program, (PK0703) for unknown element types.
     """
     require(isinstance(cast(object, program), Program),
             f"`quantize` takes a program, not a {type(program).__name__}",
@@ -160,7 +163,10 @@ def _tapped(
 
 
 def _hoisted(program: Program, entry: str | None) -> tuple[Program, dict[str, Array]]:
-    """The program and its parameters, of which those that are computed from others are held."""
+    """The program and its parameters.
+
+    What it computes from parameters alone is computed now, and becomes a parameter.
+    """
     made, constants = freeze(program, entry, HOIST)
     arrays = dict(program.params)
     if constants is not None:

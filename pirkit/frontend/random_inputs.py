@@ -21,7 +21,7 @@ DYNAMIC_DIMENSION: Final = 2
 
 _BITS: Final = range(2)
 Integers = range | Mapping[str, range]
-"""Integers are drawn from this range; ports that a table does not name have 0 and 1."""
+"""The range of random integers, or one by the name of a port; other ports have 0 and 1."""
 RANGES: Final[Sequence[Integers]] = (range(4), _BITS, range(1))
 """Ranges of random integers, in the order in which checks try them: some are indices."""
 
@@ -71,7 +71,7 @@ HOSTILE: Final = (0.0, -0.0, 1.0, -1.0, 88.8, 1e-30, np.inf, -np.inf, np.nan)
 
 
 def with_hostile(arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """The arrays with one element in four, if they are floating, from `HOSTILE`."""
+    """The arrays, of whose floating elements about one in four is replaced by one of `HOSTILE`."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
     for name, array in arrays.items():

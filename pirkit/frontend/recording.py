@@ -20,7 +20,7 @@ _SERIALS: Final = count()
 
 
 class OuterValueError(TraceError):
-    """A value of an enclosing trace: the call is recorded into the outer program instead."""
+    """A value of an enclosing trace (PK0707): the call is recorded into the outer program."""
 
     outer: Recording
 
@@ -32,6 +32,7 @@ class Recording(Builder):
         super().__init__(program.block)
         self.program = program
         self.is_dynamic = True
+        """Whether the traced function is still running, so that operations may be added."""
         self.serial = next(_SERIALS)
         """Nesting level: a trace inside another one has a higher number."""
         self.known: KnownValues | None = None
@@ -77,9 +78,7 @@ class Recording(Builder):
             raise
 
     def own(self, value: Value) -> Value:
-        """A value of this program. Raises TraceError for a value of another one, or if it is
-        overwritten.
-        """
+        """A value of this program. Raises TraceError for one of another program, or overwritten."""
         if value.b is self:
             if value.ssa in self.written:
                 raise overwritten(self.written[value.ssa])
@@ -99,8 +98,9 @@ class Recording(Builder):
         raise (other if isinstance(other, Recording) else self).leaked(value)
 
     def require_decided(self) -> None:
-        """Raise the error for an unknown truth that an ``except`` clause of the user has caught:
-        what was recorded then is what the function does of no value.
+        """Raise the error for an unknown truth value that an ``except`` clause of the user caught.
+
+        What was recorded after it is wrong: the function does that only while it is traced.
         """
         if self.undecided is not None:
             raise self.undecided
@@ -121,8 +121,8 @@ class Recording(Builder):
 def overwritten(writer: str) -> TraceError:
     """The error for a read of what an op has written in place.
 
-    While tracing, tensors share storage otherwise than numpy's do: `x * 1` is `x`, and a reshaped
-    tensor is a copy. So only the result of the op stands for what it wrote.
+    Traced values do not share storage as numpy's arrays do: `x * 1` is `x`, and a reshaped value is
+    a copy. So what the op wrote is read from its result only.
     """
     return TraceError(
         f"a traced value is read after `{writer}` has written it in place",

@@ -1,7 +1,8 @@
 """Loops that Python unrolled, as operations on whole tensors.
 
-A function that computes the same of ``y[0]``, ``y[1]``... and stacks or adds up what it finds is
-recorded as one copy of its body for each slice, and all that follows takes as many times longer.
+A function that computes the same from each of ``y[0]``, ``y[1]``... and stacks or adds up the
+results is recorded as one copy of its body for each slice, and every later step takes that many
+times longer.
 Operations that are the same but for the slice that they read are a family; one operation on all
 slices replaces it, by the batching rules of `vmap`.
 
@@ -37,14 +38,15 @@ from pirkit.passes.replace_ops import erase, replace
 from pirkit.runtime.meta import TensorMeta
 
 _MOST_COMPARED: Final = 1 << 16
-"""Bytes up to which arrays are compared."""
+"""Bytes up to which the content of arrays is compared."""
 
 
 def reroll(module: ModuleOp, program: ProgramOp, captured: Arrays) -> list[Remark]:
     """Replace what a program computes slice by slice and stacks or adds up.
 
-    ``captured`` are the arrays of the program by the names of its inputs, and get those that stand
-    for different arrays of the slices. Returns why loops stay unrolled.
+    ``captured`` has the arrays of the program by the names of its inputs. Arrays that differ from
+    slice to slice are stacked in it, and those that are not read any more leave it. Returns why
+    loops stay unrolled.
     """
     if not has_unrolled_loops(program):
         return []
@@ -76,6 +78,7 @@ def _merge_equal(program: ProgramOp, captured: Arrays) -> None:
 
 
 def _emit(found: Finder, captured: Arrays) -> None:
+    """Replace the families that are kept by operations on all slices."""
     whole: dict[SSAValue, Any] = {}
     """By a value of the first slice of a family: what stands for the values of all slices."""
     for family in found.families.values():
@@ -126,7 +129,7 @@ def _emit(found: Finder, captured: Arrays) -> None:
 
 
 def _all_slices(b: Builder, first: PirOp) -> Value:
-    """What an operation takes of one row, of all rows."""
+    """What a slice takes from one row, taken from all rows."""
     x, cut = b.wrap(first.operands[0]), slice_of(first)
     assert cut is not None
     if cut.cuts:
@@ -166,7 +169,7 @@ def _batched(b: Builder, op: PirOp, values: Mapping[SSAValue, Any], count: int) 
 
 
 def _derivatives(b: Builder, op: PirOp, values: Mapping[SSAValue, Any]) -> list[Batched]:
-    """The derivatives of all slices by shared tensors, along one column after the other."""
+    """The derivatives of all slices with respect to shared tensors, one column after the other."""
     target, cotangent = values[op.operands[0]].value, op.operands[1]
     found: list[Batched] = []
     for variable in op.operands[2:]:

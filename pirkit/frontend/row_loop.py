@@ -14,7 +14,7 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 
 def each_row(one: OneRow) -> Any:
-    """The results of all rows, stacked; None if a result's size depends on data."""
+    """The results of all rows, stacked by a `scan`; None if a result's size depends on data."""
     metas = [meta_of(r.type) for r in one.op.results]
     if not metas or not all(isinstance(m, TensorMeta) and UNKNOWN not in m.shape for m in metas):
         return None

@@ -110,7 +110,7 @@ def write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
                 f"`{name}` has elements of type {dt.of_array(array)}, which .safetensors lacks",
                 help="write the weights to .npz",
             )
-    # Not `ascontiguousarray`: a number has rank 0.
+    # Not `ascontiguousarray`, which makes a vector of a number of rank 0.
     data = save({name: np.require(array, requirements="C") for name, array in arrays.items()})
     with atomic_write(path) as file:
         file.write(data)

@@ -1,6 +1,6 @@
 """Finds the wrong part of a native segment by experiments: a call, its memory, or its order.
 
-A segment is compiled as a whole, so that its calls can not be compared one by one while it runs.
+A segment is compiled as a whole, so its calls cannot be compared one by one while it runs.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def segment_suspects(
 ) -> Iterator[str]:  # fmt: skip
     """The suspects in the segments of a plan whose calls are right one by one.
 
+    ``single`` is the plan with one kernel for each call; ``is_wrong`` runs a plan and compares.
     ``by_bind`` says whether the functions of a program are right without the driver of programs.
     """
     every = list(instructions(single.body))

@@ -20,16 +20,16 @@ from pirkit.passes.base import Remark
 from pirkit.runtime.meta import TensorMeta
 
 _MOST_COLUMNS: Final = 16
-"""Columns of a variable up to which derivatives of all slices are forward ones."""
+"""Most columns of a variable in derivatives of all slices: each takes one forward derivative."""
 _MOST_BYTES: Final = 1 << 26
-"""Bytes up to which a value of all slices is computed at once: loops over chunks save memory."""
+"""Most bytes of a value of all slices: a loop over larger slices may be there to save memory."""
 _MOST_REMARKS: Final = 3
 
 Arrays = MutableMapping[str, Any]
 
 
 class Lane(Struct, frozen=True):
-    """Where a value of an iteration is: the family, which result of its operations, the slice."""
+    """Where a value of an iteration is: the family, which result of its operations, which slice."""
 
     family: Family
     result: int
@@ -37,14 +37,19 @@ class Lane(Struct, frozen=True):
 
 
 class Family(Struct, eq=False):
-    """Operations that are the same but for the slice; ``source`` is the tensor of slices."""
+    """Operations that are the same but for the slice."""
 
     first: PirOp
     count: int
+    """The number of slices of the tensor."""
     source: SSAValue | None = None
+    """The tensor, if the operations are those that take its slices."""
     ops: dict[int, PirOp] = field(default_factory=dict[int, PirOp])
+    """The operations by the number of the slice."""
     operands: tuple[Family, ...] = ()
+    """The families whose results they read."""
     is_kept: bool = True
+    """Whether one operation on all slices replaces them."""
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
@@ -91,7 +96,8 @@ class Finder:
                 self._sum(sums[op])
 
     def _sum(self, additions: list[PirOp]) -> None:
-        # the first addition may be of two values of the first slice, like one in each other slice
+        # The first addition may add two results of the first slice, as an addition of each other
+        # slice does: then the sum over the slices begins after it.
         chains = [chain for chain in (additions, additions[1:]) if self._families_of(chain)]
         for chain in chains[:1]:
             self.sums[chain[-1]] = chain
@@ -118,6 +124,7 @@ class Finder:
         return op.name, operands, tuple(op.call_properties.items()), tuple(own), types
 
     def _member(self, op: PirOp) -> None:
+        """Enter an operation that reads results of slices, or note why it is in no family."""
         given = [self.lanes.get(v) for v in op.operands]
         lanes = [g for g in given if g is not None]
         if op.name == "pir.combine" and len({g.lane for g in lanes}) > 1:
@@ -149,7 +156,10 @@ class Finder:
         return ""
 
     def _read(self, op: PirOp, value: SSAValue) -> Any:
-        """What operations of one family have in common of what they share: arrays may differ."""
+        """What operations of one family have in common in an operand from outside of the slices.
+
+        Captured arrays only need the same type, other values have to be the same.
+        """
         owner = value.owner
         if isinstance(owner, PirOp) and owner.name == "pd_op.data":
             if owner.attribute("name") in self.captured:
@@ -159,6 +169,7 @@ class Finder:
     def _enter(
         self, key: Hashable, op: PirOp, lane: int, count: int, source: SSAValue | None
     ) -> Family:
+        """Put an operation into the family of a key."""
         family = self.families.setdefault(key, Family(op, count, source))
         family.ops[lane] = op
         for i, result in enumerate(op.results):
@@ -166,6 +177,7 @@ class Finder:
         return family
 
     def _end(self, op: PirOp, given: list[Lane | None]) -> None:
+        """Note a list of the same result of all slices in order, if it is stacked along axis 0."""
         first = given[0]
         if first is None or len(given) != first.family.count:
             return
@@ -176,7 +188,7 @@ class Finder:
                 self.ends[op] = first, users
 
     def _is_by_shared(self, op: PirOp) -> bool:
-        """Whether a derivative is one of each row of a slice by the same row of a shared tensor."""
+        """Whether a derivative is of each row of a slice by the same row of shared tensors only."""
         if op.attribute("targets") != 1 or any(v in self.lanes for v in op.operands[1:]):
             return False
         (target, _, *wrt) = op.operands
@@ -195,10 +207,14 @@ class Finder:
     # --- which are kept ---
 
     def keep(self) -> bool:
-        """Leave out families of which a slice is missing, or is read elsewhere."""
+        """Leave out families of which a slice is missing, or is read elsewhere.
+
+        Returns whether there is anything left to replace.
+        """
         families = list(self.families.values())
         for family in families:
             family.is_kept = len(family.ops) == family.count
+        # A family that is left out reads slices of others, which are left out in the next round.
         before = -1
         while before != (before := sum(f.is_kept for f in families)):
             for family in reversed(families):
@@ -217,7 +233,7 @@ class Finder:
                     lane = self.lanes.get(user.results[0]) if user.results else None
                     some = lane is not None and len(lane.family.ops)
                     if some == family.count:
-                        continue  # what reads that is the reason
+                        continue  # a family with all slices: the reason is where it is read
                     why = self.refused.get(user, "reads a single slice")
                     if some:
                         why = f"is the same, numbers included, for {some} of the slices only"
@@ -272,6 +288,6 @@ def _type(op: PirOp) -> Attribute:
 
 
 def terms_of(additions: list[PirOp]) -> list[SSAValue]:
-    """What is added up."""
+    """The terms of a sum, given its additions."""
     between = {op.results[0] for op in additions[:-1]}
     return [v for op in additions for v in op.operands if v not in between]

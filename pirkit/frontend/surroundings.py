@@ -27,6 +27,7 @@ from pirkit.runtime.tensor.dense import DenseTensor
 MOST_PLACES: Final = 4096
 """The most places that are watched; further ones are taken as constant."""
 DEEPEST: Final = 32
+"""Containers and objects inside each other, up to which they are watched."""
 MOST_BYTES: Final = 1 << 14
 """Size limit of an array whose content is compared: more would take microseconds."""
 
@@ -82,6 +83,7 @@ class Surroundings(Struct):
         """The surroundings of a function, and of the user's functions that it can reach."""
         made = cls(objects=objects, most_bytes=most_bytes)
         made._function(function)
+        # Of the methods, visit those that the code names, and special ones, which Python calls.
         while called := [m for m in made._methods if m[0] in made._names or m[0][:2] == "__"]:
             made._methods = [m for m in made._methods if m not in called]
             for name, cls in called:
@@ -89,7 +91,7 @@ class Surroundings(Struct):
         return made
 
     def change(self, inputs: frozenset[str]) -> str | None:
-        """Why a program that was recorded then is out of date; None if it is not.
+        """Why a program that was recorded in these surroundings is out of date; None if it is not.
 
         ``inputs`` are the expressions of arrays that are read at each call.
         """
@@ -186,7 +188,8 @@ class Surroundings(Struct):
         """Watch a function of a class, and visit it."""
         member = vars(cls)[name]
         self._function(_function_of(member))
-        inner = ".__func__" if isinstance(member, classmethod) else ""  # each look makes another
+        # Each access to a class method makes a new object, but its function stays the same.
+        inner = ".__func__" if isinstance(member, classmethod) else ""
         at = f"{self._root(cls)}.{name}"
         label = f"{cls.__name__}.{name}"
         self.places.append(Place(f"{at}{inner}", label, value_of(f"{at}{inner}", self.roots)))
@@ -194,6 +197,10 @@ class Surroundings(Struct):
     # --- values ---
 
     def _value(self, at: str, label: str, value: Any, depth: int, names: Sequence[str]) -> None:
+        """Watch the value of the expression ``at`` and what is in it.
+
+        ``names`` are those in the code that reads it, which are looked up in modules.
+        """
         if depth > DEEPEST or len(self.places) >= MOST_PLACES:
             return
         if isinstance(value, staticmethod):  # the attribute of the class is the function
@@ -235,6 +242,7 @@ class Surroundings(Struct):
             self._container(at, label, value, depth, names)
 
     def _container(self, at: str, label: str, value: Any, depth: int, names: Sequence[str]) -> None:
+        """Watch the elements of a container, or the attributes of another object."""
         items: Any = None
         if isinstance(value, Mapping):
             items = cast("Mapping[Any, Any]", value).items()
@@ -255,6 +263,10 @@ class Surroundings(Struct):
     def _attributes(
         self, at: str, label: str, value: Any, depth: int, names: Sequence[str]
     ) -> None:
+        """Watch the attributes of an object: its own, its slots, and data of its classes.
+
+        Methods of its classes are noted for `of`.
+        """
         kind = kind_of(value)
         if _is_library(kind) and not isinstance(value, _RECORDS):
             return
@@ -301,7 +313,7 @@ def same(now: Any, then: Any, version: int | None = None) -> bool:
         return version is None or now.version == version
     if not isinstance(then, _PLAIN) or kind_of(now) is not kind_of(then):
         return False
-    return bool(now == then) or (now != now and then != then)
+    return bool(now == then) or (now != now and then != then)  # NaN is unchanged
 
 
 def kind_of(value: Any) -> type[Any]:
@@ -327,6 +339,7 @@ def _is_settled(value: Any) -> bool:
 
 
 def _is_library(thing: Any) -> bool:
+    """Whether a module, class or function is of a package in `_LIBRARIES`."""
     name: Any = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
     if isinstance(thing, FunctionType):  # its `__module__` may be that of a wrapped function
         name = thing.__globals__.get("__name__")

@@ -2,7 +2,8 @@
 
 This is spectrum-based fault localization: a line of the code generator that runs for wrong code and
 for no right code is the most suspicious one (the coefficient of Ochiai). The right code is that of
-small programs, each for one feature of the generator; those that are wrong too narrow it down.
+small programs, each for one feature of the generator; those whose code is wrong as well narrow the
+search.
 """
 
 from __future__ import annotations
@@ -99,7 +100,10 @@ def _attention(q: Any, k: Any, v: Any) -> Any:
 
 
 class Example(Struct, frozen=True):
-    """A program of one function, or of an op by name: of tensors of such shapes, then others."""
+    """A program of a function, or of an op by name, for tensors of these shapes and ``others``.
+
+    ``others`` are further arguments, which are no tensors.
+    """
 
     form: Form
     function: Callable[..., Any] | str
@@ -107,6 +111,7 @@ class Example(Struct, frozen=True):
     others: tuple[Any, ...] = ()
 
     def program(self) -> Program:
+        """The program, traced for float32."""
         function = _op(self.function) if isinstance(self.function, str) else self.function
         given = [np.zeros(shape, np.float32) for shape in self.shapes]
         return trace(lambda *tensors: function(*tensors, *self.others), given).program
@@ -141,7 +146,7 @@ _EXAMPLES: Final = (
     Example("fast", _network, _LAYER),
     Example("fast", _network_gradient, _LAYER),
 )
-"""Each has a feature of the code generator that most of the others have not."""
+"""Each uses a feature of the code generator that most of the others do not use."""
 
 
 def native_lines(made: Callable[[], object]) -> Lines:
@@ -154,13 +159,13 @@ def native_lines(made: Callable[[], object]) -> Lines:
             function.write()
 
     _warm_up()
-    nests_at.cache_clear()  # else no line of their lowering runs
+    nests_at.cache_clear()  # cached kernels would run no line of their lowering
     return executed_lines(run)
 
 
 @cache
 def _warm_up() -> None:
-    """Run what runs once in a process, and would be taken for lines of the first program alone."""
+    """Run what runs once in a process: else its lines would count for the first program only."""
     with requested() as functions:
         native_plan(_EXAMPLES[0].program(), _EXAMPLES[0].form)
     for function in functions:

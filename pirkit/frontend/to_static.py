@@ -29,13 +29,15 @@ def to_static(
     """A function whose `if`, `while` and `for` may depend on tensors; also a decorator.
 
     The source is converted: branches and loops that a traced value decides become `pd_op.if` and
-    `pd_op.while`, those of Python values run as Python does. So are functions of the user that it
-    calls, unless ``recursive`` is false. Traced (by `grad`, `jit`, `vmap`, `trace`...) it is
-    recorded; called with tensors it is compiled as `pirkit.jit` does, whose options it takes.
+    `pd_op.while`, those of Python values run as Python does. Functions of the user that it calls
+    are converted as well, unless ``recursive`` is false. In a trace (of `grad`, `jit`, `vmap`,
+    `trace`...) its calls are recorded; calls with tensors are compiled as by `pirkit.jit`, whose
+    options it takes.
 
     Raises TraceError (PK0709) for what cannot be converted, and (PK0708) where tensors decide which
-    type a variable has; each names the line and the remedy. The transformation is that of
-    AutoGraph (Moldovan et al., 2018) and of ``paddle.jit.to_static``.
+    type a variable has; each names the line and the remedy. Raises ArgumentError (PK0701) for what
+    is no Python function. The transformation is that of AutoGraph (Moldovan et al., 2018) and of
+    ``paddle.jit.to_static``.
     """
     options = (static_argnums, static_argnames, donate_argnums, donate_argnames, fast_math)
     if function is None:

@@ -54,7 +54,7 @@ _INSTEAD: Final = {
     "sort": "`np.sort(v)` makes a sorted value; none is written",
     "fill": "`np.full_like(v, number)` makes a value; none is written",
 }
-"""The pirkit functions to use instead of writing attributes of PyTorch, Paddle and numpy."""
+"""What to use instead of attributes that tensors of PyTorch, Paddle and numpy have, by name."""
 
 
 class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
@@ -130,7 +130,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
                 "compose it of operators and of the functions of `pirkit.ops`",
             )
         options.setdefault("axis", 0)
-        axis = options.pop("axis")  # None means every axis, the default of functions
+        axis = options.pop("axis")  # None means all axes, which is the default of the functions
         chosen = {} if axis is None else {"axis": axis}
         return apply_function(b, name, inputs, {**chosen, **options})
 
@@ -243,15 +243,18 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return complex(self._lossless("`complex()`"))
 
     def item(self) -> Any:
-        """The only element of integers or booleans. TraceError for numbers with a derivative."""
+        """The only element, an integer or a boolean.
+
+        Raises TraceError for floating and complex numbers, whose derivative would be lost.
+        """
         return self._lossless("`item()`").item()
 
     def tolist(self) -> Any:
-        """Nested lists of integers or booleans. TraceError for numbers with a derivative."""
+        """The elements in nested lists. Raises TraceError as `item` does."""
         return self._array("`tolist()`").tolist()
 
     def numpy(self) -> Array:
-        """The elements of integers or booleans. TraceError for numbers with a derivative."""
+        """The elements as an array. Raises TraceError as `item` does."""
         return self._array("`numpy()`")
 
     def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> Array:
@@ -327,9 +330,11 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
 
 
 class WeakValue(TracedValue):
-    """A Python number among the arguments, or what is computed from such numbers alone: float32 by
-    itself (int64, complex64), but beside a tensor it takes the type that the number would, and is
-    not rounded before."""
+    """A traced Python number: an argument, or a result that is computed from such numbers alone.
+
+    By itself it is a float32, int64 or complex64 tensor. Beside another tensor it takes the type
+    that a Python number would take, and is converted to it from ``wide``, which is not rounded.
+    """
 
     __slots__ = ("weak", "wide")
 
@@ -340,7 +345,7 @@ class WeakValue(TracedValue):
 
 
 def _of_numbers(b: Recording, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
-    """The result of a ufunc of Python numbers and of values that stand for such."""
+    """The result of a ufunc of Python numbers and of traced ones."""
     found: Any = apply_ufunc(b, ufunc, [getattr(x, "wide", x) for x in inputs])
     if isinstance(found, tuple):
         return tuple([_as_number(b, v) for v in cast("tuple[Value, ...]", found)])

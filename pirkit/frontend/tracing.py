@@ -67,7 +67,7 @@ class Recorder(Recording):
         return super().emit(lookup("pd_op.data"), (), attrs)
 
     def number(self, name: str, given: Any) -> Value:
-        """An input for a Python number."""
+        """An input for a Python number, which has all of its digits and promotes weakly."""
         wide = self.input(name, leaf_meta(argument(given)))
         return WeakValue(
             wide, self.cast(wide, leaf_meta(given).dtype), cast("type[Any]", type(given))
@@ -93,7 +93,10 @@ class Recorder(Recording):
         return self.own(value).ssa if isinstance(value, Value) else super()._operand(value)
 
     def call(self, definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """Record a call of an op on values, arrays and numbers. Raises UsageError if wrong."""
+        """Record a call of an op on values, arrays and numbers.
+
+        Raises UsageError for arguments that do not fit, and for a write to a tensor from outside.
+        """
         attributes = {k: v for k, v in keywords.items() if not isinstance(v, Value)}
         dynamic = {k: v for k, v in keywords.items() if isinstance(v, Value)}
         kinds = {o.name for o in definition.operands if o.kind is not None}
@@ -148,7 +151,7 @@ class Recorder(Recording):
         return made if not shape else self("pd_op.expand", made, shape=tuple(shape))
 
     def capture(self, array: Any) -> Value:
-        """Make an array from outside the function an input."""
+        """The input for an array from outside the function: one for each array object."""
         known = self._captures.get(id(array))
         if known is not None:
             return known
@@ -162,8 +165,10 @@ class Recorder(Recording):
 
 
 def _targets(definition: OpDef, tensors: Sequence[Any]) -> list[Value]:
-    """The values that an op writes. Raises ArgumentError for a tensor from outside, which the
-    traced function holds as a constant.
+    """The values that an op writes.
+
+    Raises ArgumentError (PK0701) for a tensor from outside, which the traced function holds as a
+    constant.
     """
     slots = [o.name for o in definition.operands if o.kind is None]
     written = [
@@ -184,7 +189,7 @@ def _targets(definition: OpDef, tensors: Sequence[Any]) -> list[Value]:
 
 
 def _names_of(value: SSAValue) -> set[SSAValue]:
-    """A value, and those that share its memory where the same calls are computed at once."""
+    """A value, and those that would share its memory if the same calls were eager."""
     found: set[SSAValue] = set()
     stack = [value]
     while stack:
@@ -223,8 +228,9 @@ class Traced(Struct, frozen=True):
 
     program: Program
     captured: dict[str, Any]
+    """The arrays from outside the function, by the names of their inputs."""
     shape: tree.Shape
-    """The shape of the result."""
+    """The structure of the result."""
 
 
 def trace(
@@ -241,9 +247,10 @@ def trace(
 
     Inputs are called ``x0``, ``x1``... in the order of the leaves, unless ``names`` says otherwise.
     Python numbers among the arguments are typed as `leaf_meta` says; with ``weak`` they promote as
-    numbers do, and are inputs as `argument` says. With ``run``, the program is for these very
-    arguments: the function may ask for the truth of a value, or for an integer. Raises UsageError
-    if an argument or the result holds what is no tensor.
+    numbers do, and are inputs as `argument` says. With ``run``, which runs a part of the program,
+    the program is for these very arguments: the function may ask for the truth of a value, or for
+    an integer. ``kind`` is the class of the recorder. Raises ArgumentError (PK0701) if an argument
+    or the result holds what is no tensor.
     """
     program = ProgramOp.build("main")
     recorder = kind(program)
@@ -291,7 +298,7 @@ def _called(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
 
 
 def leaf_meta(leaf: Any) -> TensorMeta:
-    """Shape and element type of an argument. Raises UsageError if it is not an array."""
+    """Shape and element type of an argument. Raises UsageError if it is no tensor."""
     if isinstance(leaf, DenseTensor):
         return leaf.meta
     if isinstance(leaf, np.matrix):
@@ -315,6 +322,7 @@ def leaf_meta(leaf: Any) -> TensorMeta:
 
 
 WEAK: Final = (int, float, complex)
+"""Types of Python numbers that promote weakly."""
 
 
 def argument(leaf: Any) -> Any:

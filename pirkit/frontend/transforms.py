@@ -38,6 +38,7 @@ Argnums = int | Sequence[int]
 
 PIPELINE: Final = "taylor,expand-gradients,@simplify"
 CACHED_PROGRAMS: Final = 256
+"""Most executables that are cached; then the oldest one is dropped."""
 
 _EXECUTABLES: Final[OrderedDict[Hashable, Executable]] = OrderedDict()
 
@@ -46,9 +47,10 @@ _EXECUTABLES: Final[OrderedDict[Hashable, Executable]] = OrderedDict()
 def grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
     """The derivative of a function whose result is one number.
 
-    The result has the shape of the argument ``argnums`` (a tuple for several; arguments may be
-    nested lists and dicts of tensors). With ``has_aux`` the function returns a pair, whose second
-    element is passed through. Raises UsageError if the result is not one floating number.
+    The derivative has the structure and the shapes of the argument ``argnums``, which may be a
+    tensor or nested lists and dicts of tensors; for several ``argnums`` it is a tuple. With
+    ``has_aux`` the function returns a pair, whose second element is passed through. Raises
+    ArgumentError (PK0701) if the result is not one floating number.
     """
     both = value_and_grad(f, argnums, has_aux=has_aux)
 
@@ -62,7 +64,7 @@ def grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
 
 @takes_functions("f")
 def value_and_grad(f: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """Like :func:`grad`, but returns the function's result as well."""
+    """Like :func:`grad`, but gives a pair: the function's result, and the derivative."""
 
     @wraps(f, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -90,7 +92,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     """The result of a function, and the function from its cotangents to those of the primals.
 
     With ``has_aux`` the function returns a pair, whose second element comes third. Raises
-    UsageError for cotangents that are not like the result.
+    ArgumentError (PK0701) for cotangents that have another structure than the result.
     """
     y = transformed(f, ())(*primals)
 
@@ -114,8 +116,8 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: b
     One forward sweep by the Taylor rules at order 1; through an op without such a rule, reverse
     mode twice. A remark of the pass `expand-gradients` says which.
 
-    A number as a tangent fills the whole tensor. Raises ConstraintError for a tensor of another
-    shape or dtype than its primal.
+    A number as a tangent fills the whole tensor. Raises ArgumentError (PK0701) for tangents of
+    another structure than the primals, ConstraintError for a tensor of another shape or dtype.
     """
     require(all(isinstance(cast(object, g), list | tuple) for g in (primals, tangents)),
             "`jvp` takes tuples of primals and of tangents",
@@ -141,7 +143,7 @@ def jet(f: Function, primals: Sequence[Any], series: Sequence[Sequence[Any]]) ->
 
     ``series[i]`` holds the derivatives of order 1 to K of argument ``i`` along the curve, as in
     ``jax.experimental.jet``: ``(1, 0, 0)`` requests the derivatives up to the third along the
-    argument itself. The cost grows quadratically with K.
+    argument itself. The cost grows quadratically with K. Arguments and result are one tensor each.
 
     Raises PassError, caused by PK0402, for an op without a Taylor series at order 2 and above.
     """
@@ -256,7 +258,7 @@ def chosen(args: Sequence[Any], argnums: Argnums) -> list[Any]:
 
 
 def check_inputs(args: Sequence[Any]) -> None:
-    """Raise UsageError for an argument of integers, which has no derivative."""
+    """Raise ArgumentError (PK0701) for an argument of integers, which has no derivative."""
     for leaf in tree.flatten(tuple(args))[0]:
         if not is_differentiable(leaf.ssa):
             raise ArgumentError(
@@ -267,7 +269,7 @@ def check_inputs(args: Sequence[Any]) -> None:
 
 
 def picked(found: list[Any], argnums: Argnums) -> Any:
-    """The entries of the arguments to differentiate: one, or a tuple."""
+    """The derivatives as the user gets them: a tuple, or one for an integer ``argnums``."""
     return found[0] if isinstance(argnums, int) else tuple(found)
 
 

@@ -147,7 +147,7 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
     """Let objects of a class be trees, as ``jax.tree_util.register_pytree_node`` does.
 
     ``flatten(object)`` gives its parts and something hashable; ``unflatten(that, parts)`` makes the
-    object again. Raises UsageError for a class that is registered already.
+    object again. Raises ArgumentError (PK0701) for a class that is registered already.
     """
     if container_of(cls) is not None:
         raise ArgumentError(f"{cls.__qualname__} is registered as a tree already",
@@ -161,7 +161,8 @@ def register_dataclass(
     """Let a dataclass be a tree; also a decorator.
 
     ``data_fields`` are its parts, by default all fields but ``meta_fields``, which are hashable and
-    a part of the structure. Raises UsageError for what is no dataclass.
+    a part of the structure. Raises ArgumentError (PK0701) for what is no dataclass, for fields that
+    it does not have or that are in no list, and for a class that is registered already.
     """
     name = cls.__qualname__
     if not dataclasses.is_dataclass(cls):
@@ -195,7 +196,8 @@ def register_dataclass(
 def flatten(tree: Any, is_leaf: Test | None = None) -> tuple[list[Any], Shape]:
     """The leaves in order (those of a dict by sorted key), and the structure of the tree.
 
-    An object for which ``is_leaf`` is true is a leaf, even a container or None.
+    An object for which ``is_leaf`` is true is a leaf, even a container or None. Raises
+    ArgumentError (PK0701) for a tree that is nested too deep, or holds itself.
     """
     leaves: list[Any] = []
     try:
@@ -223,7 +225,10 @@ def _shape(tree: Any, leaves: list[Any], is_leaf: Test | None) -> Shape:
 
 
 def unflatten(shape: Shape, leaves: Iterable[Any]) -> Any:
-    """The tree of that structure with these leaves. Raises UsageError for too few or too many."""
+    """The tree of that structure with these leaves.
+
+    Raises ArgumentError (PK0701) for too few or too many of them.
+    """
     given = iter(leaves)
     try:
         made = rebuilt(shape, given)
@@ -239,7 +244,10 @@ _NONE: Final = object()
 
 
 def rebuilt(shape: Shape, leaves: Iterator[Any]) -> Any:
-    """Like `unflatten`, from an iterator that may have leaves of further trees."""
+    """Like `unflatten`, from an iterator that may have leaves of further trees.
+
+    Raises StopIteration if it has too few.
+    """
     if shape is None:
         return None
     if shape == LEAF:
@@ -268,9 +276,10 @@ def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def map(change: Callable[..., Any], tree: Any, *others: Any, is_leaf: Test | None = None) -> Any:
-    """The tree with every leaf changed, given the parts of the other trees at its place.
+    """The tree with ``change(leaf, *parts)`` in place of every leaf.
 
-    These parts may be whole trees, as in JAX. Raises UsageError for a tree of another structure.
+    ``parts`` are what the other trees have there, which may be whole trees, as in JAX. Raises
+    ArgumentError (PK0701) for a tree of another structure.
     """
     leaves, shape = flatten(tree, is_leaf)
     rows = [leaves, *[_beneath(shape, other) for other in others]]

@@ -1,6 +1,6 @@
 """Whether Python unrolled a loop over the slices of a tensor in a traced program.
 
-This is apart from `reroll.py`, because every first call asks and few programs have such loops.
+This is not in `reroll.py`, because every first call asks and few programs have such loops.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 from pirkit.dialect.operation import PirOp, ProgramOp
 
 LEAST: Final = 8
-"""Slices from which on a loop is rerolled: fewer leave the program one loop over points."""
+"""Fewest slices of a loop that is rerolled. With fewer, the program stays one loop over points."""
 
 
 class Slice(Struct, frozen=True):
@@ -27,7 +27,7 @@ class Slice(Struct, frozen=True):
 
 
 def has_unrolled_loops(program: ProgramOp) -> bool:
-    """True if a program takes so many slices ``y[0]``, ``y[1]``... of one tensor."""
+    """True if a program takes at least `LEAST` slices ``y[0]``, ``y[1]``... of one tensor."""
     taken = Counter(
         (op.operands[0], cut.drops, cut.cuts)
         for op in program.operations
@@ -37,7 +37,7 @@ def has_unrolled_loops(program: ProgramOp) -> bool:
 
 
 def slice_of(op: PirOp) -> Slice | None:
-    """The slice that an operation takes of a row of its operand."""
+    """The slice that an operation takes from one row of its operand; None for other operations."""
     if op.name != "pd_op.slice" or len(op.operands) > 1 or any(op.stop_gradient):
         return None
     axes, dropped = op.attribute("axes"), op.attribute("decrease_axis") or ()

@@ -41,9 +41,11 @@ def vmap(f: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     ``in_axes`` is the axis of the rows in all arguments, or one for each (a tree of them for a tree
     of tensors); None for an argument that all rows share. Keyword arguments have their rows in
     front. ``out_axes`` is where the rows of the results go (or a tree of such), None for a result
-    that all rows share. Nests with itself, with derivatives and with `jit`. Raises UsageError for
-    rows of different number and results that differ in spite of None, UnsupportedError (PK0402),
-    naming the op and the line, for random ops and for results whose sizes follow from elements.
+    that all rows share. Nests with itself, with derivatives and with `jit`.
+
+    Raises ArgumentError (PK0701) if the numbers of rows differ or are unknown, and if a result
+    differs from row to row in spite of None; UnsupportedError (PK0402), naming the op and the line,
+    for random ops and for results whose sizes follow from elements.
     """
 
     @wraps(f, updated=())

@@ -25,6 +25,7 @@ def load_params(path: str, module: mlir.ModuleOp) -> dict[str, Array]:
     """Weights by name: ``.npz``, ``.safetensors``, or ``.pdiparams`` (in the module's order).
 
     A weight that the program declares as bfloat16 is stored in ``.npz`` as its bits in uint16.
+    Raises ArtifactError for a file that is missing (PK0506) or damaged.
     """
     if path.endswith(".safetensors"):
         return read_safetensors(path)

@@ -91,6 +91,7 @@ def _constant(slot: Operand, value: Any, op: PirOp) -> PirOp:
 
 
 def _scalar_dtype(slot: Operand, value: Any, op: PirOp) -> DType:
+    """The element type of the constant: that of the slot, or of the first operand if it fits."""
     if slot.kind in ("i32", "i64"):
         return dt.int32 if slot.kind == "i32" else dt.int64
     first = op.operands[0] if len(op.operands) else None

@@ -1,7 +1,7 @@
-"""Tensor arrays that loops and branches hand on: they are the arrays that were handed in.
+"""Gives each tensor array one name, also in and after the loops and branches that change it.
 
-Paddle's programs change arrays in place, and yet carry them through the loops and branches that do.
-After the reader an array has one name.
+Paddle's programs change arrays in place, and still pass them through the loops and branches that do
+so, as arguments and results. The reader replaces these by the array itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pirkit.dialect.types import TensorArrayType
 
 
 def name_arrays_once(module: mlir.ModuleOp) -> None:
-    """Replace what loops and branches make of arrays by the arrays, in place."""
+    """Replace arguments and results of loops and branches that are arrays by these arrays."""
     holders = [
         op
         for op in with_nested(module)
@@ -39,6 +39,7 @@ def _aliases(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
             array, *others = (values[index] for values in yielded)
             if all(other is array for other in others):
                 yield result, array
+        # Operand 0 of a loop, and what its body yields first, are the condition.
         elif yielded[0][1 + index] is (argument := op.regions[0].block.args[index]):
             start = op.operands[1 + index]
             yield result, start

@@ -33,6 +33,7 @@ VERSION: Final = 4
 
 PARAMETER_FLAGS: Final = ("is_distributed", "is_parameter", "need_clip")
 PARAMETER_RESULT_FLAGS: Final = ("persistable", "stop_gradient", "trainable")
+"""Attributes of a parameter that its short form has as 0 or 1, in this order."""
 
 LONGEST_NAME: Final = 200
 """Characters of the name of an op or attribute."""

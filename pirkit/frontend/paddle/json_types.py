@@ -92,7 +92,11 @@ _LAYOUT, _NONZERO, _PARTS = "layout", "nonzero_dims", "parts"
 
 
 def read_type(node: Any, depth: int = 0) -> Attribute | None:
-    """The type of a JSON object; None for the null type. Raises Malformed."""
+    """The type of a JSON object; None for the null type.
+
+    Raises Malformed for an object that is no type, LimitError beyond a limit, and UnsupportedError
+    (PK0403) for a form that pirkit does not have.
+    """
     word = member(node, "#", str)
     check_depth(depth)
     fixed = _ELEMENTS.get(word) or _TOKENS.get(word)
@@ -118,7 +122,7 @@ def check_depth(depth: int) -> None:
 
 
 def declared_type(node: Any, depth: int = 0) -> Attribute:
-    """A type that may not be null."""
+    """A type that may not be null. Raises what `read_type` raises."""
     type_ = read_type(node, depth)
     if type_ is None:
         raise Malformed("the null type is not allowed here")

@@ -35,6 +35,7 @@ _OURS: Final = {
 """Ops that Paddle does not have, and the pass to run before writing a program that holds them."""
 
 _DISTRIBUTED: Final = ("op_dist_attr", "op_role")
+"""Attributes of a parameter that have a list of their own, ``DA``."""
 _UNWRITTEN: Final = frozenset({ID, "op_callstack", *_OF_RESULTS})
 
 

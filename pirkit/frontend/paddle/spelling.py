@@ -68,7 +68,7 @@ _TENSOR: Final = re.compile(r"(?:builtin\.|pd_op\.)?tensor<((?:-?\d+x)*)(\w+)>\Z
 
 @lru_cache(maxsize=65536)
 def read_type(text: str) -> Attribute | None:
-    """The type of a text; None for the null type. Raises ParseError."""
+    """The type of a text; None for the null type. Raises ParseError (PK0105) or LimitError."""
     m = _TENSOR.match(text)
     if m is not None:
         dims = tuple([_dim(d) for d in m[1].split("x")[:-1]])
@@ -197,7 +197,7 @@ def read_attributes(text: str, kinds: dict[str, str]) -> dict[str, Attribute]:
     """The attributes of the text between the braces.
 
     ``kinds`` gives the kind of each known attribute; others are recognized by their text.
-    Raises ParseError for text that is not an attribute list.
+    Raises ParseError (PK0106) for text that is not an attribute list.
     """
     entries: dict[str, Attribute] = {}
     for item in split_list(text):
@@ -215,7 +215,10 @@ def read_attributes(text: str, kinds: dict[str, str]) -> dict[str, Attribute]:
 
 
 def read_value(text: str, kind: str | None) -> Attribute:
-    """The attribute of a text; without a kind, recognized by its form. Raises ParseError."""
+    """The attribute of a text; without a kind, recognized by its form.
+
+    Raises ParseError (PK0106) for text that is no attribute of that kind, or of any.
+    """
     cast_prefix = _CAST.match(text)
     if cast_prefix is not None:  # "(Float)1", "(pd_op.IntArray)[3,4]" of older builds
         text = text[cast_prefix.end() :]
@@ -296,7 +299,7 @@ def _read_by_looks(text: str) -> Attribute:
     if text in ("true", "false"):
         return encode("bool", text == "true")
     if _INTEGER.match(text):
-        narrow = len(text) < 10
+        narrow = len(text) < 10  # the text has no kind: i32 where it surely fits
         return encode("i32" if narrow else "i64", _integer(text, 64))
     if _NUMBER.match(text):
         return encode("f64", _float(text))
@@ -342,7 +345,7 @@ def write_attributes(entries: dict[str, Attribute]) -> str:
 
 @lru_cache(maxsize=65536)
 def write_value(attribute: Attribute) -> str:
-    """The text of an attribute. Raises ParseError for one that Paddle cannot represent."""
+    """The text of an attribute. Raises ParseError (PK0403) for one that Paddle does not have."""
     match attribute:
         case mlir.IntegerAttr():
             number = cast("mlir.IntegerAttr[Any]", attribute)

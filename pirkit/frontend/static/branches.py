@@ -27,10 +27,10 @@ WORDS = ("holds", "does not hold")
 
 
 def branch(site: Site, test: Any, then: Block, otherwise: Block, tell: Callable[[], Any]) -> None:
-    """``if test: then() else: otherwise()``.
+    """``if test: then() else: otherwise()``; ``tell`` closes over the variables (`Variables`).
 
-    Raises TraceError where a tensor decides and the variables that are read afterwards differ in
-    kind, structure, shape or element type.
+    Where a tensor decides, raises TraceError (PK0708) if the variables that are read afterwards
+    differ in kind, structure, shape or element type, and (PK0709) if no tensor may decide there.
     """
     if isinstance(test, Value):
         _recorded(site, test, (then, otherwise), Variables(site, tell))
@@ -41,14 +41,14 @@ def branch(site: Site, test: Any, then: Block, otherwise: Block, tell: Callable[
 
 
 class _Merge(Struct):
-    """Two bodies, and what becomes of their results."""
+    """The bodies of both branches, and the results of the op: what each of them yields."""
 
     site: Site
     bodies: list[Body]
     rows: tuple[list[Value], list[Value]]
 
     def number(self, yes: Any, no: Any) -> int:
-        """A result of the op; its number."""
+        """Add a result of the op; returns its number."""
         self.rows[0].append(yes)
         self.rows[1].append(no)
         return len(self.rows[0]) - 1
@@ -61,7 +61,7 @@ class _Result(Struct, frozen=True):
 
 
 def check_allowed(site: Site) -> None:
-    """Raise TraceError for a branch or loop that no tensor may decide."""
+    """Raise TraceError (PK0709) for a branch or loop that no tensor may decide."""
     if site.refused is not None:
         raise site.refusal(
             f"a tensor cannot decide this {site.what}: {site.refused}",
@@ -107,6 +107,7 @@ def _merged(merge: _Merge, name: str, before: Any, states: list[State]) -> Any:
     """The value of a variable after both branches: a tree with results of the op as leaves."""
     site, (yes, no) = merge.site, (states[0][name], states[1][name])
     is_ours = name.startswith(PREFIX)
+    # By branch: whether the user's code reads the variable after it.
     wanted = [name in live and not is_ours for live in site.needed]
     is_live = any(name in live for live in site.needed)
     if (yes is UNSET and no is UNSET) or not (is_live or name in site.captured):
@@ -123,10 +124,12 @@ def _merged(merge: _Merge, name: str, before: Any, states: list[State]) -> Any:
             return UNSET
         return _filled(merge, name, no if yes is UNSET else yes, missing)
     (ours, shape), (theirs, other) = tree.flatten(yes), tree.flatten(no)
+    # Equal leaves need no result. An unchanged container stays the user's object, no copy.
     if shape == other and all(x is y for x, y in zip(ours, theirs, strict=True)):
         was, shape_before = ([], ()) if before is UNSET else tree.flatten(before)
         unchanged = shape == shape_before and all(x is y for x, y in zip(ours, was, strict=True))
         return before if unchanged else yes
+    # Values that differ are no error where nothing reads one of them: zeros stand for it.
     unread = [i for i, is_wanted in enumerate(wanted) if not is_wanted]
     problem = _difference(merge, name, ours, theirs, shape, other)
     if problem is not None and unread and not is_ours:
@@ -140,7 +143,7 @@ def _merged(merge: _Merge, name: str, before: Any, states: list[State]) -> Any:
 def _difference(
     merge: _Merge, name: str, ours: list[Any], theirs: list[Any], shape: Any, other: Any
 ) -> Exception | None:
-    """The error for values of a variable that differ so that one program cannot have both."""
+    """The error for values that differ so that one variable cannot have both; None if it can."""
     site = merge.site
     if shape != other:
         kinds = _kind(ours, shape), _kind(theirs, other)
@@ -217,7 +220,7 @@ def _pair(merge: _Merge, x: Any, y: Any) -> tuple[Value, Value]:
 
 
 def _filled(merge: _Merge, name: str, value: Any, missing: int) -> Any:
-    """A value that one branch lacks, and that is not read where it is missing: zeros there."""
+    """A value that branch ``missing`` lacks: zeros stand for it, as nothing reads it from there."""
 
     def leaf(x: Any) -> Any:
         if not isinstance(x, Value):

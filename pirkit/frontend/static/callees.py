@@ -44,7 +44,7 @@ CALL: Final = "__call__"
 PIRKIT: Final = f"{Path(__file__).parents[2]}/"
 _FOLDERS: Final = ("stdlib", "platstdlib", "purelib", "platlib")
 LIBRARIES: Final = (*[f"{sysconfig.get_path(name)}/" for name in _FOLDERS], PIRKIT, "<frozen ")
-"""Folders of code that is no user's: the standard library, and what is installed."""
+"""Folders of code that is not the user's: the standard library, and what is installed."""
 
 
 class Helpers:
@@ -193,7 +193,7 @@ def _extreme(name: str, python: Function) -> Function:
 
 
 def _ordered(items: Any, /, *, key: Any = None, reverse: bool = False) -> list[Any]:
-    """``sorted``; of traced numbers by an op. Equal elements may change places, as numbers can."""
+    """``sorted``, by an op for traced numbers, of which it may exchange equal ones."""
     given = list(items)
     if key is not None or not any(isinstance(v, Value) for v in given):
         return sorted(given, key=key, reverse=reverse)

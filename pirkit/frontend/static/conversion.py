@@ -1,4 +1,9 @@
-"""Converts the control flow of a function."""
+"""Converts the control flow of a function.
+
+The source of the function is found in its file, rewritten by `statements`, and compiled to code
+that has the same globals, closure and lines. The code is cached, so that a function that is defined
+again, such as a closure in a loop, is converted once.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +30,11 @@ Make = Callable[[list[Site]], Any]
 
 _LOCK: Final = renewed(RLock())
 _TREES: Final[dict[str, tuple[tuple[str, ...], ast.Module]]] = {}
+"""By file: its lines, which tell whether it has changed, and their syntax tree."""
 _TEMPLATES: Final[dict[tuple[str, CodeType], Template | TraceError]] = {}
 """By file and code: equal functions of two files are equal code."""
 _CONVERTED: Final[set[CodeType]] = set()
+"""The code that conversions have made."""
 
 
 class Template(Struct, frozen=True):
@@ -45,8 +52,8 @@ def is_converted(function: FunctionType) -> bool:
 def converted(function: FunctionType, make: Make) -> FunctionType:
     """A function that does the same, but whose branches and loops tensors may decide.
 
-    It shares globals, closure and defaults with the function. Raises TraceError for a function
-    without source, and for what cannot be converted, with the line and the remedy.
+    It shares globals, closure and defaults with the function. Raises TraceError (PK0709) for a
+    function without source, and for what cannot be converted, with the line and the remedy.
     """
     if is_converted(function):
         return function
@@ -80,13 +87,14 @@ def converted(function: FunctionType, make: Make) -> FunctionType:
 
 
 def refusal(function: FunctionType, problem: str, help: str) -> TraceError:
-    """The error for a function that cannot be converted."""
+    """The error (PK0709) for a function that cannot be converted."""
     code = function.__code__
     span = Span(code.co_filename, code.co_firstlineno)
     return TraceError(problem, code="PK0709", span=span, help=help)
 
 
 def _template(function: FunctionType) -> Template:
+    """The converted code of a function, made anew. Raises TraceError (PK0709)."""
     code, name = function.__code__, function.__qualname__
     kinds = {
         inspect.CO_GENERATOR: "a generator",
@@ -117,7 +125,7 @@ def _template(function: FunctionType) -> Template:
     for argument in ast.walk(node.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
-    # Defaults are those of the function; a parameter needs some for those after it.
+    # The made function gets the defaults of the function; these keep parameters optional.
     node.args.defaults = [at(ast.Constant(None), node) for _ in node.args.defaults]
     node.args.kw_defaults = [d and at(ast.Constant(None), node) for d in node.args.kw_defaults]
     node = Statements(code.co_filename, sites).function(node)
@@ -129,7 +137,7 @@ def _template(function: FunctionType) -> Template:
 
 
 def _compiled(node: ast.FunctionDef, free: tuple[str, ...], file: str) -> CodeType:
-    """The code of a function in which names are those of a function around it."""
+    """The code of a function whose ``free`` names are variables of a function around it."""
     listed = ast.arguments([], [ast.arg(n) for n in free], None, [], [], None, [])
     around = at(ast.FunctionDef("around", listed, [node], []), node)
     module = ast.Module([around], [])
@@ -209,7 +217,7 @@ def _first_line(node: ast.FunctionDef) -> int:
 
 
 def _class_of(function: FunctionType) -> str | None:
-    """The class whose private names a function means."""
+    """The class in which a function is defined, for its private names; None for others."""
     parts = function.__qualname__.split(".")
     return parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else None
 

@@ -9,7 +9,7 @@ from pirkit.diag.errors import TraceError
 from pirkit.frontend.user_line import user_span
 
 DEEPEST: Final = 64
-"""Branches and loops inside each other; a recursion that a tensor ends would have no end."""
+"""Most branches and loops inside each other: tracing a recursion that a tensor ends never ends."""
 
 
 class _Depth(local):
@@ -25,7 +25,10 @@ def depth() -> int:
 
 
 class Deciding:
-    """A block that a tensor decides about is recorded, for the body of a ``with`` statement."""
+    """For the body of a ``with`` statement, a block that a tensor decides about is recorded.
+
+    Raises TraceError (PK0709) beyond `DEEPEST`.
+    """
 
     def __enter__(self) -> None:
         if _DEPTH.value >= DEEPEST:
@@ -41,7 +44,7 @@ class Deciding:
 
 
 def effect(what: str, entered: int, where: str) -> None:
-    """Refuse what happens at once where a tensor decides whether it happens.
+    """Raise TraceError (PK0709) for what happens while tracing, where a tensor decides about it.
 
     ``entered`` is the depth at which the function began, ``where`` what may not decide: a branch
     ``inside`` the function, one around the ``call``, or one ``anywhere``.

@@ -1,4 +1,4 @@
-"""Expressions of a function whose operands are functions: a tensor may decide about them."""
+"""Expressions as calls whose operands are lambdas, so that a tensor may decide which ones run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pirkit.frontend.static.jumps import PREFIX, at
 
 HELPERS: Final = f"{PREFIX}helpers"
 _TEST: Final = "pirkit_test"
+"""The attribute of a syntax node of which only the truth counts."""
 
 _HARMLESS: Final = (
     *(ast.Name, ast.Constant, ast.Attribute, ast.Compare, ast.UnaryOp, ast.BoolOp),
@@ -50,7 +51,7 @@ class Expressions(ast.NodeTransformer):
         return made
 
     def test(self, node: ast.expr) -> ast.expr:
-        """An expression of which nothing counts but its truth."""
+        """Convert an expression of which only the truth counts."""
         _mark(node)
         return self.visit(node)
 
@@ -81,6 +82,7 @@ class Expressions(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         is_super = isinstance(node.func, ast.Name) and node.func.id == "super"
+        # A block that has become a function is not the method in which `super()` finds these.
         if is_super and not node.args and self.first is not None:
             node.args = [ast.Name("__class__", ast.Load()), ast.Name(self.first, ast.Load())]
             return at(node, node.func)
@@ -92,7 +94,7 @@ class Expressions(ast.NodeTransformer):
 
 
 def _mark(node: ast.expr) -> None:
-    """Mark what stands as a condition, and its operands."""
+    """Mark an `and` or `or` that stands as a condition, and those in its operands."""
     if isinstance(node, ast.BoolOp):
         setattr(node, _TEST, True)
         for each in node.values:
@@ -100,7 +102,7 @@ def _mark(node: ast.expr) -> None:
 
 
 def _binds(*nodes: ast.AST) -> bool:
-    """Whether an expression has a walrus, which a lambda would keep to itself."""
+    """Whether expressions have `:=`, `yield` or `await`, which mean another thing in a lambda."""
     binding = (ast.NamedExpr, ast.Yield, ast.Await)
     return any(isinstance(n, binding) for node in nodes for n in ast.walk(node))
 

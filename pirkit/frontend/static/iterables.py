@@ -43,7 +43,7 @@ class TracedRange(Struct, frozen=True):
 
 
 class TracedRows(Struct, frozen=True):
-    """The rows of a tree of tensors with ``count`` rows each, numbered if ``numbered``."""
+    """The rows of a tree of tensors with ``count`` rows each, numbered if ``first`` is given."""
 
     rows: Any
     count: int
@@ -74,7 +74,10 @@ class TracedRows(Struct, frozen=True):
 
 
 def rows_of(items: Any) -> Any:
-    """The iterable of a recorded loop; None if Python iterates."""
+    """The iterable of a recorded loop; None if Python iterates.
+
+    Raises TraceError for a tensor whose number of rows is unknown.
+    """
     if isinstance(items, TracedRange):
         b = _recorder(items.start, items.stop, items.step)
         return TracedRange(_integer(b, items.start), items.stop, items.step)

@@ -1,7 +1,8 @@
 """`return`, `break` and `continue` as flags, after which nothing else of a block runs.
 
 What follows an `if` that jumps moves into its other branch, where it can; else it is guarded by
-``if not flag``. A loop ends when its flag is set. Values that no path needs have no initial value.
+``if not flag``. A loop ends when its flag is set. The flags begin as false; the value that a
+function returns has no initial value.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import Struct, field
 
 PREFIX: Final = "_pirkit_"
-"""How names of our own begin."""
+"""The beginning of all names that converted code adds."""
 VALUE: Final = f"{PREFIX}value"
 RETURNED: Final = f"{PREFIX}returned"
 
@@ -23,7 +24,7 @@ N = TypeVar("N", bound=ast.AST)
 
 
 def at(node: N, where: ast.AST) -> N:
-    """A node, and all below it that have none, at the first line of another one."""
+    """A node; it and all nodes below it that have no place get the first line of another one."""
     for each in ast.walk(node):
         if "lineno" in each._attributes and not hasattr(each, "lineno"):
             made: Any = ast.copy_location(each, where)
@@ -76,8 +77,11 @@ class Lowering(Struct):
     """The jumps of one function."""
 
     flags: list[str] = field(default_factory=list[str])
+    """All flags that are in use."""
     loops: list[int] = field(default_factory=list[int])
+    """The numbers of the loops around the present statement."""
     count: int = 0
+    """How many loops there were so far."""
 
     def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The body of a function with one `return` at its end."""
@@ -159,6 +163,7 @@ class Lowering(Struct):
         return node
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
+        # A jump in the body of a `try` skips its `else`.
         left = [f for s in node.body for f in self._possible(s)]
         for each in own_statements([node]):
             if isinstance(each, ast.If | ast.While | ast.For):
@@ -218,7 +223,10 @@ def _test_inside(node: ast.While) -> None:
 
 
 def own_statements(body: Sequence[ast.stmt], into_loops: bool = True) -> list[ast.stmt]:
-    """Statements of a function, those of functions and classes inside it left out."""
+    """Statements of a function, without those of functions and classes inside it.
+
+    Without ``into_loops``, bodies of loops are left out as well: their `break` is their own.
+    """
     found: list[ast.stmt] = []
     for node in body:
         found.append(node)

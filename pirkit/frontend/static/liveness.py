@@ -40,6 +40,7 @@ def _block(body: Sequence[ast.stmt], live: Live, targets: Targets) -> Live:
 
 
 def _internal(live: Live) -> Live:
+    """Variables that converted code has added, such as flags."""
     return frozenset(n for n in live if n.startswith(PREFIX))
 
 
@@ -74,6 +75,7 @@ def _before(node: ast.stmt, live: Live, targets: Targets) -> Live:
     if isinstance(node, TRIES):
         after = _block(node.finalbody, live, targets)
         handlers = [_block(h.body, after, targets) for h in node.handlers]
+        # An exception may leave the body anywhere: what handlers read is live in all of it.
         caught = after.union(*handlers, reads([h.type for h in node.handlers]))
         return _block(node.body, _block(node.orelse, after, targets) | caught, targets) | caught
     if isinstance(node, ast.Match):
@@ -92,6 +94,7 @@ def _evaluated(expressions: Sequence[ast.expr], live: Live) -> Live:
 
 def _loop(node: ast.While | ast.For, after: Live, targets: Targets) -> Live:
     head = after | frozenset(stops_of(node))
+    # Up to the fixed point: what one iteration reads is read after the one before it.
     while True:
         inside = {**targets, "break": after, "continue": head}
         body = _block(node.body, head, inside)

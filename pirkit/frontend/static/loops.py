@@ -1,7 +1,7 @@
 """Loops of converted code: Python's, or a `pd_op.while` where a tensor decides.
 
-A loop runs as Python until its condition is a traced value: until then each iteration is recorded,
-and the rest is one loop.
+A loop runs as Python until its condition is a traced value: each iteration before that is recorded
+by itself, and the rest becomes one loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ COUNTER = f"{PREFIX}counter"
 
 
 def loop(site: Site, test: Block, body: Block, tell: Block) -> None:
-    """``while test(): body()``. Raises TraceError for a state that changes its type."""
+    """``while test(): body()``; ``tell`` closes over the variables (`Variables`).
+
+    Where a tensor decides, raises TraceError (PK0708) for a variable that changes its type, and
+    (PK0709) if no tensor may decide there.
+    """
     while True:
         more = test()
         if isinstance(more, Value):
@@ -43,8 +47,9 @@ def loop(site: Site, test: Block, body: Block, tell: Block) -> None:
 def iterate(site: Site, items: Any, body: Block, go: Block | None, tell: Block) -> None:
     """``for item in items: body(item)`` while ``go()`` holds, if there is a ``go``.
 
-    Over a tensor, and over a range of traced bounds, it is one loop; over anything else Python's,
-    whose iterations depend on ``go`` from the first one on that a tensor ended.
+    Over a tensor, and over a range of traced bounds, it is one recorded loop. Over anything else
+    Python iterates; once a tensor decides whether to go on, each further iteration is a branch.
+    Raises TraceError as `loop` does, and (PK0709) for such a tensor over an iterator.
     """
     rows = rows_of(items)
     if rows is not None:
@@ -125,6 +130,7 @@ class _Loop:
     def _recorded(self, before: State) -> State:
         site, b = self.site, self.recorder
         live = site.needed[0]
+        # Tensors and numbers are the state of the loop; other Python values have to stay fixed.
         state: State = {}
         for name, value in before.items():
             if value is UNSET:
@@ -141,6 +147,7 @@ class _Loop:
         if self.counter is not None:
             state[COUNTER] = self.counter[0]
         init = {n: tree.mapped(lambda v: lifted(b, v), value) for n, value in state.items()}
+        # What is read and still unset is of converted code, such as the returned value.
         ours = [n for n, v in before.items() if v is UNSET and n in live]
         for name, value in (self._probed(init, ours) if ours else {}).items():
             init[name] = value
@@ -251,6 +258,7 @@ class _Loop:
 
 
 def _is_same(now: Any, then: Any) -> bool:
+    """Whether an iteration has left a fixed variable as it was."""
     if now is then:
         return True
     if now is UNSET:

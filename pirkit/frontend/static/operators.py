@@ -57,6 +57,7 @@ def _logical(name: str, first: Any, second: Thunk, harmless: bool, is_test: bool
     condition = _truth(first)
     if is_test:
         first, second = condition, partial(_truth_of, second)
+    # Two booleans of which the second may be computed in any case need no branch.
     if harmless and first.dtype is dt.bool_:
         other = second()
         if isinstance(other, bool):  # a bool decides alone, or does not matter
@@ -90,7 +91,10 @@ def choice(test: Any, then: Thunk, otherwise: Thunk) -> Any:
 
 
 def plain(value: Any, place: str) -> Any:
-    """A condition that stands where only Python can decide; refused if it is traced."""
+    """A condition that stands where only Python can decide.
+
+    Raises TraceError (PK0709) if it is traced.
+    """
     if isinstance(value, Value):
         raise TraceError(
             f"a tensor cannot decide a condition with {place}",
@@ -113,6 +117,7 @@ def all_of(items: Any) -> Any:
 
 
 def _folded(items: Any, found: Any, join: Callable[[Any, Thunk, bool], Any]) -> Any:
+    """The items joined, up to the first Python value that decides the result."""
     start = found
     for each in items:
         now = each if isinstance(each, Value) else bool(each)

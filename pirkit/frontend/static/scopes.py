@@ -10,7 +10,7 @@ MUTATORS: Final = frozenset(
     "add append clear discard extend insert pop popitem remove reverse setdefault sort update"
     .split()
 )  # fmt: skip
-"""Methods of Python's containers that write them, where the result is dropped."""
+"""Methods that write Python's containers; only calls whose results are dropped are considered."""
 
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -146,7 +146,7 @@ def root_of(node: ast.AST) -> str | None:
 
 
 def has_attribute(node: ast.AST | None) -> bool:
-    """Whether a place is an attribute, or one of its elements: no container of a variable."""
+    """Whether a target is an attribute or an element of one, whose container no variable holds."""
     while isinstance(node, ast.Subscript | ast.Starred):
         node = node.value
     return isinstance(node, ast.Attribute)

@@ -1,4 +1,4 @@
-"""Statements and expressions of a function as calls of what decides while it is traced.
+"""Statements and expressions of a function as calls of helpers, which decide while it is traced.
 
 ::
 
@@ -59,7 +59,7 @@ class Statements(Expressions):
         self.names = Names()
         self.parameters: set[str] = set()
         self.blocks: list[set[str]] = []
-        """What the blocks around bind that may depend on a tensor."""
+        """The names that each block around binds; a tensor may decide whether a block runs."""
         self.has_effects = False
 
     # --- functions ---
@@ -268,6 +268,7 @@ class Statements(Expressions):
         return [*checks, node]
 
     def _check(self, node: ast.stmt, target: ast.AST) -> ast.stmt | None:
+        """The check of a write that others may see; None for a variable of the function."""
         root = root_of(target)
         if root is None:
             return None

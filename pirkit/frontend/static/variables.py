@@ -32,7 +32,7 @@ def is_tensor(leaf: Any) -> bool:
 
 
 class Variables:
-    """The variables of a site in one call of the function."""
+    """The variables of a site in one call of the function: the cells of the closure of ``tell``."""
 
     def __init__(self, site: Site, tell: Callable[[], Any]) -> None:
         function = cast(Any, tell)
@@ -64,8 +64,8 @@ def _content(cell: CellType) -> Any:
 def private(state: State, site: Site, owned: Callable[[Any], Any]) -> State:
     """Values for a block: containers that it may write are copies, arrays in them are recorded.
 
-    ``owned`` makes a value of a program of an array. Raises TraceError for an object that the block
-    writes in place and that is no tree.
+    ``owned`` makes an array a value of the program. Raises TraceError (PK0709) for an object that
+    the block writes in place and that is no tree.
     """
     made: State = {}
     for name, value in state.items():
