@@ -51,7 +51,7 @@ def _if(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[An
         types.append([type_of(v.meta) for v in results])
         regions.append(Region(block))
     if types[0] != types[1]:
-        # Types may differ if the condition is known: the error says which inputs decide it.
+        # With a constant condition one branch is emitted, so the error names the inputs to fix.
         b.known(condition, "condition")
         raise b.unsupported("has branches with results of different types")
     holds = b.reshape(b.cast(condition, dt.bool_), ())

@@ -113,6 +113,7 @@ class Importer:
         self.number = 0
 
     def run(self) -> Program:
+        """The program of the graph, verified."""
         if self.opset[""] not in OPSETS:
             raise UnsupportedError(
                 f"{self.path} has operator set {self.opset['']}", code="PK0410",
@@ -160,6 +161,7 @@ class Importer:
         return b("pd_op.data", name=given.name, shape=sizes, dtype=dtype, place=UNDEFINED)
 
     def size(self, dim: Any) -> int:
+        """The size of a dimension: a number, one given for its name, or UNKNOWN."""
         if dim.HasField("dim_value"):
             return int(dim.dim_value)
         return self.sizes.get(dim.dim_param, UNKNOWN)
@@ -185,6 +187,8 @@ class Importer:
         return scope[name]
 
     def initializer(self, tensor: Any) -> Value:
+        """A constant for integers of at most one dimension, which may be sizes, and for scalars;
+        else a parameter."""
         array = array_of(tensor, os.path.dirname(self.path))
         if array.dtype.kind in "iub" and array.size <= 4096 and array.ndim <= 1:
             return self.b.array(array, tensor.name)
@@ -224,6 +228,11 @@ class Importer:
                 scope[name] = value
 
     def emit(self, node: Any, inputs: Sequence[Any], scope: Scope) -> Any:
+        """What a node computes: by control flow, its rule, or the body of its function.
+
+        Functions of the model come before rules. Raises UnsupportedError (PK0410, PK0406), located
+        at the node.
+        """
         b = self.b
         kind = node.op_type
         standard = node.domain in _DOMAINS
@@ -262,6 +271,7 @@ class Importer:
         return self.inlined(body, node, inputs)
 
     def by_rule(self, emit: Any, node: Any, inputs: Sequence[Any]) -> Any:
+        """Call a rule. Raises UnsupportedError (PK0410) for arguments that it does not take."""
         attributes = {a.name: decoded(a) for a in node.attribute}
         try:
             bound = inspect.signature(emit).bind(self.b, *inputs, **attributes)

@@ -135,6 +135,7 @@ class GraphWriter:
         return [*self.inputs, *self.outputs]
 
     def model(self, entry: str | None) -> Any:
+        """The ModelProto of a program of the module. Raises UnsupportedError (PK0402)."""
         main = self.program.entry(entry)
         outputs = [host_name(op) for op in main.block.ops
                    if isinstance(op, PirOp) and declares(op, OUTPUT)]  # fmt: skip
@@ -174,6 +175,7 @@ class GraphWriter:
             self.computed(op)
 
     def computed(self, op: PirOp) -> None:
+        """Write an op by its writer in `WRITES`, and enter the names of its results."""
         write = WRITES.get(op.name)
         if write is None:
             raise self.unsupported(op, "has no form in ONNX")
@@ -236,12 +238,14 @@ class GraphWriter:
         return name
 
     def source(self, value: SSAValue, name: str) -> None:
+        """Add an input of the graph."""
         self.taken.add(name)
         self.names[value] = name
         self.inputs.append(_value_info(name, value))
         self.types[name] = self.inputs[-1].type
 
     def parameter(self, op: PirOp) -> None:
+        """Add an initializer for a parameter, or an input if it has no weight."""
         name = host_name(op)
         held = self.program.params.get(name)
         if held is None:

@@ -59,6 +59,7 @@ class Steps(Struct, frozen=True, dict=True):
 
     @cached_property
     def again(self) -> frozenset[PirOp]:
+        """The operations that the backward repeats."""
         return frozenset(self.choice.again)
 
     def producer(self, need: Need) -> PirOp | None:
@@ -164,6 +165,7 @@ class _Backward(Struct):
     """Version of a forward value -> its value in the new program."""
 
     def add(self, op: PirOp) -> None:
+        """Append a backward operation, after the values that it reads are available."""
         wanted = {
             (inner, index): self.demand.uses[inner, index]
             for inner in with_inner(op)
@@ -175,6 +177,7 @@ class _Backward(Struct):
         self.insert(op, wanted, self.values)
 
     def gradient(self, value: SSAValue | Need) -> SSAValue:
+        """The value of a gradient, which may be a forward value."""
         if isinstance(value, Need):
             self.bring(value)
             return self.held[value]
@@ -210,6 +213,7 @@ class _Backward(Struct):
                 pending.pop()
 
     def argument(self, need: Need) -> SSAValue:
+        """The argument that holds a version; the elements of a list are combined."""
         parts = [self.given[name] for name in self.taken[need]]
         if not isinstance(need.value.type, VecType):
             return parts[0]

@@ -67,6 +67,7 @@ class HloBuilder(Builder):
         return self._places[node.location] or self.caller
 
     def span(self) -> Span:
+        """The line of the text of the node."""
         return Span(self.module.file, self.node.line)
 
     def notes(self) -> tuple[str, ...]:

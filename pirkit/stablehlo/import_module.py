@@ -68,6 +68,7 @@ class Importer:
         self.ops = 0
 
     def run(self) -> Program:
+        """The program of `main`, or of the first function if there is none, verified."""
         functions = self.module.functions
         main = functions.get("main") or next(iter(functions.values()), None)
         if main is None:
@@ -93,6 +94,7 @@ class Importer:
         return Program(module, b.weights, self.file)
 
     def input(self, name: str, type_: Tensor) -> Value:
+        """An input of the program."""
         self.known(type_)
         return self.b("pd_op.data", name=name, shape=type_.sizes, dtype=type_.dtype,
                       place=UNDEFINED)  # fmt: skip
@@ -144,6 +146,11 @@ class Importer:
                 b.scope[node.results[i]] = (value, type_)
 
     def emit(self, node: Node, operands: list[Value]) -> Any:
+        """What the rule of a node returns.
+
+        Raises UnsupportedError (PK0411) without a rule or for attributes that it does not take,
+        ParseError (PK0105) for operands or attributes that do not fit.
+        """
         b = self.b
         rule = RULES.get(node.name)
         if rule is None:
